@@ -1,0 +1,1 @@
+"""Gradient-boosted tree ranking that optimises the ranking metric itself."""

@@ -1,0 +1,1 @@
+"""Nouns that everybody shares. Standard library and NumPy only."""

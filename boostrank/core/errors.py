@@ -1,0 +1,75 @@
+"""What went wrong, where, and what mends it.
+
+Every exception that boostrank raises on purpose derives from `BoostrankError`; its `exit_code` is what the
+command line leaves with (2: the input or the command is at fault; 3: the work failed).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class BoostrankError(Exception):
+    """Base of all errors raised on purpose."""
+
+    exit_code = 3
+
+
+class InputError(BoostrankError, ValueError):
+    """Something the user handed over cannot be used as it is."""
+
+    exit_code = 2
+
+
+class ParameterError(InputError):
+    """A parameter is unknown, out of range, or contradicts another one."""
+
+
+class DataError(InputError):
+    """Labels, queries or features that cannot be trained on or scored."""
+
+
+class FileFormatError(DataError):
+    """A file cannot be read as it is.
+
+    Args:
+        reason: what is wrong, naming the token, and what mends it.
+        file: the path as the user typed it.
+        line: 1-based line number, 0 when the whole file is meant.
+        column: 1-based byte column, 0 when the whole line is meant.
+    """
+
+    def __init__(self, reason: str, *, file: str, line: int = 0, column: int = 0) -> None:
+        self.reason, self.file, self.line, self.column = reason, file, line, column
+        where = file + (f":{line}" if line else "") + (f":{column}" if line and column else "")
+        super().__init__(f"{where}: {reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_file_format_error, (self.reason, self.file, self.line, self.column)
+
+
+def _rebuild_file_format_error(reason: str, file: str, line: int, column: int) -> FileFormatError:
+    return FileFormatError(reason, file=file, line=line, column=column)
+
+
+class ModelError(InputError):
+    """A model file is damaged, hostile, or from a newer version."""
+
+
+class TrainingError(BoostrankError, RuntimeError):
+    """Training cannot go on: a broken gradient, nothing to learn, a failed write."""
+
+
+class MissingDependency(BoostrankError, ImportError):
+    """An optional package is needed and not installed."""
+
+    exit_code = 2
+
+
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
+    """`" Did you mean 'sigma'? Known: alpha, sigma."`, for the end of an unknown-name message."""
+    known = sorted(candidates)
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return f"{hint} Known: {', '.join(known)}."

@@ -1,0 +1,86 @@
+"""From relevance labels to gains, the same way in objectives and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.types import Float64Array
+
+# 2^31 is where the engines stop too; far above it one document outweighs all others in a float32 gradient.
+MAX_EXPONENTIAL_LABEL = 31.0
+
+Gain = str | Sequence[float]
+
+
+def parse_gain(gain: Any) -> str | tuple[float, ...]:
+    """`"exponential"` (2^label - 1), `"linear"` (the label itself, real numbers welcome), or a table.
+
+    A table gives the gain of label 0, 1, 2, ...: a sequence of numbers, or text such as "0,1,3,7".
+
+    Raises:
+        ParameterError: anything else, or a table with negative, infinite or decreasing entries.
+    """
+    if isinstance(gain, str):
+        word = gain.strip().lower()
+        if word in {"exponential", "exp", "exp2"}:
+            return "exponential"
+        if word in {"linear", "identity", "real"}:
+            return "linear"
+        gain = word.split(",")
+    try:
+        table = tuple(float(entry) for entry in gain)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            f"gain={gain!r}: use 'exponential', 'linear', or a table such as '0,1,3,7,15'"
+        ) from None
+    if not table or not all(np.isfinite(table)) or min(table) < 0 or any(np.diff(table) < 0):
+        raise ParameterError(f"gain table {table}: entries must be finite, >= 0 and never decrease")
+    return table
+
+
+def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float64Array:
+    """Gain of each document.
+
+    Args:
+        labels: float[N], finite and >= 0.
+        gain: see `parse_gain`.
+
+    Returns:
+        float64[N], finite and >= 0.
+
+    Raises:
+        DataError: labels that are not finite, negative, too large for 2^label, or outside the table.
+    """
+    rule = parse_gain(gain)
+    y = np.asarray(labels, dtype=np.float64)
+    if not bool(np.all(np.isfinite(y))):
+        raise DataError(f"label of row {int(np.flatnonzero(~np.isfinite(y))[0])} is not a finite number")
+    if y.size and float(y.min()) < 0:
+        row = int(np.argmin(y))
+        raise DataError(
+            f"label {y[row]:g} of row {row} is negative: relevance labels start at 0 (map them, e.g. "
+            "--label-map=-1=0)"
+        )
+    if rule == "exponential":
+        if y.size and float(y.max()) > MAX_EXPONENTIAL_LABEL:
+            raise DataError(
+                f"label {y.max():g} of row {int(np.argmax(y))} is above {MAX_EXPONENTIAL_LABEL:g}: a gain of "
+                "2^label - 1 would drown every other document; use gain='linear' or a gain table"
+            )
+        return np.exp2(y) - 1.0
+    if rule == "linear":
+        return y.copy()
+    table = np.asarray(rule, dtype=np.float64)
+    index = y.astype(np.int64)
+    bad = np.flatnonzero((index != y) | (index >= table.size))
+    if bad.size:
+        raise DataError(
+            f"label {y[bad[0]]:g} of row {bad[0]} has no entry in the gain table of {table.size} labels "
+            f"(0 to {table.size - 1})"
+        )
+    return np.asarray(table[index], dtype=np.float64)

@@ -1,0 +1,149 @@
+"""One declaration of a parameter feeds validation, command-line help, documentation and tuning."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from boostrank.core.errors import ParameterError, did_you_mean
+
+Value = float | int | bool | str
+
+
+@dataclass(frozen=True)
+class Param:
+    """A named, bounded, documented number, switch or choice.
+
+    The type of `default` is the type of the parameter. A choice may additionally accept numbers
+    (`train_discount`: "log", "linear" or anything between): then `levels` maps the names to numbers.
+
+    Args:
+        name: as typed by users, in Python, in files and on the command line.
+        default: value when nothing is said; its type (float, int, bool, str) is the parameter's.
+        help: one sentence.
+        low, high: closed bounds; `open_low` excludes the lower one.
+        log: spread over orders of magnitude (the tuner searches it on a log scale).
+        schedulable: may change with the round; a `Schedule` is accepted in place of a number.
+        unit: "score", "score^2", "rank", "rounds"; empty for a pure number.
+        choices: the allowed words, for a parameter of type str. Encoded by position for kernels.
+        levels: words that stand for numbers, for a parameter of type float.
+        aliases: other names that people type.
+    """
+
+    name: str
+    default: Value
+    help: str
+    low: float | None = None
+    high: float | None = None
+    open_low: bool = False
+    log: bool = False
+    schedulable: bool = False
+    unit: str = ""
+    choices: tuple[str, ...] = ()
+    levels: tuple[tuple[str, float], ...] = ()
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """One of "switch", "choice", "integer", "number"."""
+        if isinstance(self.default, bool):
+            return "switch"
+        if isinstance(self.default, str):
+            return "choice"
+        return "integer" if isinstance(self.default, int) else "number"
+
+    @property
+    def range(self) -> str:
+        """The allowed values in words: "softplus | tangent", "> 0", "0 to 1"."""
+        if self.kind == "choice":
+            return " | ".join(self.choices)
+        if self.kind == "switch":
+            return "true | false"
+        words = " | ".join(word for word, _ in self.levels)
+        if self.low is not None and self.high is not None:
+            bounds = f"{self.low:g} to {self.high:g}"
+        elif self.low is not None:
+            bounds = f"{'>' if self.open_low else '>='} {self.low:g}"
+        elif self.high is not None:
+            bounds = f"<= {self.high:g}"
+        else:
+            bounds = "any"
+        return f"{words} | {bounds}" if words else bounds
+
+    def parse(self, value: Any) -> Value:
+        """The value in the parameter's own type.
+
+        Raises:
+            ParameterError: wrong type or out of range; the message gives the allowed range.
+        """
+        if self.kind == "switch":
+            return self._parse_switch(value)
+        if self.kind == "choice":
+            word = str(value).strip().lower()
+            if word not in self.choices:
+                raise ParameterError(f"{self.name}={value!r} is not one of {self.range}")
+            return word
+        for word, level in self.levels:
+            if isinstance(value, str) and value.strip().lower() == word:
+                return level
+        try:
+            if isinstance(value, bool):
+                raise ValueError
+            number = float(value)
+        except (TypeError, ValueError):
+            raise ParameterError(f"{self.name}={value!r} is not a number; allowed: {self.range}") from None
+        if self.kind == "integer" and (not math.isfinite(number) or number != int(number)):
+            raise ParameterError(f"{self.name}={value!r} is not a whole number; allowed: {self.range}")
+        too_low = self.low is not None and (number <= self.low if self.open_low else number < self.low)
+        if not math.isfinite(number) or too_low or (self.high is not None and number > self.high):
+            raise ParameterError(f"{self.name}={value!r} is out of range; allowed: {self.range}")
+        return int(number) if self.kind == "integer" else number
+
+    def _parse_switch(self, value: Any) -> bool:
+        if isinstance(value, bool):
+            return value
+        word = str(value).strip().lower()
+        if word in {"true", "1", "yes", "on"}:
+            return True
+        if word in {"false", "0", "no", "off"}:
+            return False
+        raise ParameterError(f"{self.name}={value!r} is neither true nor false")
+
+    def encode(self, value: Value) -> float:
+        """The number a kernel sees: a choice by its position, a switch as 0 or 1."""
+        return float(self.choices.index(value)) if isinstance(value, str) else float(value)
+
+
+def find_param(name: str, params: Iterable[Param]) -> Param | None:
+    """The parameter of that name or alias; dashes, underscores and case do not matter."""
+    wanted = plain_name(name)
+    for param in params:
+        if wanted in (plain_name(n) for n in (param.name, *param.aliases)):
+            return param
+    return None
+
+
+def resolve_params(params: tuple[Param, ...], given: Mapping[str, Any], *, owner: str) -> dict[str, Any]:
+    """Canonical name -> value as given, aliases resolved; nothing is parsed yet.
+
+    Raises:
+        ParameterError: an unknown name (with the nearest known one), or one parameter said twice.
+    """
+    resolved: dict[str, Any] = {}
+    typed: dict[str, str] = {}
+    for name, value in given.items():
+        param = find_param(name, params)
+        if param is None:
+            hint = did_you_mean(name, [p.name for p in params]) if params else " It has none."
+            raise ParameterError(f"{owner} has no parameter {name!r}.{hint}")
+        if param.name in resolved:
+            raise ParameterError(f"{owner}: {typed[param.name]!r} and {name!r} are the same parameter")
+        resolved[param.name], typed[param.name] = value, name
+    return resolved
+
+
+def plain_name(name: str) -> str:
+    """Lower case without dashes, underscores or blanks: how names are compared."""
+    return name.lower().replace("-", "").replace("_", "").replace(" ", "")

@@ -1,0 +1,76 @@
+"""Find what a package holds: one file a thing, no list to keep."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Generic, Protocol, TypeVar
+
+from boostrank.core.errors import ParameterError, did_you_mean
+from boostrank.core.params import plain_name
+
+
+class Named(Protocol):
+    """What a registry can hold."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def aliases(self) -> tuple[str, ...]: ...
+
+
+T = TypeVar("T", bound=Named)
+
+
+class Registry(Generic[T]):
+    """Every module of a package that defines `SPEC`, by name and alias.
+
+    Modules are imported at the first look-up, in alphabetical order; names compare without dashes,
+    underscores and case. Modules whose name starts with an underscore are left out.
+
+    Args:
+        package: dotted name of the package to search.
+        what: what its members are called in messages ("objective").
+    """
+
+    def __init__(self, package: str, what: str) -> None:
+        self._package, self._what = package, what
+        self._added: dict[str, T] = {}
+
+    @cached_property
+    def _found(self) -> dict[str, T]:
+        package = importlib.import_module(self._package)
+        found: dict[str, T] = {}
+        for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name):
+            if info.name.startswith("_"):
+                continue
+            spec = getattr(importlib.import_module(f"{self._package}.{info.name}"), "SPEC", None)
+            if spec is not None:
+                found[spec.name] = spec
+        return found
+
+    def add(self, spec: T) -> None:
+        """Add one that lives outside the package (a user's own)."""
+        self._added[spec.name] = spec
+
+    def __iter__(self) -> Iterator[T]:
+        yield from (self._found | self._added).values()
+
+    def names(self) -> list[str]:
+        """Canonical names, in order."""
+        return [spec.name for spec in self]
+
+    def get(self, name: str) -> T:
+        """The member of that name or alias.
+
+        Raises:
+            ParameterError: unknown; the message gives the nearest name and the list.
+        """
+        wanted = plain_name(name)
+        for spec in self:
+            if wanted in (plain_name(n) for n in (spec.name, *spec.aliases)):
+                return spec
+        raise ParameterError(f"unknown {self._what} {name!r}.{did_you_mean(name, self.names())}")

@@ -1,0 +1,1 @@
+"""Ranking data: the libsvm reader, the data set, the generator."""

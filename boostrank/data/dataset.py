@@ -1,0 +1,268 @@
+"""Features, labels and queries of one data set."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from boostrank.core.errors import DataError
+from boostrank.core.types import Float64Array, Int64Array, QueryIndex
+
+Features = Any  # float32[N, d] C-ordered, or scipy.sparse.csr_matrix of float32
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a data set came from, as far as a model must remember it.
+
+    Args:
+        files: paths as given; empty for arrays.
+        index_base: number of the first feature in the file (0 or 1), None for arrays.
+        options: what the reader was told (missing tokens, label map, ...), plain data.
+    """
+
+    files: tuple[str, ...] = ()
+    index_base: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class RankingDataset:
+    """Whole queries: a row is a document, the rows of a query follow each other.
+
+    Args:
+        features: float32[N, d], C order, or `scipy.sparse.csr_matrix` of float32. NaN is missing; what a sparse row
+            does not name is zero, on every backend.
+        labels: float64[N], finite; bigger is better.
+        queries: which rows belong to which query.
+        feature_names: d distinct names.
+        provenance: where it came from.
+        comments: what stood behind `#` on each row, if it was asked for.
+        input_rows: int64[N] when rows were sorted on the way in: row i was row input_rows[i] of the input.
+    """
+
+    features: Features
+    labels: Float64Array
+    queries: QueryIndex
+    feature_names: tuple[str, ...] = ()
+    provenance: Provenance = Provenance()
+    comments: tuple[str, ...] | None = None
+    input_rows: Int64Array | None = None
+
+    def __post_init__(self) -> None:
+        rows, columns = self.features.shape
+        if not self.feature_names:
+            object.__setattr__(self, "feature_names", default_feature_names(columns))
+        labels = np.ascontiguousarray(self.labels, dtype=np.float64)
+        object.__setattr__(self, "labels", labels)
+        if labels.shape != (rows,):
+            raise DataError(f"{rows} rows of features but labels of shape {labels.shape}")
+        if self.queries.n_documents != rows:
+            raise DataError(
+                f"queries cover {self.queries.n_documents} rows but there are {rows}: group sizes must sum to the "
+                "number of rows"
+            )
+        if len(self.feature_names) != columns:
+            raise DataError(f"{columns} features but {len(self.feature_names)} feature names")
+        if len(set(self.feature_names)) != columns:
+            raise DataError("feature names must be distinct")
+        bad = np.flatnonzero(~np.isfinite(labels))
+        if bad.size:
+            raise DataError(f"label of row {bad[0]} is {labels[bad[0]]}; labels must be finite numbers")
+
+    @classmethod
+    def from_libsvm(cls, path: str | PathLike[str], **options: Any) -> RankingDataset:
+        """Read a libsvm (SVMrank, LETOR) file; the options are those of `boostrank.data.libsvm.read_libsvm`."""
+        from boostrank.data.libsvm import read_libsvm
+
+        return read_libsvm(path, **options)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: Any,
+        y: npt.ArrayLike,
+        *,
+        qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        weight: npt.ArrayLike | None = None,
+        feature_names: Sequence[str] | None = None,
+        sort: bool = False,
+    ) -> RankingDataset:
+        """From an array, a sparse matrix or a data frame.
+
+        Args:
+            X: [N, d]; numbers, cast to float32. A value that float32 cannot hold is refused.
+            y: [N] relevance labels, bigger is better.
+            qid: [N] query id of each row, numbers or text. Rows of one query must follow each other.
+            group: sizes of the queries in row order, instead of `qid`.
+            weight: one positive number a query, or one a row that is constant within each query.
+            feature_names: d names; a data frame brings its own.
+            sort: bring the rows of each query together (stably); predictions come back in the order given here.
+
+        Raises:
+            DataError: what cannot be ranked, with the row and what mends it.
+        """
+        if (qid is None) == (group is None):
+            raise DataError("give either qid= (one id a row) or group= (sizes of the queries), not both")
+        if feature_names is None and hasattr(X, "columns"):
+            feature_names = [str(c) for c in X.columns]
+        features = as_features(X)
+        labels = np.asarray(y, dtype=np.float64).reshape(-1)
+        rows: Int64Array | None = None
+        if qid is not None:
+            ids = np.asarray(qid)
+            if sort:
+                _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+                rows = np.argsort(first[inverse], kind="stable").astype(np.int64)
+                if np.array_equal(rows, np.arange(rows.size)):
+                    rows = None
+                else:
+                    ids, features, labels = ids[rows], features[rows], labels[rows]
+            queries = QueryIndex.from_ids(ids)
+        else:
+            queries = QueryIndex.from_sizes(np.asarray(group))
+        if queries.n_documents != features.shape[0]:
+            what = "query ids" if qid is not None else "rows in the groups"
+            raise DataError(f"{queries.n_documents} {what} but {features.shape[0]} rows of features")
+        if weight is not None:
+            weights = np.asarray(weight, dtype=np.float64).reshape(-1)
+            if rows is not None and weights.size == rows.size:
+                weights = weights[rows]
+            queries = QueryIndex(queries.ptr, queries.qid, query_weights(weights, queries))
+        names = tuple(feature_names) if feature_names is not None else ()
+        return cls(features, labels, queries, names, input_rows=rows)
+
+    @classmethod
+    def from_frame(
+        cls, frame: Any, *, label: str = "label", qid: str = "qid", weight: str | None = None, sort: bool = False
+    ) -> RankingDataset:
+        """From a data frame that holds label and query id (and weight) as columns beside the features."""
+        missing = [c for c in (label, qid, weight) if c is not None and c not in frame.columns]
+        if missing:
+            raise DataError(f"the data frame has no column {missing[0]!r}; it has {', '.join(map(str, frame.columns))}")
+        rest = frame.drop(columns=[c for c in (label, qid, weight) if c is not None])
+        return cls.from_arrays(
+            rest,
+            frame[label].to_numpy(),
+            qid=frame[qid].to_numpy(),
+            weight=None if weight is None else frame[weight].to_numpy(),
+            sort=sort,
+        )
+
+    @property
+    def n_documents(self) -> int:
+        """Rows."""
+        return int(self.features.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Columns."""
+        return int(self.features.shape[1])
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the features are a CSR matrix."""
+        return bool(sparse.issparse(self.features))
+
+    def take(self, queries: npt.ArrayLike) -> RankingDataset:
+        """Some whole queries, in the order asked for."""
+        index, rows = self.queries.take(queries)
+        comments = None if self.comments is None else tuple(self.comments[r] for r in rows)
+        return replace(
+            self, features=self.features[rows], labels=self.labels[rows], queries=index, comments=comments,
+            input_rows=None,
+        )  # fmt: skip
+
+    def in_input_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Values of this data set's rows (predictions), in the order in which the rows came in."""
+        if self.input_rows is None:
+            return values
+        out = np.empty_like(values)
+        out[self.input_rows] = values
+        return out
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of features, labels and query boundaries: the same for the same numbers in the same order."""
+        digest = hashlib.blake2b(digest_size=16)
+        parts = [self.labels, self.queries.ptr]
+        if self.is_sparse:
+            parts += [self.features.indptr.astype(np.int64), self.features.indices.astype(np.int32), self.features.data]
+        else:
+            parts.append(self.features)
+        digest.update(repr(self.features.shape).encode())
+        for part in parts:
+            digest.update(memoryview(np.ascontiguousarray(part)).cast("B") if part.size else b"")
+        return digest.hexdigest()
+
+
+def default_feature_names(columns: int, base: int = 1) -> tuple[str, ...]:
+    """`f1`, `f2`, ...: the name says the number that the feature has in its file."""
+    return tuple(f"f{i}" for i in range(base, base + columns))
+
+
+def as_features(X: Any) -> Features:
+    """float32[N, d] in C order, or a float32 CSR matrix.
+
+    Raises:
+        DataError: not two-dimensional, not numeric, or a finite value that float32 cannot hold.
+    """
+    if sparse.issparse(X):
+        matrix = sparse.csr_matrix(X)
+        matrix.sum_duplicates()
+        if matrix.dtype != np.float32:
+            matrix = sparse.csr_matrix(
+                (_as_float32(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape, copy=False
+            )
+        return matrix
+    array = X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
+    if array.ndim != 2:
+        raise DataError(f"features must be two-dimensional, not of shape {array.shape}")
+    if array.dtype.kind not in "fiub":
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"features must be numbers: {error}; encode text columns first") from None
+    return np.ascontiguousarray(_as_float32(array))
+
+
+def _as_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    if values.dtype == np.float32:
+        return values
+    with np.errstate(over="ignore"):
+        out = values.astype(np.float32)
+    lost = np.isinf(out) & np.isfinite(values)
+    if bool(lost.any()):
+        where = tuple(int(i[0]) for i in np.nonzero(lost))
+        raise DataError(f"feature value {values[where]!r} at {where} does not fit in float32; rescale the column")
+    return out
+
+
+def query_weights(weights: Float64Array, queries: QueryIndex) -> Float64Array:
+    """One weight a query, from one a query or one a row.
+
+    Raises:
+        DataError: neither length fits, or rows of one query differ.
+    """
+    if weights.size == len(queries) and weights.size != queries.n_documents:
+        return weights
+    if weights.size != queries.n_documents:
+        raise DataError(
+            f"{weights.size} weights for {len(queries)} queries and {queries.n_documents} rows: give one a query, or "
+            "one a row"
+        )
+    firsts = weights[queries.ptr[:-1]]
+    uneven = np.flatnonzero(weights != np.repeat(firsts, queries.sizes))
+    if uneven.size:
+        q = queries.of_row(int(uneven[0]))
+        raise DataError(f"query {queries.qid[q]}: its rows have different weights; a query has one weight")
+    return firsts

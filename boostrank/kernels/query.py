@@ -1,0 +1,66 @@
+"""Constants of a query, computed once per data set and objective."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from boostrank.core.params import Param
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.kernels.jit import entry_point
+from boostrank.kernels.primitives import discount, sort_descending
+
+TRAIN_DISCOUNT = Param(
+    "train_discount",
+    0.0,
+    "discount of a rank during training: log as in DCG, linear (1 - (rank - 1) / n), or a blend between them",
+    low=0.0,
+    high=1.0,
+    schedulable=True,
+    levels=(("log", 0.0), ("linear", 1.0)),
+)
+"""Shared by every objective that discounts ranks."""
+
+K = Param(
+    "k",
+    0,
+    "rank at which the objective is cut off; 0 means the whole list (often the better choice for training)",
+    low=0,
+    unit="rank",
+    aliases=("truncation", "truncation_level", "at"),
+)
+"""Shared by every objective with a cut-off."""
+
+_F1 = types.Array(types.float64, 1, "C")
+_I1 = types.Array(types.int64, 1, "C")
+_F2 = types.Array(types.float64, 2, "C")
+
+
+def default_constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
+) -> tuple[Float64Array, Float64Array]:
+    """No constant a document; ideal DCG at `k` (0: whole list) under the log and the linear discount a query.
+
+    The two columns are what `primitives.ideal_dcg` blends: a blend of discounts has the blend of their ideals.
+    """
+    ideal = np.zeros((ptr.size - 1, 2))
+    longest = int(np.diff(ptr).max()) if ptr.size > 1 else 0
+    _ideal_dcgs(gains, ptr, int(values.get("k", 0)), ideal, np.zeros(longest, np.int64), np.zeros(longest, np.int64))
+    return np.zeros((gains.size, 0)), ideal
+
+
+@entry_point(types.void(_F1, _I1, types.int64, _F2, _I1, _I1))
+def _ideal_dcgs(
+    gains: Float64Array, ptr: Int64Array, k: int, ideal: Float64Array, order: Int64Array, spare: Int64Array
+) -> None:
+    for q in range(ptr.shape[0] - 1):
+        g = gains[ptr[q] : ptr[q + 1]]
+        n = g.shape[0]
+        sort_descending(g, order[:n], spare[:n])
+        depth = n if k == 0 else min(k, n)
+        for pos in range(depth):
+            for column in range(2):
+                ideal[q, column] += g[order[pos]] * discount(pos + 1.0, float(column), n)
