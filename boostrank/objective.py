@@ -93,7 +93,12 @@ class Objective:
 
     def __getstate__(self) -> dict[str, Any]:
         # Buffers and compiled code stay behind: a copy (LightGBM deep-copies its parameters) starts afresh.
-        return self.__dict__ | {"_bound": None, "_bound_to": None, "_calls": 0, "spec": self._spec_reference()}
+        return self.__dict__ | {
+            "_bound": None,
+            "_bound_to": None,
+            "_calls": 0,
+            "spec": self._spec_reference(),
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         spec = state["spec"]

@@ -35,9 +35,7 @@ def parse_gain(gain: Any) -> str | tuple[float, ...]:
     try:
         table = tuple(float(entry) for entry in gain)
     except (TypeError, ValueError):
-        raise ParameterError(
-            f"gain={gain!r}: use 'exponential', 'linear', or a table such as '0,1,3,7,15'"
-        ) from None
+        raise ParameterError(f"gain={gain!r}: use 'exponential', 'linear', or a table such as '0,1,3,7,15'") from None
     if not table or not all(np.isfinite(table)) or min(table) < 0 or any(np.diff(table) < 0):
         raise ParameterError(f"gain table {table}: entries must be finite, >= 0 and never decrease")
     return table
@@ -63,8 +61,7 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
     if y.size and float(y.min()) < 0:
         row = int(np.argmin(y))
         raise DataError(
-            f"label {y[row]:g} of row {row} is negative: relevance labels start at 0 (map them, e.g. "
-            "--label-map=-1=0)"
+            f"label {y[row]:g} of row {row} is negative: relevance labels start at 0 (map them, e.g. --label-map=-1=0)"
         )
     if rule == "exponential":
         if y.size and float(y.max()) > MAX_EXPONENTIAL_LABEL:

@@ -76,9 +76,7 @@ class QueryIndex:
                 raise DataError(f"query {self.qid[q]}: weight {weights[q]} is not a positive finite number")
 
     @classmethod
-    def from_sizes(
-        cls, sizes: Sequence[int] | npt.NDArray[Any], *, weights: npt.ArrayLike | None = None
-    ) -> QueryIndex:
+    def from_sizes(cls, sizes: Sequence[int] | npt.NDArray[Any], *, weights: npt.ArrayLike | None = None) -> QueryIndex:
         """From group sizes as LightGBM takes them, in row order; query ids count from 0.
 
         Raises:
@@ -116,9 +114,7 @@ class QueryIndex:
         firsts = given[starts]
         _, first_at, counts = np.unique(firsts, return_index=True, return_counts=True)
         if bool(np.any(counts > 1)):
-            again = min(
-                int(np.flatnonzero(firsts == firsts[i])[1]) for i in first_at[counts > 1]
-            )
+            again = min(int(np.flatnonzero(firsts == firsts[i])[1]) for i in first_at[counts > 1])
             qid = firsts[again]
             first = int(starts[np.flatnonzero(firsts == qid)[0]])
             raise DataError(

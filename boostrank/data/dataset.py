@@ -143,7 +143,13 @@ class RankingDataset:
 
     @classmethod
     def from_frame(
-        cls, frame: Any, *, label: str = "label", qid: str = "qid", weight: str | None = None, sort: bool = False
+        cls,
+        frame: Any,
+        *,
+        label: str = "label",
+        qid: str = "qid",
+        weight: str | None = None,
+        sort: bool = False,
     ) -> RankingDataset:
         """From a data frame that holds label and query id (and weight) as columns beside the features."""
         missing = [c for c in (label, qid, weight) if c is not None and c not in frame.columns]
@@ -196,7 +202,11 @@ class RankingDataset:
         digest = hashlib.blake2b(digest_size=16)
         parts = [self.labels, self.queries.ptr]
         if self.is_sparse:
-            parts += [self.features.indptr.astype(np.int64), self.features.indices.astype(np.int32), self.features.data]
+            parts += [
+                self.features.indptr.astype(np.int64),
+                self.features.indices.astype(np.int32),
+                self.features.data,
+            ]
         else:
             parts.append(self.features)
         digest.update(repr(self.features.shape).encode())

@@ -163,8 +163,25 @@ def _split(ptr: Int64Array, threads: int) -> list[tuple[int, int]]:
 
 @entry_point(
     types.void(
-        types.FunctionType(KERNEL_SIGNATURE), types.int64, types.int64, _F1, _F1, _I1, _F1, _F2, _F2, _F1,
-        _S1, _S1, _F1, _F1, _U1, _F1, _I1, _F1, _I1,
+        types.FunctionType(KERNEL_SIGNATURE),
+        types.int64,
+        types.int64,
+        _F1,
+        _F1,
+        _I1,
+        _F1,
+        _F2,
+        _F2,
+        _F1,
+        _S1,
+        _S1,
+        _F1,
+        _F1,
+        _U1,
+        _F1,
+        _I1,
+        _F1,
+        _I1,
     )  # fmt: skip
 )
 def _gradients(
@@ -194,9 +211,7 @@ def _gradients(
         order = iwork[:n]
         g, h = work[:n], work[n : 2 * n]
         sort_descending(scores[a:b], order, iwork[n : 2 * n])
-        value = kernel(
-            scores[a:b], gains[a:b], order, doc_const[a:b], query_const[q], params, g, h, scratch, iscratch
-        )
+        value = kernel(scores[a:b], gains[a:b], order, doc_const[a:b], query_const[q], params, g, h, scratch, iscratch)
         weight = weights[q]
         loss[q] = weight * value
         total, largest, probe = 0.0, 0.0, 0.0 * value

@@ -57,9 +57,9 @@ class CompiledFunction(Generic[P, R]):
         with _compile_lock:
             try:
                 numba.config.CACHE_DIR = directory or previous
-                compiled: Callable[P, R] = numba.njit(
-                    self.signature, cache=directory is not None, **_OPTIONS
-                )(self.py_func)
+                compiled: Callable[P, R] = numba.njit(self.signature, cache=directory is not None, **_OPTIONS)(
+                    self.py_func
+                )
             finally:
                 numba.config.CACHE_DIR = previous
         return compiled

@@ -23,11 +23,24 @@ from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
 
 PARAMS = (
     Param(
-        "sigma", 1.0, "width of the rank's sigmoid", low=0.0, open_low=True, log=True, schedulable=True, unit="score"
+        "sigma",
+        1.0,
+        "width of the rank's sigmoid",
+        low=0.0,
+        open_low=True,
+        log=True,
+        schedulable=True,
+        unit="score",
     ),
     K,
     Param(
-        "tau", 1.0, "width of the truncation weight around k", low=0.0, open_low=True, schedulable=True, unit="rank"
+        "tau",
+        1.0,
+        "width of the truncation weight around k",
+        low=0.0,
+        open_low=True,
+        schedulable=True,
+        unit="rank",
     ),
     TRAIN_DISCOUNT,
 )

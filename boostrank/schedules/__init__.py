@@ -166,7 +166,13 @@ def _text(name: str, *values: float, rounds: int | None) -> str:
     return f"{name}({', '.join(parts)})" if parts else name
 
 
-_BY_NAME = {"constant": Constant, "geometric": Geometric, "linear": Linear, "logistic": Logistic, "steps": Steps}
+_BY_NAME = {
+    "constant": Constant,
+    "geometric": Geometric,
+    "linear": Linear,
+    "logistic": Logistic,
+    "steps": Steps,
+}
 _CALL = re.compile(r"\s*([a-z]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
 

@@ -1,0 +1,35 @@
+"""Shared by all tests: where the real data lies, and how hypothesis searches."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Compiled kernels make the first example slow; the search itself is reproducible.
+settings.register_profile(
+    "boostrank",
+    deadline=None,
+    derandomize=True,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("boostrank")
+
+
+def find_data_root() -> Path | None:
+    """Folder of the real data sets, or None."""
+    named = os.environ.get("BOOSTRANK_DATA")
+    candidates = [Path(named)] if named else [Path(__file__).parents[2] / "shared" / "data"]
+    return next((c for c in candidates if (c / "ohsumed").is_dir()), None)
+
+
+@pytest.fixture(scope="session")
+def data_root() -> Path:
+    """The real data sets; the test is skipped where they are absent."""
+    root = find_data_root()
+    if root is None:
+        pytest.skip("real data not found: set BOOSTRANK_DATA or put it in ../shared/data")
+    return root
