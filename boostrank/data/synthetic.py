@@ -1,0 +1,273 @@
+"""Web-search-like ranking data whose truth is known: for the demo, tests and benchmarks.
+
+The story. A *query* has a length (the number of documents judged for it, log-normal: most lists are short, a few have
+hundreds), a number of terms, a rarity, an intent and a richness. A *document* has hidden properties that nobody
+measures: how well its body, title and link texts match, its authority, its quality, its age, whether it is spam.
+Its relevance adds up
+
+* topical match: body and title, both saturating, for informational queries;
+* the page that was meant: link-text match *times* authority, a preference for pages near the root of their site,
+  for navigational queries (the query feature `navigational` moves the weight between the two);
+* freshness, but only as far as the query wants it (`freshness_need`);
+* quality, and a flat penalty for spam beyond a threshold;
+* the query's richness, the same for all its documents: some queries have many good answers, some have none.
+
+A judge sees the relevance with noise and gives a grade 0 to 4; the cuts are set so that the grades have the shares of
+MSLR-WEB30K. The *features* are what an engine can measure: BM25 scores, counts, coverages, link counts, clicks, each
+a noisy and often coarse view of one hidden property. Redundant features are computed from other features, useless ones
+from nothing, query features are constant within a query. Values look like MSLR's: whole numbers, many zeros,
+fractions of six digits. Some values are missing: by chance (`page_quality`, `age_days`), or because nobody clicked,
+which irrelevant documents share (`dwell_seconds`).
+
+Every feature draws from a random stream of its own, named after it: a new one does not change the others.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import ParameterError
+from boostrank.core.types import Float64Array, Int64Array, QueryIndex
+from boostrank.data.dataset import Provenance, RankingDataset
+
+GRADE_SHARES = (0.52, 0.32, 0.13, 0.02, 0.01)
+ROLES = ("informative", "redundant", "useless", "query")
+
+# sigma of the log-normal list length: the median is exp(-sigma^2 / 2), about half, of the mean.
+_LENGTH_SPREAD = 1.2
+
+Stream = Callable[[str], np.random.Generator]
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticData:
+    """A data set together with what is true about it.
+
+    Args:
+        dataset: features, labels (grades 0 to 4) and queries.
+        roles: one of `ROLES` for each feature, in column order. A feature is "informative" when it is measured from
+            something that relevance depends on, be it only together with another feature.
+        relevance: float64[N], what the judges would see without noise. Ranking by it is the best that any model can do
+            on average.
+    """
+
+    dataset: RankingDataset
+    roles: tuple[str, ...]
+    relevance: Float64Array
+
+    def names(self, role: str) -> tuple[str, ...]:
+        """The features of one role."""
+        return tuple(n for n, r in zip(self.dataset.feature_names, self.roles, strict=True) if r == role)
+
+    def take(self, queries: npt.ArrayLike) -> SyntheticData:
+        """Some whole queries, in the order asked for."""
+        _, rows = self.dataset.queries.take(queries)
+        return SyntheticData(self.dataset.take(queries), self.roles, self.relevance[rows])
+
+    def split(self, valid: float = 0.2, test: float = 0.2) -> SyntheticSplit:
+        """Cut into training, validation and test queries, in this order.
+
+        Queries are drawn independently of each other, so the order needs no shuffling.
+
+        Args:
+            valid, test: shares of the queries, rounded to whole queries; training gets the rest.
+
+        Raises:
+            ParameterError: shares that are negative or leave nothing to train on.
+        """
+        total = len(self.dataset.queries)
+        n_valid, n_test = round(valid * total), round(test * total)
+        n_train = total - n_valid - n_test
+        if valid < 0 or test < 0 or n_train < 1:
+            raise ParameterError(f"valid={valid}, test={test}: shares must be >= 0 and leave queries to train on")
+        cuts = np.split(np.arange(total), [n_train, n_train + n_valid])
+        return SyntheticSplit(*(self.take(part) for part in cuts))
+
+
+class SyntheticSplit(NamedTuple):
+    """Three disjoint sets of queries from one source."""
+
+    train: SyntheticData
+    valid: SyntheticData
+    test: SyntheticData
+
+
+def make_ranking_data(
+    queries: int = 3000,
+    *,
+    seed: int = 0,
+    mean_length: float = 40.0,
+    max_length: int = 1000,
+    useless: int = 8,
+    label_noise: float = 0.5,
+) -> SyntheticData:
+    """Draw queries, documents, features and grades; the story is told at the top of this module.
+
+    Args:
+        queries: number of queries, >= 1.
+        seed: the same seed gives the same data, bit for bit.
+        mean_length: documents a query on average, >= 1 (the cut at `max_length` lowers it a little).
+        max_length: longest list, >= 1.
+        useless: number of features that say nothing, >= 0.
+        label_noise: standard deviation of the judges' noise, in standard deviations of the relevance, >= 0.
+
+    Raises:
+        ParameterError: a value out of range.
+    """
+    for name, value, low in (
+        ("queries", queries, 1), ("mean_length", mean_length, 1), ("max_length", max_length, 1),
+        ("useless", useless, 0), ("label_noise", label_noise, 0), ("seed", seed, 0),
+    ):  # fmt: skip
+        if not (np.isfinite(value) and value >= low):
+            raise ParameterError(f"{name}={value!r} is out of range; allowed: >= {low}")
+
+    def stream(name: str) -> np.random.Generator:
+        return np.random.default_rng([seed, zlib.crc32(name.encode())])
+
+    sizes = _list_lengths(queries, mean_length, max_length, stream)
+    world = _World(sizes, stream)
+    columns, roles = _measure(world, stream, useless)
+    noise = label_noise * stream("judges").normal(size=world.relevance.size)
+    dataset = RankingDataset(
+        features=np.column_stack(list(columns.values())),
+        labels=_grades(world.relevance + noise),
+        queries=QueryIndex.from_sizes(sizes),
+        feature_names=tuple(columns),
+        provenance=Provenance(options={"generator": "boostrank.data.synthetic", "seed": seed}),
+    )
+    return SyntheticData(dataset, roles, world.relevance)
+
+
+def _list_lengths(queries: int, mean_length: float, max_length: int, stream: Stream) -> Int64Array:
+    location = np.log(mean_length) - _LENGTH_SPREAD**2 / 2
+    lengths = stream("list length").lognormal(location, _LENGTH_SPREAD, queries)
+    return np.clip(np.rint(lengths), 1, max_length).astype(np.int64)
+
+
+def _grades(seen: Float64Array) -> Float64Array:
+    cuts = np.quantile(seen, np.cumsum(GRADE_SHARES)[:-1])
+    return np.searchsorted(cuts, seen, side="left").astype(np.float64)
+
+
+class _World:
+    """The hidden properties, float64[N] each (those of the query repeated on its documents), and the relevance."""
+
+    def __init__(self, sizes: Int64Array, stream: Stream) -> None:
+        q, n = sizes.size, int(sizes.sum())
+
+        def of_query(values: npt.NDArray[np.generic]) -> Float64Array:
+            return np.repeat(values.astype(np.float64), sizes)
+
+        def normal(name: str) -> Float64Array:
+            return stream(name).normal(size=n)
+
+        self.terms = of_query(np.minimum(1 + stream("terms").poisson(1.8, q), 10))
+        self.rarity = of_query(stream("rarity").gamma(9.0, 0.7, q))
+        self.hits = of_query(np.rint(stream("hits").lognormal(9.0, 2.0, q)).clip(max=2e7))
+        self.navigational = of_query(stream("intent").beta(0.6, 0.9, q))
+        self.freshness_need = of_query(stream("news").beta(0.4, 1.6, q))
+        self.richness = of_query(stream("richness").normal(size=q))
+
+        match = normal("match")
+        self.body = 0.7 * match + 0.7 * normal("body")
+        self.title = 0.6 * match + 0.8 * normal("title")
+        self.authority = normal("authority")
+        self.anchor = 0.5 * match + 0.4 * self.authority + 0.8 * normal("anchor")
+        self.quality = 0.3 * self.authority + 0.95 * normal("quality")
+        self.spam = normal("spam") - 0.2 * self.authority
+        self.age = stream("age").lognormal(4.5, 1.8, n).clip(max=20_000)  # days
+        self.depth = stream("depth").poisson(2.2, n).astype(np.float64)
+
+        topical = 1.3 * np.tanh(self.body) + 1.0 * _sigmoid(3.0 * self.title)
+        meant = 0.9 * np.maximum(self.anchor, 0.0) * _sigmoid(2.0 * self.authority) - 0.1 * np.abs(self.depth - 1.0)
+        utility = (
+            (1.0 - self.navigational) * topical
+            + 1.6 * self.navigational * meant
+            + 2.0 * self.freshness_need * np.exp(-self.age / 60.0)
+            + 0.3 * np.tanh(self.quality)
+            - 1.2 * (self.spam > 1.3)
+        )
+        self.wanted = (utility - utility.mean()) / max(float(utility.std()), 1e-9)
+        self.relevance = self.wanted + 0.6 * self.richness
+
+
+def _measure(w: _World, stream: Stream, useless: int) -> tuple[dict[str, npt.NDArray[np.float32]], tuple[str, ...]]:
+    """All columns by name, in file order, and their roles."""
+    n = w.body.size
+    columns: dict[str, npt.NDArray[np.float32]] = {}
+    roles: list[str] = []
+
+    def put(role: str, name: str, values: Float64Array) -> Float64Array:
+        # Rounded first, as a file of six-digit fractions would hold it; + 0.0 turns -0 into 0.
+        columns[name] = (np.round(values, 6) + 0.0).astype(np.float32)
+        roles.append(role)
+        return columns[name].astype(np.float64)
+
+    def blur(name: str, amount: float) -> Float64Array:
+        return amount * stream(name).normal(size=n)
+
+    def count(name: str, log_mean: Float64Array) -> Float64Array:
+        return stream(name).poisson(np.exp(np.minimum(log_mean, 14.0))).astype(np.float64)
+
+    coverage = {}
+    bm25 = {}
+    for field, hidden, ease in (("body", w.body, 1.5), ("title", w.title, -0.4), ("anchor", w.anchor, -1.4)):
+        covered = stream(f"coverage_{field}").binomial(w.terms.astype(np.int64), _sigmoid(1.2 * hidden + ease))
+        coverage[field] = put("informative", f"coverage_{field}", covered / w.terms)
+        frequency = count(f"tf_{field}", 0.4 * ease + 0.9 * hidden + blur(f"tf_{field} spread", 0.5))
+        frequency = put("informative", f"tf_{field}", np.where(covered > 0, covered + frequency, 0.0))
+        saturation = frequency / (frequency + 2.5 * np.exp(blur(f"bm25_{field}", 0.25)))
+        bm25[field] = put("informative", f"bm25_{field}", w.rarity * covered * 2.2 * saturation)
+    put("informative", "lm_body", -w.terms * (4.5 + 0.4 * w.rarity - 1.1 * w.body + blur("lm_body", 1.2)))
+    pagerank = np.floor(np.exp(3.5 + 1.6 * w.authority + blur("pagerank", 0.8)))
+    put("informative", "pagerank", np.minimum(pagerank, 65535.0))
+    inlinks = put("informative", "inlinks", count("inlinks", -0.2 + 1.5 * w.authority + blur("inlinks spread", 0.8)))
+    put("informative", "url_depth", w.depth)
+    put("informative", "page_quality", _lost(np.rint(255 * _sigmoid(w.quality)), 0.1, stream("page_quality")))
+    put("informative", "spam_score", np.rint(255 * _sigmoid(1.5 * w.spam + blur("spam_score", 0.4))))
+    put("informative", "age_days", _lost(np.ceil(w.age), 0.05, stream("age_days")))
+    clicks = count("clicks", -2.0 + 0.7 * w.wanted + blur("clicks spread", 1.3))
+    clicks = put("informative", "clicks", clicks)
+    dwell = np.exp(3.0 + 0.4 * w.wanted + blur("dwell_seconds", 1.0))
+    put("informative", "dwell_seconds", np.where(clicks > 0, dwell, np.nan))
+
+    put("redundant", "bm25_sum", bm25["body"] + bm25["title"] + bm25["anchor"])
+    put("redundant", "bm25_mean", (bm25["body"] + bm25["title"] + bm25["anchor"]) / 3.0)
+    put("redundant", "bm25_body_copy", bm25["body"] * np.exp(blur("bm25_body_copy", 0.1)))
+    put("redundant", "coverage_best", np.maximum(np.maximum(coverage["body"], coverage["title"]), coverage["anchor"]))
+    put("redundant", "covered_terms_title", np.rint(coverage["title"] * w.terms))
+    put("redundant", "log_inlinks", np.log1p(inlinks))
+    put("redundant", "inlinks_copy", np.rint(inlinks * np.exp(blur("inlinks_copy", 0.2))))
+
+    put("query", "query_terms", w.terms)
+    put("query", "query_rarity", w.rarity)
+    put("query", "query_hits", w.hits)
+    put("query", "navigational", w.navigational)
+    put("query", "freshness_need", w.freshness_need)
+
+    kinds: tuple[tuple[str, Callable[[np.random.Generator], Float64Array]], ...] = (
+        ("normal", lambda rng: rng.normal(size=n)),
+        ("count", lambda rng: rng.poisson(rng.lognormal(-1.0, 1.5, n)).astype(np.float64)),
+        ("hash", lambda rng: rng.integers(0, 65536, n).astype(np.float64)),
+        ("uniform", lambda rng: rng.random(n)),
+    )
+    for i in range(useless):
+        kind, draw = kinds[i % len(kinds)]
+        name = f"noise_{kind}_{i // len(kinds) + 1}"
+        put("useless", name, draw(stream(name)))
+    return columns, tuple(roles)
+
+
+def _sigmoid(x: Float64Array) -> Float64Array:
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * x)))
+
+
+def _lost(values: Float64Array, share: float, rng: np.random.Generator) -> Float64Array:
+    """The values, a share of them missing by chance."""
+    return np.where(rng.random(values.size) < share, np.nan, values)
