@@ -1,1 +1,71 @@
-"""Gradient-boosted tree ranking that optimises the ranking metric itself."""
+"""Gradient-boosted tree ranking that optimises the ranking metric itself.
+
+    import boostrank
+    train = boostrank.RankingDataset.from_libsvm("train.txt")
+    model = boostrank.train({"objective": "shf-sdcg"}, train, num_boost_round=200)
+    scores = model.predict(boostrank.RankingDataset.from_libsvm("test.txt", like=train))
+
+Nothing heavy is imported before it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from boostrank.core.errors import BoostrankError, DataError, InputError, ModelError, ParameterError, TrainingError
+    from boostrank.core.types import QueryIndex
+    from boostrank.data.dataset import RankingDataset
+    from boostrank.metric import Conventions, Metric
+    from boostrank.objective import Objective
+    from boostrank.training.callbacks import EarlyStopping
+    from boostrank.training.model import RankingModel
+    from boostrank.training.trainer import train
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "BoostrankError": "boostrank.core.errors",
+    "Conventions": "boostrank.metric",
+    "DataError": "boostrank.core.errors",
+    "EarlyStopping": "boostrank.training.callbacks",
+    "InputError": "boostrank.core.errors",
+    "Metric": "boostrank.metric",
+    "ModelError": "boostrank.core.errors",
+    "Objective": "boostrank.objective",
+    "ParameterError": "boostrank.core.errors",
+    "QueryIndex": "boostrank.core.types",
+    "RankingDataset": "boostrank.data.dataset",
+    "RankingModel": "boostrank.training.model",
+    "TrainingError": "boostrank.core.errors",
+    "train": "boostrank.training.trainer",
+}
+
+__all__ = [
+    "BoostrankError",
+    "Conventions",
+    "DataError",
+    "EarlyStopping",
+    "InputError",
+    "Metric",
+    "ModelError",
+    "Objective",
+    "ParameterError",
+    "QueryIndex",
+    "RankingDataset",
+    "RankingModel",
+    "TrainingError",
+    "__version__",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    if name[:1].isupper():  # ShfSdcg, ApproxNDCG, LambdaRank: every objective of the registry, as a constructor
+        maker = import_module("boostrank.objective").objective_constructor(name)
+        if maker is not None:
+            return maker
+    raise AttributeError(f"module 'boostrank' has no attribute {name!r}")

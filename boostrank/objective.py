@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import DataError, ParameterError, TrainingError
 from boostrank.core.gains import gains_from_labels, parse_gain
-from boostrank.core.params import Param, resolve_params
+from boostrank.core.params import Param, plain_name, resolve_params
 from boostrank.core.types import Float32Array, Float64Array, QueryIndex, Schedule
 from boostrank.data.dataset import query_weights
 from boostrank.kernels.driver import Buffers, PassStats, run_kernel
@@ -192,7 +192,7 @@ class Objective:
             key, scores = first, np.asarray(second)
         if self._bound is None or self._bound_to is not key:
             if hasattr(second, "get_label"):
-                labels, queries = _from_engine(second)
+                labels, queries = queries_of_native(second)
             else:
                 labels, queries = np.asarray(first), _queries(group, weight, len(scores))
             self._bound, self._bound_to, self._calls = self.bind(labels, queries), key, 0
@@ -303,6 +303,26 @@ class BoundObjective:
         )
 
 
+def objective_constructor(name: str) -> Callable[..., Objective] | None:
+    """`ShfSdcg(sigma=0.5)` for `Objective("shf-sdcg", sigma=0.5)`; None when there is no such objective.
+
+    Args:
+        name: the objective's name in CapWords; case and dashes do not matter.
+    """
+    spec = next((s for s in OBJECTIVES if plain_name(s.name) == plain_name(name)), None)
+    if spec is None:
+        return None
+    found = spec
+
+    def construct(**options: Any) -> Objective:
+        return Objective(found, **options)
+
+    construct.__name__ = construct.__qualname__ = name
+    lines = [f"    {p.name} ({p.range}; default {p.default}): {p.help}" for p in spec.params]
+    construct.__doc__ = "\n".join([f"{spec.summary}. See `Objective` for the shared options.", "", *lines])
+    return construct
+
+
 def _parse(param: Param, given: Mapping[str, Any], spec: ObjectiveSpec) -> Any:
     value = given.get(param.name, spec.default_schedules.get(param.name, param.default))
     if is_schedule_text(value):
@@ -314,8 +334,14 @@ def _parse(param: Param, given: Mapping[str, Any], spec: ObjectiveSpec) -> Any:
     return param.parse(value)
 
 
-def _from_engine(dataset: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
-    """Labels and queries of a LightGBM Dataset or an XGBoost DMatrix."""
+def queries_of_native(dataset: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
+    """Labels and queries of a LightGBM Dataset or an XGBoost DMatrix, told by what they can be asked.
+
+    Raises:
+        DataError: no queries, or group sizes that do not sum to the rows.
+    """
+    if hasattr(dataset, "construct"):
+        dataset.construct()
     labels = np.asarray(dataset.get_label())
     if hasattr(dataset, "get_uint_info"):
         ptr = np.asarray(dataset.get_uint_info("group_ptr"), dtype=np.int64)

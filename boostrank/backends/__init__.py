@@ -1,1 +1,33 @@
-"""x"""
+"""The tree engines behind one contract. Each engine is imported by one module, and only when it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from boostrank.backends.base import Backend
+from boostrank.core.errors import MissingDependency, ParameterError, did_you_mean
+
+_MODULES = {"lightgbm": "boostrank.backends.lgb", "xgboost": "boostrank.backends.xgb"}
+_INSTALL = {"lightgbm": "pip install lightgbm", "xgboost": "pip install xgboost, or the much smaller xgboost-cpu"}
+
+BACKENDS = tuple(_MODULES)
+
+
+def get_backend(name: str) -> Backend:
+    """The engine of that name.
+
+    Raises:
+        ParameterError: unknown.
+        MissingDependency: not installed; the message says what to type.
+    """
+    word = name.lower()
+    if word not in _MODULES:
+        raise ParameterError(f"unknown backend {name!r}.{did_you_mean(name, BACKENDS)}")
+    try:
+        module = import_module(_MODULES[word])
+    except ModuleNotFoundError as error:
+        if error.name != word:
+            raise
+        raise MissingDependency(f"backend {word!r} is not installed: {_INSTALL[word]}") from error
+    backend: Backend = module.BACKEND
+    return backend

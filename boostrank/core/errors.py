@@ -61,15 +61,19 @@ class TrainingError(BoostrankError, RuntimeError):
     """Training cannot go on: a broken gradient, nothing to learn, a failed write."""
 
 
+class TrainingWarning(UserWarning):
+    """Training goes on, but probably not as meant."""
+
+
 class MissingDependency(BoostrankError, ImportError):
     """An optional package is needed and not installed."""
 
     exit_code = 2
 
 
-def did_you_mean(name: str, candidates: Iterable[str]) -> str:
+def did_you_mean(name: str, candidates: Iterable[str], *, list_all: bool = True) -> str:
     """`" Did you mean 'sigma'? Known: alpha, sigma."`, for the end of an unknown-name message."""
     known = sorted(candidates)
     close = difflib.get_close_matches(name, known, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return f"{hint} Known: {', '.join(known)}."
+    return f"{hint} Known: {', '.join(known)}." if list_all else hint

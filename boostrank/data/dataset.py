@@ -211,7 +211,7 @@ class RankingDataset:
             parts.append(self.features)
         digest.update(repr(self.features.shape).encode())
         for part in parts:
-            digest.update(memoryview(np.ascontiguousarray(part)).cast("B") if part.size else b"")
+            digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
         return digest.hexdigest()
 
 

@@ -1,0 +1,176 @@
+"""What an engine must do, and what passes between it and the trainer.
+
+Callbacks are LightGBM's: callables that take a `CallbackEnv`, with `order` and `before_iteration`, that may raise an
+exception with `best_iteration` and `best_score` to stop. Both engines call them, so `lgb.early_stopping`,
+`lgb.log_evaluation`, `lgb.record_evaluation` and `lgb.reset_parameter` work on either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.types import Float64Array
+from boostrank.data.dataset import Features, RankingDataset
+
+
+class EvalResult(NamedTuple):
+    """One metric on one data set; the same fields, in the same order, as LightGBM's."""
+
+    dataset_name: str
+    metric_name: str
+    metric_value: float
+    maximize: bool
+    metric_std_dev: float | None = None
+
+    def is_cv_result(self) -> bool:
+        """Whether it stands for several folds; never, here. LightGBM's callbacks ask."""
+        return False
+
+
+@dataclass
+class CallbackEnv:
+    """What a callback sees; the same fields as LightGBM's.
+
+    Args:
+        model: the booster (LightGBM) or a stand-in with `reset_parameter` (XGBoost).
+        params: engine parameters, in LightGBM's names.
+        iteration: 0-based round, earlier rounds of a continued model included.
+        begin_iteration, end_iteration: first round of this training, and one past its last.
+        evaluation_result_list: metrics after this round; None before it.
+    """
+
+    model: Any
+    params: dict[str, Any]
+    iteration: int
+    begin_iteration: int
+    end_iteration: int
+    evaluation_result_list: list[Any] | None
+
+
+class StopTraining(Exception):
+    """Raised by a callback to end training in good order.
+
+    Args:
+        best_iteration: 0-based round of the model to use.
+        best_score: metrics at that round.
+    """
+
+    def __init__(self, best_iteration: int, best_score: Sequence[Any] = ()) -> None:
+        super().__init__(best_iteration)
+        self.best_iteration, self.best_score = best_iteration, list(best_score)
+
+
+Callback = Callable[[Any], None]
+GradientFunction = Callable[[npt.NDArray[Any], Any, int], tuple[Any, Any]]
+"""(scores, engine's data set, round) -> gradient and hessian, float32[N]."""
+MetricFunction = Callable[[npt.NDArray[Any], Any], list[tuple[str, float, bool]]]
+"""(scores, engine's data set) -> (metric, value, higher is better), as LightGBM's `feval` returns them."""
+
+
+@dataclass
+class TrainRequest:
+    """Everything an engine needs for one training.
+
+    Args:
+        params: engine parameters in LightGBM's names (or the engine's own).
+        train: training data in the engine's own form, from `Backend.dataset`.
+        valid: names and data sets to evaluate after each round; may hold `train` itself.
+        rounds: rounds to add.
+        gradient: our objective, or None to use `native_objective`.
+        native_objective: name of one of the engine's own objectives.
+        metrics: evaluated on every member of `valid`, in order.
+        init_model: booster to continue, or None.
+        callbacks: LightGBM-style callbacks.
+        keep_training_booster: as in `lgb.train`.
+    """
+
+    params: dict[str, Any]
+    train: Any
+    valid: list[tuple[str, Any]]
+    rounds: int
+    gradient: GradientFunction | None
+    native_objective: str | None
+    metrics: list[MetricFunction]
+    init_model: Any = None
+    callbacks: list[Callback] = field(default_factory=list)
+    keep_training_booster: bool = False
+
+
+class Backend(Protocol):
+    """One tree engine."""
+
+    name: str
+    version: str
+
+    def check_params(self, params: dict[str, Any]) -> None:
+        """Refuse unknown parameters, and those that contradict what boostrank does."""
+        ...
+
+    def is_native_dataset(self, data: Any) -> bool:
+        """Whether this is the engine's own kind of data set."""
+        ...
+
+    def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
+        """The engine's own form of a data set.
+
+        Args:
+            data: rows, labels, queries.
+            params: engine parameters (binning depends on them).
+            reference: the training set in the engine's form, for a validation set.
+            weights: whether the engine shall know the query weights (its own objectives need them; with ours the
+                driver applies them).
+        """
+        ...
+
+    def train(self, request: TrainRequest) -> tuple[Any, int]:
+        """Train; returns the booster and its best number of rounds (0: all of them)."""
+        ...
+
+    def rounds_of(self, booster: Any) -> int:
+        """Rounds a booster holds."""
+        ...
+
+    def load_booster(self, model: Any) -> Any:
+        """The booster behind what users hand over to continue: a path or a booster."""
+        ...
+
+    def predict(self, booster: Any, features: Features, *, rounds: int, threads: int) -> Float64Array:
+        """Raw scores, float64[N], by the first `rounds` rounds (0: all)."""
+        ...
+
+    def to_bytes(self, booster: Any, *, rounds: int) -> bytes:
+        """The model file (plain LightGBM text, XGBoost JSON) of the first `rounds` rounds (0: all)."""
+        ...
+
+    def from_bytes(self, data: bytes) -> Any:
+        """The booster in a model file whose structure has been checked."""
+        ...
+
+    def feature_names(self, booster: Any) -> tuple[str, ...]:
+        """Names of the features, in column order."""
+        ...
+
+
+def dense_batches(features: Features, batch_bytes: int = 32 << 20) -> list[tuple[int, int]]:
+    """Row ranges whose dense float32 form takes about `batch_bytes` each."""
+    rows, columns = features.shape
+    step = max(1, batch_bytes // max(1, 4 * columns))
+    return [(a, min(a + step, rows)) for a in range(0, rows, step)]
+
+
+def dense_rows(features: Features, start: int, stop: int) -> npt.NDArray[np.float32]:
+    """Some rows as a dense float32 array; what a sparse row does not name is zero."""
+    part = features[start:stop]
+    return np.ascontiguousarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float32)
+
+
+def ordered(callbacks: Sequence[Callback], *, before: bool) -> list[Callback]:
+    """Callbacks of one kind in the order LightGBM runs them: by `order`, unset ones first as given."""
+    kind = [cb for cb in callbacks if bool(getattr(cb, "before_iteration", False)) == before]
+    first = -len(callbacks)
+    return sorted(kind, key=lambda cb: getattr(cb, "order", first))

@@ -1,0 +1,330 @@
+"""XGBoost behind the backend contract.
+
+Parameters may be given in LightGBM's names (`num_leaves`, `min_sum_hessian_in_leaf`, ...); they are translated to
+XGBoost's. Trees then grow leaf by leaf, as LightGBM's do. Training starts at 0, not at XGBoost's 0.5.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xgboost
+
+from boostrank.backends.base import (
+    Callback,
+    CallbackEnv,
+    EvalResult,
+    TrainRequest,
+    dense_batches,
+    dense_rows,
+    ordered,
+)
+from boostrank.core.errors import DataError, ParameterError, did_you_mean
+from boostrank.core.types import Float64Array
+from boostrank.data.dataset import Features, RankingDataset
+
+_FROM_LIGHTGBM = {
+    "eta": "learning_rate",
+    "shrinkage_rate": "learning_rate",
+    "num_leaves": "max_leaves",
+    "num_leaf": "max_leaves",
+    "max_leaf": "max_leaves",
+    "min_sum_hessian_in_leaf": "min_child_weight",
+    "min_sum_hessian": "min_child_weight",
+    "min_hessian": "min_child_weight",
+    "min_sum_hessian_per_leaf": "min_child_weight",
+    "lambda_l1": "reg_alpha",
+    "l1_regularization": "reg_alpha",
+    "alpha": "reg_alpha",
+    "lambda_l2": "reg_lambda",
+    "l2_regularization": "reg_lambda",
+    "lambda": "reg_lambda",
+    "min_gain_to_split": "gamma",
+    "min_split_gain": "gamma",
+    "min_split_loss": "gamma",
+    "bagging_fraction": "subsample",
+    "sub_row": "subsample",
+    "bagging": "subsample",
+    "feature_fraction": "colsample_bytree",
+    "sub_feature": "colsample_bytree",
+    "feature_fraction_bynode": "colsample_bynode",
+    "sub_feature_bynode": "colsample_bynode",
+    "num_threads": "nthread",
+    "num_thread": "nthread",
+    "n_jobs": "nthread",
+    "random_state": "seed",
+    "random_seed": "seed",
+    "verbose": "verbosity",
+    "max_bins": "max_bin",
+    "boosting": "booster",
+    "boosting_type": "booster",
+    "device_type": "device",
+}
+_KNOWN = {
+    *_FROM_LIGHTGBM.values(),
+    "colsample_bylevel", "grow_policy", "interaction_constraints", "lambdarank_bias_norm", "lambdarank_normalization",
+    "lambdarank_num_pair_per_sample", "lambdarank_pair_method", "lambdarank_score_normalization",
+    "lambdarank_unbiased", "max_cached_hist_node", "max_delta_step", "max_depth", "monotone_constraints",
+    "ndcg_exp_gain", "normalize_type", "num_parallel_tree", "one_drop", "rate_drop", "refresh_leaf", "sample_type",
+    "sampling_method", "seed_per_iteration", "skip_drop", "tree_method",
+}  # fmt: skip
+# LightGBM's own, without a counterpart here; refused with the reason rather than dropped.
+_WITHOUT_COUNTERPART = {
+    "min_data_in_leaf": "min_child_weight (with our objectives one unit of hessian is one average document)",
+    "min_child_samples": "min_child_weight (with our objectives one unit of hessian is one average document)",
+    "bagging_freq": "subsample alone (XGBoost samples in every round)",
+    "subsample_freq": "subsample alone (XGBoost samples in every round)",
+}
+# LightGBM's defaults where the two engines differ, so that one command means one thing on either.
+_DEFAULTS: dict[str, Any] = {"learning_rate": 0.1, "max_leaves": 31, "max_depth": 0, "max_bin": 255, "reg_lambda": 0.0}
+_BINNED_BYTES_A_CELL = 2
+
+
+class XGBoost:
+    """The engine `xgboost`; see `base.Backend` for what each method does."""
+
+    name = "xgboost"
+    version = str(xgboost.__version__)
+
+    def check_params(self, params: dict[str, Any]) -> None:
+        translate(params)
+
+    def is_native_dataset(self, data: Any) -> bool:
+        return isinstance(data, xgboost.DMatrix)
+
+    def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
+        rows, columns = data.features.shape
+        needed = rows * columns * _BINNED_BYTES_A_CELL
+        if data.is_sparse and needed > _physical_memory():
+            raise DataError(
+                f"{rows:,} rows x {columns:,} sparse features take {needed / 1e9:.0f} GB in XGBoost's bins, where "
+                "absent features must be stored as the zeros they are; use the lightgbm backend"
+            )
+        info = {
+            "label": data.labels.astype(np.float32),
+            "group": data.queries.sizes,
+            "weight": data.queries.weights if weights else None,
+            "feature_names": list(data.feature_names),
+        }
+        options = {
+            "ref": reference if isinstance(reference, xgboost.QuantileDMatrix) else None,
+            "max_bin": translate(params)["max_bin"],
+            "nthread": translate(params).get("nthread"),
+        }
+        if data.is_sparse:
+            matrix = xgboost.QuantileDMatrix(_DenseBatches(data.features), **options)
+            matrix.set_info(**info)
+            return matrix
+        return xgboost.QuantileDMatrix(data.features, **info, **options)
+
+    def train(self, request: TrainRequest) -> tuple[Any, int]:
+        params = translate(request.params)
+        before = self.rounds_of(request.init_model) if request.init_model is not None else 0
+        # The booster is saved under this name, which XGBRanker and the serving tools accept; our gradient replaces its.
+        params |= {"objective": request.native_objective or "rank:ndcg", "base_score": 0.0}
+        params |= {"disable_default_eval_metric": True, "validate_parameters": True}
+        objective = None
+        if request.gradient is not None:
+            objective = _Objective(request.gradient, before)
+        bridge = _Bridge(request, params, before)
+        booster = xgboost.train(
+            params,
+            request.train,
+            num_boost_round=request.rounds,
+            evals=[(d, n) for n, d in request.valid],
+            obj=objective,
+            custom_metric=bridge.evaluate if request.metrics and request.valid else None,
+            verbose_eval=False,
+            xgb_model=request.init_model,
+            callbacks=[bridge],
+        )
+        return booster, bridge.best_rounds
+
+    def rounds_of(self, booster: Any) -> int:
+        return int(booster.num_boosted_rounds())
+
+    def load_booster(self, model: Any) -> Any:
+        if isinstance(model, str | os.PathLike):
+            return xgboost.Booster(model_file=os.fspath(model))
+        if isinstance(model, xgboost.Booster):
+            return model
+        raise ParameterError(f"init_model must be a path, a Booster or a RankingModel, not {type(model).__name__}")
+
+    def predict(self, booster: Any, features: Features, *, rounds: int, threads: int) -> Float64Array:
+        booster.set_param({"nthread": threads})
+        parts = [
+            booster.inplace_predict(
+                dense_rows(features, a, b),
+                iteration_range=(0, rounds),
+                predict_type="margin",
+                validate_features=False,
+            )
+            for a, b in dense_batches(features)
+        ]
+        return np.concatenate([np.zeros(0), *parts]).astype(np.float64)
+
+    def to_bytes(self, booster: Any, *, rounds: int) -> bytes:
+        if 0 < rounds < self.rounds_of(booster):
+            booster = booster[:rounds]
+        return bytes(booster.save_raw("json"))
+
+    def from_bytes(self, data: bytes) -> Any:
+        booster = xgboost.Booster()
+        booster.load_model(bytearray(data))
+        return booster
+
+    def feature_names(self, booster: Any) -> tuple[str, ...]:
+        names = booster.feature_names
+        return tuple(names) if names else tuple(f"f{i}" for i in range(1, booster.num_features() + 1))
+
+
+BACKEND = XGBoost()
+
+
+def translate(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters in XGBoost's names, over the defaults that both engines share here.
+
+    Raises:
+        ParameterError: unknown, without a counterpart, or one parameter said twice.
+    """
+    out: dict[str, Any] = {}
+    said: dict[str, str] = {}
+    for name, value in params.items():
+        if name in _WITHOUT_COUNTERPART:
+            raise ParameterError(f"XGBoost has no {name!r}: use {_WITHOUT_COUNTERPART[name]}")
+        own = _FROM_LIGHTGBM.get(name, name)
+        if own not in _KNOWN:
+            known = {*_KNOWN, *_FROM_LIGHTGBM}
+            raise ParameterError(f"XGBoost has no parameter {name!r}.{did_you_mean(name, known, list_all=False)}")
+        if own in out:
+            raise ParameterError(f"{said[own]!r} and {name!r} are the same parameter")
+        out[own], said[own] = value, name
+    if out.get("max_depth", 0) == -1:  # LightGBM's way of saying no limit
+        out["max_depth"] = 0
+    if "verbosity" in out:
+        out["verbosity"] = max(0, int(out["verbosity"]))
+    if "booster" in out:
+        out["booster"] = {"gbdt": "gbtree"}.get(out["booster"], out["booster"])
+        if out["booster"] not in {"gbtree", "dart"}:
+            raise ParameterError(f"booster={out['booster']!r}: use gbtree or dart")
+    defaults = dict(_DEFAULTS)
+    if "max_depth" in out and "max_leaves" not in out:
+        del defaults["max_leaves"], defaults["max_depth"]
+    elif "grow_policy" not in out:
+        defaults["grow_policy"] = "lossguide"
+    return defaults | out
+
+
+class _Objective:
+    """Our gradient as XGBoost calls it, told the round of the whole model."""
+
+    def __init__(self, gradient: Any, before: int) -> None:
+        self._gradient, self._before, self._calls = gradient, before, 0
+
+    def __call__(self, scores: npt.NDArray[Any], matrix: Any) -> tuple[Any, Any]:
+        grad, hess = self._gradient(scores, matrix, self._before + self._calls)
+        self._calls += 1
+        return grad.reshape(-1, 1), hess.reshape(-1, 1)
+
+
+class _Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
+    """Runs LightGBM-style callbacks inside `xgb.train`."""
+
+    def __init__(self, request: TrainRequest, params: dict[str, Any], before: int) -> None:
+        super().__init__()
+        self._request, self._before = request, before
+        self._params = dict(request.params)
+        self._maximize: dict[str, bool] = {}
+        self._early = ordered(request.callbacks, before=True)
+        self._late = ordered(request.callbacks, before=False)
+        self.best_rounds = 0
+
+    def evaluate(self, scores: npt.NDArray[Any], matrix: Any) -> list[tuple[str, float]]:
+        """The metrics, as `custom_metric` wants them; remembers which way is up."""
+        results: list[tuple[str, float]] = []
+        for function in self._request.metrics:
+            for name, value, maximize in function(scores, matrix):
+                self._maximize[name] = maximize
+                results.append((name, value))
+        return results
+
+    def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        return self._run(self._early, model, epoch, None)
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        results = [
+            EvalResult(name, metric, float(history[-1]), self._maximize[metric])
+            for name, metrics in evals_log.items()
+            for metric, history in metrics.items()
+        ]
+        return self._run(self._late, model, epoch, results)
+
+    def _run(self, callbacks: Sequence[Callback], model: Any, epoch: int, results: list[EvalResult] | None) -> bool:
+        trained_on = [name for name, data in self._request.valid if data is self._request.train]
+        for callback in callbacks:
+            mine = results
+            if results is not None and hasattr(callback, "stopping_rounds"):
+                # LightGBM's early stopping leaves out the training set by asking its own booster which one it is.
+                mine = [r for r in results if r.dataset_name not in trained_on] or results
+            env = CallbackEnv(
+                model=_Resettable(model),
+                params=self._params,
+                iteration=self._before + epoch,
+                begin_iteration=self._before,
+                end_iteration=self._before + self._request.rounds,
+                evaluation_result_list=mine,
+            )
+            try:
+                callback(env)
+            except Exception as stop:
+                # LightGBM's EarlyStopException and our StopTraining, told by what they carry: this module does not
+                # import the other engine.
+                best = getattr(stop, "best_iteration", None)
+                if best is None:
+                    raise
+                self.best_rounds = int(best) + 1
+                return True
+        return False
+
+
+class _Resettable:
+    """The part of a LightGBM booster that `lgb.reset_parameter` touches."""
+
+    def __init__(self, booster: Any) -> None:
+        self._booster = booster
+
+    @property
+    def boosters(self) -> list[_Resettable]:
+        """LightGBM takes whatever is not its own booster for a list of them."""
+        return [self]
+
+    def reset_parameter(self, params: dict[str, Any]) -> None:
+        """Change parameters in the middle of training, in LightGBM's names."""
+        changed = {_FROM_LIGHTGBM.get(name, name): value for name, value in params.items()}
+        self._booster.set_param(changed)
+
+
+class _DenseBatches(xgboost.DataIter):  # type: ignore[misc]
+    """Feeds a sparse matrix to XGBoost in dense pieces: its own sparse route takes what is absent for missing."""
+
+    def __init__(self, features: Features) -> None:
+        self._features, self._batches, self._next = features, dense_batches(features), 0
+        super().__init__()
+
+    def next(self, input_data: Any) -> bool:
+        if self._next == len(self._batches):
+            return False
+        input_data(data=dense_rows(self._features, *self._batches[self._next]))
+        self._next += 1
+        return True
+
+    def reset(self) -> None:
+        self._next = 0
+
+
+def _physical_memory() -> int:
+    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

@@ -1,0 +1,1 @@
+"""Training: wraps `lgb.train` and `xgb.train`, and keeps what came out."""

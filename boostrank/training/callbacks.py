@@ -1,0 +1,114 @@
+"""Callbacks of our own. They take LightGBM's `CallbackEnv` and work on either engine."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from boostrank.backends.base import Callback, StopTraining
+from boostrank.core.errors import ParameterError
+
+
+class EarlyStopping:
+    """Stop when one named metric on one named data set has not improved for a while; keep the best round.
+
+    LightGBM's own watches every metric and stops on whichever stalls first; XGBoost's guesses the direction from the
+    metric's name. This one watches what it is told, or else the first metric of the first set that is not trained on,
+    and the direction comes with the metric.
+
+    Args:
+        stopping_rounds: rounds without improvement after which training ends.
+        metric: its name as logged ("ndcg@10"); None for the first.
+        dataset: name of the validation set; None for the first that is not in `ignore`.
+        min_delta: an improvement by less does not count.
+        ignore: names of sets that are trained on.
+    """
+
+    before_iteration = False
+    order = 30
+
+    def __init__(
+        self,
+        stopping_rounds: int,
+        *,
+        metric: str | None = None,
+        dataset: str | None = None,
+        min_delta: float = 0.0,
+        ignore: tuple[str, ...] = (),
+    ) -> None:
+        self.stopping_rounds = stopping_rounds
+        self._metric, self._dataset, self._min_delta, self._ignore = metric, dataset, min_delta, ignore
+        self.best_iteration: int | None = None
+        self.best_score: list[Any] = []
+        self._best = 0.0
+
+    def __call__(self, env: Any) -> None:
+        result = self._watched(env.evaluation_result_list or [])
+        value = result[2] if result[3] else -result[2]
+        if self.best_iteration is None or value > self._best + self._min_delta:
+            self._best, self.best_iteration = value, env.iteration
+            self.best_score = list(env.evaluation_result_list)
+        stalled = env.iteration - self.best_iteration >= self.stopping_rounds
+        if stalled or env.iteration == env.end_iteration - 1:
+            raise StopTraining(self.best_iteration, self.best_score)
+
+    def _watched(self, results: list[Any]) -> Any:
+        for result in results:
+            if self._dataset is None and result[0] in self._ignore:
+                continue
+            if (self._dataset in (None, result[0])) and (self._metric in (None, result[1])):
+                return result
+        wanted = f"{self._metric or 'a metric'} on {self._dataset or 'a validation set'}"
+        seen = ", ".join(f"{r[0]}'s {r[1]}" for r in results) or "nothing"
+        raise ParameterError(f"early stopping needs {wanted}; evaluated here: {seen}")
+
+
+class Gated:
+    """A stopping callback held back until the objective has settled.
+
+    An annealed or mixed objective is not itself at first (REG-SHF-SDCG is regression for half of its rounds): a
+    plateau there says nothing, and a best round from there is not a model of the objective asked for.
+
+    Args:
+        callback: the one to hold back.
+        first_round: 0-based round from which it is called.
+    """
+
+    before_iteration = False
+
+    def __init__(self, callback: Callback, first_round: int) -> None:
+        self._callback, self._first_round = callback, first_round
+        self.order = getattr(callback, "order", 0)
+        self.stopping_rounds = getattr(callback, "stopping_rounds", 0)
+
+    def __call__(self, env: Any) -> None:
+        if env.iteration < self._first_round:
+            return
+        begin = max(self._first_round, env.begin_iteration)
+        shifted = (
+            dataclasses.replace(env, begin_iteration=begin)
+            if dataclasses.is_dataclass(env) and not isinstance(env, type)
+            else env._replace(begin_iteration=begin)
+        )
+        self._callback(shifted)
+
+
+class History:
+    """Records every metric of every round: data set -> metric -> values."""
+
+    before_iteration = False
+    order = 20
+
+    def __init__(self) -> None:
+        self.values: dict[str, dict[str, list[float]]] = {}
+        self.last: list[Any] = []
+
+    def __call__(self, env: Any) -> None:
+        self.last = list(env.evaluation_result_list or [])
+        for result in self.last:
+            self.values.setdefault(result[0], {}).setdefault(result[1], []).append(float(result[2]))
+
+    def at(self, position: int) -> Mapping[str, Mapping[str, float]]:
+        """Data set -> metric -> value at a position of the recorded rounds."""
+        return {name: {m: v[position] for m, v in metrics.items()} for name, metrics in self.values.items()}

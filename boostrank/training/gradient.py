@@ -1,0 +1,89 @@
+"""What the engine calls each round: our gradient or a user's, guarded, timed, and watched for a standstill."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import TrainingError, TrainingWarning
+from boostrank.kernels.driver import PassStats
+from boostrank.objective import BoundObjective
+
+_STANDSTILL_ROUNDS = 3
+
+
+class GuardedGradient:
+    """(scores, engine's data set, round) -> gradient and hessian, both fit to hand over.
+
+    Args:
+        bound: our objective over the training set, or None with `function`.
+        function: a callable of the user's own, (scores, data set) -> (gradient, hessian).
+    """
+
+    def __init__(self, bound: BoundObjective | None, function: Any = None) -> None:
+        self._bound, self._function = bound, function
+        self.seconds = 0.0
+        self.stats: PassStats | None = None
+        self.floored = 0
+        self._previous: npt.NDArray[Any] | None = None
+        self._still = 0
+
+    def __call__(self, scores: npt.NDArray[Any], dataset: Any, round: int) -> tuple[Any, Any]:
+        self._watch(scores, round)
+        started = time.perf_counter()
+        try:
+            if self._bound is None:
+                return _checked(self._function(scores, dataset), scores.size, round)
+            result = self._bound.gradient(scores, round)
+            self.stats = result.stats
+            self.floored += result.stats.floored
+            return result.grad, result.hess
+        finally:
+            self.seconds += time.perf_counter() - started
+
+    def _watch(self, scores: npt.NDArray[Any], round: int) -> None:
+        """Say so when trees stop changing the scores: the engines go on in silence."""
+        previous, self._previous = self._previous, np.array(scores)
+        if previous is None:
+            return
+        step = self._previous - previous
+        self._still = self._still + 1 if np.ptp(step) == 0 else 0
+        if self._still == _STANDSTILL_ROUNDS:
+            warnings.warn(
+                f"the last {_STANDSTILL_ROUNDS} trees before round {round} have one leaf: no split was allowed. "
+                f"{self._cause()}",
+                TrainingWarning,
+                stacklevel=2,
+            )
+
+    def _cause(self) -> str:
+        queries = -1 if self._bound is None else len(self._bound.queries)
+        if self.stats is not None and self.stats.dead_queries == queries:
+            return "Every query has a zero gradient: the training set is fitted perfectly, or sigma is too small."
+        return (
+            "Too few rows for min_data_in_leaf, too large a min_sum_hessian_in_leaf or min_gain_to_split, or features "
+            "that say nothing within a query."
+        )
+
+
+def _checked(result: Any, documents: int, round: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """A user's gradient and hessian as float32[N].
+
+    Raises:
+        TrainingError: wrong length, not finite, negative hessian.
+    """
+    grad, hess = (np.ascontiguousarray(part, dtype=np.float32).reshape(-1) for part in result)
+    for name, part in (("gradient", grad), ("hessian", hess)):
+        if part.size != documents:
+            raise TrainingError(f"custom objective, round {round}: {name} has {part.size} values for {documents} rows")
+        bad = np.flatnonzero(~np.isfinite(part))
+        if bad.size:
+            raise TrainingError(f"custom objective, round {round}: {name} of row {bad[0]} is {part[bad[0]]}")
+    if bool(np.any(hess < 0)):
+        row = int(np.argmin(hess))
+        raise TrainingError(f"custom objective, round {round}: hessian of row {row} is {hess[row]}, below 0")
+    return grad, hess

@@ -1,0 +1,305 @@
+"""A trained ranker: the engine's booster, and everything needed to say how it was made."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.backends import get_backend
+from boostrank.backends.base import Backend
+from boostrank.core.errors import DataError, ModelError
+from boostrank.core.types import Float64Array, Int64Array, QueryIndex
+from boostrank.data.dataset import RankingDataset, as_features
+from boostrank.kernels.jit import resolve_threads
+from boostrank.metric import Conventions
+from boostrank.objective import Objective
+from boostrank.train.model_text import (
+    check_lightgbm_text,
+    check_xgboost_json,
+    read_model_files,
+    stamp_lightgbm,
+    write_model_files,
+)
+from boostrank.training.params import TrainingParameters
+
+
+@dataclass(frozen=True)
+class TrainingSummary:
+    """What a training did, for the last lines of a log.
+
+    Args:
+        rows, queries: size of the training set.
+        dead_queries: queries without any gradient in the last round; None with an engine's own objective.
+        rounds: rounds in the model, those it continued included.
+        best_round: rounds that prediction uses.
+        seconds: wall time of the whole call, of which
+        kernel_seconds: in our objective, and
+        metric_seconds: in our metrics. The rest is the engine's: binning and trees.
+    """
+
+    rows: int
+    queries: int
+    dead_queries: int | None
+    rounds: int
+    best_round: int
+    seconds: float
+    kernel_seconds: float
+    metric_seconds: float
+
+    @property
+    def tree_seconds(self) -> float:
+        """Wall time outside our objective and metrics."""
+        return self.seconds - self.kernel_seconds - self.metric_seconds
+
+
+class RankingModel:
+    """A booster that knows its features, its objective and its best round.
+
+    Scores are comparable within one query only, and have no unit.
+
+    Args:
+        backend: the engine.
+        booster: the engine's booster, also as `.booster`.
+        best_rounds: rounds that prediction uses; 0 for all.
+        info: how the model was made; plain data, saved beside it.
+        evals_result: data set -> metric -> value each round.
+        summary: of the training; None for a loaded model.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        booster: Any,
+        *,
+        best_rounds: int = 0,
+        info: Mapping[str, Any] | None = None,
+        evals_result: Mapping[str, Mapping[str, list[float]]] | None = None,
+        summary: TrainingSummary | None = None,
+    ) -> None:
+        self._engine, self.booster = backend, booster
+        self._best_rounds = best_rounds
+        self.info: dict[str, Any] = dict(info or {})
+        self.evals_result = {name: dict(metrics) for name, metrics in (evals_result or {}).items()}
+        self.summary = summary
+
+    @property
+    def backend(self) -> str:
+        """ "lightgbm" or "xgboost"."""
+        return self._engine.name
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features, in column order."""
+        return self._engine.feature_names(self.booster)
+
+    @property
+    def n_features(self) -> int:
+        """Columns that `predict` expects."""
+        return len(self.feature_names)
+
+    @property
+    def index_base(self) -> int | None:
+        """Number of the first feature in the file it was trained on; None for arrays or when unknown."""
+        base = self.info.get("data", {}).get("index_base")
+        return None if base is None else int(base)
+
+    @property
+    def best_iteration(self) -> int:
+        """Rounds that prediction uses: the best ones after early stopping, else all."""
+        return self._best_rounds or self._engine.rounds_of(self.booster)
+
+    @property
+    def best_score(self) -> dict[str, dict[str, float]]:
+        """Data set -> metric -> value at the best round."""
+        first = int(self.info.get("training", {}).get("rounds_before", 0))
+        at = self.best_iteration - first - 1
+        return {
+            name: {metric: values[at] for metric, values in metrics.items() if at < len(values)}
+            for name, metrics in self.evals_result.items()
+        }
+
+    def predict(self, data: Any, *, num_iteration: int | None = None, threads: int | None = None) -> Float64Array:
+        """Score documents: higher is better within a query.
+
+        Args:
+            data: `RankingDataset`, array, sparse matrix, or data frame (whose columns are matched by name).
+            num_iteration: rounds to use; None for the best ones, 0 for all.
+            threads: None means every available core.
+
+        Returns:
+            float64[N], in the order in which the rows were given.
+
+        Raises:
+            DataError: another number of features than the model was trained on, or a column that is missing.
+        """
+        features = self._features(data)
+        rounds = self._best_rounds if num_iteration is None else num_iteration
+        if features.shape[0] == 0:
+            return np.zeros(0)
+        scores = self._engine.predict(self.booster, features, rounds=rounds, threads=resolve_threads(threads))
+        return data.in_input_order(scores) if isinstance(data, RankingDataset) else scores
+
+    def _features(self, data: Any) -> Any:
+        if isinstance(data, RankingDataset):
+            base = data.provenance.index_base
+            if None not in (base, self.index_base) and base != self.index_base:
+                raise DataError(
+                    f"the model's features are numbered from {self.index_base} in its files, this file's from {base}: "
+                    "read it like the training file (like=, or --zero-based)"
+                )
+            features = data.features
+        elif hasattr(data, "columns"):
+            names = [str(c) for c in data.columns]
+            missing = [name for name in self.feature_names if name not in names]
+            if missing:
+                raise DataError(
+                    f"the data frame has no column {missing[0]!r} ({len(missing)} of the model's are missing)"
+                )
+            features = as_features(data.iloc[:, [names.index(name) for name in self.feature_names]])
+        else:
+            features = as_features(data)
+        if features.shape[1] != self.n_features:
+            raise DataError(f"the data has {features.shape[1]} features, the model was trained on {self.n_features}")
+        return features
+
+    def rank(
+        self, data: Any, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None, **options: Any
+    ) -> Int64Array:
+        """Rank of each document within its query: 1 is best; equal scores keep their order.
+
+        Args:
+            data: as for `predict`.
+            qid, group: queries, for data other than a `RankingDataset`.
+            options: as for `predict`.
+
+        Returns:
+            int64[N], in the order in which the rows were given.
+        """
+        scores = self.predict(data, **options)
+        if isinstance(data, RankingDataset):
+            ids = data.in_input_order(np.repeat(np.arange(len(data.queries)), data.queries.sizes))
+        elif qid is not None:
+            ids = np.unique(np.asarray(qid), return_inverse=True)[1]
+        elif group is not None:
+            queries = QueryIndex.from_sizes(np.asarray(group))
+            ids = np.repeat(np.arange(len(queries)), queries.sizes)
+        else:
+            raise DataError("rank needs to know the queries: give qid= or group=, or a RankingDataset")
+        if ids.shape != scores.shape:
+            raise DataError(f"queries for {ids.size} rows but {scores.size} rows of features")
+        order = np.lexsort((-scores, ids))
+        starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
+        ranks = np.empty(ids.size, np.int64)
+        lengths = np.diff(np.append(starts, ids.size))
+        ranks[order] = np.arange(ids.size) - np.repeat(starts, lengths) + 1
+        return ranks
+
+    def save(self, path: str | PathLike[str], *, num_iteration: int | None = None) -> None:
+        """Write the model and, beside it, how it was made.
+
+        The model is plain LightGBM text or XGBoost JSON that the engine opens without boostrank. Both files are
+        written whole or not at all.
+
+        Args:
+            path: where to.
+            num_iteration: rounds to keep; None for the best ones, 0 for all.
+
+        Raises:
+            TrainingError: it cannot be written; what was there before is untouched.
+        """
+        rounds = self._best_rounds if num_iteration is None else num_iteration
+        body = self._engine.to_bytes(self.booster, rounds=rounds)
+        if self.backend == "lightgbm":
+            body = stamp_lightgbm(body.decode()).encode()
+        write_model_files(Path(path), body, {**self.info, "evals_result": self.evals_result})
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> RankingModel:
+        """Open a model file, ours or one that LightGBM or XGBoost wrote.
+
+        The file is checked before the engine sees it: checksum where there is a sidecar, structure always.
+
+        Raises:
+            ModelError: damaged, of another kind, or from a newer version.
+        """
+        body, sidecar = read_model_files(Path(path))
+        if body.lstrip()[:1] == b"{":
+            name, check = "xgboost", check_xgboost_json
+        elif body.startswith(b"tree"):
+            name, check = "lightgbm", _check_text
+        else:
+            raise ModelError(f"{path}: neither a LightGBM text model nor an XGBoost JSON model")
+        try:
+            check(body)
+        except ModelError as error:
+            raise ModelError(f"{path}: {error}") from None
+        engine = get_backend(name)
+        info = dict(sidecar or {})
+        history = info.pop("evals_result", {})
+        return cls(engine, engine.from_bytes(body), info=info, evals_result=history)
+
+
+def _check_text(body: bytes) -> None:
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise ModelError(f"not text: {error}") from None
+    check_lightgbm_text(text)
+
+
+def describe_training(
+    engine: Backend,
+    given: TrainingParameters,
+    objective: Objective | None,
+    conventions: Conventions,
+    train_set: Any,
+    queries: QueryIndex,
+    rounds_before: int,
+    history: Mapping[str, Any],
+    params: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What the sidecar says, without what changes from run to run: the same training gives the same bytes."""
+    data: dict[str, Any] = {"rows": queries.n_documents, "queries": len(queries)}
+    if isinstance(train_set, RankingDataset):
+        data |= {
+            "files": list(train_set.provenance.files),
+            "index_base": train_set.provenance.index_base,
+            "reader": dict(train_set.provenance.options),
+            "features": train_set.n_features,
+            "feature_names": list(train_set.feature_names),
+            "fingerprint": train_set.fingerprint,
+        }
+    if objective is not None:
+        told: Any = objective.to_dict()
+    elif given.native_objective is not None:
+        told = {"name": f"{engine.name}:{given.native_objective}"}
+    else:
+        told = {"name": "custom", "function": getattr(given.function, "__qualname__", type(given.function).__name__)}
+    return {
+        "backend": engine.name,
+        "objective": told,
+        "metrics": list(given.metrics),
+        "conventions": conventions.to_dict(),
+        "parameters": {k: v for k, v in params.items() if isinstance(v, str | int | float | bool | list | tuple)},
+        "training": {"rounds": given.rounds, "rounds_before": rounds_before},
+        "data": data,
+        "versions": _versions(engine),
+    }
+
+
+def _versions(engine: Backend) -> dict[str, str]:
+    versions = {"python": platform.python_version(), engine.name: engine.version}
+    for package in ("boostrank", "numpy", "numba"):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "unknown"
+    return versions

@@ -1,0 +1,167 @@
+"""Sort one flat dictionary of parameters, as people pass to `lgb.train`, by who reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from boostrank.backends.base import Backend
+from boostrank.core.errors import ParameterError, did_you_mean
+from boostrank.core.params import find_param
+from boostrank.objective import Objective
+from boostrank.objectives import OBJECTIVES
+
+DEFAULT_OBJECTIVE = "reg-shf-sdcg"
+DEFAULT_EVAL_AT = (1, 3, 5, 10)
+
+_OBJECTIVE = ("objective", "objective_type", "app", "application", "loss")
+_ROUNDS = (
+    "num_iterations", "num_iteration", "n_iter", "num_tree", "num_trees", "num_round", "num_rounds", "nrounds",
+    "num_boost_round", "n_estimators", "max_iter",
+)  # fmt: skip
+_STOPPING = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
+_METRIC = ("metric", "metrics", "metric_types")
+_EVAL_AT = ("eval_at", "ndcg_eval_at", "ndcg_at", "map_eval_at", "map_at")
+_GAIN = ("gain", "label_gain")
+_THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
+
+# The engines' own ranking objectives, to tell "spell it lightgbm:rank_xendcg" from an unknown name.
+_NATIVE = {"lightgbm": ("lambdarank", "rank_xendcg"), "xgboost": ("rank:ndcg", "rank:map", "rank:pairwise")}
+
+
+@dataclass(frozen=True)
+class TrainingParameters:
+    """Parameters by reader.
+
+    Args:
+        objective: ours, or None with `native_objective` or `function`.
+        native_objective: one of the engine's own ("lightgbm:lambdarank" -> "lambdarank").
+        function: a callable of the user's own, as `lgb.train` takes it.
+        engine: what is left for the engine.
+        rounds: rounds to train.
+        stopping_rounds: patience of early stopping, 0 for none.
+        min_delta: improvement that counts for early stopping.
+        metrics: canonical-looking metric names with cut-offs, possibly none.
+        threads: None means every available core.
+    """
+
+    objective: Objective | None
+    native_objective: str | None
+    function: Any
+    engine: dict[str, Any]
+    rounds: int
+    stopping_rounds: int
+    min_delta: float
+    metrics: tuple[str, ...]
+    threads: int | None
+
+
+def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend: Backend) -> TrainingParameters:
+    """Sort `params`; names and aliases are LightGBM's, with each objective's own beside them.
+
+    Raises:
+        ParameterError: unknown names, values out of range, one parameter said twice.
+    """
+    rest = dict(params or {})
+    chosen = _pop(rest, _OBJECTIVE, DEFAULT_OBJECTIVE)
+    rounds = _whole(_pop(rest, _ROUNDS, num_boost_round), "num_boost_round", 1)
+    stopping = _whole(_pop(rest, _STOPPING, None) or 0, "early_stopping_round", 0)
+    min_delta = float(rest.pop("early_stopping_min_delta", 0.0))
+    rest.pop("first_metric_only", None)  # always so: see callbacks.EarlyStopping
+    threads = _pop(rest, _THREADS, None)
+    threads = None if threads is None else _whole(threads, "num_threads", -1)
+    if threads is not None and threads > 0:
+        rest["num_threads"] = threads
+    else:
+        threads = None
+    metrics = _metric_names(_pop(rest, _METRIC, "ndcg"), _pop(rest, _EVAL_AT, DEFAULT_EVAL_AT))
+
+    native, function, objective = None, None, None
+    if callable(chosen) and not isinstance(chosen, Objective):
+        function = chosen
+    elif isinstance(chosen, str) and ":" in chosen and chosen.split(":", 1)[0] in _NATIVE:
+        engine, native = chosen.split(":", 1)
+        if engine != backend.name:
+            raise ParameterError(f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}")
+        gain = _pop(rest, _GAIN, None)
+        if gain is not None:
+            rest["label_gain"] = gain
+    else:
+        objective = _objective(chosen, rest, threads, backend)
+    backend.check_params(_explained(rest, objective, backend))
+    return TrainingParameters(objective, native, function, rest, rounds, stopping, min_delta, metrics, threads)
+
+
+def _objective(chosen: Any, rest: dict[str, Any], threads: int | None, backend: Backend) -> Objective:
+    """Build ours from its name and the parameters that are its own, which leave `rest`."""
+    if isinstance(chosen, Objective):
+        own = [name for name in rest if find_param(name, chosen.spec.params) or name in _GAIN]
+        if own:
+            raise ParameterError(f"{own[0]!r} is set beside an Objective that has its own: say it in one place")
+        return chosen
+    for engine, names in _NATIVE.items():
+        if chosen in names and not _is_ours(chosen):
+            raise ParameterError(f"{chosen!r} is an objective of {engine} itself: spell it {engine}:{chosen}")
+    spec = OBJECTIVES.get(str(chosen))
+    own_params = {name: rest.pop(name) for name in list(rest) if find_param(name, spec.params)}
+    gain = _pop(rest, _GAIN, "exponential")
+    return Objective(
+        spec.name, gain=gain, hessian_scale=rest.pop("hessian_scale", "unit"), threads=threads, **own_params
+    )
+
+
+def _explained(rest: dict[str, Any], objective: Objective | None, backend: Backend) -> dict[str, Any]:
+    """The engine's parameters; a near miss of an objective's parameter is refused here, where its name is known."""
+    if objective is not None:
+        for name in rest:
+            elsewhere = [s.name for s in OBJECTIVES if find_param(name, s.params)]
+            if elsewhere and not find_param(name, objective.spec.params):
+                try:
+                    backend.check_params({name: rest[name]})
+                except ParameterError:
+                    known = did_you_mean(name, [p.name for p in objective.spec.params])
+                    raise ParameterError(
+                        f"objective {objective.name!r} has no parameter {name!r} ({', '.join(elsewhere)} does).{known}"
+                    ) from None
+    return rest
+
+
+def _is_ours(name: str) -> bool:
+    return any(name == spec.name or name in spec.aliases for spec in OBJECTIVES)
+
+
+def _pop(params: dict[str, Any], names: tuple[str, ...], default: Any) -> Any:
+    given = [name for name in names if name in params]
+    if len(given) > 1:
+        raise ParameterError(f"{given[0]!r} and {given[1]!r} are the same parameter")
+    return params.pop(given[0]) if given else default
+
+
+def _whole(value: Any, name: str, low: int) -> int:
+    try:
+        number = int(value)
+        if isinstance(value, bool) or number != float(value) or number < low:
+            raise ValueError
+    except (TypeError, ValueError):
+        raise ParameterError(f"{name}={value!r} must be a whole number of at least {low}") from None
+    return number
+
+
+def _metric_names(metric: Any, eval_at: Any) -> tuple[str, ...]:
+    """`ndcg` with eval_at 1,3 -> `ndcg@1`, `ndcg@3`; a name with its own cut-off keeps it."""
+    names = metric.split(",") if isinstance(metric, str) else list(metric or [])
+    names = [str(n).strip() for n in names]
+    if [n.lower() for n in names] in (["none"], ["null"], ["na"], [""], []):
+        return ()
+    cuts = eval_at.split(",") if isinstance(eval_at, str) else eval_at
+    cuts = [_whole(c, "eval_at", 1) for c in (cuts if hasattr(cuts, "__iter__") else [cuts])]
+    joined: list[str] = []
+    for name in names:
+        if "@" in name or not cuts:
+            joined.append(name)
+        elif name.isdigit() and joined and "@" in joined[-1]:  # "ndcg@1,3" split at its comma
+            joined.append(f"{joined[-1].split('@')[0]}@{name}")
+        else:
+            joined += [f"{name}@{c}" for c in cuts]
+    return tuple(dict.fromkeys(joined))

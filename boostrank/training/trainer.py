@@ -1,0 +1,241 @@
+"""`train`: `lgb.train` and `xgb.train` with an objective that knows queries and metrics that say what they count."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.backends import get_backend
+from boostrank.backends.base import Backend, Callback, TrainRequest
+from boostrank.core.errors import ParameterError
+from boostrank.core.types import QueryIndex
+from boostrank.data.dataset import RankingDataset
+from boostrank.kernels.jit import resolve_threads
+from boostrank.metric import BoundMetrics, Conventions
+from boostrank.objective import Objective, queries_of_native
+from boostrank.training.callbacks import EarlyStopping, Gated, History
+from boostrank.training.gradient import GuardedGradient
+from boostrank.training.model import RankingModel, TrainingSummary, describe_training
+from boostrank.training.params import TrainingParameters, split_params
+
+
+def train(
+    params: Mapping[str, Any] | None,
+    train_set: Any,
+    num_boost_round: int = 100,
+    valid_sets: Any = None,
+    valid_names: Sequence[str] | str | None = None,
+    feval: Any = None,
+    init_model: Any = None,
+    keep_training_booster: bool = False,
+    callbacks: Sequence[Callback] | None = None,
+    *,
+    backend: str = "lightgbm",
+    conventions: Conventions | str | None = None,
+) -> RankingModel:
+    """Train a ranker. Signature and habits are those of `lgb.train`.
+
+    Args:
+        params: LightGBM's parameter names and aliases, on either backend, and the objective's own beside them:
+            `{"objective": "shf-sdcg", "sigma": 0.5, "learning_rate": 0.1}`. `objective` may be a name (see
+            `boostrank objectives`), an `Objective`, a callable as `lgb.train` takes it, or one of the engine's own
+            as "lightgbm:lambdarank" or "xgboost:rank:ndcg". `metric` and `eval_at` name our metrics.
+        train_set: `RankingDataset`, or the engine's own (`lgb.Dataset` with group, `xgb.DMatrix` with qid).
+        num_boost_round: rounds; schedules that span the training span these (and those of `init_model`).
+        valid_sets: data sets to evaluate each round; may hold `train_set` itself.
+        valid_names: names for the log; `valid_0`, ... by default, "training" for the training set.
+        feval: one function or a list, (scores, engine's data set) -> (name, value, higher is better) or a list.
+        init_model: path, booster or RankingModel to continue.
+        keep_training_booster: as in `lgb.train`.
+        callbacks: LightGBM's (on either backend), ours, or any callable that takes a `CallbackEnv`.
+        backend: "lightgbm" or "xgboost".
+        conventions: how metrics treat gains, ties and empty queries; a `Conventions`, or a preset's name. The default
+            takes the objective's gain, the mean over tie orders, and leaves out queries without relevant documents.
+
+    Returns:
+        The model; `.booster` is the engine's own.
+
+    Raises:
+        InputError: parameters or data that cannot be used; nothing was trained.
+        TrainingError: a gradient that is not finite, or nothing to learn.
+    """
+    started = time.perf_counter()
+    engine = get_backend(backend)
+    given = split_params(params, num_boost_round, engine)
+    booster = _booster_to_continue(init_model, engine)
+    before = 0 if booster is None else engine.rounds_of(booster)
+    objective = None if given.objective is None else given.objective.over(before + given.rounds)
+
+    native_train, valid, names = _datasets(train_set, valid_sets, valid_names, engine, given)
+    labels_of = _Labels([(native_train, train_set), *((d, s) for (_, d), s in zip(valid, names, strict=True))])
+    labels, queries = labels_of(native_train)
+    gradient = None
+    if objective is not None or given.function is not None:
+        bound = None if objective is None else objective.bind(labels, queries)
+        gradient = GuardedGradient(bound, given.function)
+    rules = _conventions(conventions, objective)
+    watch = _Stopwatch(_metric_functions(given, labels_of, rules, feval))
+    history = History()
+    stopper, late = _stopping(given, objective, before, valid, native_train, callbacks or ())
+
+    booster, best = engine.train(
+        TrainRequest(
+            params=given.engine,
+            train=native_train,
+            valid=valid,
+            rounds=given.rounds,
+            gradient=gradient,
+            native_objective=given.native_objective,
+            metrics=[watch] if watch.functions else [],
+            init_model=booster,
+            callbacks=[history, *late, *([stopper] if stopper else [])],
+            keep_training_booster=keep_training_booster,
+        )
+    )
+    seconds = time.perf_counter() - started
+    kernel_seconds = 0.0 if gradient is None else gradient.seconds
+    stats = None if gradient is None else gradient.stats
+    summary = TrainingSummary(
+        rows=int(labels.size),
+        queries=len(queries),
+        dead_queries=None if stats is None else stats.dead_queries,
+        rounds=engine.rounds_of(booster),
+        best_round=best or engine.rounds_of(booster),
+        seconds=seconds,
+        kernel_seconds=kernel_seconds,
+        metric_seconds=watch.seconds,
+    )
+    info = describe_training(
+        engine, given, objective, rules, train_set, queries, before, history.values, dict(params or {})
+    )
+    return RankingModel(engine, booster, best_rounds=best, info=info, evals_result=history.values, summary=summary)
+
+
+def _booster_to_continue(init_model: Any, engine: Backend) -> Any:
+    if init_model is None:
+        return None
+    if isinstance(init_model, RankingModel):
+        if init_model.backend != engine.name:
+            raise ParameterError(f"a model of {init_model.backend} cannot be continued by {engine.name}")
+        return init_model.booster
+    return engine.load_booster(init_model)
+
+
+def _datasets(
+    train_set: Any, valid_sets: Any, valid_names: Any, engine: Backend, given: TrainingParameters
+) -> tuple[Any, list[tuple[str, Any]], list[Any]]:
+    """Every data set in the engine's own form: training, (name, validation), and the validation sets as given."""
+
+    def native(data: Any, reference: Any) -> Any:
+        if isinstance(data, RankingDataset):
+            return engine.dataset(data, given.engine, reference=reference, weights=given.native_objective is not None)
+        if engine.is_native_dataset(data):
+            return data
+        raise ParameterError(
+            f"a data set must be a RankingDataset or {engine.name}'s own, not {type(data).__name__}; "
+            "RankingDataset.from_arrays(X, y, qid=...) makes one"
+        )
+
+    sources = [] if valid_sets is None else list(valid_sets) if isinstance(valid_sets, list | tuple) else [valid_sets]
+    names = [] if valid_names is None else [valid_names] if isinstance(valid_names, str) else list(valid_names)
+    if len(names) > len(sources):
+        raise ParameterError(f"{len(names)} valid_names for {len(sources)} valid_sets")
+    train = native(train_set, None)
+    width = _width(train_set)
+    valid: list[tuple[str, Any]] = []
+    for i, source in enumerate(sources):
+        name = names[i] if i < len(names) else "training" if source is train_set else f"valid_{i}"
+        if source is not train_set and width is not None and _width(source) not in (None, width):
+            raise ParameterError(f"{name} has {_width(source)} features, the training set {width}")
+        valid.append((name, train if source is train_set else native(source, train)))
+    if len({n for n, _ in valid}) < len(valid):
+        raise ParameterError(f"valid_names must be distinct: {', '.join(n for n, _ in valid)}")
+    return train, valid, sources
+
+
+def _width(data: Any) -> int | None:
+    return data.n_features if isinstance(data, RankingDataset) else None
+
+
+class _Labels:
+    """Labels and queries of each data set: from ours where there is one, else from the engine's."""
+
+    def __init__(self, pairs: list[tuple[Any, Any]]) -> None:
+        self._sources = {id(native): source for native, source in pairs}
+
+    def __call__(self, native: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
+        source = self._sources.get(id(native))
+        if isinstance(source, RankingDataset):
+            return source.labels, source.queries
+        return queries_of_native(native)
+
+
+class _Stopwatch:
+    """Several metric functions as one, timed."""
+
+    def __init__(self, functions: list[Callable[..., Any]]) -> None:
+        self.functions, self.seconds = functions, 0.0
+
+    def __call__(self, scores: npt.NDArray[Any], native: Any) -> list[tuple[str, float, bool]]:
+        started = time.perf_counter()
+        results: list[tuple[str, float, bool]] = []
+        for function in self.functions:
+            result = function(scores, native)
+            results += result if isinstance(result, list) else [result]
+        self.seconds += time.perf_counter() - started
+        return results
+
+
+def _metric_functions(
+    given: TrainingParameters, labels_of: _Labels, conventions: Conventions, feval: Any
+) -> list[Callable[..., Any]]:
+    functions: list[Callable[..., Any]] = []
+    if given.metrics:
+        bound: dict[int, BoundMetrics] = {}
+
+        def ours(scores: npt.NDArray[Any], native: Any) -> list[tuple[str, float, bool]]:
+            if id(native) not in bound:
+                labels, queries = labels_of(native)
+                bound[id(native)] = BoundMetrics(
+                    given.metrics, labels, queries, conventions=conventions, threads=resolve_threads(given.threads)
+                )
+            values = bound[id(native)].values(np.asarray(scores, dtype=np.float64).reshape(-1))
+            return [(name, value, True) for name, value in values.items()]
+
+        functions.append(ours)
+    return functions + ([] if feval is None else list(feval) if isinstance(feval, list | tuple) else [feval])
+
+
+def _conventions(conventions: Conventions | str | None, objective: Objective | None) -> Conventions:
+    if isinstance(conventions, Conventions):
+        return conventions
+    if conventions is not None:
+        return Conventions.preset(conventions)
+    return Conventions() if objective is None else Conventions(gain=objective.gain)
+
+
+def _stopping(
+    given: TrainingParameters,
+    objective: Objective | None,
+    before: int,
+    valid: list[tuple[str, Any]],
+    native_train: Any,
+    callbacks: Sequence[Callback],
+) -> tuple[Callback | None, list[Callback]]:
+    """Our early stopping if it was asked for by parameter, and the user's callbacks, held back until settled."""
+    settled = 0 if objective is None else objective.settled_round(before + given.rounds)
+    stopper: Callback | None = None
+    if given.stopping_rounds:
+        trained_on = tuple(name for name, data in valid if data is native_train)
+        if len(trained_on) == len(valid):
+            raise ParameterError("early stopping needs a validation set that is not the training set")
+        stopper = EarlyStopping(given.stopping_rounds, min_delta=given.min_delta, ignore=trained_on)
+
+    def held_back(callback: Callback) -> Callback:
+        return Gated(callback, settled) if settled and hasattr(callback, "stopping_rounds") else callback
+
+    return (None if stopper is None else held_back(stopper)), [held_back(cb) for cb in callbacks]
