@@ -1,0 +1,105 @@
+"""What a ranking metric leaves open, said explicitly: gains, ties, queries without a relevant document, cut-offs.
+
+The same scores give different NDCG in every library, because each answers these questions in its own way. Here they
+are answered in one place, and the answers of the known libraries have names (`Conventions.named("lightgbm")`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from boostrank.core.errors import ParameterError, did_you_mean
+from boostrank.core.gains import parse_gain
+
+TIES = ("expected", "input", "pessimistic", "optimistic", "docno")
+EMPTY = ("exclude", "one", "zero")
+SINGLE = ("count", "exclude")
+AP_DIVISORS = ("relevant", "reachable")
+SHORT_LISTS = ("pad", "clip")
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """How a metric is computed where its definition leaves a choice.
+
+    Args:
+        gain: from a label to its gain: "exponential" (2^label - 1), "linear", or a table.
+        ties: documents with equal scores. "expected" is the mean over all their orders, in closed form; "input" keeps
+            row order (and so rewards a lucky file); "pessimistic" and "optimistic" put the worst or the best first;
+            "docno" sorts by document name, descending, as trec_eval does (the names must then be given).
+        empty: a query with no relevant document. "exclude" leaves it out of the mean (it is counted and reported);
+            "one" and "zero" give it that value. "one" concerns the metrics that are 0/0 there (NDCG, MAP, recall);
+            the others (DCG, precision, MRR, ERR) are 0 by their own formula.
+        single: a query of one document: "count" it or "exclude" it.
+        relevant_from: the smallest label that is relevant to MAP, precision, recall and MRR; None means every
+            label above 0.
+        ap_divisor: average precision at k is divided by the number of "relevant" documents, or by the "reachable"
+            number min(relevant, k).
+        short_lists: precision at k of a list of n < k documents: "pad" divides by k, "clip" by n.
+        max_grade: ERR stops at a document with probability gain(label) / (gain(max_grade) + 1), which is
+            (2^label - 1) / 2^max_grade for exponential gain; None takes the largest label of the data. With 0 the
+            gains are the probabilities themselves.
+
+    Raises:
+        ParameterError: a word or number that is not one of these.
+    """
+
+    gain: Any = "exponential"
+    ties: str = "expected"
+    empty: str = "exclude"
+    single: str = "count"
+    relevant_from: float | None = None
+    ap_divisor: str = "relevant"
+    short_lists: str = "pad"
+    max_grade: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gain", parse_gain(self.gain))
+        for field, allowed in (
+            ("ties", TIES),
+            ("empty", EMPTY),
+            ("single", SINGLE),
+            ("ap_divisor", AP_DIVISORS),
+            ("short_lists", SHORT_LISTS),
+        ):
+            if getattr(self, field) not in allowed:
+                raise ParameterError(f"{field}={getattr(self, field)!r} is not one of {' | '.join(allowed)}")
+        if self.relevant_from is not None and not math.isfinite(self.relevant_from):
+            raise ParameterError(f"relevant_from={self.relevant_from!r} is not a finite number")
+        if self.max_grade is not None and not (math.isfinite(self.max_grade) and self.max_grade >= 0):
+            raise ParameterError(f"max_grade={self.max_grade!r} is not a finite number >= 0")
+
+    @classmethod
+    def named(cls, name: str) -> Conventions:
+        """Those of a library: lightgbm, xgboost, catboost, sklearn, trec, letor; "default" for our own.
+
+        Raises:
+            ParameterError: unknown; the message lists the names.
+        """
+        preset = PRESETS.get(name.strip().lower())
+        if preset is None:
+            raise ParameterError(f"unknown metric conventions {name!r}.{did_you_mean(name, PRESETS)}")
+        return preset
+
+    def describe(self) -> str:
+        """One line to print beside results."""
+        gain = self.gain if isinstance(self.gain, str) else "table " + ",".join(f"{g:g}" for g in self.gain)
+        empty = {"exclude": "left out", "one": "count 1", "zero": "count 0"}[self.empty]
+        single = {"count": "counted", "exclude": "left out"}[self.single]
+        return (
+            f"gain {gain}; ties {self.ties}; queries with no relevant document {empty}; one-document queries {single}"
+        )
+
+
+PRESETS: dict[str, Conventions] = {
+    "default": Conventions(),
+    "lightgbm": Conventions(ties="input", empty="one", ap_divisor="reachable"),
+    "xgboost": Conventions(ties="input", empty="one", ap_divisor="reachable", short_lists="clip"),
+    "catboost": Conventions(gain="linear", ties="pessimistic", empty="one"),
+    "sklearn": Conventions(gain="linear", empty="zero", single="exclude"),
+    "trec": Conventions(gain="linear", ties="docno", empty="zero"),
+    "letor": Conventions(ties="input", empty="zero"),
+}
+"""Conventions of the libraries, by name."""

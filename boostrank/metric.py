@@ -1,0 +1,336 @@
+"""A metric with its cut-offs, and what it becomes once it is bound to labels and queries.
+
+Metric.parse("ndcg@10").evaluate(labels, scores, queries).mean
+evaluate(["ndcg@1,3,5", "map"], labels, scores, queries, "lightgbm")
+BoundMetrics(["ndcg@10"], labels, queries).values(scores)          # each round
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.conventions import Conventions
+from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.types import Float64Array, QueryIndex
+from boostrank.kernels import metric_driver
+from boostrank.kernels.jit import resolve_threads
+from boostrank.kernels.metric_driver import MetricPass, measure
+from boostrank.kernels.metric_spec import WHOLE_LIST, MetricSpec, totals
+from boostrank.metrics import METRICS
+from boostrank.metrics._resampling import PairedDifference, bootstrap_intervals, paired_difference
+
+__all__ = [
+    "BoundMetrics",
+    "Conventions",
+    "Metric",
+    "MetricResult",
+    "PairedDifference",
+    "evaluate",
+    "paired_difference",
+]
+
+_TIES = {
+    "expected": metric_driver.EXPECTED,
+    "input": metric_driver.INPUT,
+    "docno": metric_driver.INPUT,  # the rows are brought into that order first
+    "pessimistic": metric_driver.PESSIMISTIC,
+    "optimistic": metric_driver.OPTIMISTIC,
+}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A ranking metric at one or several cut-offs; `str()` gives the text that `parse` reads.
+
+    Args:
+        name: canonical name or alias, see `boostrank.metrics`.
+        cutoffs: ranks at which the list is cut, in the order they are reported; none means the whole list.
+
+    Raises:
+        ParameterError: an unknown name, or a cut-off below 1.
+    """
+
+    name: str
+    cutoffs: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", METRICS.get(self.name).name)
+        object.__setattr__(self, "cutoffs", tuple(dict.fromkeys(int(k) for k in self.cutoffs)))
+        if any(not 1 <= k < WHOLE_LIST for k in self.cutoffs):
+            raise ParameterError(f"{self}: a cut-off is a rank, 1 or more")
+
+    @classmethod
+    def parse(cls, text: str) -> Metric:
+        """From "ndcg@10", "ndcg@1,3,5", or "map" for the whole list.
+
+        Raises:
+            ParameterError: it does not read like that.
+        """
+        name, at, numbers = text.strip().partition("@")
+        words = [word.strip() for word in numbers.split(",")] if at else []
+        if not all(word.isascii() and word.isdigit() for word in words):
+            raise ParameterError(f"metric {text!r}: after @ come ranks such as 10, or 1,3,5")
+        return cls(name.strip(), tuple(int(word) for word in words))
+
+    def __str__(self) -> str:
+        return f"{self.name}@{','.join(map(str, self.cutoffs))}" if self.cutoffs else self.name
+
+    @property
+    def spec(self) -> MetricSpec:
+        """What the metric declares about itself."""
+        return METRICS.get(self.name)
+
+    @property
+    def higher_is_better(self) -> bool:
+        """True: of every metric here a larger value is better."""
+        return True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name a cut-off: ("ndcg@1", "ndcg@3"), or ("map",)."""
+        return tuple(f"{self.name}@{k}" for k in self.cutoffs) or (self.name,)
+
+    def evaluate(
+        self,
+        labels: npt.ArrayLike,
+        scores: npt.ArrayLike,
+        queries: QueryIndex,
+        conventions: Conventions | str = "default",
+        *,
+        docnos: Sequence[str] | None = None,
+        threads: int | None = None,
+        seed: int = 0,
+    ) -> MetricResult:
+        """Value, interval and per-query values at this metric's one cut-off; arguments as for `evaluate`.
+
+        Raises:
+            ParameterError: the metric has several cut-offs; `boostrank.metric.evaluate` takes those.
+        """
+        if len(self.cutoffs) > 1:
+            raise ParameterError(f"{self} has several cut-offs: boostrank.metric.evaluate gives one result for each")
+        results = evaluate(
+            [self], labels, scores, queries, conventions, docnos=docnos, threads=threads, seed=seed
+        )  # fmt: skip
+        return results[self.names[0]]
+
+
+@dataclass(frozen=True, eq=False)
+class MetricResult:
+    """A metric over a data set.
+
+    Args:
+        name: such as "ndcg@10".
+        mean: over the queries that count, weighted by the queries' weights.
+        low, high: 95% interval of the mean over queries: percentile bootstrap with 2,000 resamples, above 10^5
+            queries the normal interval.
+        queries: how many count.
+        empty: how many have no relevant document, whether they count or not.
+        single: how many have one document.
+        per_query: float64[Q], NaN where the query does not count.
+    """
+
+    name: str
+    mean: float
+    low: float
+    high: float
+    queries: int
+    empty: int
+    single: int
+    per_query: Float64Array
+
+
+def evaluate(
+    metrics: Iterable[Metric | str],
+    labels: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    queries: QueryIndex,
+    conventions: Conventions | str = "default",
+    *,
+    docnos: Sequence[str] | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+) -> dict[str, MetricResult]:
+    """Every metric at every cut-off: value, interval and per-query values.
+
+    Args:
+        metrics: metrics or their text.
+        labels: float[N], bigger is better.
+        scores: float[N], finite; compared within a query only.
+        queries: which rows belong to which query, and the queries' weights.
+        conventions: what the definitions leave open; or the name of a library's.
+        docnos: the names of the documents, for ties="docno".
+        threads: None means every available core.
+        seed: of the bootstrap.
+
+    Returns:
+        Name ("ndcg@10") -> result, in the order asked for.
+
+    Raises:
+        ParameterError: an unknown metric or convention.
+        DataError: lengths that differ, labels the gain cannot take, a score that is not finite, no query that counts.
+    """
+    return BoundMetrics(metrics, labels, queries, conventions, docnos=docnos, threads=threads).results(
+        scores, seed=seed
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Bound:
+    """One metric over a data set, its cut-offs increasing."""
+
+    metric: Metric
+    work: MetricPass
+    divisors: Float64Array  # [Q, p]
+    empty: npt.NDArray[np.bool_]  # [Q]
+    counted: npt.NDArray[np.bool_]  # [Q]
+    weights: Float64Array  # [Q], 0 where not counted, sums to 1
+
+    def columns(self) -> list[tuple[str, int]]:
+        """Each cut-off's name, in the order asked for, and its column."""
+        increasing = sorted(self.metric.cutoffs)
+        at = [increasing.index(k) for k in self.metric.cutoffs] or [0]
+        return list(zip(self.metric.names, at, strict=True))
+
+
+class BoundMetrics:
+    """Metrics over one data set, for use in every round: grades, ideal values and weights are computed once.
+
+    Args:
+        metrics, labels, queries, conventions, docnos, threads: as for `evaluate`.
+
+    Raises:
+        As `evaluate`, but for the scores.
+    """
+
+    def __init__(
+        self,
+        metrics: Iterable[Metric | str],
+        labels: npt.ArrayLike,
+        queries: QueryIndex,
+        conventions: Conventions | str = "default",
+        threads: int | None = None,
+        *,
+        docnos: Sequence[str] | None = None,
+    ) -> None:
+        self.metrics = tuple(Metric.parse(m) if isinstance(m, str) else m for m in metrics)
+        self.conventions = Conventions.named(conventions) if isinstance(conventions, str) else conventions
+        self.queries = queries
+        self._threads = resolve_threads(threads)
+        y = np.ascontiguousarray(labels, dtype=np.float64)
+        if y.shape != (queries.n_documents,):
+            raise DataError(f"labels of shape {y.shape} but queries that cover {queries.n_documents} documents")
+        self._rows = _docno_order(docnos, queries, self.conventions)
+        self._labels = y if self._rows is None else y[self._rows]
+        self._bound = [self._bind(m) for m in self.metrics]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The keys of what `values` returns, in order."""
+        return tuple(name for metric in self.metrics for name in metric.names)
+
+    def _bind(self, metric: Metric) -> _Bound:
+        spec, queries, conventions = metric.spec, self.queries, self.conventions
+        cutoffs = np.array(sorted(metric.cutoffs) or [WHOLE_LIST], dtype=np.int64)
+        grades = spec.grades(self._labels, conventions)
+        work = MetricPass(spec.kernel, grades, spec.weights(queries.longest), cutoffs)
+        empty = totals(grades, queries.ptr) <= 0.0
+        counted = np.ones(len(queries), dtype=bool)
+        if conventions.empty == "exclude":
+            counted &= ~empty
+        if conventions.single == "exclude":
+            counted &= queries.sizes != 1
+        if not counted.any():
+            raise DataError(
+                f"{metric}: none of the {len(queries)} queries counts ({int(empty.sum())} have no relevant document, "
+                f"{int((queries.sizes == 1).sum())} have one document); conventions: {conventions.describe()}"
+            )
+        weights = np.where(counted, 1.0 if queries.weights is None else queries.weights, 0.0)
+        divisors = spec.divisors(grades, queries.ptr, cutoffs, conventions)
+        return _Bound(metric, work, divisors, empty, counted, weights / weights.sum())
+
+    def values(self, scores: npt.ArrayLike) -> dict[str, float]:
+        """Mean of every metric at every cut-off.
+
+        Args:
+            scores: float[N], finite.
+
+        Raises:
+            DataError: as `evaluate`.
+        """
+        out: dict[str, float] = {}
+        for bound, values in zip(self._bound, self._measure(scores), strict=True):
+            # Summed as it stands: a matrix product may add up in another order on another machine.
+            means = (values * bound.weights[:, None]).sum(axis=0)
+            out |= {name: float(means[c]) for name, c in bound.columns()}
+        return out
+
+    def results(self, scores: npt.ArrayLike, *, seed: int = 0) -> dict[str, MetricResult]:
+        """Everything about every metric at every cut-off; see `evaluate`."""
+        out: dict[str, MetricResult] = {}
+        for bound, values in zip(self._bound, self._measure(scores), strict=True):
+            counted = bound.counted
+            low, high = bootstrap_intervals(values[counted], bound.weights[counted], seed=seed)
+            means = (values * bound.weights[:, None]).sum(axis=0)
+            per_query = np.where(counted[:, None], values, np.nan)
+            for name, c in bound.columns():
+                out[name] = MetricResult(
+                    name=name,
+                    mean=float(means[c]),
+                    low=float(low[c]),
+                    high=float(high[c]),
+                    queries=int(counted.sum()),
+                    empty=int(bound.empty.sum()),
+                    single=int((self.queries.sizes == 1).sum()),
+                    per_query=np.ascontiguousarray(per_query[:, c]),
+                )
+        return out
+
+    def _measure(self, scores: npt.ArrayLike) -> list[Float64Array]:
+        """Per-query values, float64[Q, p] a metric."""
+        s = np.ascontiguousarray(scores, dtype=np.float64).reshape(-1)
+        if s.shape != self._labels.shape:
+            raise DataError(f"{s.size} scores for {self._labels.size} documents")
+        bad = np.flatnonzero(~np.isfinite(s))
+        if bad.size:
+            row = int(bad[0])
+            qid = self.queries.qid[self.queries.of_row(row)]
+            raise DataError(f"score of row {row} (query {qid}) is {s[row]}: only finite scores can be ranked")
+        if self._rows is not None:
+            s = s[self._rows]
+        sums = measure(
+            [b.work for b in self._bound],
+            s,
+            self._labels,
+            self.queries.ptr,
+            ties=_TIES[self.conventions.ties],
+            threads=self._threads,
+        )
+        return [self._finish(bound, total) for bound, total in zip(self._bound, sums, strict=True)]
+
+    def _finish(self, bound: _Bound, sums: Float64Array) -> Float64Array:
+        spec = bound.metric.spec
+        values = np.divide(sums, bound.divisors, out=np.zeros_like(sums), where=bound.divisors > 0.0)
+        if spec.upper is not None:
+            np.minimum(values, spec.upper, out=values)  # rounding may lift a perfect list above 1
+        values[bound.empty] = 1.0 if spec.ratio and self.conventions.empty == "one" else 0.0
+        return values
+
+
+def _docno_order(
+    docnos: Sequence[str] | None, queries: QueryIndex, conventions: Conventions
+) -> npt.NDArray[np.int64] | None:
+    """Rows by query, then by descending document name, so that input order breaks ties as trec_eval does."""
+    if conventions.ties != "docno":
+        return None
+    if docnos is None:
+        raise ParameterError("ties='docno' sorts tied documents by name: give docnos=, or choose other ties")
+    names = np.array([str(name).encode() for name in docnos], dtype=object)
+    if names.size != queries.n_documents:
+        raise DataError(f"{names.size} document names for {queries.n_documents} documents")
+    rank = np.unique(names, return_inverse=True)[1] if names.size else np.zeros(0, np.int64)
+    owner = np.repeat(np.arange(len(queries)), queries.sizes)
+    return np.lexsort((-rank, owner)).astype(np.int64)

@@ -1,0 +1,66 @@
+"""Average precision; its mean over queries is MAP.
+
+    AP@k = (1/R) sum_{r <= k} relevant_r P@r,     R = number of relevant documents
+
+R may be min(R, k) instead, see `Conventions.ap_divisor`. Its mean over tied orders: McSherry and Najork 2008,
+section 3.2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from boostrank.core.conventions import Conventions
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.kernels.metric_spec import MetricSpec, metric_kernel, reciprocal_ranks, relevance, totals
+
+
+@metric_kernel
+def kernel(
+    grades: Float64Array,
+    ends: Int64Array,
+    weights: Float64Array,
+    cutoffs: Int64Array,
+    out: Float64Array,
+    scratch: Float64Array,
+) -> None:
+    """One query; see `kernels.metric_spec`."""
+    total, hits, pos, c = 0.0, 0.0, 0, 0
+    while pos < grades.shape[0] and c < cutoffs.shape[0]:
+        end = ends[pos]
+        n, r = end - pos, 0.0
+        for i in range(pos, end):
+            r += grades[i]
+        for i in range(pos, end):
+            # Relevant with chance r/n; then the i - pos documents before it in the run hold the r - 1 other relevant
+            # ones of the run in equal shares.
+            others = (i - pos) * (r - 1.0) / (n - 1) if n > 1 else 0.0
+            total += r / n * (hits + others + 1.0) * weights[i]
+            if c < cutoffs.shape[0] and i + 1 == cutoffs[c]:
+                out[c] = total
+                c += 1
+        hits += r
+        pos = end
+    for i in range(c, cutoffs.shape[0]):
+        out[i] = total
+
+
+def divisors(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
+    """R, or min(R, k)."""
+    relevant = totals(grades, ptr)[:, None]
+    limit = cutoffs if conventions.ap_divisor == "reachable" else np.full_like(cutoffs, np.iinfo(np.int64).max)
+    return np.minimum(relevant, limit)
+
+
+SPEC = MetricSpec(
+    name="map",
+    summary="mean over queries of average precision",
+    equation="(1/R) sum_{r <= k} relevant_r P@r",
+    kernel=kernel,
+    grades=relevance,
+    weights=reciprocal_ranks,
+    divisors=divisors,
+    reference="ties: McSherry, Najork 2008",
+    aliases=("ap", "mean_average_precision"),
+    ratio=True,
+)

@@ -1,0 +1,25 @@
+"""DCG: discounted cumulated gain.
+
+    DCG@k = sum_{r <= k} gain_r / log2(1 + r)
+
+Source: Järvelin and Kekäläinen 2002, with the discount of Burges et al. 2005; its mean over tied orders: McSherry and
+Najork 2008, section 3.1. Not normalised: queries with many relevant documents weigh more.
+"""
+
+from __future__ import annotations
+
+from boostrank.kernels.cumulated import cumulated
+from boostrank.kernels.metric_spec import MetricSpec, gains, log_discounts, no_divisors
+
+SPEC = MetricSpec(
+    name="dcg",
+    summary="discounted cumulated gain",
+    equation="sum_{r <= k} gain_r / log2(1 + r)",
+    kernel=cumulated,
+    grades=gains,
+    weights=log_discounts,
+    divisors=no_divisors,
+    reference="Järvelin, Kekäläinen 2002; ties: McSherry, Najork 2008",
+    aliases=("discounted_cumulated_gain",),
+    upper=None,
+)

@@ -1,0 +1,101 @@
+"""ERR: expected reciprocal rank at which a user, reading downwards, is satisfied.
+
+    ERR@k = sum_{r <= k} (1/r) p_r prod_{i < r} (1 - p_i),     p = gain(label) / (gain(max_grade) + 1)
+
+Source: Chapelle, Metzler, Zhang, Grinspan 2009, eq (4). With exponential gain p = (2^label - 1) / 2^max_grade.
+
+Its mean over tied orders: a run of n documents with q_i = 1 - p_i is passed unsatisfied down to its j-th place with
+the mean chance E_j = e_j(q) / C(n, j), e_j the elementary symmetric polynomial: the j documents read are a random
+subset. So place j adds (E_{j-1} - E_j) / r. The E_j obey a recurrence of weighted means, which keeps them in [0, 1].
+Cost: a run of n tied documents costs n min(n, k) operations.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from boostrank.core.conventions import Conventions
+from boostrank.core.errors import DataError
+from boostrank.core.gains import gains_from_labels
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.kernels.metric_spec import MetricSpec, gains, metric_kernel, no_divisors, reciprocal_ranks
+
+_NEGLIGIBLE = -40.0  # e^-40: what reaches a place with this chance is lost in the rounding of the sum
+
+
+@metric_kernel
+def kernel(
+    grades: Float64Array,
+    ends: Int64Array,
+    weights: Float64Array,
+    cutoffs: Int64Array,
+    out: Float64Array,
+    scratch: Float64Array,
+) -> None:
+    """One query; see `kernels.metric_spec`."""
+    total, reading, pos, c = 0.0, 1.0, 0, 0
+    while pos < grades.shape[0] and c < cutoffs.shape[0]:
+        end = ends[pos]
+        n = end - pos
+        passed = scratch[: n + 1]
+        mean = 0.0
+        for i in range(pos, end):
+            mean += (1.0 - grades[i]) / n
+        # E_j <= E_1^j (Maclaurin): places beyond this depth are not worth their n operations each.
+        depth = min(n, cutoffs[-1] - pos)
+        if mean <= 0.0:
+            depth = min(depth, 1)
+        elif mean < 1.0:
+            depth = int(min(float(depth), math.ceil(_NEGLIGIBLE / math.log(mean))))
+        passed[0] = 1.0
+        for j in range(1, n + 1):
+            passed[j] = 0.0
+        everyone = reading
+        for i in range(n):
+            q = 1.0 - grades[pos + i]
+            everyone *= q
+            for j in range(min(i + 1, depth), 0, -1):
+                share = j / (i + 1.0)
+                passed[j] = (1.0 - share) * passed[j] + share * q * passed[j - 1]
+        for i in range(pos, end):
+            j = i - pos + 1
+            total += reading * (passed[j - 1] - passed[j]) * weights[i]
+            if c < cutoffs.shape[0] and i + 1 == cutoffs[c]:
+                out[c] = total
+                c += 1
+        reading = everyone
+        pos = end
+    for i in range(c, cutoffs.shape[0]):
+        out[i] = total
+
+
+def stop_probabilities(labels: Float64Array, conventions: Conventions) -> Float64Array:
+    """Chance that a document satisfies.
+
+    Raises:
+        DataError: a gain above gain(max_grade) + 1, which would be a chance above one.
+    """
+    gain = gains(labels, conventions)
+    top = conventions.max_grade
+    if top is None:
+        top = float(labels.max(initial=0.0))
+    chance = gain / (gains_from_labels([top], conventions.gain)[0] + 1.0)
+    if float(chance.max(initial=0.0)) > 1.0:
+        row = int(np.argmax(chance))
+        raise DataError(f"err: label {labels[row]:g} of row {row} is above max_grade={top:g}")
+    return chance
+
+
+SPEC = MetricSpec(
+    name="err",
+    summary="expected reciprocal rank at which a user is satisfied",
+    equation="sum_{r <= k} (1/r) p_r prod_{i < r} (1 - p_i)",
+    kernel=kernel,
+    grades=stop_probabilities,
+    weights=reciprocal_ranks,
+    divisors=no_divisors,
+    reference="Chapelle, Metzler, Zhang, Grinspan 2009, eq (4)",
+    aliases=("expected_reciprocal_rank",),
+)

@@ -1,0 +1,35 @@
+"""NDCG: DCG divided by the largest DCG that the query's documents allow.
+
+    NDCG@k = DCG@k / ideal DCG@k,     DCG@k = sum_{r <= k} gain_r / log2(1 + r)
+
+Source: Järvelin and Kekäläinen 2002, with the discount of Burges et al. 2005; its mean over tied orders: McSherry and
+Najork 2008, section 3.1.
+"""
+
+from __future__ import annotations
+
+from boostrank.core.conventions import Conventions
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.kernels.cumulated import cumulated
+from boostrank.kernels.metric_driver import INPUT, MetricPass, measure
+from boostrank.kernels.metric_spec import MetricSpec, gains, log_discounts
+
+
+def ideal(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
+    """DCG of the documents sorted by gain, float64[Q, p]: the same sum, ranked by the gains themselves."""
+    longest = int((ptr[1:] - ptr[:-1]).max(initial=0))
+    one = MetricPass(cumulated, grades, log_discounts(longest), cutoffs)
+    return measure([one], grades, grades, ptr, ties=INPUT)[0]
+
+
+SPEC = MetricSpec(
+    name="ndcg",
+    summary="discounted cumulated gain, divided by its ideal value",
+    equation="(sum_{r <= k} gain_r / log2(1 + r)) / ideal",
+    kernel=cumulated,
+    grades=gains,
+    weights=log_discounts,
+    divisors=ideal,
+    reference="Järvelin, Kekäläinen 2002; ties: McSherry, Najork 2008",
+    ratio=True,
+)

@@ -1,0 +1,36 @@
+"""Precision: the share of relevant documents among the first k.
+
+    P@k = (1/k) sum_{r <= k} relevant_r
+
+For a list of n < k documents, and without a cut-off, see `Conventions.short_lists`. Its mean over tied orders:
+McSherry and Najork 2008, section 3.1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from boostrank.core.conventions import Conventions
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.kernels.cumulated import cumulated
+from boostrank.kernels.metric_spec import WHOLE_LIST, MetricSpec, equal_weights, relevance
+
+
+def depth(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
+    """k, or the length of the list where that is the convention or there is no k; at least 1."""
+    sizes = np.diff(ptr)[:, None]
+    clip = (conventions.short_lists == "clip") | (cutoffs == WHOLE_LIST)
+    return np.maximum(np.where(clip, np.minimum(sizes, cutoffs), cutoffs), 1).astype(np.float64)
+
+
+SPEC = MetricSpec(
+    name="precision",
+    summary="share of relevant documents among the first k",
+    equation="(1/k) sum_{r <= k} relevant_r",
+    kernel=cumulated,
+    grades=relevance,
+    weights=equal_weights,
+    divisors=depth,
+    reference="ties: McSherry, Najork 2008",
+    aliases=("p", "pre"),
+)

@@ -1,0 +1,33 @@
+"""Recall: the share of the relevant documents that stand among the first k.
+
+    R@k = (sum_{r <= k} relevant_r) / R,     R = number of relevant documents
+
+Its mean over tied orders: McSherry and Najork 2008, section 3.1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from boostrank.core.conventions import Conventions
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.kernels.cumulated import cumulated
+from boostrank.kernels.metric_spec import MetricSpec, equal_weights, relevance, totals
+
+
+def relevant(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
+    """R, at every cut-off."""
+    return np.repeat(totals(grades, ptr)[:, None], cutoffs.size, axis=1)
+
+
+SPEC = MetricSpec(
+    name="recall",
+    summary="share of the relevant documents found among the first k",
+    equation="(sum_{r <= k} relevant_r) / R",
+    kernel=cumulated,
+    grades=relevance,
+    weights=equal_weights,
+    divisors=relevant,
+    reference="ties: McSherry, Najork 2008",
+    ratio=True,
+)
