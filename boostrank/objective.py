@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,12 @@ class Objective:
         self.hessian_scale = hessian_scale
         self.threads = threads
         given = resolve_params(self.spec.params, params, owner=f"objective {self.spec.name!r}")
-        self.params: dict[str, Any] = {p.name: _parse(p, given, self.spec) for p in self.spec.params}
+        self.params: dict[str, Any] = {
+            p.name: _parse(p, given.get(p.name, p.default), self.spec) for p in self.spec.params
+        }
+        for parameter, text in self.spec.default_schedules.items():
+            if parameter not in given:
+                self.params[parameter] = parse_schedule(text.format_map(self.params))
         self._bound: BoundObjective | None = None
         self._bound_to: Any = None
         self._calls = 0
@@ -294,7 +300,7 @@ class BoundObjective:
 
     def _nothing_to_learn(self, scores: Float64Array) -> str:
         ptr = self.queries.ptr
-        mixed = any(np.ptp(self.gains[a:b]) > 0 for a, b in zip(ptr[:-1], ptr[1:], strict=True) if b > a)
+        mixed = any(np.ptp(self.gains[a:b]) > 0 for a, b in pairwise(ptr) if b > a)
         if not mixed:
             return "nothing to learn: in every query all documents have the same gain"
         return (
@@ -323,8 +329,7 @@ def objective_constructor(name: str) -> Callable[..., Objective] | None:
     return construct
 
 
-def _parse(param: Param, given: Mapping[str, Any], spec: ObjectiveSpec) -> Any:
-    value = given.get(param.name, spec.default_schedules.get(param.name, param.default))
+def _parse(param: Param, value: Any, spec: ObjectiveSpec) -> Any:
     if is_schedule_text(value):
         value = parse_schedule(value)
     if isinstance(value, Schedule):

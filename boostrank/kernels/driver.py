@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,11 @@ HESSIAN_FLOOR = 1e-6
 _DOCUMENTS_A_TASK = 20_000
 
 LIVE, DEAD, BROKEN = 0, 1, 2
-"""State of a query after a pass: learning, zero gradient everywhere, not finite."""
+"""State of a query after a pass: learning, zero gradient everywhere, not finite or of negative curvature.
+
+A dead query keeps the hessian that its kernel gives: zeros where there is nothing to learn from it, but a regression
+that is already right goes on saying so.
+"""
 
 _F1 = types.Array(types.float64, 1, "C")
 _I1 = types.Array(types.int64, 1, "C")
@@ -68,7 +73,8 @@ class PassStats:
     Args:
         loss: weighted sum of the kernel's losses.
         dead_queries: queries whose gradient is zero everywhere.
-        broken_query: position of the first query with a gradient or hessian that is not finite, or -1.
+        broken_query: position of the first query with a gradient or hessian that is not finite, or a negative hessian;
+            -1 without one.
         floored: documents of live queries whose hessian was lifted to the floor.
         scale: what gradient and hessian were multiplied by.
         seconds: wall time.
@@ -158,7 +164,7 @@ def _split(ptr: Int64Array, threads: int) -> list[tuple[int, int]]:
         return [(0, queries)]
     marks = np.arange(_DOCUMENTS_A_TASK, int(ptr[-1]), _DOCUMENTS_A_TASK)
     cuts = np.unique(np.concatenate([[0], np.searchsorted(ptr, marks), [queries]]))
-    return [(int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
 
 @entry_point(
@@ -182,7 +188,7 @@ def _split(ptr: Int64Array, threads: int) -> list[tuple[int, int]]:
         _I1,
         _F1,
         _I1,
-    )  # fmt: skip
+    )
 )
 def _gradients(
     kernel: Any,
@@ -248,12 +254,9 @@ def _finish(
     scale32, floor32 = np.float32(scale), np.float32(floor)
     for q in range(start, stop):
         for i in range(ptr[q], ptr[q + 1]):
-            if state[q] == DEAD:
-                hess[i] = 0.0
-                continue
             grad[i] *= scale32
             h = hess[i] * scale32
-            if h < floor32:
+            if h < floor32 and state[q] == LIVE:
                 h = floor32
                 floored += 1
             hess[i] = h

@@ -30,12 +30,15 @@ def softplus(t: float) -> float:
 
 
 @inline
-def softplus_curvature_bound(u: float) -> float:
-    """tanh(|u|/2) / (2|u|): the Jaakkola-Jordan curvature that majorises ln(1 + e^u); 1/4 at 0."""
-    a = abs(u)
-    if a < 1e-4:
-        return 0.25 - a * a / 48.0
-    return math.tanh(0.5 * a) / (2.0 * a)
+def tanh_over(u: float, tanh: float) -> float:
+    """tanh(u/2) / (2u) for u >= 0, given tanh(u/2): the Jaakkola-Jordan curvature that majorises ln(1 + e^u).
+
+    A series near 0, where the quotient would lose digits; the limit is 1/4.
+    """
+    v = 0.25 * u * u
+    series = 0.25 * (1.0 - v * (1.0 / 3.0 - v * (2.0 / 15.0 - v * (17.0 / 315.0))))
+    quotient = tanh / (2.0 * max(u, 0.05))
+    return series if u < 0.05 else quotient
 
 
 @inline
@@ -43,7 +46,8 @@ def discount(rank: float, blend: float, n: int) -> float:
     """Training discount of a 1-based, possibly fractional rank >= 1 in a list of n documents.
 
     (1 - blend) / log2(1 + rank) + blend * (1 - (rank - 1) / n): blend 0 is the log discount of DCG, 1 the linear
-    one; both are 1 at rank 1.
+    one; both are 1 at rank 1. The linear part is not clipped: a smoothed hinge's rank can exceed n + 1, the discount
+    is then negative, and its slope, which is what trains, stays -1/n.
     """
     value = 0.0
     if blend < 1.0:
@@ -69,6 +73,20 @@ def discount_slope(rank: float, blend: float, n: int) -> float:
 def ideal_dcg(query_const: Float64Array, blend: float) -> float:
     """Z at a training discount, from the two columns that `query_constants` computes."""
     return (1.0 - blend) * query_const[0] + blend * query_const[1]
+
+
+@inline
+def gather(values: Float64Array, order: Int64Array, out: Float64Array) -> None:
+    """out[pos] = values[order[pos]]."""
+    for pos in range(order.shape[0]):
+        out[pos] = values[order[pos]]
+
+
+@inline
+def scatter(values: Float64Array, order: Int64Array, out: Float64Array) -> None:
+    """out[order[pos]] = values[pos]."""
+    for pos in range(order.shape[0]):
+        out[order[pos]] = values[pos]
 
 
 @inline

@@ -34,6 +34,30 @@ K = Param(
 )
 """Shared by every objective with a cut-off."""
 
+SIGMA = Param(
+    "sigma",
+    1.0,
+    "width of the smooth ranks; from a zero start with Newton leaves sigma alone changes nothing (the step scales with "
+    "it): it matters beside a regression part, a warm start or a schedule",
+    low=0.0,
+    open_low=True,
+    log=True,
+    schedulable=True,
+    unit="score",
+)
+"""Shared by the objectives over smooth ranks."""
+
+TAU = Param(
+    "tau",
+    1.0,
+    "width of the truncation weight around k",
+    low=0.0,
+    open_low=True,
+    schedulable=True,
+    unit="rank",
+)
+"""Shared by the objectives with a truncation weight."""
+
 _F1 = types.Array(types.float64, 1, "C")
 _I1 = types.Array(types.int64, 1, "C")
 _F2 = types.Array(types.float64, 2, "C")
@@ -42,11 +66,13 @@ _F2 = types.Array(types.float64, 2, "C")
 def default_constants(
     labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
 ) -> tuple[Float64Array, Float64Array]:
-    """No constant a document; ideal DCG at `k` (0: whole list) under the log and the linear discount a query.
+    """No constant a document; three constants a query.
 
-    The two columns are what `primitives.ideal_dcg` blends: a blend of discounts has the blend of their ideals.
+    Columns 0 and 1 are the ideal DCG at `k` (0: whole list) under the log and the linear discount, which
+    `primitives.ideal_dcg` blends: a blend of discounts has the blend of their ideals. Both are 0 where all documents
+    have the same gain: no order is better than another, and kernels skip the query. Column 2 is the k-th largest gain.
     """
-    ideal = np.zeros((ptr.size - 1, 2))
+    ideal = np.zeros((ptr.size - 1, 3))
     longest = int(np.diff(ptr).max()) if ptr.size > 1 else 0
     _ideal_dcgs(gains, ptr, int(values.get("k", 0)), ideal, np.zeros(longest, np.int64), np.zeros(longest, np.int64))
     return np.zeros((gains.size, 0)), ideal
@@ -59,8 +85,13 @@ def _ideal_dcgs(
     for q in range(ptr.shape[0] - 1):
         g = gains[ptr[q] : ptr[q + 1]]
         n = g.shape[0]
+        if n == 0:
+            continue
         sort_descending(g, order[:n], spare[:n])
         depth = n if k == 0 else min(k, n)
+        ideal[q, 2] = g[order[depth - 1]]
+        if g[order[0]] == g[order[n - 1]]:
+            continue
         for pos in range(depth):
             for column in range(2):
                 ideal[q, column] += g[order[pos]] * discount(pos + 1.0, float(column), n)

@@ -4,6 +4,10 @@ rank_i = 1 + sum_{j != i} P_ij with P_ij = 1 / (1 + exp(alpha (s_i - s_j))), alp
 these ranks with c_i = dJ / drank_i the gradient collapses to (Qin, Liu, Li 2010, eqs (35) and (38))
 
     dJ/ds_p = alpha sum_j w_pj (c_j - c_p),     w = P (1 - P)
+
+All functions take documents in descending order of score. Then z_ij = exp(-alpha (s_i - s_j)) <= 1 for i above j, and
+going down from j - 1 to j multiplies every z_ij by one number: n exponentials a query instead of n^2, and an inner
+loop without branches or calls (0.2 to 0.6 ns a pair from 100 documents on, where an `exp` a pair costs 7 to 10).
 """
 
 from __future__ import annotations
@@ -11,43 +15,69 @@ from __future__ import annotations
 import math
 
 from boostrank.core.types import Float64Array
-from boostrank.kernels.jit import inline
-from boostrank.kernels.primitives import expit
+from boostrank.kernels.jit import inline_sums
+
+# Below this a pair's weight is nothing, and the processor slows down a hundredfold on what comes after it.
+UNDERFLOW = 1e-300
 
 
-@inline
-def sigmoid_ranks(scores: Float64Array, alpha: float, ranks: Float64Array) -> None:
-    """Write the smooth 1-based rank of every document; they sum to n (n + 1) / 2."""
-    n = scores.shape[0]
+@inline_sums
+def sigmoid_ranks(s: Float64Array, alpha: float, ranks: Float64Array, z: Float64Array) -> None:
+    """Write the smooth 1-based rank of every document; they sum to n (n + 1) / 2.
+
+    Args:
+        s: float64[n], descending.
+        alpha: sharpness, 1 / score.
+        ranks: float64[n], written.
+        z: float64[n], overwritten.
+    """
+    n = s.shape[0]
     for i in range(n):
         ranks[i] = 1.0
-    for i in range(n):
-        for j in range(i):
-            p = expit(alpha * (scores[j] - scores[i]))
-            ranks[i] += p
-            ranks[j] += 1.0 - p
+    for j in range(1, n):
+        step = math.exp(alpha * (s[j] - s[j - 1]))
+        z[j - 1] = 1.0
+        total = 0.0
+        for i in range(j):
+            e = z[i] * step
+            e = e if e > UNDERFLOW else 0.0
+            z[i] = e
+            above = 1.0 / (1.0 + e)
+            ranks[i] += e * above
+            total += above
+        ranks[j] += total
 
 
-@inline
+@inline_sums
 def rank_forces(
-    scores: Float64Array, alpha: float, slope: Float64Array, grad: Float64Array, hess: Float64Array
+    s: Float64Array, alpha: float, slope: Float64Array, grad: Float64Array, hess: Float64Array, z: Float64Array
 ) -> None:
     """Add the gradient of -J, and a curvature bound, to `grad` and `hess`.
 
     Args:
-        scores: float64[n].
+        s: float64[n], descending.
         alpha: sharpness of the ranks, 1 / score.
         slope: float64[n], c_i = dJ / drank_i.
         grad, hess: float64[n]; hess gets alpha^2 sum_j w_pj (|c_p| + |c_j|).
+        z: float64[n], overwritten.
     """
-    n = scores.shape[0]
-    for i in range(n):
-        for j in range(i):
-            z = math.exp(-abs(alpha * (scores[i] - scores[j])))
-            w = z / ((1.0 + z) * (1.0 + z))
-            force = alpha * w * (slope[j] - slope[i])
-            grad[i] -= force
-            grad[j] += force
-            curvature = alpha * alpha * w * (abs(slope[i]) + abs(slope[j]))
-            hess[i] += curvature
-            hess[j] += curvature
+    n = s.shape[0]
+    for j in range(1, n):
+        step = math.exp(alpha * (s[j] - s[j - 1]))
+        z[j - 1] = 1.0
+        c = slope[j]
+        force, curvature = 0.0, 0.0
+        for i in range(j):
+            e = z[i] * step
+            e = e if e > UNDERFLOW else 0.0
+            z[i] = e
+            above = 1.0 / (1.0 + e)
+            w = alpha * e * above * above
+            f = w * (c - slope[i])
+            h = alpha * w * (abs(slope[i]) + abs(c))
+            grad[i] -= f
+            hess[i] += h
+            force += f
+            curvature += h
+        grad[j] += force
+        hess[j] += curvature

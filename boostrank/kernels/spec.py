@@ -20,7 +20,7 @@ A kernel handles **one query** of n documents:
 3. It is defined for 0 and 1 documents, equal gains, no gain at all, tied scores and |score| up to 1e4: never NaN or
    infinity. A query that cannot teach anything gets zeros in both outputs.
 4. The gradient sums to zero unless the spec says `shift_invariant=False`; permuting documents permutes the outputs.
-5. Query weights, the scale and floor of the hessian, noise and the cast to float32 belong to the driver.
+5. Query weights, the scale and floor of the hessian and the cast to float32 belong to the driver.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ class ObjectiveSpec:
         quadratic: whether a query of n documents costs n^2 operations (the driver then bounds n).
         settled: (values, total rounds) -> first round at which early stopping may look at the metric.
         scratch_per_document: how many numbers of each scratch array a document needs.
-        default_schedules: parameter -> schedule text, used when the user gives no value.
+        default_schedules: parameter -> schedule text, used when the user gives no value. `{name}` in it stands for
+            the value of another parameter.
     """
 
     name: str

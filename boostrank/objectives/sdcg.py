@@ -9,41 +9,21 @@ sigma is in score units); no truncation by default. On graded data plain SDCG pu
 the wrong way once it is wrong by more than about two sigma: this is what the smoothed hinges of SHF-SDCG repair.
 
 Hessian: h_p = sum_j w_pj (|c_p| + |c_j|) / sigma^2 with w = G(1 - G), a bound on the curvature through the ranks.
-Cost: n^2 a query.
+Cost: n^2 / 2 pairs a query, n exponentials.
 """
 
 from __future__ import annotations
 
-from boostrank.core.params import Param
+import math
+
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.primitives import discount, discount_slope, expit, ideal_dcg
-from boostrank.kernels.query import TRAIN_DISCOUNT, K
+from boostrank.kernels.primitives import gather, ideal_dcg, scatter
+from boostrank.kernels.query import SIGMA, TAU, TRAIN_DISCOUNT, K
+from boostrank.kernels.smooth_dcg import smooth_dcg
 from boostrank.kernels.soft_ranks import rank_forces, sigmoid_ranks
 from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
 
-PARAMS = (
-    Param(
-        "sigma",
-        1.0,
-        "width of the rank's sigmoid",
-        low=0.0,
-        open_low=True,
-        log=True,
-        schedulable=True,
-        unit="score",
-    ),
-    K,
-    Param(
-        "tau",
-        1.0,
-        "width of the truncation weight around k",
-        low=0.0,
-        open_low=True,
-        schedulable=True,
-        unit="rank",
-    ),
-    TRAIN_DISCOUNT,
-)
+PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT)
 
 
 @objective_kernel
@@ -67,20 +47,17 @@ def kernel(
     ideal = ideal_dcg(query_const, blend)
     if n < 2 or ideal <= 0.0:
         return 0.0
-    ranks, slope = scratch[:n], scratch[n : 2 * n]
-    sigmoid_ranks(scores, 1.0 / sigma, ranks)
-    value = 0.0
-    for i in range(n):
-        g = gains[i] / ideal
-        d, dd = discount(ranks[i], blend, n), discount_slope(ranks[i], blend, n)
-        if k > 0.0:
-            weight = expit((min(k, n) - ranks[i]) / tau)
-            slope[i] = g * (dd * weight - d * weight * (1.0 - weight) / tau)
-            value += g * d * weight
-        else:
-            slope[i] = g * dd
-            value += g * d
-    rank_forces(scores, 1.0 / sigma, slope, grad, hess)
+    s, g, ranks, slope = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
+    z, gs, hs = scratch[4 * n : 5 * n], scratch[5 * n : 6 * n], scratch[6 * n : 7 * n]
+    gather(scores, order, s)
+    gather(gains, order, g)
+    gs[:] = 0.0
+    hs[:] = 0.0
+    sigmoid_ranks(s, 1.0 / sigma, ranks, z)
+    value = smooth_dcg(ranks, g, ideal, blend, min(k, n) if k > 0.0 else math.inf, tau, slope)
+    rank_forces(s, 1.0 / sigma, slope, gs, hs, z)
+    scatter(gs, order, grad)
+    scatter(hs, order, hess)
     return -value
 
 

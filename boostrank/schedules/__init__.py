@@ -190,12 +190,12 @@ def parse_schedule(text: str) -> Schedule:
     try:
         if name == "joined":
             first, second, at = body.split(";")
-            return Joined(parse_schedule(first), parse_schedule(second), _rounds(at, "at"))
+            return Joined(parse_schedule(first), parse_schedule(second), _count(at, "at", low=0))
         numbers: list[float] = []
         rounds = None
         for part in filter(None, (p.strip() for p in body.split(","))):
             if "=" in part:
-                rounds = _rounds(part, "rounds")
+                rounds = _count(part, "rounds", low=1)
             else:
                 numbers.append(float(part))
         if not all(map(math.isfinite, numbers)):
@@ -213,12 +213,12 @@ def parse_schedule(text: str) -> Schedule:
         raise ParameterError(f"schedule {text!r} cannot be read: {error}") from None
 
 
-def _rounds(part: str, keyword: str) -> int:
+def _count(part: str, keyword: str, *, low: int) -> int:
     name, _, number = part.strip().partition("=")
     if name.strip() != keyword or not number:
         raise ValueError(f"expected {keyword}=N, not {part.strip()!r}")
-    if int(number) < 1:
-        raise ValueError(f"{keyword} must be at least 1")
+    if int(number) < low:
+        raise ValueError(f"{keyword} must be at least {low}")
     return int(number)
 
 

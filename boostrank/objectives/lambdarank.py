@@ -1,0 +1,165 @@
+"""LambdaRank as LightGBM computes it: pairs weighted by what swapping them would change in NDCG.
+
+    pairs with g_i > g_j and at least one end among the first `truncation_level` documents, x = s_i - s_j
+    w   = |g_i - g_j| |D(rank_i) - D(rank_j)| / Z,       divided by 0.01 + |x| if norm_distance
+    rho = 1 / (1 + exp(sigmoid x));   force sigmoid w rho up on i and down on j;   curvature sigmoid^2 w rho (1 - rho)
+    both times log2(1 + S) / S, S = sum of 2 sigmoid w rho, if norm_query
+
+Z is the ideal DCG at the truncation level. No function has these forces as its gradient, since w jumps with the order:
+the loss reported is the hard -NDCG at the truncation level, which they aim at.
+
+Source: Burges, "From RankNet to LambdaRank to LambdaMART", 2010; LightGBM src/objective/rank_objective.hpp. Deviations:
+equal gains make no pair (LightGBM: equal labels); the sigmoid is not a look-up table; LightGBM's one switch
+`lambdarank_norm` is two here, since its parts do different things.
+
+Hessian: a proxy, the curvature of the pair losses with w held.
+Cost: n times the truncation level, n exponentials.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from boostrank.core.params import Param
+from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.kernels.jit import inline_sums
+from boostrank.kernels.primitives import LN2, discount, gather, ideal_dcg, scatter
+from boostrank.kernels.query import TRAIN_DISCOUNT, default_constants
+from boostrank.kernels.soft_ranks import UNDERFLOW
+from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+
+PARAMS = (
+    Param(
+        "sigmoid",
+        1.0,
+        "sharpness of the pair loss",
+        low=0.0,
+        open_low=True,
+        log=True,
+        schedulable=True,
+        unit="1/score",
+    ),
+    Param(
+        "truncation_level",
+        30,
+        "pairs need one document above this rank",
+        low=1,
+        unit="rank",
+        aliases=("k", "at", "truncation", "lambdarank_truncation_level"),
+    ),
+    Param("norm_distance", True, "damp pairs that lie far apart: weight / (0.01 + |score difference|)"),
+    Param("norm_query", True, "compress the total force of a query: log2(1 + S) / S"),
+    TRAIN_DISCOUNT,
+)
+
+# What LightGBM adds to the distance, so that tied pairs do not blow up.
+_DISTANCE_OFFSET = 0.01
+
+
+@objective_kernel
+def kernel(
+    scores: Float64Array,
+    gains: Float64Array,
+    order: Int64Array,
+    doc_const: Float64Array,
+    query_const: Float64Array,
+    params: Float64Array,
+    grad: Float64Array,
+    hess: Float64Array,
+    scratch: Float64Array,
+    iscratch: Int64Array,
+) -> float:
+    """One query; see `kernels.spec`."""
+    n = scores.shape[0]
+    grad[:] = 0.0
+    hess[:] = 0.0
+    ideal = ideal_dcg(query_const, params[4])
+    if n < 2 or ideal <= 0.0:
+        return 0.0
+    s, g, d, z = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
+    gs, hs = scratch[4 * n : 5 * n], scratch[5 * n : 6 * n]
+    gather(scores, order, s)
+    gather(gains, order, g)
+    depth = min(int(params[1]), n)
+    value = 0.0
+    for pos in range(n):
+        d[pos] = discount(pos + 1.0, params[4], n) / ideal
+        gs[pos] = 0.0
+        hs[pos] = 0.0
+        if pos < depth:
+            value += g[pos] * d[pos]
+    damped = params[2] != 0.0 and s[0] != s[n - 1]
+    force = _pair_forces(s, g, d, params[0], depth, damped, gs, hs, z)
+    if params[3] != 0.0 and force > 0.0:
+        factor = math.log1p(2.0 * force) / (LN2 * 2.0 * force)
+        for pos in range(n):
+            gs[pos] *= factor
+            hs[pos] *= factor
+    scatter(gs, order, grad)
+    scatter(hs, order, hess)
+    return -value
+
+
+@inline_sums
+def _pair_forces(
+    s: Float64Array,
+    g: Float64Array,
+    d: Float64Array,
+    sigmoid: float,
+    depth: int,
+    damped: bool,
+    grad: Float64Array,
+    hess: Float64Array,
+    z: Float64Array,
+) -> float:
+    """Add the forces of all pairs, documents by descending score; returns the sum of their sizes."""
+    n = s.shape[0]
+    offset, damping = (_DISTANCE_OFFSET, 1.0) if damped else (1.0, 0.0)
+    total = 0.0
+    for j in range(1, n):
+        step = math.exp(sigmoid * (s[j] - s[j - 1]))
+        if j <= depth:
+            z[j - 1] = 1.0
+        mine, gain, disc = s[j], g[j], d[j]
+        up, curvature = 0.0, 0.0
+        for i in range(min(j, depth)):
+            e = z[i] * step
+            e = e if e > UNDERFLOW else 0.0
+            z[i] = e
+            gap = g[i] - gain
+            w = abs(gap) * (d[i] - disc) / (offset + damping * (s[i] - mine))
+            above = 1.0 / (1.0 + e)
+            size = sigmoid * w * (e * above if gap > 0.0 else above)
+            f = size if gap > 0.0 else -size
+            h = sigmoid * sigmoid * w * e * above * above
+            grad[i] -= f
+            hess[i] += h
+            up += f
+            total += size
+            curvature += h
+        grad[j] += up
+        hess[j] += curvature
+    return total
+
+
+def _constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
+) -> tuple[Float64Array, Float64Array]:
+    return default_constants(labels, gains, ptr, {"k": values["truncation_level"]})
+
+
+SPEC = ObjectiveSpec(
+    name="lambdarank",
+    aliases=("lambdamart",),
+    summary="pairs weighted by the change in NDCG if they were swapped, as in LightGBM: the baseline",
+    equation="sum over pairs of |g_i - g_j| |D_i - D_j| / Z * ln(1 + exp(-sigmoid (s_i - s_j))), weights held",
+    kernel=kernel,
+    params=PARAMS,
+    hessian=HessianKind.PROXY,
+    reference="Burges 2010; LightGBM rank_objective.hpp",
+    deviation="the two normalisations of lambdarank_norm are separate switches; equal gains make no pair",
+    prepare=_constants,
+    quadratic=False,
+)

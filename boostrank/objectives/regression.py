@@ -1,0 +1,54 @@
+"""Regression: squared error on labels or gains, the start and the baseline of the ranking objectives.
+
+    L = (1/2) sum_i (s_i - t_i)^2,   t the label or the gain
+
+Every document counts the same, so long queries weigh more than short ones, as in ordinary regression.
+
+Source: the baseline of Wu, Chang, Zheng, Zha 2009 and Chapelle, Wu 2010. Hessian: exact, 1. Cost: n a query.
+"""
+
+from __future__ import annotations
+
+from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+from boostrank.kernels.squared_error import target_constants, target_param
+
+PARAMS = (target_param("labels"),)
+
+
+@objective_kernel
+def kernel(
+    scores: Float64Array,
+    gains: Float64Array,
+    order: Int64Array,
+    doc_const: Float64Array,
+    query_const: Float64Array,
+    params: Float64Array,
+    grad: Float64Array,
+    hess: Float64Array,
+    scratch: Float64Array,
+    iscratch: Int64Array,
+) -> float:
+    """One query; see `kernels.spec`."""
+    value = 0.0
+    for i in range(scores.shape[0]):
+        residual = scores[i] - doc_const[i, 0]
+        grad[i] = residual
+        hess[i] = 1.0
+        value += 0.5 * residual * residual
+    return value
+
+
+SPEC = ObjectiveSpec(
+    name="regression",
+    aliases=("l2", "mse"),
+    summary="squared error on labels or gains: the baseline",
+    equation="(1/2) sum_i (s_i - t_i)^2",
+    kernel=kernel,
+    params=PARAMS,
+    hessian=HessianKind.EXACT,
+    reference="baseline of Wu, Chang, Zheng, Zha 2009",
+    prepare=target_constants,
+    shift_invariant=False,
+    quadratic=False,
+)

@@ -1,0 +1,56 @@
+"""SHF-SDCG: SDCG over ranks by smoothed hinges, so that every wrongly ordered pair pulls the right way.
+
+    rhat_i = 1 + sum_{j != i} K_ij(s_i - s_j),   K = A where g_i > g_j, B(x) = 1 + A(-x) where g_i < g_j
+    J      = (1/Z) sum_i g_i D(rhat_i) W(rhat_i)
+
+A is one of four smoothed hinges (`kernels.hinge_ranks`). With k, the truncation weight W(r) = G_tau(r - s_m) is
+annealed: s_m, the largest rank among the k most relevant documents, takes the place of k in each round and is constant
+in the gradient, eq (17). It is measured on the same inflated ranks that W sees; a hard rank would underflow the weight.
+
+Source: Wu, Chang, Zheng, Zha, "Smoothing DCG for learning to rank", CIKM 2009, eqs (12)-(17). Deviations: the paper's
+hinge is not known, softplus is our choice; the n-document form follows from its two-document one; divided by the
+ideal DCG; no truncation by default; with a linear training discount and ranks beyond n, see `kernels.smooth_dcg`.
+
+Hessian: h_p = sum_j (|c_p| + |c_j|) kappa_pj. With the softplus kernels and the rank slopes c held, it majorises the
+loss along every score (mixed-gain pairs; equal gains get the proxy w of SDCG, the tangent kernel a quarter of kappa).
+Cost: n^2 / 2 pairs a query, n exponentials.
+"""
+
+from __future__ import annotations
+
+from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.kernels.hinge_ranks import EQUAL_FORCE, SHF_KERNEL, shf_sdcg
+from boostrank.kernels.query import SIGMA, TAU, TRAIN_DISCOUNT, K
+from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+
+PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, SHF_KERNEL, EQUAL_FORCE)
+
+
+@objective_kernel
+def kernel(
+    scores: Float64Array,
+    gains: Float64Array,
+    order: Int64Array,
+    doc_const: Float64Array,
+    query_const: Float64Array,
+    params: Float64Array,
+    grad: Float64Array,
+    hess: Float64Array,
+    scratch: Float64Array,
+    iscratch: Int64Array,
+) -> float:
+    """One query; see `kernels.spec`."""
+    return shf_sdcg(scores, gains, order, query_const, params, grad, hess, scratch)
+
+
+SPEC = ObjectiveSpec(
+    name="shf-sdcg",
+    aliases=("shf",),
+    summary="SDCG with smoothed hinges: every wrongly ordered pair is pulled the right way, however wrong it is",
+    equation="sum_i g_i D(rank_i) / Z,  rank_i = 1 + sum_j hinge((s_j - s_i) / sigma)",
+    kernel=kernel,
+    params=PARAMS,
+    hessian=HessianKind.MAJORISER,
+    reference="Wu, Chang, Zheng, Zha 2009, eqs (12)-(17)",
+    deviation="softplus stands for a hinge that is not known; divided by the ideal DCG; no cut-off by default",
+)
