@@ -51,7 +51,9 @@ class GuardedGradient:
         if previous is None:
             return
         step = self._previous - previous
-        self._still = self._still + 1 if np.ptp(step) == 0 else 0
+        rounding = 4 * float(np.finfo(step.dtype).eps) * float(np.abs(previous).max(initial=0.0))
+        same = float(np.ptp(step)) <= 1e-6 * float(np.abs(step).max()) + rounding
+        self._still = self._still + 1 if same else 0
         if self._still == _STANDSTILL_ROUNDS:
             warnings.warn(
                 f"the last {_STANDSTILL_ROUNDS} trees before round {round} have one leaf: no split was allowed. "

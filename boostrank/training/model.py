@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -287,7 +288,7 @@ def describe_training(
         "backend": engine.name,
         "objective": told,
         "metrics": list(given.metrics),
-        "conventions": conventions.to_dict(),
+        "conventions": dataclasses.asdict(conventions),
         "parameters": {k: v for k, v in params.items() if isinstance(v, str | int | float | bool | list | tuple)},
         "training": {"rounds": given.rounds, "rounds_before": rounds_before},
         "data": data,

@@ -9,6 +9,7 @@ from typing import Any
 from boostrank.backends.base import Backend
 from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.params import find_param
+from boostrank.metric import Metric
 from boostrank.objective import Objective
 from boostrank.objectives import OBJECTIVES
 
@@ -42,7 +43,7 @@ class TrainingParameters:
         rounds: rounds to train.
         stopping_rounds: patience of early stopping, 0 for none.
         min_delta: improvement that counts for early stopping.
-        metrics: canonical-looking metric names with cut-offs, possibly none.
+        metrics: canonical metric names with cut-offs, possibly none.
         threads: None means every available core.
     """
 
@@ -164,4 +165,4 @@ def _metric_names(metric: Any, eval_at: Any) -> tuple[str, ...]:
             joined.append(f"{joined[-1].split('@')[0]}@{name}")
         else:
             joined += [f"{name}@{c}" for c in cuts]
-    return tuple(dict.fromkeys(joined))
+    return tuple(dict.fromkeys(str(Metric.parse(name)) for name in joined))

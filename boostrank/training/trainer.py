@@ -214,7 +214,7 @@ def _conventions(conventions: Conventions | str | None, objective: Objective | N
     if isinstance(conventions, Conventions):
         return conventions
     if conventions is not None:
-        return Conventions.preset(conventions)
+        return Conventions.named(conventions)
     return Conventions() if objective is None else Conventions(gain=objective.gain)
 
 
