@@ -236,7 +236,7 @@ class BoundMetrics:
         spec, queries, conventions = metric.spec, self.queries, self.conventions
         cutoffs = np.array(sorted(metric.cutoffs) or [WHOLE_LIST], dtype=np.int64)
         grades = spec.grades(self._labels, conventions)
-        work = MetricPass(spec.kernel, grades, spec.weights(queries.longest), cutoffs)
+        work = MetricPass(spec.kernel, grades, spec.weights(queries.longest, conventions), cutoffs)
         empty = totals(grades, queries.ptr) <= 0.0
         counted = np.ones(len(queries), dtype=bool)
         if conventions.empty == "exclude":

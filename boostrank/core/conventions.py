@@ -17,7 +17,8 @@ TIES = ("expected", "input", "pessimistic", "optimistic", "docno")
 EMPTY = ("exclude", "one", "zero")
 SINGLE = ("count", "exclude")
 AP_DIVISORS = ("relevant", "reachable")
-SHORT_LISTS = ("pad", "clip")
+SHORT_LISTS = ("pad", "clip", "letor")
+DISCOUNTS = ("log2(1+r)", "log2(r)")
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,9 @@ class Conventions:
 
     Args:
         gain: from a label to its gain: "exponential" (2^label - 1), "linear", or a table.
+        discount: weight of rank r in DCG and NDCG: "log2(1+r)" is 1 / log2(1 + r), which nearly everybody uses;
+            "log2(r)" is 1 / log2(max(2, r)), the original of Järvelin and Kekäläinen (2002), which gives the first
+            two ranks the same weight.
         ties: documents with equal scores. "expected" is the mean over all their orders, in closed form; "input" keeps
             row order (and so rewards a lucky file); "pessimistic" and "optimistic" put the worst or the best first;
             "docno" sorts by document name, descending, as trec_eval does (the names must then be given).
@@ -37,7 +41,8 @@ class Conventions:
             label above 0.
         ap_divisor: average precision at k is divided by the number of "relevant" documents, or by the "reachable"
             number min(relevant, k).
-        short_lists: precision at k of a list of n < k documents: "pad" divides by k, "clip" by n.
+        short_lists: a list of n < k documents at cut-off k. "pad": as if irrelevant documents followed, so precision
+            is divided by k; "clip": precision is divided by n; "letor": precision as with "pad", NDCG is 0.
         max_grade: ERR stops at a document with probability gain(label) / (gain(max_grade) + 1), which is
             (2^label - 1) / 2^max_grade for exponential gain; None takes the largest label of the data. With 0 the
             gains are the probabilities themselves.
@@ -47,6 +52,7 @@ class Conventions:
     """
 
     gain: Any = "exponential"
+    discount: str = "log2(1+r)"
     ties: str = "expected"
     empty: str = "exclude"
     single: str = "count"
@@ -58,6 +64,7 @@ class Conventions:
     def __post_init__(self) -> None:
         object.__setattr__(self, "gain", parse_gain(self.gain))
         for field, allowed in (
+            ("discount", DISCOUNTS),
             ("ties", TIES),
             ("empty", EMPTY),
             ("single", SINGLE),
@@ -100,6 +107,6 @@ PRESETS: dict[str, Conventions] = {
     "catboost": Conventions(gain="linear", ties="pessimistic", empty="one"),
     "sklearn": Conventions(gain="linear", empty="zero", single="exclude"),
     "trec": Conventions(gain="linear", ties="docno", empty="zero"),
-    "letor": Conventions(ties="input", empty="zero"),
+    "letor": Conventions(discount="log2(r)", ties="input", empty="zero", short_lists="letor"),
 }
 """Conventions of the libraries, by name."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ def _blocks(ptr: Int64Array) -> list[tuple[int, int]]:
     queries = ptr.size - 1
     marks = np.arange(_DOCUMENTS_A_BLOCK, int(ptr[-1]), _DOCUMENTS_A_BLOCK)
     cuts = np.unique(np.concatenate([[0], np.searchsorted(ptr, marks), [queries]]))
-    return [(int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
 
 @inline

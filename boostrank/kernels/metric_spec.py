@@ -46,6 +46,7 @@ WHOLE_LIST = np.iinfo(np.int64).max
 """The cut-off that no list reaches."""
 
 Grades = Callable[[Float64Array, Conventions], Float64Array]
+Weights = Callable[[int, Conventions], Float64Array]
 Divisors = Callable[[Float64Array, Int64Array, Int64Array, Conventions], Float64Array]
 
 
@@ -59,7 +60,7 @@ class MetricSpec:
         equation: the metric at cut-off k in ASCII symbols.
         kernel: see the contract above.
         grades: (labels[N], conventions) -> what the kernel sees of each document, float64[N], >= 0.
-        weights: positions -> float64 weight of the 1-based ranks 1 to n.
+        weights: (n, conventions) -> weight of the ranks 1 to n, float64[n].
         divisors: (grades[N], ptr, cutoffs[p], conventions) -> float64[Q, p].
         reference: where it is defined, and where its expectation over ties comes from.
         aliases: other names people type.
@@ -72,7 +73,7 @@ class MetricSpec:
     equation: str
     kernel: MetricKernel
     grades: Grades
-    weights: Callable[[int], Float64Array]
+    weights: Weights
     divisors: Divisors
     reference: str
     aliases: tuple[str, ...] = ()
@@ -98,17 +99,18 @@ def relevance(labels: Float64Array, conventions: Conventions) -> Float64Array:
     return (labels > 0 if threshold is None else labels >= threshold).astype(np.float64)
 
 
-def log_discounts(n: int) -> Float64Array:
-    """1 / log2(1 + rank)."""
-    return 1.0 / np.log2(np.arange(2.0, n + 2.0))
+def log_discounts(n: int, conventions: Conventions) -> Float64Array:
+    """1 / log2(1 + rank), or 1 / log2(max(2, rank)), see `Conventions.discount`."""
+    ranks = np.arange(1.0, n + 1.0)
+    return 1.0 / np.log2(1.0 + ranks if conventions.discount == "log2(1+r)" else np.maximum(2.0, ranks))
 
 
-def reciprocal_ranks(n: int) -> Float64Array:
+def reciprocal_ranks(n: int, conventions: Conventions) -> Float64Array:
     """1 / rank."""
     return 1.0 / np.arange(1.0, n + 1.0)
 
 
-def equal_weights(n: int) -> Float64Array:
+def equal_weights(n: int, conventions: Conventions) -> Float64Array:
     """1 at every rank."""
     return np.ones(n)
 

@@ -8,18 +8,23 @@ Najork 2008, section 3.1.
 
 from __future__ import annotations
 
+import numpy as np
+
 from boostrank.core.conventions import Conventions
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.cumulated import cumulated
 from boostrank.kernels.metric_driver import INPUT, MetricPass, measure
-from boostrank.kernels.metric_spec import MetricSpec, gains, log_discounts
+from boostrank.kernels.metric_spec import WHOLE_LIST, MetricSpec, gains, log_discounts
 
 
 def ideal(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
     """DCG of the documents sorted by gain, float64[Q, p]: the same sum, ranked by the gains themselves."""
-    longest = int((ptr[1:] - ptr[:-1]).max(initial=0))
-    one = MetricPass(cumulated, grades, log_discounts(longest), cutoffs)
-    return measure([one], grades, grades, ptr, ties=INPUT)[0]
+    sizes = np.diff(ptr)
+    one = MetricPass(cumulated, grades, log_discounts(int(sizes.max(initial=0)), conventions), cutoffs)
+    best = measure([one], grades, grades, ptr, ties=INPUT)[0]
+    if conventions.short_lists == "letor":
+        best[(sizes[:, None] < cutoffs) & (cutoffs != WHOLE_LIST)] = np.inf
+    return best
 
 
 SPEC = MetricSpec(
