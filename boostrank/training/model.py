@@ -16,15 +16,14 @@ import numpy.typing as npt
 
 from boostrank.backends import get_backend
 from boostrank.backends.base import Backend
-from boostrank.core.errors import DataError, ModelError
+from boostrank.core.errors import DataError
 from boostrank.core.types import Float64Array, Int64Array, QueryIndex
 from boostrank.data.dataset import RankingDataset, as_features
 from boostrank.kernels.jit import resolve_threads
 from boostrank.metric import Conventions
 from boostrank.objective import Objective
-from boostrank.train.model_text import (
-    check_lightgbm_text,
-    check_xgboost_json,
+from boostrank.training.model_text import (
+    engine_of,
     read_model_files,
     stamp_lightgbm,
     write_model_files,
@@ -232,28 +231,10 @@ class RankingModel:
             ModelError: damaged, of another kind, or from a newer version.
         """
         body, sidecar = read_model_files(Path(path))
-        if body.lstrip()[:1] == b"{":
-            name, check = "xgboost", check_xgboost_json
-        elif body.startswith(b"tree"):
-            name, check = "lightgbm", _check_text
-        else:
-            raise ModelError(f"{path}: neither a LightGBM text model nor an XGBoost JSON model")
-        try:
-            check(body)
-        except ModelError as error:
-            raise ModelError(f"{path}: {error}") from None
-        engine = get_backend(name)
+        engine = get_backend(engine_of(body))
         info = dict(sidecar or {})
         history = info.pop("evals_result", {})
         return cls(engine, engine.from_bytes(body), info=info, evals_result=history)
-
-
-def _check_text(body: bytes) -> None:
-    try:
-        text = body.decode()
-    except UnicodeDecodeError as error:
-        raise ModelError(f"not text: {error}") from None
-    check_lightgbm_text(text)
 
 
 def describe_training(

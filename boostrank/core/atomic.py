@@ -1,0 +1,121 @@
+"""Write a file whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+
+from boostrank.core.errors import InputError, TrainingError
+
+Path = str | PathLike[str]
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace the file at `path` by `data`: afterwards it holds the old bytes or the new ones, never a part.
+
+    The data go to a temporary file in the same folder, reach the disk, and are then renamed over `path`; the rename
+    reaches the disk before this function returns. A symbolic link stays, its target is replaced; the permissions of
+    an existing file are kept.
+
+    Raises:
+        TrainingError: a step failed (disk full, no permission, ...). The old file is as it was and the temporary file
+            is gone. Only if the very last step fails, the rename's way to the disk, the new file is there already,
+            whole; the message says so.
+    """
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    with _failing_as_training_error(path, "its old content, if any, is untouched"):
+        mode = _mode_of_regular_file(target)
+        descriptor, temporary = _create_beside(target)
+        try:
+            try:
+                _write_all(descriptor, data)
+                if mode is not None:
+                    os.chmod(temporary, mode)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.replace(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+    with _failing_as_training_error(path, "the new file is in place, but may not survive a power cut"):
+        _sync_folder(folder)
+
+
+def check_writable(path: Path) -> None:
+    """Find out before hours of work whether `path` could be written after them; leaves nothing behind.
+
+    Raises:
+        InputError: the folder is missing or read-only, or `path` is a folder, a device or a read-only file.
+    """
+    target = os.path.realpath(path)
+    try:
+        if _mode_of_regular_file(target) is not None and not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, "the file is read-only")
+        descriptor, temporary = _create_beside(target)
+        os.close(descriptor)
+        os.unlink(temporary)
+    except OSError as error:
+        raise InputError(f"{os.fspath(path)}: cannot be written: {_reason(error, target)}") from error
+
+
+@contextmanager
+def _failing_as_training_error(path: Path, state: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = _reason(error, os.path.realpath(path))
+        raise TrainingError(f"{os.fspath(path)}: could not be written: {reason}; {state}") from error
+
+
+def _mode_of_regular_file(target: str) -> int | None:
+    """Permissions of the file to be replaced, None when there is none yet."""
+    try:
+        mode = os.stat(target).st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "it is a folder")
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "it is not an ordinary file")
+    return stat.S_IMODE(mode)
+
+
+def _create_beside(target: str) -> tuple[int, str]:
+    """A new empty file in the target's folder, with the permissions of any new file (mkstemp's would be private)."""
+    folder, name = os.path.split(target)
+    temporary = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(6)}.tmp")
+    return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666), temporary
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _sync_folder(folder: str) -> None:
+    if os.name == "nt":  # folders cannot be opened there
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems sync folders by themselves
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _reason(error: OSError, target: str) -> str:
+    if isinstance(error, FileNotFoundError):
+        return f"the folder {os.path.dirname(target)} does not exist; make it first"
+    return error.strerror or str(error)
