@@ -133,7 +133,8 @@ def test_sparse_and_dense_features_give_the_same_model(backend: str) -> None:
     y = np.digitize(X[:, 0] - X[:, 1] + 0.3 * rng.normal(size=600), [0.2, 1.0])
     dense = RankingDataset.from_arrays(X, y, group=[20] * 30)
     thin = RankingDataset.from_arrays(sparse.csr_matrix(X), y, group=[20] * 30)
-    assert thin.is_sparse and not dense.is_sparse
+    assert thin.is_sparse
+    assert not dense.is_sparse
     params = {"objective": "lambdarank", **FAST}
     a = boostrank.train(params, dense, 10, valid_sets=[dense], backend=backend)
     b = boostrank.train(params, thin, 10, valid_sets=[thin], backend=backend)

@@ -1,0 +1,59 @@
+"""What experiments share: where the data lies, pooled per-query results, and tables."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.atomic import write_atomically
+from boostrank.metric import paired_difference
+
+OUT = Path(__file__).parent
+
+
+def arguments(description: str) -> argparse.ArgumentParser:
+    """A parser with the options every experiment has."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--data-root", type=Path, default=None, help="folder of the real data sets")
+    parser.add_argument("--threads", type=int, default=None, help="default: every available core")
+    return parser
+
+
+def data_root(given: Path | None) -> Path:
+    """--data-root, else BOOSTRANK_DATA, else ../shared/data beside the checkout.
+
+    Raises:
+        SystemExit: none of them holds the data.
+    """
+    named = os.environ.get("BOOSTRANK_DATA")
+    root = given or (Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data")
+    if not (root / "ohsumed").is_dir():
+        raise SystemExit(f"no data in {root}: give --data-root, or set BOOSTRANK_DATA")
+    return root
+
+
+def interval(values: npt.NDArray[np.float64]) -> str:
+    """`.4512 [.4011, .5013]`: mean over queries and its 95% bootstrap interval."""
+    against_nothing = paired_difference(values, np.where(np.isnan(values), np.nan, 0.0))
+    return f"{against_nothing.mean:.4f} [{against_nothing.low:.4f}, {against_nothing.high:.4f}]"
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose columns line up in plain text too."""
+    widths = [max(len(r[i]) for r in (header, *rows)) for i in range(len(header))]
+    lines = ["| " + " | ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) + " |" for r in (header, *rows)]
+    rule = "|" + "|".join("-" * (w + 2) for w in widths) + "|"
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def save(path: Path, text: str, results: object) -> None:
+    """Write a table, and the numbers behind it as JSON beside it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, (text + "\n").encode())
+    write_atomically(path.with_suffix(".json"), (json.dumps(results, indent=1) + "\n").encode())
