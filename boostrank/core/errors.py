@@ -53,6 +53,10 @@ def _rebuild_file_format_error(reason: str, file: str, line: int, column: int) -
     return FileFormatError(reason, file=file, line=line, column=column)
 
 
+class DataWarning(UserWarning):
+    """Data was read, and something about it deserves a look: one line a kind, with counts."""
+
+
 class ModelError(InputError):
     """A model file is damaged, hostile, or from a newer version."""
 
