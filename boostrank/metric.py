@@ -144,7 +144,7 @@ class MetricResult:
 
 
 def evaluate(
-    metrics: Iterable[Metric | str],
+    metrics: Metric | str | Iterable[Metric | str],
     labels: npt.ArrayLike,
     scores: npt.ArrayLike,
     queries: QueryIndex,
@@ -157,7 +157,7 @@ def evaluate(
     """Every metric at every cut-off: value, interval and per-query values.
 
     Args:
-        metrics: metrics or their text.
+        metrics: one or several, or their text.
         labels: float[N], bigger is better.
         scores: float[N], finite; compared within a query only.
         queries: which rows belong to which query, and the queries' weights.
@@ -189,6 +189,10 @@ class _Bound:
     counted: npt.NDArray[np.bool_]  # [Q]
     weights: Float64Array  # [Q], 0 where not counted, sums to 1
 
+    def mean(self, values: Float64Array) -> float:
+        """Weighted mean over queries, added up the same way whatever else is measured and on how many threads."""
+        return float(np.sum(np.ascontiguousarray(values) * self.weights))
+
     def columns(self) -> list[tuple[str, int]]:
         """Each cut-off's name, in the order asked for, and its column."""
         increasing = sorted(self.metric.cutoffs)
@@ -208,7 +212,7 @@ class BoundMetrics:
 
     def __init__(
         self,
-        metrics: Iterable[Metric | str],
+        metrics: Metric | str | Iterable[Metric | str],
         labels: npt.ArrayLike,
         queries: QueryIndex,
         conventions: Conventions | str = "default",
@@ -216,15 +220,16 @@ class BoundMetrics:
         *,
         docnos: Sequence[str] | None = None,
     ) -> None:
-        self.metrics = tuple(Metric.parse(m) if isinstance(m, str) else m for m in metrics)
+        asked = [metrics] if isinstance(metrics, (str, Metric)) else metrics
+        self.metrics = tuple(Metric.parse(m) if isinstance(m, str) else m for m in asked)
         self.conventions = Conventions.named(conventions) if isinstance(conventions, str) else conventions
         self.queries = queries
         self._threads = resolve_threads(threads)
-        y = np.ascontiguousarray(labels, dtype=np.float64)
+        y = np.ascontiguousarray(labels, dtype=np.float64).reshape(-1)
         if y.shape != (queries.n_documents,):
-            raise DataError(f"labels of shape {y.shape} but queries that cover {queries.n_documents} documents")
+            raise DataError(f"{y.size} labels but queries that cover {queries.n_documents} documents")
         self._rows = _docno_order(docnos, queries, self.conventions)
-        self._labels = y if self._rows is None else y[self._rows]
+        self._labels = y
         self._bound = [self._bind(m) for m in self.metrics]
 
     @property
@@ -236,10 +241,16 @@ class BoundMetrics:
         spec, queries, conventions = metric.spec, self.queries, self.conventions
         cutoffs = np.array(sorted(metric.cutoffs) or [WHOLE_LIST], dtype=np.int64)
         grades = spec.grades(self._labels, conventions)
+        if self._rows is not None:
+            grades = grades[self._rows]
+        total = totals(grades, queries.ptr)
+        if not np.isfinite(total).all():
+            q = int(np.flatnonzero(~np.isfinite(total))[0])
+            raise DataError(f"{metric}: the gains of query {queries.qid[q]} overflow when added up")
         work = MetricPass(spec.kernel, grades, spec.weights(queries.longest, conventions), cutoffs)
-        empty = totals(grades, queries.ptr) <= 0.0
+        empty = total <= 0.0
         counted = np.ones(len(queries), dtype=bool)
-        if conventions.empty == "exclude":
+        if conventions.empty_for(spec.name) == "exclude":
             counted &= ~empty
         if conventions.single == "exclude":
             counted &= queries.sizes != 1
@@ -263,23 +274,20 @@ class BoundMetrics:
         """
         out: dict[str, float] = {}
         for bound, values in zip(self._bound, self._measure(scores), strict=True):
-            # Summed as it stands: a matrix product may add up in another order on another machine.
-            means = (values * bound.weights[:, None]).sum(axis=0)
-            out |= {name: float(means[c]) for name, c in bound.columns()}
+            out |= {name: bound.mean(values[:, c]) for name, c in bound.columns()}
         return out
 
     def results(self, scores: npt.ArrayLike, *, seed: int = 0) -> dict[str, MetricResult]:
         """Everything about every metric at every cut-off; see `evaluate`."""
         out: dict[str, MetricResult] = {}
-        for bound, values in zip(self._bound, self._measure(scores), strict=True):
+        measured = self._measure(scores)
+        for bound, values, (low, high) in zip(self._bound, measured, self._intervals(measured, seed), strict=True):
             counted = bound.counted
-            low, high = bootstrap_intervals(values[counted], bound.weights[counted], seed=seed)
-            means = (values * bound.weights[:, None]).sum(axis=0)
             per_query = np.where(counted[:, None], values, np.nan)
             for name, c in bound.columns():
                 out[name] = MetricResult(
                     name=name,
-                    mean=float(means[c]),
+                    mean=bound.mean(values[:, c]),
                     low=float(low[c]),
                     high=float(high[c]),
                     queries=int(counted.sum()),
@@ -288,6 +296,20 @@ class BoundMetrics:
                     per_query=np.ascontiguousarray(per_query[:, c]),
                 )
         return out
+
+    def _intervals(self, measured: Sequence[Float64Array], seed: int) -> list[tuple[Float64Array, Float64Array]]:
+        """Both ends for every metric; metrics over the same queries share the resamples."""
+        ends: dict[int, tuple[Float64Array, Float64Array]] = {}
+        alike: dict[bytes, list[int]] = {}
+        for i, bound in enumerate(self._bound):
+            alike.setdefault(bound.counted.tobytes(), []).append(i)
+        for members in alike.values():
+            first = self._bound[members[0]]
+            values = np.concatenate([measured[i][first.counted] for i in members], axis=1)
+            low, high = bootstrap_intervals(values, first.weights[first.counted], seed=seed)
+            cuts = np.cumsum([measured[i].shape[1] for i in members])[:-1]
+            ends |= dict(zip(members, zip(np.split(low, cuts), np.split(high, cuts), strict=True), strict=True))
+        return [ends[i] for i in range(len(self._bound))]
 
     def _measure(self, scores: npt.ArrayLike) -> list[Float64Array]:
         """Per-query values, float64[Q, p] a metric."""
@@ -316,7 +338,7 @@ class BoundMetrics:
         values = np.divide(sums, bound.divisors, out=np.zeros_like(sums), where=bound.divisors > 0.0)
         if spec.upper is not None:
             np.minimum(values, spec.upper, out=values)  # rounding may lift a perfect list above 1
-        values[bound.empty] = 1.0 if spec.ratio and self.conventions.empty == "one" else 0.0
+        values[bound.empty] = 1.0 if spec.ratio and self.conventions.empty_for(spec.name) == "one" else 0.0
         return values
 
 

@@ -36,6 +36,7 @@ class Conventions:
         empty: a query with no relevant document. "exclude" leaves it out of the mean (it is counted and reported);
             "one" and "zero" give it that value. "one" concerns the metrics that are 0/0 there (NDCG, MAP, recall);
             the others (DCG, precision, MRR, ERR) are 0 by their own formula.
+        empty_of: metrics with an answer of their own to `empty`, as pairs: (("map", "zero"),).
         single: a query of one document: "count" it or "exclude" it.
         relevant_from: the smallest label that is relevant to MAP, precision, recall and MRR; None means every
             label above 0.
@@ -55,6 +56,7 @@ class Conventions:
     discount: str = "log2(1+r)"
     ties: str = "expected"
     empty: str = "exclude"
+    empty_of: tuple[tuple[str, str], ...] = ()
     single: str = "count"
     relevant_from: float | None = None
     ap_divisor: str = "relevant"
@@ -73,14 +75,22 @@ class Conventions:
         ):
             if getattr(self, field) not in allowed:
                 raise ParameterError(f"{field}={getattr(self, field)!r} is not one of {' | '.join(allowed)}")
+        object.__setattr__(self, "empty_of", tuple((str(metric), str(word)) for metric, word in self.empty_of))
+        for metric, word in self.empty_of:
+            if word not in EMPTY:
+                raise ParameterError(f"empty_of: {metric}={word!r} is not one of {' | '.join(EMPTY)}")
         if self.relevant_from is not None and not math.isfinite(self.relevant_from):
             raise ParameterError(f"relevant_from={self.relevant_from!r} is not a finite number")
         if self.max_grade is not None and not (math.isfinite(self.max_grade) and self.max_grade >= 0):
             raise ParameterError(f"max_grade={self.max_grade!r} is not a finite number >= 0")
 
+    def empty_for(self, metric: str) -> str:
+        """What a query with no relevant document is to the metric of this canonical name."""
+        return dict(self.empty_of).get(metric, self.empty)
+
     @classmethod
     def named(cls, name: str) -> Conventions:
-        """Those of a library: lightgbm, xgboost, catboost, sklearn, trec, letor; "default" for our own.
+        """Those of a library: lightgbm, xgboost, catboost, sklearn, trec, letor, mslr; "default" for our own.
 
         Raises:
             ParameterError: unknown; the message lists the names.
@@ -93,20 +103,41 @@ class Conventions:
     def describe(self) -> str:
         """One line to print beside results."""
         gain = self.gain if isinstance(self.gain, str) else "table " + ",".join(f"{g:g}" for g in self.gain)
-        empty = {"exclude": "left out", "one": "count 1", "zero": "count 0"}[self.empty]
+        words = {"exclude": "left out", "one": "count 1", "zero": "count 0"}
+        empty = words[self.empty] + "".join(f" ({metric}: {words[word]})" for metric, word in self.empty_of)
         single = {"count": "counted", "exclude": "left out"}[self.single]
+        discount = "" if self.discount == "log2(1+r)" else f"; discount 1 / {self.discount}"
         return (
-            f"gain {gain}; ties {self.ties}; queries with no relevant document {empty}; one-document queries {single}"
+            f"gain {gain}{discount}; ties {self.ties}; queries with no relevant document {empty}; one-document queries "
+            f"{single}"
         )
 
 
 PRESETS: dict[str, Conventions] = {
     "default": Conventions(),
+    # Scores are compared as float64. With query weights LightGBM adds an empty query as 1, not as its weight.
     "lightgbm": Conventions(ties="input", empty="one", ap_divisor="reachable"),
+    # Scores are compared as float32. With query weights its NDCG, too, adds an empty query as 1. `ndcg@k-` is
+    # empty="zero".
     "xgboost": Conventions(ties="input", empty="one", ap_divisor="reachable", short_lists="clip"),
-    "catboost": Conventions(gain="linear", ties="pessimistic", empty="one"),
+    # NDCG and DCG as they are by default; `type=Exp` is gain="exponential". Labels are probabilities to its ERR.
+    "catboost": Conventions(
+        gain="linear",
+        ties="pessimistic",
+        empty="one",
+        empty_of=(("map", "zero"),),
+        relevant_from=math.nextafter(0.5, 1.0),
+        ap_divisor="reachable",
+        short_lists="clip",
+        max_grade=0.0,
+    ),
+    # `ndcg_score` and `dcg_score` a query; it refuses queries of one document.
     "sklearn": Conventions(gain="linear", empty="zero", single="exclude"),
+    # trec_eval with every judged query present; scores are compared as float32.
     "trec": Conventions(gain="linear", ties="docno", empty="zero"),
+    # Eval-Score-4.0.pl. That of LETOR 3.0 differs at cut-offs beyond the list alone: precision is 0 there as well.
     "letor": Conventions(discount="log2(r)", ties="input", empty="zero", short_lists="letor"),
+    # Eval-Score-MSLR.pl: a document is relevant from grade 2 on.
+    "mslr": Conventions(discount="log2(r)", ties="input", empty="zero", short_lists="letor", relevant_from=2.0),
 }
 """Conventions of the libraries, by name."""

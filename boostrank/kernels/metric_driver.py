@@ -68,8 +68,10 @@ def measure(
         ties: one of the constants above.
         threads: at least 1.
     """
+    if not passes:
+        return []
     outs = [np.zeros((ptr.size - 1, p.cutoffs.size)) for p in passes]
-    depth = max((int(p.cutoffs[-1]) for p in passes), default=0)
+    depth = max(int(p.cutoffs[-1]) for p in passes)
 
     def block(span: tuple[int, int]) -> None:
         start, stop = span

@@ -123,7 +123,8 @@ def no_divisors(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conv
 def totals(grades: Float64Array, ptr: Int64Array) -> Float64Array:
     """Sum of each query's grades, float64[Q]; 0 for a query without documents."""
     out = np.zeros(ptr.size - 1)
-    filled = np.flatnonzero(np.diff(ptr) > 0)
-    if filled.size:
-        out[filled] = np.add.reduceat(grades, ptr[filled])
+    filled = ptr[:-1] < ptr[1:]
+    if filled.any():
+        with np.errstate(over="ignore"):
+            out[filled] = np.add.reduceat(grades, ptr[:-1][filled])
     return out

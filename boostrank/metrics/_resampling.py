@@ -13,8 +13,8 @@ from boostrank.core.errors import DataError
 from boostrank.core.types import Float64Array
 
 RESAMPLES = 2_000
-# Numbers held at once by a chunk of resamples: 32 MiB of float64.
-_CHUNK = 4_000_000
+# Numbers in one chunk of resamples: a few arrays of 8 MB.
+_CHUNK = 1_000_000
 # From here on the normal interval agrees with the bootstrap to a fraction of its width, and costs nothing.
 _NORMAL_FROM = 100_000
 

@@ -40,16 +40,16 @@ def kernel(
         end = ends[pos]
         n = end - pos
         passed = scratch[: n + 1]
-        mean = 0.0
+        chance = 0.0
         for i in range(pos, end):
-            mean += (1.0 - grades[i]) / n
+            chance += grades[i] / n
         # E_j <= E_1^j (Maclaurin): places beyond this depth are not worth their n operations each.
         depth = min(n, cutoffs[-1] - pos)
-        if mean <= 0.0:
-            depth = min(depth, 1)
-        elif mean < 1.0:
-            depth = int(min(float(depth), math.ceil(_NEGLIGIBLE / math.log(mean))))
-        passed[0] = 1.0
+        if chance <= 0.0:
+            depth = 0
+        elif chance < 1.0:
+            depth = int(min(float(depth), math.ceil(_NEGLIGIBLE / math.log1p(-chance))))
+        passed[0] = 1.0 if depth > 0 else 0.0
         for j in range(1, n + 1):
             passed[j] = 0.0
         everyone = reading
@@ -84,7 +84,7 @@ def stop_probabilities(labels: Float64Array, conventions: Conventions) -> Float6
     chance = gain / (gains_from_labels([top], conventions.gain)[0] + 1.0)
     if float(chance.max(initial=0.0)) > 1.0:
         row = int(np.argmax(chance))
-        raise DataError(f"err: label {labels[row]:g} of row {row} is above max_grade={top:g}")
+        raise DataError(f"err: label {labels[row]:g} of row {row} makes a stop more than certain; max_grade={top:g}")
     return chance
 
 

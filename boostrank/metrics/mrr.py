@@ -29,6 +29,7 @@ def kernel(
             r += grades[i]
         for i in range(pos, end):
             # Nothing relevant so far in the run: the next of its `left` documents is relevant with chance r / left.
+            # That chance reaches 1, and nobody is left waiting, before a run with a relevant document ends.
             left = end - i
             hit = waiting * min(1.0, r / left)
             total += hit * weights[i]
@@ -37,8 +38,6 @@ def kernel(
                 out[c] = total
                 c += 1
         pos = end
-        if r > 0.0:
-            waiting = 0.0
     for i in range(c, cutoffs.shape[0]):
         out[i] = total
 

@@ -1,0 +1,95 @@
+"""A kernel with one slip in it must disagree with its twin: the comparison sees what it claims to see."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boostrank.core.conventions import Conventions
+from boostrank.kernels.cumulated import cumulated
+from boostrank.kernels.metric_spec import WHOLE_LIST
+from boostrank.metrics import METRICS
+from tests.metrics.helpers import twin
+from tests.reference.tied_orders import over_ties
+
+CONVENTIONS = Conventions(max_grade=3.0)
+LABELS = [0.0, 2.0, 1.0, 0.0, 3.0, 1.0, 2.0]
+SCORES = [1.0, 1.0, 1.0, 0.5, 0.2, 0.2, 0.1]
+CUTS = (1, 2, 3, 4, 5, None)
+
+SLIPS = [
+    ("dcg", "mean * weights[i]", "mean * weights[pos]"),
+    ("dcg", "mean * weights[i]", "-mean * weights[i]"),
+    ("dcg", "mean /= end - pos", "mean /= end - pos + 1"),
+    ("dcg", "i + 1 == cutoffs[c]", "i == cutoffs[c]"),
+    ("dcg", "range(pos + 1, end)", "range(pos, end)"),
+    ("dcg", "pos = end\n", "pos += 1\n"),
+    ("map", "hits + others + 1.0", "hits + others"),
+    ("map", "hits + others + 1.0", "hits + 1.0"),
+    ("map", "hits += r", "hits = r"),
+    ("map", "(r - 1.0) / (n - 1)", "r / n"),
+    ("map", "(i - pos) *", "(i - pos + 1) *"),
+    ("map", "r / n * (", "("),
+    ("map", "i + 1 == cutoffs[c]", "i == cutoffs[c]"),
+    ("mrr", "left = end - i", "left = end - pos"),
+    ("mrr", "waiting -= hit", "pass"),
+    ("mrr", "waiting -= hit", "waiting += hit"),
+    ("mrr", "r / left", "r / (left + 1)"),
+    ("mrr", "hit * weights[i]", "waiting * weights[i]"),
+    ("err", "everyone *= q", "everyone *= 1.0 - q"),
+    ("err", "share = j / (i + 1.0)", "share = j / (i + 2.0)"),
+    ("err", "passed[j - 1] - passed[j]", "passed[j - 1]"),
+    ("err", "reading = everyone", "reading = 1.0"),
+    ("err", "* weights[i]", ""),
+    ("err", "share * q * passed[j - 1]", "share * passed[j - 1]"),
+    ("err", "for j in range(min(i + 1, depth), 0, -1)", "for j in range(1, min(i + 1, depth) + 1)"),
+]
+
+
+def python_kernel(name: str, old: str = "", new: str = "") -> Callable[..., None]:
+    """The body of a metric's kernel as plain Python, with a piece replaced."""
+    function = METRICS.get(name).kernel.py_func
+    source = textwrap.dedent(inspect.getsource(function))
+    source = source[source.index("def ") :]
+    assert source.count(old) >= 1 if old else True, f"{old!r} is not in the kernel of {name}"
+    scope: dict[str, Any] = dict(inspect.getmodule(function).__dict__, math=math)
+    exec(source.replace(old, new) if old else source, scope)
+    return scope[function.__name__]
+
+
+def largest_error(name: str, kernel: Callable[..., None]) -> float:
+    """Against the twin, over all cut-offs."""
+    spec, module = METRICS.get(name), twin(name)
+    order = np.argsort(-np.array(SCORES), kind="stable")
+    ranked = np.array(SCORES)[order]
+    ends = np.array([np.flatnonzero(ranked == s)[-1] + 1 for s in ranked])
+    cutoffs = np.array([WHOLE_LIST if k is None else k for k in CUTS])
+    grades = spec.grades(np.array(LABELS), CONVENTIONS)
+    out = np.full(len(CUTS), np.nan)
+    scratch = np.full(len(LABELS) + 1, np.nan)
+    kernel(grades[order], ends, spec.weights(len(LABELS), CONVENTIONS), cutoffs, out, scratch)
+    divisors = spec.divisors(grades, np.array([0, len(LABELS)]), cutoffs, CONVENTIONS)[0]
+    want = [over_ties("expected", lambda r, k=k: module.value(r, k, CONVENTIONS), SCORES, LABELS) for k in CUTS]
+    return float(np.max(np.nan_to_num(np.abs(out / divisors - want), nan=np.inf)))
+
+
+@pytest.mark.parametrize("name", METRICS.names())
+def test_a_kernel_agrees_with_its_twin_as_plain_python_too(name: str) -> None:
+    assert largest_error(name, python_kernel(name)) < 1e-14
+
+
+@pytest.mark.parametrize(("name", "old", "new"), SLIPS)
+def test_a_slip_in_a_kernel_is_seen(name: str, old: str, new: str) -> None:
+    assert largest_error(name, python_kernel(name, old, new)) > 1e-6
+
+
+def test_every_kernel_is_tried_with_slips() -> None:
+    tried = {METRICS.get(name).kernel for name, _, _ in SLIPS}
+    assert {spec.kernel for spec in METRICS} == tried
+    assert METRICS.get("dcg").kernel is cumulated
