@@ -247,7 +247,8 @@ class BoundObjective:
         self.objective, self.queries = objective, queries
         self.gains = gains_from_labels(labels, objective.gain)
         constants = {k: v for k, v in objective.params.items() if not isinstance(v, Schedule)}
-        self._doc_const, self._query_const = spec.prepare(labels, self.gains, queries.ptr, constants)
+        self._ptr = np.require(queries.ptr, np.int64, "CW")  # compiled code takes no read-only arrays
+        self._doc_const, self._query_const = spec.prepare(labels, self.gains, self._ptr, constants)
         weights = np.ones(len(queries)) if queries.weights is None else queries.weights
         self._weights = weights / weights.mean() if weights.size else weights
         self._buffers = Buffers.allocate(labels.size, len(queries))
@@ -272,7 +273,7 @@ class BoundObjective:
         values = self.objective.values(round)
         params = np.array([p.encode(values[p.name]) for p in spec.params], dtype=np.float64)
         stats = run_kernel(
-            spec.kernel, s, self.gains, self.queries.ptr, self._weights, self._doc_const, self._query_const, params,
+            spec.kernel, s, self.gains, self._ptr, self._weights, self._doc_const, self._query_const, params,
             self._buffers,
             unit_hessian=self.objective.hessian_scale == "unit",
             scratch_per_document=spec.scratch_per_document,

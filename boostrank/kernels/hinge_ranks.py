@@ -187,36 +187,43 @@ def _softplus_ranks(
     product: Float64Array,
 ) -> None:
     n = s.shape[0]
-    # Equal gains: at most one of the three is 1.
+    # Equal gains: at most one of the three is not 0.
     by_hinge = 1.0 if equal_hinge and equal_force else 0.0
     by_sigmoid = 1.0 if equal_force and not equal_hinge else 0.0
     by_half = 0.0 if equal_force else 0.5
     for i in range(n):
         ranks[i] = 1.0
         product[i] = 1.0
-    for j in range(1, n):
-        step = math.exp(alpha * (s[j] - s[j - 1]))
-        z[j - 1] = 1.0
-        mine, gain = s[j], gains[j]
-        total, logs = 0.0, 0.0
-        for start in range(0, j, _BLOCK):
-            factors = 1.0
-            for i in range(start, min(j, start + _BLOCK)):
-                e = z[i] * step
+    # Blocks of documents above; within one, every document below it: no product grows beyond 2^_BLOCK.
+    for block in range((n + _BLOCK - 1) // _BLOCK):
+        start = block * _BLOCK
+        # Slices, counted from 0: an index that might be negative would keep the loop from using SIMD.
+        s_above, g_above = s[start : start + _BLOCK], gains[start : start + _BLOCK]
+        z_above, r_above, p_above = (
+            z[start : start + _BLOCK],
+            ranks[start : start + _BLOCK],
+            product[start : start + _BLOCK],
+        )
+        for j in range(start + 1, n):
+            step = math.exp(alpha * (s[j] - s[j - 1]))
+            z[j - 1] = 1.0
+            mine, gain = s[j], gains[j]
+            total, factors = 0.0, 1.0
+            for i in range(min(j - start, _BLOCK)):
+                e = z_above[i] * step
                 e = e if e > UNDERFLOW else 0.0
-                z[i] = e
+                z_above[i] = e
                 above = 1.0 / (1.0 + e)
-                lift = height * alpha * (s[i] - mine)
-                equal, wrong = gains[i] == gain, gains[i] < gain
+                lift = height * alpha * (s_above[i] - mine)
+                equal, wrong = g_above[i] == gain, g_above[i] < gain
                 factor = 1.0 + (by_hinge * e if equal else e)
-                product[i] *= factor
+                p_above[i] *= factor
                 factors *= factor
-                ranks[i] += by_sigmoid * e * above + by_half if equal else (1.0 + lift if wrong else 0.0)
+                r_above[i] += by_sigmoid * e * above + by_half if equal else (1.0 + lift if wrong else 0.0)
                 total += by_sigmoid * above + by_half + by_hinge * lift if equal else (lift if wrong else 1.0)
-            logs += math.log(factors)
-        ranks[j] += total + height * logs
-        if j % _BLOCK == 0:
-            _fold(height, ranks, product)
+            ranks[j] += total + height * math.log(factors)
+            if (j - start) % _BLOCK == 0:
+                _fold(height, ranks, product)
     _fold(height, ranks, product)
 
 

@@ -75,7 +75,7 @@ class Geometric(_Spanning):
 
     def __call__(self, round: int) -> float:
         p = self._progress(round)
-        return self.start ** (1.0 - p) * self.stop**p
+        return float(self.start ** (1.0 - p) * self.stop**p)
 
     def __str__(self) -> str:
         return _text("geometric", self.start, self.stop, rounds=self.rounds)

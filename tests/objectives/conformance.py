@@ -1,0 +1,208 @@
+"""What every objective must keep, as plain functions of (spec, twin): run over the registry by the tests beside this
+file, and over mutated sources by `tests/mutation`."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.types import HessianKind
+from tests.reference._ranking import Query, descending
+
+Values = dict[str, Any]
+
+
+def twin_of(name: str) -> Any:
+    """The NumPy twin of an objective."""
+    return importlib.import_module(f"tests.reference.{name.replace('-', '_')}")
+
+
+def make_query(labels: Any, gain: str = "exponential") -> Query:
+    y = np.asarray(labels, dtype=np.float64)
+    return Query(y, np.exp2(y) - 1 if gain == "exponential" else y.copy())
+
+
+def tolerance_of(twin: Any, values: Values, usual: float) -> float:
+    """What equality means: `usual`, unless the twin says that a parameter makes the kernel coarser."""
+    return max(usual, twin.tolerance(values)) if hasattr(twin, "tolerance") else usual
+
+
+def evaluate(spec: Any, query: Query, scores: Any, values: Values) -> tuple[float, np.ndarray, np.ndarray]:
+    """Loss, gradient and hessian of one query; outputs and scratch are poisoned, inputs checked afterwards."""
+    n = len(query)
+    s = np.array(scores, dtype=np.float64)
+    ptr = np.array([0, n], dtype=np.int64)
+    doc_const, query_const = spec.prepare(query.labels, query.gains, ptr, values)
+    params = np.array([p.encode(p.parse(values[p.name])) for p in spec.params])
+    inputs = [s, query.gains.copy(), descending(s), doc_const, query_const[0], params]
+    before = [a.copy() for a in inputs]
+    grad, hess = np.full(n, np.nan), np.full(n, np.nan)
+    room = spec.scratch_per_document * n
+    loss = spec.kernel(*inputs, grad, hess, np.full(room, np.nan), np.full(room, -(2**62)))
+    for now, then in zip(inputs, before, strict=True):
+        assert np.array_equal(now, then), "the kernel wrote to its inputs"
+    return loss, grad, hess
+
+
+def options(param: Any) -> list[Any]:
+    """Values of a parameter that are worth trying, from its declaration alone."""
+    if param.kind == "choice":
+        return list(param.choices)
+    if param.kind == "switch":
+        return [True, False]
+    if param.kind == "integer":
+        return [param.default, int(param.low or 0), 1, 3]
+    if param.high is not None:
+        return [param.low, 0.35, param.high]
+    return [param.default, 0.4 * param.default, 2.5 * param.default]
+
+
+def cases(spec: Any, combinations: int = 12) -> Iterator[Values]:
+    """Parameter values: the defaults, each parameter changed alone, and some random combinations."""
+    default = {p.name: p.default for p in spec.params}
+    yield default
+    for param in spec.params:
+        for value in options(param):
+            if value != param.default:
+                yield default | {param.name: value}
+    rng = np.random.default_rng(len(spec.params))
+    for _ in range(combinations if len(spec.params) > 1 else 0):
+        yield {p.name: (found := options(p))[rng.integers(len(found))] for p in spec.params}
+
+
+def examples() -> list[tuple[Query, np.ndarray]]:
+    """Small queries with scores: none, one and two documents, right and wrong orders, ties of both kinds, far apart."""
+    rng = np.random.default_rng(7)
+    longer = rng.integers(0, 5, 13)
+    return [
+        (make_query([]), np.zeros(0)),
+        (make_query([3]), np.array([0.7])),
+        (make_query([2, 1]), np.array([0.4, -0.3])),
+        (make_query([1, 2]), np.array([2.9, -0.3])),
+        (make_query([0, 0, 0]), np.array([0.4, -0.3, 1.0])),
+        (make_query([2, 2, 2]), np.array([0.4, -0.3, 1.0])),
+        (make_query([0, 2, 1, 0]), np.zeros(4)),
+        (make_query([0, 2, 1, 0, 2, 1]), np.array([1.0, -1.0, 1.0, 0.0, 0.0, 1.0])),
+        (make_query([4, 0, 1, 3, 2]), np.array([-7.0, 9.0, 2.0, -3.0, 0.01])),
+        (make_query([0.5, 2.25, 0.0, 2.25], "linear"), np.array([0.2, 0.1, 0.3, -0.5])),
+        (make_query(longer), 2 * rng.normal(size=13)),
+    ]
+
+
+# Below this a derivative of a loss of size 1 is rounding: the difference of numbers that size.
+NOISE = 1e-14
+
+
+def close(actual: Any, wanted: Any, tolerance: float, what: str) -> None:
+    """Equal to `tolerance` of the largest wanted number, rounding of a loss of size 1 aside."""
+    a, w = np.atleast_1d(actual), np.atleast_1d(wanted)
+    assert a.shape == w.shape, what
+    scale = float(np.abs(w).max(initial=0.0))
+    error = float(np.abs(a - w).max(initial=0.0))
+    assert error <= tolerance * scale + NOISE, f"{what}: off by {error:g} where the largest is {scale:g}"
+
+
+def check_equals_twin(spec: Any, twin: Any, combinations: int = 12) -> None:
+    """Value, gradient and hessian are those of the twin."""
+    report = getattr(twin, "report", lambda q, s, v: twin.loss(q, s, v, twin.freeze(q, s, v)))
+    for values, (query, scores) in itertools.product(cases(spec, combinations), examples()):
+        loss, grad, hess = evaluate(spec, query, scores, values)
+        where = f"{spec.name} {values} scores {scores}"
+        # A loss may be a small difference of large terms.
+        assert abs(loss - report(query, scores, values)) <= 1e-9 * max(1.0, abs(loss)), f"loss of {where}"
+        tolerance = tolerance_of(twin, values, 1e-9)
+        close(grad, twin.gradient(query, scores, values), tolerance, f"gradient of {where}")
+        close(hess, twin.hessian(query, scores, values), tolerance, f"hessian of {where}")
+
+
+def check_twin_gradient(spec: Any, twin: Any) -> None:
+    """The twin's gradient is the central difference of its loss."""
+    step = 2e-5
+    for values, (query, scores) in itertools.product(cases(spec), examples()):
+        frozen = twin.freeze(query, scores, values)
+        moves = step * np.eye(len(query))
+        wanted = np.array(
+            [
+                (twin.loss(query, scores + e, values, frozen) - twin.loss(query, scores - e, values, frozen))
+                / (2 * step)
+                for e in moves
+            ]
+        ).reshape(-1)
+        got = twin.gradient(query, scores, values)
+        noise = 1e-11 * max(1.0, abs(twin.loss(query, scores, values, frozen)))
+        error = np.abs(got - wanted).max(initial=0.0)
+        scale = np.abs(got).max(initial=0.0)
+        assert error <= 1e-6 * scale + noise / step * 0.1, f"{spec.name} {values} scores {scores}: {got} {wanted}"
+
+
+def check_hessian_claim(spec: Any, twin: Any) -> None:
+    """The hessian is what its kind says."""
+    for values, (query, scores) in itertools.product(cases(spec), examples()):
+        _, grad, hess = evaluate(spec, query, scores, values)
+        assert np.all(hess >= 0)
+        where = f"{spec.name} {values} scores {scores}"
+        if spec.hessian is HessianKind.EXACT:
+            e = 1e-5 * np.eye(len(query))
+            wanted = [
+                (twin.gradient(query, scores + d, values) - twin.gradient(query, scores - d, values))[p] / 2e-5
+                for p, d in enumerate(e)
+            ]
+            close(hess, np.array(wanted).reshape(-1), 1e-6, f"hessian of {where}")
+        elif spec.hessian is HessianKind.MAJORISER:
+            if twin.surrogate(query, scores, values, scores) is None:
+                continue
+            here = twin.surrogate(query, scores, values, scores)
+            for p, t in itertools.product(range(len(query)), (-6.0, -0.5, 0.05, 1.0, 8.0)):
+                moved = scores.copy()
+                moved[p] += t
+                there = twin.surrogate(query, moved, values, scores)
+                assert there <= here + grad[p] * t + 0.5 * hess[p] * t * t + 1e-9 * (1 + abs(here)), where
+        if hasattr(twin, "longest_step"):
+            assert np.all(np.abs(grad) <= twin.longest_step(query, scores, values) * hess * (1 + 1e-9)), where
+
+
+def check_defined_everywhere(spec: Any, twin: Any) -> None:
+    """Finite at ties, scores of +-1e4 and the largest labels; zeros where no order is better than another."""
+    rng = np.random.default_rng(3)
+    extreme = [
+        (make_query([0, 1, 2, 3, 4, 0]), np.array([1e4, -1e4, 0.0, 1e4, -1e4, 5.0])),
+        (make_query([4, 3, 2, 1, 0, 0]), np.array([1e4, 5e3, 0.0, -1.0, -1e4, -1e4])),
+        (make_query([31, 0, 31, 1]), np.array([-1e4, 1e4, 1e4, 0.0])),
+        (make_query([0, 31, 30]), np.zeros(3)),
+        (make_query(rng.integers(0, 5, 40)), rng.choice([-1e4, 0.0, 1e-3, 1e4], 40)),
+        (make_query([1, 0]), np.array([1e-300, 0.0])),
+    ]
+    for values, (query, scores) in itertools.product(cases(spec), [*extreme, *examples()]):
+        loss, grad, hess = evaluate(spec, query, scores, values)
+        where = f"{spec.name} {values} scores {scores}"
+        assert np.isfinite(loss) and np.all(np.isfinite(grad)) and np.all(np.isfinite(hess)), where
+        assert np.all(hess >= 0), where
+        if spec.shift_invariant and not query.teaches:
+            assert not grad.any() and not hess.any(), where
+
+
+def check_symmetries(spec: Any, twin: Any) -> None:
+    """Forces cancel, a shift of all scores changes nothing, and documents in another order get the same."""
+    rng = np.random.default_rng(5)
+    query, scores = make_query(rng.integers(0, 5, 25)), 2 * rng.normal(size=25)
+    shuffled = rng.permutation(25)
+    for values in cases(spec):
+        loss, grad, hess = evaluate(spec, query, scores, values)
+        other = Query(query.labels[shuffled], query.gains[shuffled])
+        loss2, grad2, hess2 = evaluate(spec, other, scores[shuffled], values)
+        assert abs(loss - loss2) <= 1e-12 * max(1, abs(loss))
+        close(grad2, grad[shuffled], 1e-12, f"permuted gradient of {spec.name} {values}")
+        close(hess2, hess[shuffled], 1e-12, f"permuted hessian of {spec.name} {values}")
+        if spec.shift_invariant:
+            assert abs(grad.sum()) <= tolerance_of(twin, values, 1e-12) * np.abs(grad).sum()
+            _, grad3, hess3 = evaluate(spec, query, scores + 2.0, values)
+            tolerance = tolerance_of(twin, values, 1e-11)
+            close(grad3, grad, tolerance, f"shifted gradient of {spec.name} {values}")
+            close(hess3, hess, tolerance, f"shifted hessian of {spec.name} {values}")
+
+
+CHECKS = (check_equals_twin, check_twin_gradient, check_hessian_claim, check_defined_everywhere, check_symmetries)

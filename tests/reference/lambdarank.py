@@ -1,0 +1,73 @@
+"""LambdaRank as in LightGBM's rank_objective.hpp, one query pair by pair."""
+
+import numpy as np
+from scipy.special import expit
+
+from tests.reference._ranking import descending, discount, ideal_dcg
+
+
+def freeze(query, scores, values):
+    """The pairs (better, worse) with their weights, and the factor of the query."""
+    if not query.teaches:
+        return [], 1.0
+    n, level, blend = len(query), values["truncation_level"], values["train_discount"]
+    order = descending(scores)
+    z = ideal_dcg(query, level, blend)
+    weights = []
+    for a in range(min(level, n)):
+        for b in range(a + 1, n):
+            i, j = order[a], order[b]
+            if query.gains[i] == query.gains[j]:
+                continue
+            high, low = (i, j) if query.gains[i] > query.gains[j] else (j, i)
+            delta = (query.gains[high] - query.gains[low]) * (discount(a + 1, blend, n) - discount(b + 1, blend, n)) / z
+            if values["norm_distance"] and np.ptp(scores) > 0:
+                delta /= 0.01 + abs(scores[high] - scores[low])
+            weights.append((high, low, delta))
+    factor = 1.0
+    if values["norm_query"]:
+        sigmoid = values["sigmoid"]
+        total = sum(2 * sigmoid * w * expit(-sigmoid * (scores[i] - scores[j])) for i, j, w in weights)
+        if total > 0:
+            factor = np.log1p(total) / np.log(2) / total
+    return weights, factor
+
+
+def loss(query, scores, values, frozen):
+    weights, factor = frozen
+    return factor * sum(w * np.logaddexp(0, -values["sigmoid"] * (scores[i] - scores[j])) for i, j, w in weights)
+
+
+def gradient(query, scores, values):
+    weights, factor = freeze(query, scores, values)
+    out = np.zeros(len(query))
+    for high, low, w in weights:
+        force = values["sigmoid"] * w * expit(-values["sigmoid"] * (scores[high] - scores[low]))
+        out[high] -= force
+        out[low] += force
+    return factor * out
+
+
+def hessian(query, scores, values):
+    weights, factor = freeze(query, scores, values)
+    out = np.zeros(len(query))
+    for high, low, w in weights:
+        rho = expit(-values["sigmoid"] * (scores[high] - scores[low]))
+        out[[high, low]] += values["sigmoid"] ** 2 * w * rho * (1 - rho)
+    return factor * out
+
+
+def report(query, scores, values):
+    """-NDCG at the truncation level, which the forces aim at."""
+    if not query.teaches:
+        return 0.0
+    level, blend = values["truncation_level"], values["train_discount"]
+    top = query.gains[descending(scores)][:level]
+    return -float(
+        np.sum(top * discount(np.arange(1, len(top) + 1), blend, len(query))) / ideal_dcg(query, level, blend)
+    )
+
+
+def tolerance(values):
+    """`lightgbm_rounding` sums in float32 and reads the sigmoid from a table: the same forces, less exactly."""
+    return 1e-3 if values.get("lightgbm_rounding") else 0.0
