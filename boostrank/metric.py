@@ -313,7 +313,11 @@ class BoundMetrics:
 
     def _measure(self, scores: npt.ArrayLike) -> list[Float64Array]:
         """Per-query values, float64[Q, p] a metric."""
-        s = np.ascontiguousarray(scores, dtype=np.float64).reshape(-1)
+        s = np.asarray(scores)
+        if self.conventions.score_type == "float32":
+            with np.errstate(over="ignore"):
+                s = s.astype(np.float32)
+        s = np.ascontiguousarray(s, dtype=np.float64).reshape(-1)
         if s.shape != self._labels.shape:
             raise DataError(f"{s.size} scores for {self._labels.size} documents")
         bad = np.flatnonzero(~np.isfinite(s))

@@ -19,6 +19,7 @@ SINGLE = ("count", "exclude")
 AP_DIVISORS = ("relevant", "reachable")
 SHORT_LISTS = ("pad", "clip", "letor")
 DISCOUNTS = ("log2(1+r)", "log2(r)")
+SCORE_TYPES = ("float64", "float32")
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Conventions:
         ties: documents with equal scores. "expected" is the mean over all their orders, in closed form; "input" keeps
             row order (and so rewards a lucky file); "pessimistic" and "optimistic" put the worst or the best first;
             "docno" sorts by document name, descending, as trec_eval does (the names must then be given).
+        score_type: scores are compared as "float64" or, after rounding, as "float32", in which close ones tie.
         empty: a query with no relevant document. "exclude" leaves it out of the mean (it is counted and reported);
             "one" and "zero" give it that value. "one" concerns the metrics that are 0/0 there (NDCG, MAP, recall);
             the others (DCG, precision, MRR, ERR) are 0 by their own formula.
@@ -55,6 +57,7 @@ class Conventions:
     gain: Any = "exponential"
     discount: str = "log2(1+r)"
     ties: str = "expected"
+    score_type: str = "float64"
     empty: str = "exclude"
     empty_of: tuple[tuple[str, str], ...] = ()
     single: str = "count"
@@ -68,6 +71,7 @@ class Conventions:
         for field, allowed in (
             ("discount", DISCOUNTS),
             ("ties", TIES),
+            ("score_type", SCORE_TYPES),
             ("empty", EMPTY),
             ("single", SINGLE),
             ("ap_divisor", AP_DIVISORS),
@@ -115,11 +119,10 @@ class Conventions:
 
 PRESETS: dict[str, Conventions] = {
     "default": Conventions(),
-    # Scores are compared as float64. With query weights LightGBM adds an empty query as 1, not as its weight.
+    # With query weights its NDCG and MAP add an empty query as 1, not as its weight.
     "lightgbm": Conventions(ties="input", empty="one", ap_divisor="reachable"),
-    # Scores are compared as float32. With query weights its NDCG, too, adds an empty query as 1. `ndcg@k-` is
-    # empty="zero".
-    "xgboost": Conventions(ties="input", empty="one", ap_divisor="reachable", short_lists="clip"),
+    # With query weights its NDCG, too, adds an empty query as 1. `ndcg@k-` is empty="zero".
+    "xgboost": Conventions(ties="input", score_type="float32", empty="one", ap_divisor="reachable", short_lists="clip"),
     # NDCG and DCG as they are by default; `type=Exp` is gain="exponential". Labels are probabilities to its ERR.
     "catboost": Conventions(
         gain="linear",
@@ -133,8 +136,8 @@ PRESETS: dict[str, Conventions] = {
     ),
     # `ndcg_score` and `dcg_score` a query; it refuses queries of one document.
     "sklearn": Conventions(gain="linear", empty="zero", single="exclude"),
-    # trec_eval with every judged query present; scores are compared as float32.
-    "trec": Conventions(gain="linear", ties="docno", empty="zero"),
+    # trec_eval over the judged queries. It has no ERR; gdeval has, with max_grade=4 and exponential gain.
+    "trec": Conventions(gain="linear", ties="docno", score_type="float32", empty="zero"),
     # Eval-Score-4.0.pl. That of LETOR 3.0 differs at cut-offs beyond the list alone: precision is 0 there as well.
     "letor": Conventions(discount="log2(r)", ties="input", empty="zero", short_lists="letor"),
     # Eval-Score-MSLR.pl: a document is relevant from grade 2 on.

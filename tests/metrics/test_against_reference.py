@@ -85,7 +85,7 @@ def test_picking_the_best_documents_gives_what_ranking_all_of_them_gives(name: s
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
 @settings(max_examples=20)
-def test_the_order_of_rows_inside_a_query_does_not_matter(name: str, data: st.DataObject) -> None:
+def test_fault_068_the_order_of_rows_inside_a_query_does_not_matter(name: str, data: st.DataObject) -> None:
     (labels, scores), *_ = data.draw(queries(GRADES, most=30))
     order = data.draw(st.permutations(range(len(labels))))
     conventions = Conventions(empty="zero", max_grade=3.0)

@@ -75,11 +75,29 @@ def test_tied_documents_may_be_ordered_by_name_as_trec_eval_does() -> None:
         evaluate("mrr", [1, 1, 0, 0], np.zeros(4), index, ties, docnos=["a", "b", "c"])
 
 
+def test_scores_may_be_compared_as_float32() -> None:
+    index = QueryIndex.from_sizes([2])
+    scores = [1.0, 1.0 + 1e-12]
+    assert evaluate("mrr", [1, 0], scores, index)["mrr"].mean == 0.5
+    assert evaluate("mrr", [1, 0], scores, index, Conventions(score_type="float32"))["mrr"].mean == 0.75
+    with pytest.raises(DataError, match="score of row 1"):
+        evaluate("mrr", [1, 0], [1.0, 1e300], index, Conventions(score_type="float32"))
+
+
+def test_a_query_without_documents_is_an_empty_query() -> None:
+    index = QueryIndex(np.array([0, 0, 2, 2]), np.arange(3))
+    found = evaluate(["ndcg@1", "err", "precision"], [1, 0], [2.0, 1.0], index)
+    for result in found.values():
+        assert (result.queries, result.empty) == (1, 2)
+        np.testing.assert_array_equal(np.isnan(result.per_query), [True, False, True])
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
         ("ties", "random"),
         ("empty", "skip"),
+        ("score_type", "int"),
         ("single", "maybe"),
         ("discount", "log10"),
         ("ap_divisor", "k"),

@@ -29,8 +29,9 @@ class Case:
                 self.labels[starts[q] : starts[q] + self.sizes[q]] = 0.0
         else:
             self.labels[starts] = 1.0
-        # Multiples of 1/2: the same in float32, which XGBoost and trec_eval compare in.
+        # Some scores tie, some differ by less than float32 can tell, which is what XGBoost and trec_eval compare in.
         self.scores = rng.integers(0, 8, self.labels.size) / 2.0
+        self.scores[::3] += 1e-12 * rng.integers(0, 3, self.scores[::3].size)
         self.weights = rng.integers(1, 5, self.sizes.size).astype(np.float64) if weighted else None
         self.queries = QueryIndex.from_sizes(self.sizes, weights=self.weights)
 
