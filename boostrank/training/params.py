@@ -28,7 +28,7 @@ _GAIN = ("gain", "label_gain")
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 
 # The engines' own ranking objectives, to tell "spell it lightgbm:rank_xendcg" from an unknown name.
-_NATIVE = {"lightgbm": ("lambdarank", "rank_xendcg"), "xgboost": ("rank:ndcg", "rank:map", "rank:pairwise")}
+NATIVE_OBJECTIVES = {"lightgbm": ("lambdarank", "rank_xendcg"), "xgboost": ("rank:ndcg", "rank:map", "rank:pairwise")}
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     native, function, objective = None, None, None
     if callable(chosen) and not isinstance(chosen, Objective):
         function = chosen
-    elif isinstance(chosen, str) and ":" in chosen and chosen.split(":", 1)[0] in _NATIVE:
+    elif isinstance(chosen, str) and ":" in chosen and chosen.split(":", 1)[0] in NATIVE_OBJECTIVES:
         engine, native = chosen.split(":", 1)
         if engine != backend.name:
             raise ParameterError(f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}")
@@ -101,7 +101,7 @@ def _objective(chosen: Any, rest: dict[str, Any], threads: int | None, backend: 
         if own:
             raise ParameterError(f"{own[0]!r} is set beside an Objective that has its own: say it in one place")
         return chosen
-    for engine, names in _NATIVE.items():
+    for engine, names in NATIVE_OBJECTIVES.items():
         if chosen in names and not _is_ours(chosen):
             raise ParameterError(f"{chosen!r} is an objective of {engine} itself: spell it {engine}:{chosen}")
     spec = OBJECTIVES.get(str(chosen))

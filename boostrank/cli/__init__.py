@@ -1,0 +1,68 @@
+"""The command line: parse, call the library, print. Nothing is computed here.
+
+Modules that a command needs are imported when that command runs, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+
+import click
+
+from boostrank import __version__
+from boostrank.cli.reporting import run_reporting_errors
+
+# command -> (module, what it is in a list)
+_COMMANDS = {
+    "train": ("train", "Train a ranker from a libsvm file."),
+    "predict": ("predict", "Score documents, one score a line in input order."),
+    "evaluate": ("evaluate", "Measure models or score files, and compare them query by query."),
+    "objectives": ("objectives", "What each objective is, its parameters and its paper."),
+    "make-data": ("make_data", "Generate realistic ranking data with a known truth."),
+}
+
+
+class _Commands(click.Group):
+    """Loads a command's module when that command is asked for; answers errors in one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"boostrank.cli.{_COMMANDS[cmd_name][0]}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+    def main(self, args=None, prog_name=None, **extra):  # type: ignore[no-untyped-def, override]
+        # Click's own handling of errors prints several lines, and leaves with 1.
+        extra.pop("standalone_mode", None)
+        raise SystemExit(
+            run_reporting_errors(lambda: super(_Commands, self).main(args, "boostrank", standalone_mode=False, **extra))
+        )
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, message="boostrank %(version)s")
+@click.option("--debug", is_flag=True, envvar="BOOSTRANK_DEBUG", help="Show the whole traceback of an error.")
+def cli(debug: bool) -> None:
+    """Gradient-boosted tree ranking that optimises the ranking metric itself.
+
+    \b
+    boostrank train train.txt --valid vali.txt --model model.txt
+    boostrank evaluate model.txt test.txt
+    boostrank predict model.txt new.txt -o scores.txt
+
+    Results go to standard output, everything else to standard error. Exit status: 0 done, 2 usage or bad input,
+    3 failure, 130 stopped by Ctrl-C.
+    """
+    if debug:
+        os.environ["BOOSTRANK_DEBUG"] = "1"
+
+
+main = cli

@@ -1,0 +1,63 @@
+"""`--config run.toml`: long option names as keys, tables `[set]` and `[param]`; the command line wins."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import click
+
+from boostrank.core.errors import FileFormatError, InputError, did_you_mean
+
+_TABLES = {"set": "settings", "param": "params"}
+
+
+def read_config(context: click.Context, parameter: click.Parameter, path: str | None) -> str | None:
+    """Callback of the eager option `--config`: its values become the defaults of the command.
+
+    Raises:
+        FileFormatError: not TOML, or a key that is no option of the command.
+    """
+    if path is None:
+        return None
+    try:
+        with open(path, "rb") as file:
+            content = tomllib.load(file)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"not TOML: {error}", file=path) from None
+    known = {_key(p): p for p in context.command.params if p is not parameter and _key(p) != "help"}
+    defaults: dict[str, Any] = {}
+    for key, value in content.items():
+        option = known.get(key.replace("_", "-"))
+        if option is None:
+            raise FileFormatError(f"unknown key {key!r}.{did_you_mean(key, known)}", file=path)
+        if (key in _TABLES) != isinstance(value, dict):
+            raise FileFormatError(
+                f"{key!r} must be a table: write [{key}]" if key in _TABLES else f"{key!r} is an option, not a table",
+                file=path,
+            )
+        if key in _TABLES:
+            context.meta[_TABLES[key]] = value
+        else:
+            defaults[str(option.name)] = _as_typed(option, value)
+    context.default_map = {**(context.default_map or {}), **defaults}
+    return path
+
+
+def merged_with_config(context: click.Context, table: str, given: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+    """The table `[set]` or `[param]` with what the command line said, which wins name by name."""
+    return {**context.meta.get(_TABLES[table], {}), **dict(given)}
+
+
+def _key(parameter: click.Parameter) -> str:
+    longest = max(parameter.opts, key=len)
+    return longest.lstrip("-").replace("_", "-")
+
+
+def _as_typed(option: click.Parameter, value: Any) -> Any:
+    """The value as it would come from the command line, where click tells words apart by itself."""
+    if option.multiple if isinstance(option, click.Option) else False:
+        return [str(v) for v in value] if isinstance(value, list) else [str(value)]
+    return ",".join(str(v) for v in value) if isinstance(value, list) else value

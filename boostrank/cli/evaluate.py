@@ -1,0 +1,152 @@
+"""`boostrank evaluate`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boostrank.cli.engines import prepare_engines
+from boostrank.cli.options import (
+    Command,
+    InputFile,
+    conventions_option,
+    option,
+    threads_option,
+    with_options,
+)
+from boostrank.cli.reading import Reader, document_names, reading_options
+from boostrank.cli.scores import looks_like_model, read_scores
+from boostrank.cli.tables import print_table
+
+if TYPE_CHECKING:
+    from boostrank.data.dataset import RankingDataset
+    from boostrank.metric import Conventions, MetricResult, PairedDifference
+    from boostrank.training.model import RankingModel
+
+DEFAULT_METRICS = ("ndcg@1,3,5,10",)
+MEASURES = "Measures"
+
+
+_options = with_options(
+    option(
+        "--metric", "metrics", multiple=True, metavar="NAME", default=DEFAULT_METRICS, show_default=True,
+        section=MEASURES, help="ndcg@10, map, ...; may be repeated.",
+    ),
+    conventions_option(MEASURES),
+    option("--gain", section=MEASURES, help="Gain of a label: exponential, linear, or a table 0,1,3,7."),
+    option("--json", "as_json", is_flag=True, section=MEASURES, help="Print one JSON object."),
+    threads_option(MEASURES),
+)  # fmt: skip
+
+
+@click.command("evaluate", cls=Command, short_help="Measure models or score files, and compare them.")
+@click.argument("rankers", metavar="MODEL|SCORES...", nargs=-1, required=True, type=InputFile())
+@click.argument("data", type=InputFile(or_stdin=True))
+@_options
+@reading_options
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    rankers: tuple[str, ...],
+    data: str,
+    metrics: tuple[str, ...],
+    conventions: str | None,
+    gain: str | None,
+    as_json: bool,
+    threads: int | None,
+    **given: Any,
+) -> None:
+    """Measure rankers on DATA, with 95% intervals over its queries.
+
+    Each ranker is a model, or a file with one score a line in the order of DATA; which of the two is seen from its
+    content. All after the first are compared with the first, query by query.
+    """
+    if len(set(rankers)) < len(rankers):
+        raise click.UsageError("the same file is given twice", context)
+    prepare_engines()
+    from boostrank.metric import BoundMetrics, Metric, paired_difference
+
+    wanted = [Metric.parse(name) for name in metrics]
+    rules = _conventions(conventions, gain)
+    models = {path: _load(path) for path in rankers}
+    by_name = rules.ties == "docno"
+    reader = Reader({**given, "threads": threads}, keep_comments=by_name)
+    bound, results = None, {}
+    for path, dataset in reader.read_for(models, data):
+        if bound is None:
+            names = document_names(dataset, data) if by_name else None
+            bound = BoundMetrics(wanted, dataset.labels, dataset.queries, rules, docnos=names, threads=threads)
+        results[path] = bound.results(_scores(path, models[path], dataset, threads))
+    first, *others = results
+    differences = {
+        path: {
+            name: paired_difference(result.per_query, results[first][name].per_query, weights=dataset.queries.weights)
+            for name, result in results[path].items()
+        }
+        for path in others
+    }
+    if as_json:
+        click.echo(json.dumps(_as_json(results, differences)))
+        return
+    for path in results:
+        _print_block(path, results[path], first, differences.get(path))
+    click.echo(rules.describe())
+
+
+def _conventions(preset: str | None, gain: str | None) -> Conventions:
+    from boostrank.metric import Conventions
+
+    rules = Conventions.named(preset or "default")
+    return rules if gain is None else dataclasses.replace(rules, gain=gain)
+
+
+def _load(path: str) -> RankingModel | None:
+    """The model in a file, None when it holds scores."""
+    if not looks_like_model(path):
+        return None
+    from boostrank.training.model import RankingModel
+
+    return RankingModel.load(path)
+
+
+def _scores(path: str, model: RankingModel | None, data: RankingDataset, threads: int | None) -> Any:
+    """One score a row of `data`, which may have been regrouped while it was read."""
+    scores = read_scores(path, data.n_documents) if model is None else model.predict(data, threads=threads)
+    return scores if data.input_rows is None else scores[data.input_rows]
+
+
+def _as_json(
+    results: dict[str, dict[str, MetricResult]], differences: dict[str, dict[str, PairedDifference]]
+) -> dict[str, Any]:
+    """Metric -> numbers; with several rankers, ranker -> metric -> numbers and `difference` to the first."""
+    told: dict[str, dict[str, dict[str, Any]]] = {
+        path: {
+            name: {"mean": r.mean, "low": r.low, "high": r.high, "queries": r.queries} for name, r in metrics.items()
+        }
+        for path, metrics in results.items()
+    }
+    for path, metrics in differences.items():
+        for name, difference in metrics.items():
+            told[path][name]["difference"] = dataclasses.asdict(difference)
+    return told if len(told) > 1 else next(iter(told.values()))
+
+
+def _print_block(
+    path: str, results: dict[str, MetricResult], first: str, differences: dict[str, PairedDifference] | None
+) -> None:
+    columns = ["metric", "mean", "95% interval", "queries", "left out"]
+    rows = [
+        [r.name, f"{r.mean:.4f}", f"{r.low:.4f} to {r.high:.4f}", f"{r.queries:,}", f"{r.per_query.size - r.queries:,}"]
+        for r in results.values()
+    ]
+    title = path
+    if differences is not None:
+        title = f"{path}, and its differences to {first} query by query"
+        columns[3:] = ["difference", "95% interval", "p"]
+        for row, d in zip(rows, differences.values(), strict=True):
+            row[3:] = [f"{d.mean:+.4f}", f"{d.low:+.4f} to {d.high:+.4f}", f"{d.p:.4f}"]
+    print_table(columns, rows, title=title)

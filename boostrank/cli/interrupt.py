@@ -1,0 +1,91 @@
+"""Ctrl-C once: the round is finished and the model written. Twice: at once. SIGTERM: as Ctrl-C once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from boostrank.cli.reporting import INTERRUPTED, say
+
+if TYPE_CHECKING:
+    from boostrank.training.callbacks import EarlyStopping
+
+# Wrappers such as `uv run` pass on the signal that the terminal has already sent: that is one press, not two.
+_ONE_PRESS_SECONDS = 0.3
+_SHOW_CURSOR = "\x1b[?25h"
+
+
+class StopRequest:
+    """Whether somebody has asked to stop."""
+
+    def __init__(self) -> None:
+        self.made = False
+
+
+class StopWhenAsked:
+    """A training callback that ends the training after the round in which somebody asked for it.
+
+    Args:
+        request: to stop.
+        stopper: early stopping, whose best round so far then counts; None keeps every round.
+    """
+
+    before_iteration = False
+    order = 40  # the last: early stopping has seen this round
+
+    def __init__(self, request: StopRequest, stopper: EarlyStopping | None) -> None:
+        self._request, self._stopper = request, stopper
+
+    def __call__(self, env: Any) -> None:
+        if self._request.made:
+            from boostrank.backends.base import StopTraining
+
+            best = None if self._stopper is None else self._stopper.best_iteration
+            raise StopTraining(env.iteration if best is None else best)
+
+
+@contextlib.contextmanager
+def graceful_stop() -> Iterator[StopRequest]:
+    """Inside, signals only set the request; a second Ctrl-C ends the process there and then.
+
+    Python runs its signal handlers between bytecodes, that is after the engine's C++ call, which can take a whole
+    round. A thread that reads the wake-up pipe hears of a signal while that call is still running.
+    """
+    request = StopRequest()
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    handlers = {s: signal.signal(s, lambda *_: None) for s in (signal.SIGINT, signal.SIGTERM)}
+    wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    listener = threading.Thread(target=_listen, args=(reader, request, say), daemon=True)
+    listener.start()
+    try:
+        yield request
+    finally:
+        signal.set_wakeup_fd(wakeup)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        os.close(writer)
+        listener.join()
+        os.close(reader)
+
+
+def _listen(reader: int, request: StopRequest, tell: Callable[[str], None]) -> None:
+    first = 0.0
+    while byte := os.read(reader, 1):
+        if byte[0] not in (signal.SIGINT, signal.SIGTERM):
+            continue
+        now = time.monotonic()
+        if not request.made:
+            request.made, first = True, now
+            tell("stopping after this round; the model will be written (Ctrl-C once more: stop at once, write nothing)")
+        elif byte[0] == signal.SIGINT and now - first > _ONE_PRESS_SECONDS:
+            if sys.stderr.isatty():
+                sys.stderr.write(_SHOW_CURSOR)
+            tell("boostrank: stopped at once; nothing was written")
+            os._exit(INTERRUPTED)

@@ -1,0 +1,72 @@
+"""`boostrank make-data`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from boostrank.cli.options import Command, option, with_options
+from boostrank.cli.reporting import say
+
+_options = with_options(
+    option(
+        "--queries", metavar="N", type=click.IntRange(3), default=3000, show_default=True,
+        help="Queries in all three files.",
+    ),
+    option(
+        "--seed", metavar="N", type=click.IntRange(0), default=0, show_default=True,
+        help="The same seed, the same bytes.",
+    ),
+    option(
+        "--mean-length", metavar="X", type=click.FloatRange(1), default=40.0, show_default=True,
+        help="Documents a query, on average.",
+    ),
+    option(
+        "--max-length", metavar="N", type=click.IntRange(1), default=1000, show_default=True,
+        help="Documents of the longest query.",
+    ),
+    option(
+        "--useless", metavar="N", type=click.IntRange(0), default=8, show_default=True,
+        help="Features that say nothing.",
+    ),
+    option(
+        "--label-noise", metavar="X", type=click.FloatRange(0), default=0.5, show_default=True,
+        help="The judges' noise, in standard deviations of the relevance.",
+    ),
+)  # fmt: skip
+
+
+@click.command("make-data", cls=Command, short_help="Generate realistic ranking data with a known truth.")
+@click.argument("directory", metavar="DIR", type=click.Path(file_okay=False))
+@_options
+def command(
+    directory: str, queries: int, seed: int, mean_length: float, max_length: int, useless: int, label_noise: float
+) -> None:
+    """Write train.txt, valid.txt and test.txt (libsvm with `qid:`) to DIR, and roles.json: which feature is what.
+
+    60% of the queries are for training, 20% each for validation and test.
+    """
+    from boostrank.core.atomic import check_writable, write_atomically
+    from boostrank.data.libsvm import write_libsvm
+    from boostrank.data.synthetic import make_ranking_data
+
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    notes = folder / "roles.json"
+    check_writable(notes)
+    data = make_ranking_data(
+        queries, seed=seed, mean_length=mean_length, max_length=max_length, useless=useless, label_noise=label_noise
+    )
+    for name, part in data.split()._asdict().items():
+        path = folder / f"{name}.txt"
+        write_libsvm(path, part.dataset)
+        say(f"{part.dataset.n_documents:,} rows, {len(part.dataset.queries):,} queries: {path}")
+        click.echo(path)
+    features = [
+        {"number": number, "name": name, "role": role}
+        for number, (name, role) in enumerate(zip(data.dataset.feature_names, data.roles, strict=True), start=1)
+    ]
+    write_atomically(notes, (json.dumps(features, indent=1) + "\n").encode())
+    click.echo(notes)

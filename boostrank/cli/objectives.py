@@ -1,0 +1,125 @@
+"""`boostrank objectives`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boostrank.cli.options import Command, option
+
+if TYPE_CHECKING:
+    from boostrank.core.params import Param
+    from boostrank.kernels.spec import ObjectiveSpec
+
+
+@click.command("objectives", cls=Command, short_help="What each objective is, its parameters and its paper.")
+@click.argument("name", required=False)
+@option("--json", "as_json", is_flag=True, help="Print JSON.")
+@option("--markdown", is_flag=True, help="Print the table of the README.")
+def command(name: str | None, as_json: bool, markdown: bool) -> None:
+    """List the objectives, or tell everything about NAME."""
+    from boostrank.objectives import OBJECTIVES
+
+    chosen = list(OBJECTIVES) if name is None else [OBJECTIVES.get(name)]
+    if as_json:
+        told = [described(spec) for spec in chosen]
+        click.echo(json.dumps(told if name is None else told[0], indent=2))
+    elif markdown:
+        click.echo(markdown_table(chosen))
+    elif name is None:
+        _print_list(chosen)
+    else:
+        _print_one(chosen[0])
+
+
+def described(spec: ObjectiveSpec) -> dict[str, Any]:
+    """An objective as plain data."""
+    return {
+        "name": spec.name,
+        "aliases": list(spec.aliases),
+        "summary": spec.summary,
+        "equation": spec.equation,
+        "parameters": [
+            {
+                "name": p.name,
+                "aliases": list(p.aliases),
+                "kind": p.kind,
+                "default": _default(spec, p),
+                "range": p.range,
+                "unit": p.unit,
+                "schedulable": p.schedulable,
+                "help": p.help,
+            }
+            for p in spec.params
+        ],
+        "hessian": spec.hessian.value,
+        "quadratic": spec.quadratic,
+        "reference": spec.reference,
+        "deviation": spec.deviation,
+    }
+
+
+def markdown_table(specs: list[ObjectiveSpec]) -> str:
+    """The README's table: one row an objective."""
+    rows = ["| objective | what it is | parameters (default) | Hessian | source |", "|---|---|---|---|---|"]
+    for spec in specs:
+        params = ", ".join(f"`{p.name}` ({_typed(spec, p)})" for p in spec.params) or "none"
+        cells = (f"`{spec.name}`", spec.summary, params, spec.hessian.value, spec.reference)
+        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(rows)
+
+
+def _default(spec: ObjectiveSpec, param: Param) -> Any:
+    """The value when nothing is said: a schedule's text, a level's word, or the declared default."""
+    if param.name in spec.default_schedules:
+        return spec.default_schedules[param.name]
+    return next((word for word, level in param.levels if level == param.default), param.default)
+
+
+def _typed(spec: ObjectiveSpec, param: Param) -> str:
+    """The default as it would be typed."""
+    default = _default(spec, param)
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+def _print_list(specs: list[ObjectiveSpec]) -> None:
+    from boostrank.training.params import NATIVE_OBJECTIVES
+
+    page = _page()
+    with page.section("Objectives"):
+        page.write_dl([(spec.name, spec.summary) for spec in specs])
+    with page.section("Of the engines themselves"):
+        page.write_dl([(f"{engine}:{name}", "") for engine, names in NATIVE_OBJECTIVES.items() for name in names])
+    page.write("\nboostrank objectives NAME tells more about one of the former.\n")
+    click.echo(page.getvalue().strip())
+
+
+def _print_one(spec: ObjectiveSpec) -> None:
+    page = _page()
+    page.write_text(f"{spec.name}: {spec.summary}")
+    facts = {
+        "also called": ", ".join(spec.aliases),
+        "equation": spec.equation,
+        "Hessian": spec.hessian.value,
+        "cost": "n^2 for a query of n documents" if spec.quadratic else "",
+        "source": spec.reference,
+        "differs": spec.deviation,
+    }
+    page.write_paragraph()
+    page.write_dl([(heading, text) for heading, text in facts.items() if text])
+    if spec.params:
+        with page.section("Parameters"):
+            page.write_dl([(f"{p.name}={_typed(spec, p)}", _told(p)) for p in spec.params])
+    click.echo(page.getvalue().strip())
+
+
+def _page() -> click.HelpFormatter:
+    context = click.get_current_context()
+    return click.HelpFormatter(width=context.terminal_width, max_width=100)
+
+
+def _told(param: Param) -> str:
+    allowed = param.range + (f", unit: {param.unit}" if param.unit else "")
+    return f"{param.help} ({allowed}{'; may follow a schedule' if param.schedulable else ''})"

@@ -1,0 +1,145 @@
+"""Option types, and options that several commands share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from boostrank.core.errors import InputError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Option(click.Option):
+    """An option that says under which heading the help lists it."""
+
+    def __init__(self, *args: Any, section: str = "Options", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.section = section
+
+
+class Command(click.Command):
+    """A command whose help lists options under headings, in the order of declaration."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                sections.setdefault(getattr(parameter, "section", "Options"), []).append(record)
+        sections["Options"] = sections.pop("Options", [])  # --help, last
+        for heading, records in sections.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
+
+def option(*names: str, section: str = "Options", **kwargs: Any) -> Callable[[F], F]:
+    """`click.option` under a heading."""
+    return click.option(*names, cls=Option, section=section, **kwargs)
+
+
+class Assignment(click.ParamType):  # type: ignore[type-arg]
+    """`name=value`; the value becomes a number, true, false, or stays text."""
+
+    name = "assignment"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "NAME=VALUE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int | float | bool | str]:
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = str(value).partition("=")
+        if not (equals and name.strip() and text.strip()):
+            self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
+        return name.strip(), _typed(text.strip())
+
+
+class InputFile(click.ParamType):  # type: ignore[type-arg]
+    """A file that can be read.
+
+    Args:
+        or_stdin: whether `-` means standard input.
+    """
+
+    name = "file"
+
+    def __init__(self, *, or_stdin: bool = False) -> None:
+        self._or_stdin = or_stdin
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        path = str(value)
+        if path == "-" and self._or_stdin:
+            return path
+        if os.path.isdir(path):
+            raise InputError(f"{path}: is a folder, not a file")
+        if not os.access(path, os.R_OK):
+            raise InputError(f"{path}: {'cannot be read' if os.path.exists(path) else 'no such file'}")
+        return path
+
+
+class Cutoffs(click.ParamType):  # type: ignore[type-arg]
+    """`1,3,5,10`."""
+
+    name = "cutoffs"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "K,K,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            cutoffs = tuple(int(word) for word in str(value).split(","))
+        except ValueError:
+            cutoffs = ()
+        if not cutoffs or min(cutoffs) < 1:
+            self.fail(f"{value!r} is not a list of ranks such as 1,3,5,10", param, ctx)
+        return cutoffs
+
+
+CONVENTIONS = ("default", "lightgbm", "xgboost", "catboost", "sklearn", "trec", "letor", "mslr")
+"""Names of `boostrank.core.conventions.PRESETS`, whose module is too heavy for `--help`."""
+
+
+def with_options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Decorator: all of these, listed in this order."""
+
+    def decorate(command: F) -> F:
+        for add in reversed(options):
+            command = add(command)
+        return command
+
+    return decorate
+
+
+def conventions_option(section: str) -> Callable[[F], F]:
+    """`--conventions PRESET`."""
+    words = f"{', '.join(CONVENTIONS[:-1])} or {CONVENTIONS[-1]}"
+    return option(
+        "--conventions", metavar="PRESET", type=click.Choice(CONVENTIONS, case_sensitive=False), section=section,
+        help=f"Gains, ties and queries without a relevant document as in {words}.",
+    )  # fmt: skip
+
+
+def threads_option(section: str = "Options") -> Callable[[F], F]:
+    """`--threads N`."""
+    return option(
+        "--threads", metavar="N", type=click.IntRange(1), show_default="every core allowed", section=section,
+        help="Threads to use.",
+    )  # fmt: skip
+
+
+def _typed(text: str) -> int | float | bool | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return {"true": True, "false": False}.get(text.lower(), text)

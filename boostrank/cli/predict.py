@@ -1,0 +1,44 @@
+"""`boostrank predict`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from boostrank.cli.engines import prepare_engines
+from boostrank.cli.options import Command, InputFile, option, threads_option
+from boostrank.cli.reading import Reader, reading_options
+from boostrank.cli.scores import score_lines
+
+
+@click.command("predict", cls=Command, short_help="Score documents, one score a line in input order.")
+@click.argument("model", type=InputFile())
+@click.argument("data", type=InputFile(or_stdin=True))
+@option("-o", "--output", type=click.Path(), help="Write the scores here instead of to standard output.")
+@option("--num-iteration", metavar="N", type=click.IntRange(1), show_default="the best", help="Use the first N rounds.")
+@threads_option()
+@reading_options
+def command(
+    model: str, data: str, output: str | None, num_iteration: int | None, threads: int | None, **given: Any
+) -> None:
+    """Score the documents of DATA (`-` reads standard input) by MODEL: one score a line, in input order.
+
+    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Higher is better, within one query only.
+    """
+    from boostrank.core.atomic import check_writable, write_atomically
+
+    if output is not None:
+        check_writable(output)
+    prepare_engines()
+    from boostrank.training.model import RankingModel
+
+    ranker = RankingModel.load(model)
+    reader = Reader({**given, "threads": threads})
+    rows = reader.read(data, like=reader.feature_space(ranker, model))
+    lines = score_lines(ranker.predict(rows, num_iteration=num_iteration, threads=threads))
+    if output is None:
+        sys.stdout.writelines(lines)
+    else:
+        write_atomically(output, "".join(lines).encode())

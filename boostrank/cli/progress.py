@@ -1,0 +1,165 @@
+"""How training gets on: one live line on a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from boostrank.cli.reporting import say
+
+# A plain log of one training has about ten lines; a long training still gives a sign of life every minute.
+_LINES = 10
+_AT_LEAST_EVERY = 60.0
+_AT_MOST_EVERY = 1.0
+_RECENT_ROUNDS = 20
+_PATIENCE = 0.5
+_READING_EVERY = 10.0
+
+
+def headline(metrics: Sequence[str]) -> str | None:
+    """The metric that progress shows and early stopping watches: the first one, at its largest cut-off."""
+    family = [name for name in metrics if name.split("@")[0] == metrics[0].split("@")[0]]
+    return max(family, key=lambda name: int(name.partition("@")[2] or sys.maxsize)) if family else None
+
+
+class RoundProgress:
+    """A training callback that shows round, headline metric on each set, and time left.
+
+    Args:
+        metric: the headline metric; None shows no metric.
+    """
+
+    before_iteration = False
+    order = 25  # before early stopping, which ends the round by an exception
+
+    def __init__(self, metric: str | None) -> None:
+        self._metric = metric
+        self._display: _LiveLine | _PlainLines = _LiveLine() if sys.stderr.isatty() else _PlainLines()
+        self._ends: deque[float] = deque(maxlen=_RECENT_ROUNDS + 1)
+        self.rounds = 0
+        self.total = 0
+
+    def __enter__(self) -> RoundProgress:
+        self._display.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._display.stop()
+
+    def __call__(self, env: Any) -> None:
+        self._ends.append(time.monotonic())
+        self.rounds, self.total = env.iteration + 1, env.end_iteration
+        values = [f"{r[0]} {r[1]} {r[2]:.4f}" for r in env.evaluation_result_list or [] if r[1] == self._metric]
+        self._display.show(self.rounds, self.total, "  ".join(values), self._time_left())
+
+    def _time_left(self) -> str:
+        if len(self._ends) < 2:  # the first round also compiles
+            return ""
+        a_round = (self._ends[-1] - self._ends[0]) / (len(self._ends) - 1)
+        return f"{duration(a_round * (self.total - self.rounds))} left"
+
+
+class ReadProgress:
+    """Called with the bytes read and their total; shows the share once reading takes a while.
+
+    Args:
+        path: what is being read, for the line.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path, self._started = path, time.monotonic()
+        self._live: Any = None
+        self._told = self._started
+
+    def __enter__(self) -> ReadProgress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        if now - self._started < _PATIENCE:
+            return
+        share = f"{done / 1e6:,.0f} MB" + (f" of {total / 1e6:,.0f}" if total else "")
+        if sys.stderr.isatty():
+            if self._live is None:
+                from rich.console import Console
+
+                self._live = Console(stderr=True, highlight=False).status("")
+                self._live.start()
+            self._live.update(f"reading {_escaped(self._path)}: {share}")
+        elif now - self._told >= _READING_EVERY:
+            say(f"reading {self._path}: {share}")
+            self._told = now
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
+
+
+class _LiveLine:
+    """`round 61/200 ━━━━━━━ vali ndcg@10 0.4312  12 s left`, rewritten in place."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=16),
+            TextColumn("{task.fields[values]}  [dim]{task.fields[left]}"),
+            console=Console(stderr=True, highlight=False),
+            transient=True,
+            redirect_stdout=False,
+        )
+        self._task = self._progress.add_task("round 0", values="compiling and binning", left="", total=None)
+
+    def start(self) -> None:
+        self._progress.start()
+
+    def stop(self) -> None:
+        self._progress.stop()
+
+    def show(self, rounds: int, total: int, values: str, left: str) -> None:
+        self._progress.update(
+            self._task, description=f"round {rounds}/{total}", completed=rounds, total=total, values=values, left=left
+        )
+
+
+class _PlainLines:
+    """The same in plain lines, rarely."""
+
+    def __init__(self) -> None:
+        self._last_round, self._last_time = 0, 0.0
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def show(self, rounds: int, total: int, values: str, left: str) -> None:
+        now = time.monotonic()
+        since = now - self._last_time
+        step = max(1, total // _LINES)
+        due = since >= _AT_LEAST_EVERY or (rounds // step > self._last_round // step and since >= _AT_MOST_EVERY)
+        if due or rounds in (1, total):
+            say("  ".join(filter(None, [f"round {rounds}/{total}", values, left if rounds < total else ""])))
+            self._last_round, self._last_time = rounds, now
+
+
+def duration(seconds: float) -> str:
+    """`0.42 s`, `12 s`, `3:05`, `1:02:03`."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,134 @@
+"""Read the data files of a command: the reader's options, progress, and one line about each file."""
+
+from __future__ import annotations
+
+import re
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boostrank.cli.options import option, with_options
+from boostrank.cli.progress import ReadProgress, duration
+from boostrank.cli.reporting import say
+from boostrank.core.errors import InputError
+
+if TYPE_CHECKING:
+    from boostrank.data.dataset import RankingDataset
+    from boostrank.data.libsvm import FeatureSpace
+    from boostrank.training.model import RankingModel
+
+SECTION = "Reading"
+
+# LETOR's comments name the document so; elsewhere the first word is the name.
+_DOCID = re.compile(r"docid\s*=\s*(\S+)")
+
+reading_options = with_options(
+    option(
+        "--missing-token", "missing_tokens", multiple=True, metavar="WORD", section=SECTION,
+        help="Read this word (NULL, NA) as a missing value; may be repeated.",
+    ),
+    option(
+        "--zero-based", type=click.Choice(["auto", "true", "false"]), default="auto", show_default=True,
+        section=SECTION,
+        help="Whether the first feature has number 0; auto: if 0 occurs, or as in training.",
+    ),
+    option(
+        "--inf", type=click.Choice(["stop", "keep", "missing"]), default="stop", show_default=True, section=SECTION,
+        help="Infinite values: refuse, keep, or read as missing.",
+    ),
+    option(
+        "--on-bad-line", type=click.Choice(["stop", "skip"]), default="stop", show_default=True, section=SECTION,
+        help="Stop at a row that cannot be read, or skip and count such rows.",
+    ),
+    option(
+        "--max-bad-share", metavar="X", type=click.FloatRange(0, 1), default=0.001, show_default=True, section=SECTION,
+        help="Refuse the file when more than this share of its rows would be skipped.",
+    ),
+    option("--regroup", is_flag=True, section=SECTION, help="Bring the scattered rows of a query together."),
+    option("--label-map", metavar="OLD=NEW,...", section=SECTION, help="Replace labels, as --label-map=-1=0,2=1."),
+    option("--strict", is_flag=True, section=SECTION, help="Refuse what is otherwise warned of."),
+    option(
+        "--max-feature", metavar="N", type=click.IntRange(1), default=2**24, show_default=True, section=SECTION,
+        help="Largest feature number that is believed.",
+    ),
+)  # fmt: skip
+
+
+class Reader:
+    """Reads files as the command line says.
+
+    Args:
+        given: values of `reading_options`, and `threads`; other entries are left alone.
+        keep_comments: whether the rows' comments are needed.
+    """
+
+    def __init__(self, given: Mapping[str, Any], *, keep_comments: bool = False) -> None:
+        names = (
+            "missing_tokens", "zero_based", "inf", "on_bad_line", "max_bad_share", "regroup", "label_map", "strict",
+            "max_feature", "threads",
+        )  # fmt: skip
+        self._options = {name: given[name] for name in names}
+        self._options["keep_comments"] = keep_comments
+
+    def read(self, path: str, *, like: RankingDataset | FeatureSpace | None = None) -> RankingDataset:
+        """One file; says on standard error what was in it."""
+        from boostrank.data.libsvm import read_libsvm
+
+        started = time.monotonic()
+        with ReadProgress(path) as progress:
+            data = read_libsvm(path, like=like, progress=progress, **self._options)
+        say(
+            f"{path}: {data.n_documents:,} rows, {len(data.queries):,} queries, {data.n_features:,} features, "
+            f"read in {duration(time.monotonic() - started)}"
+        )
+        return data
+
+    def feature_space(self, model: RankingModel, path: str) -> FeatureSpace:
+        """How the files of a model count features."""
+        from boostrank.core.errors import DataWarning
+        from boostrank.data.libsvm import FeatureSpace
+
+        base = model.index_base
+        if base is None:
+            base = 0 if self._options["zero_based"] == "true" else 1
+            if self._options["zero_based"] == "auto":
+                warnings.warn(
+                    f"{path} does not say what number its first feature has in files: taken as 1 "
+                    "(--zero-based true: 0; --zero-based false: 1, and no warning)",
+                    DataWarning,
+                    stacklevel=2,
+                )
+        return FeatureSpace(base, model.n_features, model.feature_names)
+
+    def read_for(self, models: Mapping[str, RankingModel | None], path: str) -> Iterator[tuple[str, RankingDataset]]:
+        """(ranker, the data as it wants them); read once for all that count features alike. None wants no features."""
+        data: dict[FeatureSpace | None, RankingDataset] = {}
+        for name, model in models.items():
+            space = None if model is None else self.feature_space(model, name)
+            if space is None and data:
+                space = next(iter(data))
+            if space not in data:
+                data[space] = self.read(path, like=space)
+            yield name, data[space]
+
+
+def document_names(data: RankingDataset, path: str) -> list[str]:
+    """The document that each row's comment names: `docid = NAME`, or else its first word.
+
+    Raises:
+        InputError: a row has no comment.
+    """
+    names = []
+    for row, comment in enumerate(data.comments or ()):
+        named = _DOCID.search(comment)
+        words = [named.group(1)] if named else comment.split()
+        if not words:
+            raise InputError(
+                f"{path}: row {row + 1} has no comment that names its document, and these conventions order tied "
+                "documents by name; choose other --conventions"
+            )
+        names.append(words[0])
+    return names

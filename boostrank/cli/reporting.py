@@ -1,0 +1,94 @@
+"""Errors and warnings in one line each, on standard error; exit statuses."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from boostrank.core.errors import BoostrankError
+
+DONE, BAD_INPUT, FAILED, INTERRUPTED = 0, 2, 3, 130
+
+
+def run_reporting_errors(work: Callable[[], Any]) -> int:
+    """Run a command; what goes wrong becomes one line on standard error and the exit status."""
+    try:
+        with _warnings_in_one_line():
+            result = work()
+            sys.stdout.flush()
+        return result if isinstance(result, int) else DONE
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "boostrank"
+        _say_error(f"{error.format_message().rstrip('.')} ({command} --help)")
+        return BAD_INPUT
+    except click.ClickException as error:
+        _say_error(error.format_message())
+        return BAD_INPUT
+    except (click.Abort, KeyboardInterrupt):
+        say("boostrank: stopped")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has what it wanted (`| head`). Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except BoostrankError as error:
+        _debug()
+        _say_error(str(error))
+        return error.exit_code
+    except MemoryError as error:
+        _debug()
+        _say_error(f"out of memory{f': {error}' if str(error) else ''}")
+        return FAILED
+    except OSError as error:
+        _debug()
+        _say_error(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+        return FAILED
+    except Exception as error:
+        _debug()
+        _say_error(f"{_one_line(error)} (BOOSTRANK_DEBUG=1 shows where)")
+        return FAILED
+
+
+def say(text: str) -> None:
+    """One line on standard error."""
+    click.echo(text, err=True)
+
+
+def _say_error(message: str) -> None:
+    say(f"boostrank: error: {message}")
+
+
+def _one_line(error: Exception) -> str:
+    # XGBoost puts a timestamp first and a C++ stack trace behind; the first line says it all.
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _debug() -> None:
+    if os.environ.get("BOOSTRANK_DEBUG", "0") not in ("", "0"):
+        traceback.print_exc()
+
+
+@contextlib.contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Every distinct warning once, as `boostrank: warning: ...`, whoever raised it."""
+    seen: set[str] = set()
+
+    def show(message: Warning | str, *args: Any, **kwargs: Any) -> None:
+        text = " ".join(str(message).split())
+        if text not in seen:
+            seen.add(text)
+            say(f"boostrank: warning: {text}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("always", RuntimeWarning)
+        warnings.showwarning = show
+        yield

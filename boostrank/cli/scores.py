@@ -1,0 +1,55 @@
+"""Score files: one number a line, in the order of the rows of the data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from boostrank.core.errors import FileFormatError
+
+_LOOK = 64
+
+
+def looks_like_model(path: str) -> bool:
+    """Whether a file is a model rather than scores, by its first bytes; its name does not matter.
+
+    Raises:
+        FileFormatError: it is empty.
+    """
+    with open(path, "rb") as file:
+        head = file.read(_LOOK).lstrip()
+    if not head:
+        raise FileFormatError("the file is empty: neither a model nor scores", file=path)
+    return not head[:1].isdigit() and head[:1] not in (b"+", b"-", b".") and head[:3].lower() not in (b"nan", b"inf")
+
+
+def read_scores(path: str, rows: int) -> Any:
+    """float64[N].
+
+    Args:
+        path: the file.
+        rows: N, the rows of the data.
+
+    Raises:
+        FileFormatError: a line that is not one finite number, or another number of them.
+    """
+    import numpy as np
+
+    scores: list[float] = []
+    with open(path, encoding="utf-8-sig", errors="backslashreplace") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                scores.append(float(line))
+            except ValueError:
+                scores.append(math.nan)
+            if not math.isfinite(scores[-1]):
+                raise FileFormatError(f"{line.strip()[:40]!r} is not a finite score", file=path, line=number)
+    if len(scores) != rows:
+        raise FileFormatError(f"{len(scores):,} scores, but the data has {rows:,} rows", file=path)
+    return np.array(scores)
+
+
+def score_lines(scores: Iterable[float]) -> Iterable[str]:
+    """Each score as the shortest text that reads back as the same number."""
+    return (f"{float(score)!r}\n" for score in scores)

@@ -1,0 +1,247 @@
+"""`boostrank train`."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boostrank.cli.config import merged_with_config, read_config
+from boostrank.cli.engines import prepare_engines
+from boostrank.cli.interrupt import StopRequest, StopWhenAsked, graceful_stop
+from boostrank.cli.options import (
+    Assignment,
+    Command,
+    Cutoffs,
+    InputFile,
+    conventions_option,
+    option,
+    threads_option,
+    with_options,
+)
+from boostrank.cli.progress import RoundProgress, duration, headline
+from boostrank.cli.reading import Reader, reading_options
+from boostrank.cli.reporting import DONE, INTERRUPTED, say
+
+if TYPE_CHECKING:
+    from boostrank.data.dataset import RankingDataset
+    from boostrank.training.model import RankingModel
+
+# As in boostrank.training.params and boostrank.backends, which are heavy to import.
+DEFAULT_OBJECTIVE = "reg-shf-sdcg"
+BACKENDS = ("lightgbm", "xgboost")
+OBJECTIVE, TREES, METRICS, OUTPUT = "Objective", "Trees", "Metrics and stopping", "Data and output"
+
+
+_options = with_options(
+    option(
+        "--valid", multiple=True, type=InputFile(or_stdin=True), section=OUTPUT,
+        help="Evaluate on this file; may be repeated.",
+    ),
+    option("-m", "--model", required=True, type=click.Path(), section=OUTPUT, help="Where the model is written."),
+    option("--init-model", type=InputFile(), section=OUTPUT, help="Continue this model."),
+    option(
+        "--config", type=InputFile(), is_eager=True, callback=read_config, section=OUTPUT,
+        help="TOML file: long option names as keys, tables [set] and [param]. The command line wins.",
+    ),
+    option("--json", "as_json", is_flag=True, section=OUTPUT, help="Print the summary as one JSON object."),
+    option(
+        "--objective", metavar="NAME", show_default=DEFAULT_OBJECTIVE, section=OBJECTIVE,
+        help="See `boostrank objectives`; or an engine's own, as lightgbm:lambdarank.",
+    ),
+    option(
+        "--set", "settings", multiple=True, type=Assignment(), section=OBJECTIVE,
+        help="Parameter of the objective: sigma=0.5, or a schedule, 'sigma=geometric(64,0.0156)'; may be repeated.",
+    ),
+    option("--gain", section=OBJECTIVE, help="Gain of a label: exponential, linear, or a table 0,1,3,7."),
+    option(
+        "--backend", type=click.Choice(BACKENDS), default="lightgbm", show_default=True, section=TREES,
+        help="Tree engine.",
+    ),
+    option(
+        "--rounds", metavar="N", type=click.IntRange(1), default=100, show_default=True, section=TREES,
+        help="Rounds to train.",
+    ),
+    option(
+        "--learning-rate", metavar="X", type=click.FloatRange(0, min_open=True), show_default="0.1", section=TREES,
+        help="Share of each tree that is added.",
+    ),
+    option(
+        "--num-leaves", metavar="N", type=click.IntRange(2), show_default="31", section=TREES,
+        help="Leaves of a tree, at most.",
+    ),
+    option(
+        "--param", "params", multiple=True, type=Assignment(), section=TREES,
+        help="Any parameter of the engine, as min_data_in_leaf=50; may be repeated.",
+    ),
+    option("--seed", metavar="N", type=click.IntRange(0), section=TREES, help="Seed of everything random."),
+    threads_option(TREES),
+    option(
+        "--metric", "metrics", multiple=True, metavar="NAME", section=METRICS, show_default="ndcg",
+        help="ndcg, map@10, ...; may be repeated.",
+    ),
+    option(
+        "--eval-at", type=Cutoffs(), section=METRICS, show_default="1,3,5,10",
+        help="Ranks at which a metric without its own is cut.",
+    ),
+    conventions_option(METRICS),
+    option(
+        "--early-stopping", metavar="N", type=click.IntRange(1), section=METRICS,
+        help="Stop after N rounds without a better value of the first metric, at its largest cut-off, on the first "
+        "--valid file; keep the best round.",
+    ),
+)  # fmt: skip
+
+
+@click.command("train", cls=Command, short_help="Train a ranker from a libsvm file.")
+@click.argument("train", type=InputFile(or_stdin=True))
+@_options
+@reading_options
+@click.pass_context
+def command(context: click.Context, /, train: str, model: str, valid: tuple[str, ...], **given: Any) -> int:
+    """Train a ranker from TRAIN, a libsvm file with `qid:` (`-` reads standard input).
+
+    Prints where the model lies. Ctrl-C finishes the round and writes the model; twice stops at once.
+    """
+    if given["early_stopping"] and not valid:
+        raise click.UsageError("--early-stopping needs --valid", context)
+    from boostrank.core.atomic import check_writable
+
+    check_writable(model)
+    prepare_engines()
+    params = _params(context, given)
+    metric = headline(_checked_metrics(params, given))
+    reader = Reader(given)
+    train_set = reader.read(train)
+    valid_sets = [reader.read(path, like=train_set) for path in valid]
+
+    with graceful_stop() as stop:
+        with RoundProgress(metric) as progress, contextlib.redirect_stdout(sys.stderr):  # the engines print
+            trained = _train(params, given, train_set, valid_sets, _set_names(valid), metric, progress, stop)
+        trained.save(model)
+    _report(trained, model, progress, stopped=stop.made, as_json=given["as_json"])
+    return INTERRUPTED if stop.made else DONE
+
+
+def _params(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
+    """One flat dictionary, as `boostrank.train` takes it."""
+    params: dict[str, Any] = {"verbosity": -1}
+    own = merged_with_config(context, "param", given["params"])
+    if "verbose" in own:
+        del params["verbosity"]
+    params |= own
+    settings = merged_with_config(context, "set", given["settings"])
+    _check_settings(given["objective"], settings)
+    options = {
+        "objective": given["objective"],
+        "gain": given["gain"],
+        "learning_rate": given["learning_rate"],
+        "num_leaves": given["num_leaves"],
+        "seed": given["seed"],
+        "num_threads": given["threads"],
+        "metric": list(given["metrics"]) or None,
+        "eval_at": given["eval_at"],
+    }
+    for name, value in (settings | options).items():
+        if value is None:
+            continue
+        if name in params and name != "verbosity":
+            raise click.UsageError(f"{name} is said twice: once by --param, once by its own option", context)
+        params[name] = value
+    return params
+
+
+def _check_settings(objective: str | None, settings: dict[str, Any]) -> None:
+    """Refuse here what `boostrank.train` would take for a parameter of the engine."""
+    from boostrank.core.errors import ParameterError
+    from boostrank.core.params import resolve_params
+    from boostrank.objectives import OBJECTIVES
+
+    name = objective or DEFAULT_OBJECTIVE
+    if ":" in name:
+        if settings:
+            raise ParameterError(
+                f"{name} takes its parameters from the engine: use --param for {next(iter(settings))!r}"
+            )
+        return
+    if name in OBJECTIVES.names():
+        ours = {key: value for key, value in settings.items() if key != "hessian_scale"}
+        resolve_params(OBJECTIVES.get(name).params, ours, owner=f"objective {name!r}")
+
+
+def _checked_metrics(params: dict[str, Any], given: dict[str, Any]) -> list[str]:
+    """Names of the metrics in the order of the log. Everything that can be refused is, before a byte is read."""
+    from boostrank.backends import get_backend
+    from boostrank.metric import Metric
+    from boostrank.training.params import split_params
+
+    sorted_out = split_params(params, given["rounds"], get_backend(given["backend"]))
+    return [name for metric in sorted_out.metrics for name in Metric.parse(metric).names]
+
+
+def _train(
+    params: dict[str, Any],
+    given: dict[str, Any],
+    train_set: RankingDataset,
+    valid_sets: list[RankingDataset],
+    names: list[str],
+    metric: str | None,
+    progress: RoundProgress,
+    stop: StopRequest,
+) -> RankingModel:
+    from boostrank.training.callbacks import EarlyStopping
+    from boostrank.training.trainer import train
+
+    callbacks: list[Any] = [progress]
+    stopper = None
+    if given["early_stopping"]:
+        stopper = EarlyStopping(given["early_stopping"], metric=metric, dataset=names[0])
+        callbacks.append(stopper)
+    return train(
+        params,
+        train_set,
+        given["rounds"],
+        # Without a file to watch, the training set shows that something is learnt.
+        valid_sets=valid_sets or [train_set],
+        valid_names=names or ["training"],
+        init_model=given["init_model"],
+        callbacks=[*callbacks, StopWhenAsked(stop, stopper)],
+        backend=given["backend"],
+        conventions=given["conventions"],
+    )
+
+
+def _set_names(paths: tuple[str, ...]) -> list[str]:
+    """What each validation file is called in the log: its name without folder and endings, if distinct."""
+    stems = [Path(path).name.split(".")[0] or path for path in paths]
+    distinct = len(set(stems)) == len(stems) and "training" not in stems
+    return stems if distinct else [f"valid_{i}" for i in range(len(paths))]
+
+
+def _report(model: RankingModel, path: str, progress: RoundProgress, *, stopped: bool, as_json: bool) -> None:
+    summary = model.summary
+    assert summary is not None  # it was just trained
+    if as_json:
+        told = dataclasses.asdict(summary) | {"tree_seconds": summary.tree_seconds}
+        told |= {"model": path, "backend": model.backend, "objective": model.info["objective"]["name"]}
+        told |= {"stopped": stopped, "metrics": model.best_score}
+        click.echo(json.dumps(told))
+    if stopped:
+        say(f"stopped after round {progress.rounds} of {progress.total}")
+    dead = "" if summary.dead_queries is None else f", {summary.dead_queries:,} of them dead (no gradient)"
+    say(f"{summary.rows:,} rows, {summary.queries:,} queries{dead}")
+    say(
+        f"{duration(summary.seconds)}: kernels {duration(summary.kernel_seconds)}, "
+        f"trees {duration(summary.tree_seconds)}, metrics {duration(summary.metric_seconds)}"
+    )
+    best = "best round" if summary.best_round < summary.rounds else "last round"
+    for name, metrics in model.best_score.items():
+        values = "  ".join(f"{metric} {value:.4f}" for metric, value in metrics.items())
+        say(f"{best} {summary.best_round}, {name}: {values}")
+    if not as_json:
+        click.echo(f"model written to {path}")
