@@ -247,7 +247,7 @@ class BoundObjective:
         self.objective, self.queries = objective, queries
         self.gains = gains_from_labels(labels, objective.gain)
         constants = {k: v for k, v in objective.params.items() if not isinstance(v, Schedule)}
-        self._ptr = np.require(queries.ptr, np.int64, "CW")  # compiled code takes no read-only arrays
+        self._ptr = np.require(queries.ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
         self._doc_const, self._query_const = spec.prepare(labels, self.gains, self._ptr, constants)
         weights = np.ones(len(queries)) if queries.weights is None else queries.weights
         self._weights = weights / weights.mean() if weights.size else weights

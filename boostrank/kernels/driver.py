@@ -73,8 +73,8 @@ class PassStats:
     Args:
         loss: weighted sum of the kernel's losses.
         dead_queries: queries whose gradient is zero everywhere.
-        broken_query: position of the first query with a gradient or hessian that is not finite, or a negative hessian;
-            -1 without one.
+        broken_query: position of the first query with a score, gradient or hessian that is not finite, or a negative
+            hessian; -1 without one.
         floored: documents of live queries whose hessian was lifted to the floor.
         scale: what gradient and hessian were multiplied by.
         seconds: wall time.
@@ -113,7 +113,8 @@ def run_kernel(
         doc_const, query_const: float64[N, d], float64[Q, c].
         params: float64[p].
         out: `grad` and `hess` are overwritten.
-        unit_hessian: scale both so that the mean hessian of live documents is one.
+        unit_hessian: scale both so that the mean hessian of live documents is one, and lift it to the floor; else both
+            are left as the kernel gave them.
         scratch_per_document: see the kernel contract.
         threads: at least 1.
     """
@@ -137,9 +138,9 @@ def run_kernel(
     if not broken.size:
         curvature = float(out.hess_sum[live].sum())
         documents = int(np.diff(ptr)[live].sum())
+        floor = 0.0
         if unit_hessian and curvature > 0:
-            scale = documents / curvature
-        floor = HESSIAN_FLOOR * (curvature * scale / documents if documents else 0.0)
+            scale, floor = documents / curvature, HESSIAN_FLOOR
         floored = sum(
             run_parallel(
                 lambda task: _finish(task[0], task[1], ptr, out.state, out.grad, out.hess, scale, floor),
@@ -216,6 +217,13 @@ def _gradients(
         n = b - a
         order = iwork[:n]
         g, h = work[:n], work[n : 2 * n]
+        # 0 * x is 0 for every finite x and NaN otherwise.
+        probe = 0.0
+        for i in range(a, b):
+            probe += 0.0 * scores[i]
+        if probe != 0.0:
+            state[q] = BROKEN
+            continue
         sort_descending(scores[a:b], order, iwork[n : 2 * n])
         value = kernel(scores[a:b], gains[a:b], order, doc_const[a:b], query_const[q], params, g, h, scratch, iscratch)
         weight = weights[q]
@@ -226,8 +234,8 @@ def _gradients(
             grad[a + i], hess[a + i] = g32, h32
             total += h32
             largest = max(largest, abs(g32))
-            # 0 * x is 0 for every finite x and NaN otherwise; a negative curvature is as broken as an infinite one.
             probe += 0.0 * g32 + 0.0 * h32
+            # A negative curvature is as broken as an infinite one.
             if h32 < 0.0:
                 probe = np.nan
         hess_sum[q] = total

@@ -211,7 +211,7 @@ def _softplus_ranks(
             total, factors = 0.0, 1.0
             for i in range(min(j - start, _BLOCK)):
                 e = z_above[i] * step
-                e = e if e > UNDERFLOW else 0.0
+                e = 0.0 if e < UNDERFLOW else e
                 z_above[i] = e
                 above = 1.0 / (1.0 + e)
                 lift = height * alpha * (s_above[i] - mine)
@@ -257,7 +257,7 @@ def _softplus_forces(
         force, curvature = 0.0, 0.0
         for i in range(j):
             e = z[i] * step
-            e = e if e > UNDERFLOW else 0.0
+            e = 0.0 if e < UNDERFLOW else e
             z[i] = e
             above = 1.0 / (1.0 + e)
             below = e * above
@@ -290,7 +290,7 @@ def _tangent_ranks(
         total = 0.0
         for i in range(j):
             e = z[i] * step
-            e = e if e > UNDERFLOW else 0.0
+            e = 0.0 if e < UNDERFLOW else e
             z[i] = e
             above = 1.0 / (1.0 + e)
             below = e * above
@@ -322,7 +322,7 @@ def _tangent_forces(
         force, curvature = 0.0, 0.0
         for i in range(j):
             e = z[i] * step
-            e = e if e > UNDERFLOW else 0.0
+            e = 0.0 if e < UNDERFLOW else e
             z[i] = e
             above = 1.0 / (1.0 + e)
             below = e * above

@@ -17,7 +17,8 @@ import math
 from boostrank.core.types import Float64Array
 from boostrank.kernels.jit import inline_sums
 
-# Below this a pair's weight is nothing, and the processor slows down a hundredfold on what comes after it.
+# Below this a pair's weight is nothing, and the processor slows down a hundredfold on what comes after it. Compared so
+# that NaN stays NaN.
 UNDERFLOW = 1e-300
 
 
@@ -40,7 +41,7 @@ def sigmoid_ranks(s: Float64Array, alpha: float, ranks: Float64Array, z: Float64
         total = 0.0
         for i in range(j):
             e = z[i] * step
-            e = e if e > UNDERFLOW else 0.0
+            e = 0.0 if e < UNDERFLOW else e
             z[i] = e
             above = 1.0 / (1.0 + e)
             ranks[i] += e * above
@@ -69,7 +70,7 @@ def rank_forces(
         force, curvature = 0.0, 0.0
         for i in range(j):
             e = z[i] * step
-            e = e if e > UNDERFLOW else 0.0
+            e = 0.0 if e < UNDERFLOW else e
             z[i] = e
             above = 1.0 / (1.0 + e)
             w = alpha * e * above * above

@@ -6,7 +6,8 @@
 Source: Wu, Chang, Zheng, Zha, "Smoothing DCG for learning to rank", CIKM 2009, eqs (5)-(9). Deviations: DCG is divided
 by its ideal value Z, so that every query counts the same; the truncation weight has a width tau of its own (in ranks;
 sigma is in score units); no truncation by default. On graded data plain SDCG pushes a wrongly ordered adjacent pair
-the wrong way once it is wrong by more than about two sigma: this is what the smoothed hinges of SHF-SDCG repair.
+the wrong way once it is wrong by more than 2.43 sigma (labels 2 and 1; 1.57 for 3 and 2; 1.36 for 4 and 3): this is
+what the smoothed hinges of SHF-SDCG repair.
 
 Hessian: h_p = sum_j w_pj (|c_p| + |c_j|) / sigma^2 with w = G(1 - G), a bound on the curvature through the ranks.
 Cost: n^2 / 2 pairs a query, n exponentials.

@@ -37,7 +37,7 @@ class Constant:
         return self
 
     def __str__(self) -> str:
-        return f"constant({self.value:g})"
+        return _text("constant", self.value, rounds=None)
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,9 @@ class Joined:
 
 
 def _text(name: str, *values: float, rounds: int | None) -> str:
-    parts = [f"{v:.12g}" for v in values] + ([f"rounds={rounds}"] if rounds is not None else [])
+    # The short form where it says the same number.
+    parts = [f"{v:g}" if float(f"{v:g}") == v else repr(float(v)) for v in values]
+    parts += [f"rounds={rounds}"] if rounds is not None else []
     return f"{name}({', '.join(parts)})" if parts else name
 
 
@@ -189,7 +191,7 @@ def parse_schedule(text: str) -> Schedule:
     name, body = call.group(1), call.group(2) or ""
     try:
         if name == "joined":
-            first, second, at = body.split(";")
+            first, second, at = _split_outside_brackets(body)
             return Joined(parse_schedule(first), parse_schedule(second), _count(at, "at", low=0))
         numbers: list[float] = []
         rounds = None
@@ -211,6 +213,18 @@ def parse_schedule(text: str) -> Schedule:
         raise
     except (TypeError, ValueError) as error:
         raise ParameterError(f"schedule {text!r} cannot be read: {error}") from None
+
+
+def _split_outside_brackets(body: str) -> list[str]:
+    """At the semicolons that stand in no brackets: schedules nest."""
+    parts, depth = [""], 0
+    for character in body:
+        depth += (character == "(") - (character == ")")
+        if character == ";" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
 
 
 def _count(part: str, keyword: str, *, low: int) -> int:

@@ -1,0 +1,167 @@
+"""The driver: weights, scale, floor, threads, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from boostrank.core.errors import TrainingError
+from boostrank.core.types import HessianKind, QueryIndex
+from boostrank.kernels.driver import HESSIAN_FLOOR, LIVE, Buffers, run_kernel
+from boostrank.kernels.spec import ObjectiveSpec, no_constants, objective_kernel
+from boostrank.objective import Objective
+
+
+@objective_kernel
+def echo(scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch):
+    """Gradient = score, hessian = gain, loss = the number of documents."""
+    for i in range(scores.shape[0]):
+        grad[i] = scores[i]
+        hess[i] = gains[i]
+    return 1.0 * scores.shape[0]
+
+
+@objective_kernel
+def positions(scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch):
+    """Gradient = the 1-based rank that the driver's order says."""
+    for pos in range(scores.shape[0]):
+        grad[order[pos]] = pos + 1.0
+        hess[order[pos]] = 1.0
+    return 0.0
+
+
+def drive(kernel, scores, gains, sizes, weights=None, **options):
+    s, g = np.asarray(scores, dtype=np.float64), np.asarray(gains, dtype=np.float64)
+    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    out = Buffers.allocate(s.size, ptr.size - 1)
+    w = np.ones(ptr.size - 1) if weights is None else np.asarray(weights, dtype=np.float64)
+    none = np.zeros((s.size, 0)), np.zeros((ptr.size - 1, 0))
+    return out, run_kernel(kernel, s, g, ptr, w, *none, np.zeros(0), out, **options)
+
+
+def test_unit_scale_makes_the_mean_hessian_of_live_queries_one():
+    out, stats = drive(echo, [1.0, -1.0, 2.0, 0.0, 0.0], [1.0, 3.0, 8.0, 5.0, 5.0], [2, 1, 2])
+    assert stats.scale == pytest.approx(3 / 12)
+    assert out.hess[:3].mean() == pytest.approx(1.0)
+    assert out.grad[:3] == pytest.approx(np.array([1.0, -1.0, 2.0]) / 4)
+    assert stats.loss == 5.0
+
+
+def test_raw_scale_leaves_gradient_and_hessian_alone():
+    out, stats = drive(echo, [1.0, -1.0], [1.0, 3.0], [2], unit_hessian=False)
+    assert stats.scale == 1.0
+    assert list(out.grad) == [1.0, -1.0]
+    assert list(out.hess) == [1.0, 3.0]
+
+
+def test_newton_steps_do_not_depend_on_the_scale():
+    raw, _ = drive(echo, [1.0, -1.0, 2.0], [1e-7, 3e-7, 2e-7], [2, 1], unit_hessian=False)
+    unit, stats = drive(echo, [1.0, -1.0, 2.0], [1e-7, 3e-7, 2e-7], [2, 1])
+    assert unit.grad / unit.hess == pytest.approx(raw.grad / raw.hess, rel=1e-6)
+    assert stats.floored == 0
+    assert unit.hess.mean() == pytest.approx(1.0)
+
+
+def test_weights_multiply_gradient_hessian_and_loss():
+    plain, _ = drive(echo, [1.0, -1.0, 2.0], [1.0, 3.0, 2.0], [2, 1], unit_hessian=False)
+    out, stats = drive(echo, [1.0, -1.0, 2.0], [1.0, 3.0, 2.0], [2, 1], weights=[2.0, 0.5], unit_hessian=False)
+    factor = np.array([2.0, 2.0, 0.5])
+    assert out.grad == pytest.approx(plain.grad * factor)
+    assert out.hess == pytest.approx(plain.hess * factor)
+    assert stats.loss == 2 * 2.0 + 1 * 0.5
+
+
+def test_queries_without_gradient_are_counted_and_stay_out_of_the_scale():
+    out, stats = drive(echo, [0.0, 0.0, 1.0, -1.0], [0.0, 0.0, 4.0, 4.0], [2, 2])
+    assert stats.dead_queries == 1
+    assert not out.grad[:2].any()
+    assert not out.hess[:2].any()
+    assert out.hess[2:].mean() == pytest.approx(1.0)
+
+
+def test_small_hessians_of_live_queries_are_lifted_to_the_floor_and_counted():
+    out, stats = drive(echo, [1.0, -1.0, 3.0], [0.0, 1.0, 1e-12], [2, 1])
+    assert stats.floored == 2
+    assert out.hess.min() == pytest.approx(HESSIAN_FLOOR)
+    assert out.hess[1] == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e39])
+def test_a_gradient_that_float32_cannot_hold_is_broken(bad):
+    out, stats = drive(echo, [1.0, -1.0, bad, 0.0, 1.0], [1.0] * 5, [2, 2, 1])
+    assert stats.broken_query == 1
+    assert out.state[0] == LIVE
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1e-3])
+def test_a_negative_or_infinite_hessian_is_broken(bad):
+    _, stats = drive(echo, [1.0, -1.0, 1.0], [1.0, 1.0, bad], [2, 1])
+    assert stats.broken_query == 1
+
+
+def test_kernels_get_documents_by_descending_score_ties_in_input_order():
+    rng = np.random.default_rng(0)
+    sizes = [1, 23, 24, 25, 60, 200]
+    scores = rng.integers(0, 9, sum(sizes)).astype(float)
+    out, _ = drive(positions, scores, np.zeros(sum(sizes)), sizes, unit_hessian=False)
+    wanted, start = [], 0
+    for size in sizes:
+        order = np.argsort(-scores[start : start + size], kind="stable")
+        wanted += list(np.argsort(order) + 1.0)
+        start += size
+    assert list(out.grad) == wanted
+
+
+def test_empty_queries_and_no_queries_pass():
+    assert drive(echo, [1.0], [1.0], [0, 1, 0])[1].dead_queries == 2
+    assert drive(echo, [], [], [])[1].scale == 1.0
+
+
+def test_threads_share_the_work_and_give_the_same_bytes():
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(0, 90, 1500)
+    scores, gains = rng.normal(size=sizes.sum()), rng.random(sizes.sum())
+    one, stats_one = drive(echo, scores, gains, sizes)
+    for threads in (2, 7):
+        many, stats_many = drive(echo, scores, gains, sizes, threads=threads)
+        assert one.grad.tobytes() == many.grad.tobytes()
+        assert one.hess.tobytes() == many.hess.tobytes()
+        assert (stats_one.loss, stats_one.scale, stats_one.floored) == (
+            stats_many.loss,
+            stats_many.scale,
+            stats_many.floored,
+        )
+
+
+def spec_of(kernel):
+    return ObjectiveSpec("broken-on-purpose", "", "", kernel, (), HessianKind.PROXY, "", prepare=no_constants)
+
+
+@objective_kernel
+def nan_from_three_on(scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch):
+    """NaN in queries of three documents."""
+    for i in range(scores.shape[0]):
+        grad[i] = np.nan if scores.shape[0] == 3 else 1.0
+        hess[i] = 1.0
+    return 0.0
+
+
+def test_a_broken_kernel_stops_training_and_is_named_with_round_query_and_scores():
+    index = QueryIndex(np.array([0, 2, 5]), np.array([41, 42]))
+    bound = Objective(spec_of(nan_from_three_on)).bind([0, 1, 0, 1, 2], index)
+    with pytest.raises(TrainingError, match=r"'broken-on-purpose', round 7, query 42 \(3 documents, scores 2 to 4\)"):
+        bound.gradient([0.0, 1.0, 2.0, 3.0, 4.0], 7)
+
+
+def test_scores_that_are_not_finite_are_named_as_the_cause():
+    bound = Objective("sdcg").bind([0, 1, 0, 1], QueryIndex.from_sizes([2, 2]))
+    with pytest.raises(TrainingError, match=r"query 1 .*1 of its 2 scores are not finite"):
+        bound.gradient([0.0, 1.0, np.nan, 3.0], 3)
+
+
+def test_nothing_to_learn_at_the_start_is_an_error_with_its_cause():
+    with pytest.raises(TrainingError, match="all documents have the same gain"):
+        Objective("sdcg").bind([1, 1, 0, 0], QueryIndex.from_sizes([2, 2])).gradient(np.zeros(4), 0)
+    cold = Objective("smooth-ndcg", mix=0.0, sigma=1.0)
+    with pytest.raises(TrainingError, match="needs a warm start"):
+        cold.bind([1, 0], QueryIndex.from_sizes([2])).gradient(np.zeros(2), 0)

@@ -1,0 +1,99 @@
+"""Scalar functions and sums that the kernels share."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from boostrank.kernels.hinge_ranks import annealed_cut
+from boostrank.kernels.primitives import discount, discount_slope, expit, softplus, sort_descending, tanh_over
+from boostrank.kernels.query import default_constants
+from boostrank.kernels.smooth_dcg import smooth_dcg
+from boostrank.kernels.soft_ranks import sigmoid_ranks
+
+
+@given(st.floats(-1e6, 1e6))
+def test_expit_and_softplus_neither_overflow_nor_lose_digits(t):
+    e = expit(t)
+    assert 0 <= e <= 1
+    assert e + expit(-t) == pytest.approx(1.0, rel=1e-15)
+    assert softplus(t) == pytest.approx(float(np.logaddexp(0, t)), rel=1e-14)
+
+
+@pytest.mark.parametrize("u", [0.0, 1e-12, 1e-3, 0.0499999, 0.05, 0.0500001, 1.0, 40.0, 1e5])
+def test_curvature_bound_is_smooth_through_zero(u):
+    exact = 0.25 if u == 0 else math.tanh(u / 2) / (2 * u)
+    assert tanh_over(u, math.tanh(u / 2)) == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("blend", [0.0, 0.3, 1.0])
+def test_discount_is_one_at_the_top_and_its_slope_is_its_derivative(blend):
+    assert discount(1.0, blend, 10) == pytest.approx(1.0)
+    for rank in (1.0, 2.5, 10.0, 40.0):
+        slope = (discount(rank + 1e-6, blend, 10) - discount(rank - 1e-6, blend, 10)) / 2e-6
+        assert discount_slope(rank, blend, 10) == pytest.approx(slope, rel=1e-7)
+    assert discount(3.0, 0.0, 10) == pytest.approx(0.5)
+    assert discount(3.0, 1.0, 10) == pytest.approx(0.8)
+
+
+@given(st.lists(st.integers(-3, 3), max_size=120))
+def test_sort_is_descending_and_stable(values):
+    scores = np.array(values, dtype=np.float64)
+    order, spare = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
+    sort_descending(scores, order, spare)
+    assert list(order) == list(np.argsort(-scores, kind="stable"))
+
+
+def test_smooth_ranks_sum_like_hard_ranks_and_become_them():
+    scores = np.array([3.0, 1.0, 0.5, -2.0, -9.0])
+    ranks, z = np.empty(5), np.empty(5)
+    sigmoid_ranks(scores, 0.7, ranks, z)
+    assert ranks.sum() == pytest.approx(15.0, rel=1e-14)
+    sigmoid_ranks(scores, 1e4, ranks, z)
+    assert ranks == pytest.approx(np.arange(1, 6), abs=1e-12)
+
+
+def test_a_rank_recursion_over_many_documents_keeps_its_digits():
+    rng = np.random.default_rng(0)
+    scores = np.sort(rng.normal(size=3000))[::-1].copy()
+    ranks, z = np.empty(3000), np.empty(3000)
+    sigmoid_ranks(scores, 2.0, ranks, z)
+    wanted = 0.5 + (1 / (1 + np.exp(2.0 * (scores[:, None] - scores[None, :])))).sum(axis=1)
+    assert ranks == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize("blend", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("cut", [3.0, math.inf])
+def test_rank_slopes_never_reward_a_worse_rank_and_are_the_derivative_of_the_value(blend, cut):
+    gains = np.array([3.0])
+    for rank in (1.0, 1.9, 2.0, 2.1, 3.0, 30.0):
+        slope, spare = np.empty(1), np.empty(1)
+        smooth_dcg(np.array([rank]), gains, 2.0, blend, cut, 1.5, slope)
+        up = smooth_dcg(np.array([rank + 1e-6]), gains, 2.0, blend, cut, 1.5, spare)
+        down = smooth_dcg(np.array([rank - 1e-6]), gains, 2.0, blend, cut, 1.5, spare)
+        assert slope[0] <= 0
+        assert slope[0] == pytest.approx((up - down) / 2e-6, rel=1e-6, abs=1e-9)
+
+
+def test_constants_of_queries():
+    gains = np.array([0.0, 3.0, 1.0, 1.0, 1.0, 7.0])
+    ptr = np.array([0, 3, 5, 5, 6])
+    documents, queries = default_constants(gains, gains, ptr, {"k": 2})
+    assert documents.shape == (6, 0)
+    assert queries[0] == pytest.approx([3 + 1 / math.log2(3), 3 + 2 / 3, 1.0])
+    # Two equal gains, no document, one document: no order is better than another.
+    assert not queries[1:, :2].any()
+    whole = default_constants(gains, gains, ptr, {})[1]
+    assert whole[0, 2] == 0.0
+
+
+def test_annealed_cut_takes_the_best_scored_of_equal_gains():
+    gains, ranks = np.array([0.0, 1.0, 3.0, 1.0]), np.array([1.0, 4.0, 5.0, 9.0])
+    assert annealed_cut(1, 3.0, gains, ranks) == 5.0
+    assert annealed_cut(2, 1.0, gains, ranks) == 5.0
+    assert annealed_cut(3, 1.0, gains, ranks) == 9.0
+    assert annealed_cut(9, 0.0, gains, np.ones(4)) == 4.0

@@ -1,0 +1,232 @@
+"""Small cases spelled out by hand, and the claims that the objectives' docstrings make."""
+
+from __future__ import annotations
+
+from math import exp, log, log2
+
+import numpy as np
+import pytest
+
+from boostrank.objectives import OBJECTIVES
+from tests.objectives.conformance import evaluate, make_query
+from tests.reference import shf_sdcg as shf_twin
+
+
+def values_of(name, **changed):
+    return {p.name: p.default for p in OBJECTIVES.get(name).params} | changed
+
+
+def run(name, labels, scores, gain="exponential", **changed):
+    return evaluate(OBJECTIVES.get(name), make_query(labels, gain), scores, values_of(name, **changed))
+
+
+def sigmoid(t):
+    return 1 / (1 + exp(-t))
+
+
+def test_sdcg_of_two_documents():
+    # Gains 3 and 0, the relevant one below by 1: its rank is 1 + sigmoid(1).
+    loss, grad, hess = run("sdcg", [0, 2], [1.0, 0.0])
+    rank = 1 + sigmoid(1)
+    w = sigmoid(1) * sigmoid(-1)
+    slope = -1 / (log(2) * (1 + rank) * log2(1 + rank) ** 2)
+    assert loss == pytest.approx(-1 / log2(1 + rank), rel=1e-14)
+    assert grad == pytest.approx([-slope * w, slope * w], rel=1e-13)
+    assert hess == pytest.approx([-slope * w, -slope * w], rel=1e-13)
+
+
+def test_sdcg_at_one_gives_the_document_at_rank_one_half_its_weight():
+    loss, _, _ = run("sdcg", [1, 0], [50.0, -50.0], k=1)
+    assert loss == pytest.approx(-0.5, rel=1e-12)
+
+
+def test_approx_ndcg_at_one_cuts_half_a_rank_lower():
+    loss, _, _ = run("approx-ndcg", [1, 0], [50.0, -50.0], k=1, beta=2.0)
+    assert loss == pytest.approx(-sigmoid(1.0), rel=1e-12)
+
+
+def test_approx_ndcg_at_tied_scores_is_regression_on_centred_gains_but_for_the_slope():
+    _, grad, _ = run("approx-ndcg", [0, 1, 2, 3], [0.0] * 4)
+    gains = np.array([0.0, 1.0, 3.0, 7.0])
+    assert -grad / -grad[3] == pytest.approx((gains - gains.mean()) / (7 - gains.mean()), rel=1e-12)
+
+
+def test_shf_ranks_of_a_wrong_pair():
+    # Gains 1 and 3, the better one below by 2: ranks 1 + A(-2) for it and 2 + A(-2) for the other.
+    a = log(1 + exp(2))
+    z = 3 + 1 / log2(3)
+    loss, grad, _ = run("shf-sdcg", [1, 2], [2.0, 0.0])
+    assert loss == pytest.approx(-(3 / log2(2 + a) + 1 / log2(3 + a)) / z, rel=1e-13)
+    pull = sum(g / z / (log(2) * (1 + r) * log2(1 + r) ** 2) for g, r in ((3, 1 + a), (1, 2 + a)))
+    assert grad == pytest.approx([pull * sigmoid(2), -pull * sigmoid(2)], rel=1e-13)
+
+
+def test_shf_with_the_linear_discount_is_a_weighted_sum_of_pair_losses():
+    labels, scores = [0, 1, 3, 2], np.array([0.5, -0.2, 0.1, 2.0])
+    gains = np.exp2(labels) - 1
+    _, grad, _ = run("shf-sdcg", labels, scores, train_discount=1.0, sigma=0.5)
+    z = (7 * 4 + 3 * 3 + 1 * 2) / 4
+    wanted = np.zeros(4)
+    for i in range(4):
+        for j in range(4):
+            if gains[i] > gains[j]:
+                force = (gains[i] + gains[j]) / 4 / z * sigmoid(-(scores[i] - scores[j]) / 0.5) / 0.5
+                wanted[i] -= force
+                wanted[j] += force
+    assert grad == pytest.approx(wanted, rel=1e-12)
+
+
+def test_shf_is_ndcg_when_every_pair_is_right_by_far():
+    for kernel in shf_kernels():
+        loss, _, _ = run("shf-sdcg", [3, 2, 0], [100.0, 0.0, -100.0], shf_kernel=kernel)
+        assert loss == pytest.approx(-1.0, abs=1e-12)
+
+
+def shf_kernels():
+    return OBJECTIVES.get("shf-sdcg").param("shf_kernel").choices
+
+
+def test_plain_sdcg_pushes_a_very_wrong_pair_the_wrong_way_and_shf_never_does():
+    # Where (2^a - 1) |D'(1 + G(-x))| = (2^b - 1) |D'(2 - G(-x))|, in sigmas.
+    for labels, threshold in (((2, 1), 2.4335), ((3, 2), 1.5654), ((4, 3), 1.3566)):
+        for sigma in (0.2, 1.0):
+            for gap, wrong_way in ((threshold - 0.001, False), (threshold + 0.001, True), (threshold + 3, True)):
+                _, grad, _ = run("sdcg", labels, [0.0, gap * sigma], sigma=sigma)
+                assert (grad[0] > 0) == wrong_way, (labels, gap)
+    for labels in ((1, 0), (2, 0), (3, 1)):
+        _, grad, _ = run("sdcg", labels, [0.0, 8.0])
+        assert grad[0] < 0 < grad[1]
+    for kernel in shf_kernels():
+        for better in range(1, 5):
+            for worse in range(better):
+                for gap in (-40.0, -5.0, -1.5, -0.1, 0.0, 1.0, 5.0):
+                    _, grad, _ = run("shf-sdcg", [better, worse], [gap * 0.5, 0.0], shf_kernel=kernel, sigma=0.5)
+                    assert grad[0] < 0 < grad[1], (kernel, better, worse, gap)
+
+
+def test_a_shf_force_does_not_fade_where_a_pair_is_very_wrong():
+    # |drank / ds| stays between 1/(2 sigma) and 1/sigma; what falls is the discount's slope alone.
+    query = make_query([2, 0])
+    for gap in (0.1, 1.0, 10.0, 1000.0):
+        scores, values = np.array([0.0, gap]), values_of("shf-sdcg")
+        slope = abs(shf_twin.rank_slopes(query, scores, values)[0])
+        _, grad, _ = run("shf-sdcg", [2, 0], scores)
+        assert 0.5 * slope <= -grad[0] <= slope * (1 + 1e-12)
+
+
+def test_softplus2_is_a_lower_bound_of_ndcg():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        n = int(rng.integers(2, 15))
+        labels, scores = rng.integers(0, 4, n), rng.normal(size=n) * rng.choice([0.1, 1, 10])
+        gains = np.exp2(labels) - 1
+        if np.ptp(gains) == 0:
+            continue
+        discounts = 1 / np.log2(2 + np.arange(n))
+        ndcg = gains[np.argsort(-scores)] @ discounts / (np.sort(gains)[::-1] @ discounts)
+        loss, _, _ = run("shf-sdcg", labels, scores, shf_kernel="softplus2", sigma=float(rng.choice([0.1, 1.0])))
+        assert -loss <= ndcg + 1e-12
+
+
+def test_the_annealed_cut_gives_every_top_document_at_least_half_its_weight_and_ends_at_k():
+    query = make_query([3, 2, 0, 0, 1])
+    values = values_of("shf-sdcg", k=2, sigma=0.1)
+    wrong_order, right_order = np.arange(5.0), np.array([4.0, 3.0, 1.0, 0.0, 2.0])
+    assert shf_twin.freeze(query, wrong_order, values) == max(shf_twin.ranks(query, wrong_order, values)[:2])
+    assert shf_twin.freeze(query, right_order, values) == pytest.approx(2.0, abs=1e-3)
+
+
+def test_documents_of_equal_gain_push_each_other_only_if_asked():
+    # Both relevant documents have the same irrelevant one far below: nothing but the equal force is left.
+    _, with_force, _ = run("shf-sdcg", [2, 2, 0], [1.0, 0.0, -500.0])
+    _, without, _ = run("shf-sdcg", [2, 2, 0], [1.0, 0.0, -500.0], equal_force=False)
+    assert with_force[0] < 0 < with_force[1]
+    assert np.abs(without).max() < 1e-200
+
+
+def test_the_linear_discount_goes_on_below_zero_for_inflated_ranks_and_never_turns_the_force():
+    # 20 sigma wrong: the relevant document's rank is 41 in a list of three; its slope is still -1/n.
+    for k in (0, 1):
+        _, grad, _ = run("shf-sdcg", [0, 0, 3], [20.0, 20.0, 0.0], train_discount=1.0, k=k)
+        assert grad[2] < 0 < grad[0]
+    z = 7.0
+    assert run("shf-sdcg", [0, 0, 3], [20.0, 20.0, 0.0], train_discount=1.0)[1][2] == pytest.approx(
+        -7 / 3 / z * 2, rel=1e-6
+    )
+
+
+def test_reg_shf_is_regression_at_one_end_and_shf_at_the_other():
+    labels, scores = [0, 3, 1], [0.2, 0.4, 0.3]
+    _, grad, hess = run("reg-shf-sdcg", labels, scores, mix=1.0)
+    assert grad == pytest.approx((np.array(scores) - labels) / 3, rel=1e-12)
+    assert hess == pytest.approx(np.full(3, 1 / 3), rel=1e-12)
+    assert run("reg-shf-sdcg", labels, scores, mix=0.0)[1] == pytest.approx(run("shf-sdcg", labels, scores)[1])
+    _, on_gains, _ = run("reg-shf-sdcg", labels, scores, mix=1.0, target="gains")
+    assert on_gains[1] == pytest.approx((0.4 - 7) / 3, rel=1e-12)
+
+
+def test_regression_also_learns_from_queries_without_relevant_documents():
+    _, grad, hess = run("regression", [0, 0], [0.5, -1.0])
+    assert grad == pytest.approx([0.5, -1.0])
+    assert hess == pytest.approx([1.0, 1.0])
+
+
+def test_smooth_ndcg_of_two_documents():
+    # Gains 1 (below by x) and 0; h is the share of the other document at each anchor.
+    x, sigma = 0.8, 0.5
+    h = exp(-(x**2) / sigma) / (1 + exp(-(x**2) / sigma))
+    loss, grad, _ = run("smooth-ndcg", [0, 1], [x, 0.0], sigma=sigma)
+    assert loss == pytest.approx(-(h + (1 - h) / log2(3)), rel=1e-13)
+    force = 2 * x / sigma * h * (1 - h) * (1 - 1 / log2(3))
+    assert grad == pytest.approx([force, -force], rel=1e-12)
+
+
+def test_smooth_ndcg_has_no_gradient_at_tied_scores_and_is_ndcg_at_small_sigma():
+    assert not run("smooth-ndcg", [0, 2, 1], [0.3, 0.3, 0.3])[1].any()
+    loss, _, _ = run("smooth-ndcg", [0, 2, 1], [0.3, 0.2, 0.1], sigma=1e-6)
+    assert loss == pytest.approx(-(3 / log2(3) + 1 / 2) / (3 + 1 / log2(3)), rel=1e-12)
+    assert run("smooth-ndcg", [0, 2, 1], [0.3, 0.2, 0.1], mix=1.0)[1] == pytest.approx(
+        (np.array([0.3, 0.2, 0.1]) - [0, 3, 1]) / 3
+    )
+
+
+def test_lambdarank_of_one_pair():
+    # Gains 3 and 0, the relevant document second and below by 0.5.
+    delta = (1 - 1 / log2(3)) / (0.01 + 0.5)
+    force = delta * sigmoid(0.5)
+    total = 2 * force
+    factor = log2(1 + total) / total
+    loss, grad, hess = run("lambdarank", [0, 2], [0.5, 0.0])
+    assert loss == pytest.approx(-1 / log2(3), rel=1e-13)
+    assert grad == pytest.approx([force * factor, -force * factor], rel=1e-12)
+    assert hess == pytest.approx([delta * sigmoid(0.5) * sigmoid(-0.5) * factor] * 2, rel=1e-12)
+    plain = run("lambdarank", [0, 2], [0.5, 0.0], norm_distance=False, norm_query=False)[1]
+    assert plain[0] == pytest.approx((1 - 1 / log2(3)) * sigmoid(0.5), rel=1e-12)
+
+
+def test_lambdarank_does_not_damp_tied_scores():
+    _, grad, _ = run("lambdarank", [2, 0], [0.0, 0.0], norm_query=False)
+    assert grad[0] == pytest.approx(-(1 - 1 / log2(3)) / 2, rel=1e-12)
+
+
+def test_lambdarank_pairs_need_one_end_above_the_truncation_level():
+    _, grad, _ = run("lambdarank", [0, 2, 0, 1], [3.0, 2.0, 1.0, 0.0], truncation_level=1)
+    assert grad[2] == 0.0
+    assert grad[0] > 0 > grad[1]
+
+
+def test_template_is_the_logistic_loss_of_a_pair():
+    from boostrank.objectives import _template
+
+    loss, grad, hess = evaluate(_template.SPEC, make_query([1, 0]), [0.0, 2.0], {"sigma": 0.5})
+    assert loss == pytest.approx(log(1 + exp(4)), rel=1e-13)
+    assert grad == pytest.approx([-2 * sigmoid(4), 2 * sigmoid(4)], rel=1e-13)
+    assert hess == pytest.approx([4 * sigmoid(4) * sigmoid(-4)] * 2, rel=1e-12)
+
+
+def test_equal_gains_are_one_grade_whatever_the_labels():
+    table = OBJECTIVES.get("shf-sdcg")
+    query = make_query([1, 2, 0])
+    same = type(query)(query.labels, np.array([1.0, 1.0, 0.0]))
+    _, grad, _ = evaluate(table, same, [0.0, 0.0, 0.0], values_of("shf-sdcg"))
+    assert grad[0] == grad[1] < 0
