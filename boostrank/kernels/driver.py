@@ -139,8 +139,9 @@ def run_kernel(
         curvature = float(out.hess_sum[live].sum())
         documents = int(np.diff(ptr)[live].sum())
         floor = 0.0
-        if unit_hessian and curvature > 0:
-            scale, floor = documents / curvature, HESSIAN_FLOOR
+        if unit_hessian:
+            # Without any curvature at all: plain gradient steps.
+            scale, floor = (documents / curvature, HESSIAN_FLOOR) if curvature > 0 else (1.0, 1.0)
         floored = sum(
             run_parallel(
                 lambda task: _finish(task[0], task[1], ptr, out.state, out.grad, out.hess, scale, floor),

@@ -86,11 +86,30 @@ def test_small_hessians_of_live_queries_are_lifted_to_the_floor_and_counted():
     assert out.hess[1] == pytest.approx(3.0)
 
 
+def test_without_any_curvature_steps_are_plain_gradient_steps():
+    out, stats = drive(echo, [1.0, -1.0], [0.0, 0.0], [2])
+    assert list(out.hess) == [1.0, 1.0]
+    assert list(out.grad) == [1.0, -1.0]
+    assert stats.floored == 2
+
+
+def test_raw_gradients_are_not_floored():
+    out, stats = drive(echo, [1.0, -1.0], [0.0, 1.0], [2], unit_hessian=False)
+    assert list(out.hess) == [0.0, 1.0]
+    assert stats.floored == 0
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e39])
 def test_a_gradient_that_float32_cannot_hold_is_broken(bad):
     out, stats = drive(echo, [1.0, -1.0, bad, 0.0, 1.0], [1.0] * 5, [2, 2, 1])
     assert stats.broken_query == 1
     assert out.state[0] == LIVE
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_score_that_is_not_finite_is_broken_even_if_the_kernel_would_hide_it(bad):
+    _, stats = drive(positions, [1.0, -1.0, bad, 0.0], np.zeros(4), [2, 2])
+    assert stats.broken_query == 1
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1e-3])

@@ -106,17 +106,30 @@ def close(actual: Any, wanted: Any, tolerance: float, what: str) -> None:
     assert error <= tolerance * scale + NOISE, f"{what}: off by {error:g} where the largest is {scale:g}"
 
 
-def check_equals_twin(spec: Any, twin: Any, combinations: int = 12) -> None:
-    """Value, gradient and hessian are those of the twin."""
+def expected(spec: Any, twin: Any, combinations: int = 12) -> list[tuple[Any, ...]]:
+    """What the twin says: parameters, query, scores, loss, gradient, hessian of every case."""
     report = getattr(twin, "report", lambda q, s, v: twin.loss(q, s, v, twin.freeze(q, s, v)))
-    for values, (query, scores) in itertools.product(cases(spec, combinations), examples()):
+    return [
+        (v, q, s, report(q, s, v), twin.gradient(q, s, v), twin.hessian(q, s, v))
+        for v, (q, s) in itertools.product(cases(spec, combinations), examples())
+    ]
+
+
+def compare(spec: Any, twin: Any, wanted: list[tuple[Any, ...]]) -> None:
+    """Value, gradient and hessian are those expected."""
+    for values, query, scores, value, gradient, hessian in wanted:
         loss, grad, hess = evaluate(spec, query, scores, values)
         where = f"{spec.name} {values} scores {scores}"
         # A loss may be a small difference of large terms.
-        assert abs(loss - report(query, scores, values)) <= 1e-9 * max(1.0, abs(loss)), f"loss of {where}"
+        assert abs(loss - value) <= 1e-9 * max(1.0, abs(loss)), f"loss of {where}"
         tolerance = tolerance_of(twin, values, 1e-9)
-        close(grad, twin.gradient(query, scores, values), tolerance, f"gradient of {where}")
-        close(hess, twin.hessian(query, scores, values), tolerance, f"hessian of {where}")
+        close(grad, gradient, tolerance, f"gradient of {where}")
+        close(hess, hessian, tolerance, f"hessian of {where}")
+
+
+def check_equals_twin(spec: Any, twin: Any) -> None:
+    """Value, gradient and hessian are those of the twin."""
+    compare(spec, twin, expected(spec, twin))
 
 
 def check_twin_gradient(spec: Any, twin: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -65,7 +66,7 @@ def test_logistic_is_defined_and_falls_in_the_shortest_trainings(total):
     mix = Logistic().over(total)
     values = [mix(m) for m in range(total + 3)]
     assert all(0 <= v <= 1 for v in values)
-    assert all(a > b for a, b in zip(values, values[1:], strict=False) if a > 0)
+    assert all(a > b for a, b in pairwise(values) if a > 0)
 
 
 def test_logistic_long_past_its_end_is_zero_and_does_not_overflow():

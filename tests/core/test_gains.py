@@ -1,0 +1,52 @@
+"""Labels to gains."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.gains import gains_from_labels, parse_gain
+
+
+def test_the_three_rules():
+    assert list(gains_from_labels([0, 1, 2, 4])) == [0, 1, 3, 15]
+    assert list(gains_from_labels([0, 0.5, 3], "linear")) == [0, 0.5, 3]
+    assert list(gains_from_labels([2, 0, 1], "0,1,10")) == [10, 0, 1]
+    assert list(gains_from_labels([2, 0], [0, 1, 10])) == [10, 0]
+    assert gains_from_labels([0.5])[0] == pytest.approx(2**0.5 - 1)
+    assert gains_from_labels([]).size == 0
+
+
+def test_the_result_is_never_the_callers_array():
+    labels = np.array([1.0, 2.0])
+    labels.setflags(write=False)
+    gains = gains_from_labels(labels, "linear")
+    gains[0] = 9.0
+    assert labels[0] == 1.0
+
+
+@pytest.mark.parametrize("alias", ["exponential", " EXP ", "exp2"])
+def test_words_have_aliases(alias):
+    assert parse_gain(alias) == "exponential"
+
+
+@pytest.mark.parametrize("gain", ["cubic", "", "0,-1", "0,3,1", "0,nan", [], [0, np.inf], None, 3])
+def test_what_is_no_gain_is_refused(gain):
+    with pytest.raises(ParameterError):
+        parse_gain(gain)
+
+
+@pytest.mark.parametrize(
+    ("labels", "gain", "words"),
+    [
+        ([0, np.nan], "linear", "row 1 is not a finite number"),
+        ([0, -1], "linear", "row 1 is negative"),
+        ([0, 32], "exponential", "above 31"),
+        ([0, 3], "0,1,2", "label 3 of row 1 has no entry"),
+        ([0.5], "0,1,2", "no entry"),
+    ],
+)
+def test_labels_that_a_rule_cannot_take_are_named(labels, gain, words):
+    with pytest.raises(DataError, match=words):
+        gains_from_labels(labels, gain)

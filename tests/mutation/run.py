@@ -1,0 +1,92 @@
+"""Put each fault of `mutations` into a copy of the sources and see that the fast core of the suite fails.
+
+Run by `test_mutation` in a process of its own, with numba's compiler off: every kernel is then plain Python, loads in
+milliseconds, and tiny queries are enough.
+"""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import boostrank
+from tests.mutation.mutations import MUTATIONS
+
+_wanted: dict[str, Any] = {}
+
+
+def load_afresh(package: Path) -> None:
+    """Forget every loaded module of the package, and find it in `package` from now on."""
+    for name in list(sys.modules):
+        if name.split(".")[0] == "boostrank" or name.startswith(("tests.kernels", "tests.schedules")):
+            del sys.modules[name]
+    sys.path[:] = [str(package.parent), *(p for p in sys.path if p != str(package.parent))]
+    importlib.invalidate_caches()
+
+
+def run(who: str) -> None:
+    """Raise if the tests of `who` fail."""
+    if who.startswith("tests."):
+        module = importlib.import_module(who)
+        for name, test in vars(module).items():
+            if name.startswith("test_") and not hasattr(test, "hypothesis"):
+                for arguments in _parametrised(test):
+                    test(**arguments)
+        return
+    from tests.objectives.conformance import compare, expected, twin_of
+
+    spec = importlib.import_module(f"boostrank.objectives.{who.replace('-', '_')}").SPEC
+    twin = twin_of(who)
+    if who not in _wanted:
+        _wanted[who] = expected(spec, twin, combinations=6)
+    compare(spec, twin, _wanted[who])
+
+
+def _parametrised(test: Any) -> list[dict[str, Any]]:
+    """The arguments that pytest would call a test with, one dictionary a call."""
+    calls: list[dict[str, Any]] = [{}]
+    for mark in getattr(test, "pytestmark", []):
+        names, values = mark.args
+        names = [names] if isinstance(names, str) else list(names)
+        rows = [dict(zip(names, v if len(names) > 1 else [v], strict=True)) for v in values]
+        calls = [call | row for call in calls for row in rows]
+    return calls
+
+
+def main(workplace: Path) -> int:
+    """Returns the number of faults that nobody noticed."""
+    warnings.simplefilter("ignore")  # plain Python warns where compiled code does not
+    sys.dont_write_bytecode = True  # a mutated file of the same length and second would be taken from the cache
+    package = workplace / "boostrank"
+    shutil.copytree(Path(boostrank.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    load_afresh(package)
+    for who in sorted({who for *_, who in MUTATIONS}):
+        run(who)
+    unnoticed = 0
+    for file, old, new, who in MUTATIONS:
+        path = package / file
+        source = path.read_text()
+        if old not in source:
+            sys.stdout.write(f"STALE {file}: {old!r} is not there any more\n")
+            unnoticed += 1
+            continue
+        path.write_text(source.replace(old, new))
+        load_afresh(package)
+        try:
+            run(who)
+        except Exception:  # an assertion, or code that cannot run any more
+            pass
+        else:
+            sys.stdout.write(f"UNNOTICED {file}: {old!r} -> {new!r} by {who}\n")
+            unnoticed += 1
+        path.write_text(source)
+    sys.stdout.write(f"{len(MUTATIONS) - unnoticed} of {len(MUTATIONS)} faults noticed\n")
+    return unnoticed
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])) != 0)

@@ -1,0 +1,148 @@
+"""An Objective: names, parameters, schedules, copies, and what it refuses."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.types import QueryIndex
+from boostrank.objective import MAX_QUADRATIC_DOCUMENTS, Objective
+from boostrank.objectives import OBJECTIVES, _template
+from boostrank.schedules import Geometric
+
+LABELS, QUERIES = np.array([0.0, 2.0, 1.0, 0.0, 1.0]), QueryIndex.from_sizes([3, 2])
+SCORES = np.array([0.3, 0.1, 0.2, 0.0, -0.5])
+
+
+def gradient(objective, round=0):
+    result = objective.bind(LABELS, QUERIES).gradient(SCORES, round)
+    return result.grad.copy(), result.hess.copy()
+
+
+def test_aliases_of_objectives_and_parameters():
+    objective = Objective("SHF", Sigma="0.5", truncation=3, train_discount="linear")
+    assert objective.name == "shf-sdcg"
+    assert objective.params["sigma"] == 0.5
+    assert objective.params["k"] == 3
+    assert objective.params["train_discount"] == 1.0
+
+
+def test_unknown_parameters_get_a_suggestion():
+    with pytest.raises(ParameterError, match=r"objective 'sdcg' has no parameter 'sigm'. Did you mean 'sigma'"):
+        Objective("sdcg", sigm=1)
+
+
+@pytest.mark.parametrize(
+    "options", [{"gain": "cubic"}, {"hessian_scale": "huge"}, {"sigma": 0}, {"sigma": -1}, {"k": "linear(1, 2)"}]
+)
+def test_bad_options_are_refused_at_once(options):
+    with pytest.raises(ParameterError):
+        Objective("sdcg", **options)
+
+
+def test_a_parameter_may_follow_a_schedule_given_as_text_or_object():
+    by_text = Objective("sdcg", sigma="geometric(4, 1, rounds=3)")
+    by_object = Objective("sdcg", sigma=Geometric(4, 1, rounds=3))
+    assert [by_text.values(m)["sigma"] for m in range(4)] == pytest.approx([4, 2, 1, 1])
+    for m in range(4):
+        assert np.array_equal(gradient(by_text, m)[0], gradient(by_object, m)[0])
+
+
+def test_a_schedule_that_leaves_the_range_is_refused_when_it_does():
+    objective = Objective("sdcg", sigma="linear(1, -1, rounds=5)")
+    assert objective.values(1)["sigma"] == 0.5
+    with pytest.raises(ParameterError, match=r"sigma=0\.0 is out of range"):
+        objective.values(2)
+
+
+def test_a_schedule_over_the_whole_training_needs_its_length():
+    objective = Objective("reg-shf-sdcg")
+    assert objective.needs_total
+    with pytest.raises(ParameterError, match=r"'reg-shf-sdcg': mix=logistic spans the whole training.*total_rounds=N"):
+        objective.values(0)
+    told = objective.over(250)
+    assert told.values(0)["mix"] == pytest.approx(0.999999)
+    assert told.values(124)["mix"] == pytest.approx(0.5)
+    assert objective.total_rounds is None
+
+
+def test_reg_shf_settles_in_the_middle_unless_its_mix_is_fixed():
+    assert Objective("reg-shf-sdcg").settled_round(600) == 300
+    assert Objective("reg-shf-sdcg", mix=0.5).settled_round(600) == 0
+    assert Objective("shf-sdcg").settled_round(600) == 0
+
+
+def test_smooth_ndcg_warms_up_by_regression_and_then_sharpens():
+    objective = Objective("smooth-ndcg", warm_rounds=5, total_rounds=18)
+    assert [objective.values(m)["mix"] for m in (0, 4, 5, 17)] == [1, 1, 0, 0]
+    assert [objective.values(m)["sigma"] for m in (0, 5, 6, 17)] == pytest.approx([64, 64, 32, 1 / 64])
+    assert objective.settled_round(18) == 5
+    regression = Objective("smooth-ndcg", mix=1.0, sigma=1.0)
+    assert np.array_equal(gradient(objective)[0], gradient(regression)[0])
+    cold = Objective("smooth-ndcg", warm_rounds=0, total_rounds=13)
+    assert cold.values(0) == cold.values(0) | {"mix": 0.0, "sigma": 64.0}
+
+
+def test_a_given_value_replaces_the_default_schedule():
+    objective = Objective("smooth-ndcg", sigma=2.0)
+    assert objective.values(100)["sigma"] == 2.0
+    assert objective.values(100)["mix"] == 0.0
+
+
+@pytest.mark.parametrize("name", OBJECTIVES.names())
+def test_copies_pickles_and_dictionaries_are_the_same_objective(name):
+    objective = Objective(name, gain="0,1,5", total_rounds=40)
+    wanted = gradient(objective, 3)
+    for twin in (
+        copy.deepcopy(objective),
+        pickle.loads(pickle.dumps(objective)),
+        Objective.from_dict(objective.to_dict()),
+    ):
+        assert twin.to_dict() == objective.to_dict()
+        got = gradient(twin, 3)
+        assert np.array_equal(got[0], wanted[0])
+        assert np.array_equal(got[1], wanted[1])
+
+
+def test_a_pickle_names_a_registered_objective_and_carries_no_code():
+    assert b"kernel" not in pickle.dumps(Objective("sdcg"))
+
+
+def test_a_users_own_spec_works_without_registration():
+    grad, hess = gradient(Objective(_template.SPEC, sigma=2.0))
+    assert grad.any()
+    assert hess.all()
+
+
+def test_sigma_alone_changes_no_newton_step_from_a_zero_start():
+    steps = []
+    for sigma in (0.1, 1.0, 10.0):
+        bound = Objective("shf-sdcg", sigma=sigma, hessian_scale="raw").bind(LABELS, QUERIES)
+        result = bound.gradient(np.zeros(5), 0)
+        steps.append(result.grad / result.hess / sigma)
+    assert steps[0] == pytest.approx(steps[1], rel=1e-5)
+    assert steps[0] == pytest.approx(steps[2], rel=1e-5)
+
+
+def test_query_weights_count_relative_to_their_mean():
+    plain = Objective("sdcg", hessian_scale="raw").bind(LABELS, QUERIES).gradient(SCORES, 0).grad.copy()
+    weighted = QueryIndex.from_sizes([3, 2], weights=[30.0, 10.0])
+    grad = Objective("sdcg", hessian_scale="raw").bind(LABELS, weighted).gradient(SCORES, 0).grad
+    assert grad == pytest.approx(plain * np.array([1.5, 1.5, 1.5, 0.5, 0.5]), rel=1e-6)
+
+
+def test_lengths_that_differ_are_refused():
+    with pytest.raises(DataError, match="group sizes must sum"):
+        Objective("sdcg").bind(LABELS[:4], QUERIES)
+
+
+def test_a_list_too_long_for_a_pair_loop_is_refused_with_the_numbers_and_a_way_out():
+    n = MAX_QUADRATIC_DOCUMENTS + 1
+    index = QueryIndex.from_sizes([2, n])
+    with pytest.raises(DataError, match=r"query 1 has 50,001 documents, 2.5e\+09 pairs a round.*lambdarank"):
+        Objective("sdcg").bind(np.zeros(n + 2), index)
+    Objective("lambdarank").bind(np.zeros(n + 2), index)
