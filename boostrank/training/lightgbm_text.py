@@ -31,6 +31,7 @@ _CATEGORIES = "pandas_categorical:"
 _WHOLE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 _NUMBER = r"[-+]?(?:[0-9.]+(?:[eE][-+]?[0-9]+)?|inf|nan)"
 _FEATURE_INFO = re.compile(rf"none|\[{_NUMBER}:{_NUMBER}\]|-?[0-9]{{1,10}}(?::-?[0-9]{{1,10}})*", re.ASCII)
+_LAST_LINE = re.compile(rf"end of (trees|parameters|parser)|feature.importances:|.*=[0-9]+|{_CATEGORIES}.*")
 _PARAMETER = re.compile(r"\[[A-Za-z0-9_]+: .*\]", re.ASCII)
 
 
@@ -154,11 +155,12 @@ class _Tree:
     fields: dict[bytes, list[bytes]]
     leaves: int
     categorical_splits: int
+    linear: bool
 
     def tokens(self, key: bytes, count: int) -> list[bytes]:
-        """The numbers of one field, as text. A tree of one leaf may lack any of them but its value."""
+        """The numbers of one field, as text. Of a constant the loader reads the value only; the rest may be absent."""
         tokens = self.fields.get(key)
-        if self.leaves == 1 and not tokens and key != b"leaf_value":
+        if not tokens and self.leaves == 1 and not self.linear and key != b"leaf_value":
             return []
         if tokens is None:
             raise ModelError(f"tree {self.number} has no {key.decode()!r}")
@@ -185,7 +187,9 @@ def _tree(block: bytes, number: int) -> _Tree:
         return _whole(b" ".join(fields.get(key, [])).decode("latin-1"), f"tree {number}: {key.decode()}", low, high)
 
     # No count is believed that the text cannot hold.
-    return _Tree(number, fields, single(b"num_leaves", 1, len(block)), single(b"num_cat", 0, len(block)))
+    leaves, categorical_splits = single(b"num_leaves", 1, len(block)), single(b"num_cat", 0, len(block))
+    linear = b"is_linear" in fields and single(b"is_linear", 0, 1) == 1
+    return _Tree(number, fields, leaves, categorical_splits, linear)
 
 
 class _Column:
@@ -253,8 +257,9 @@ def _check_trees(trees: list[_Tree], n_features: int) -> None:
     at_nodes(b"split_feature").whole(0, n_features - 1)
     # Bit 0: categorical, bit 1: missing goes left, bits 2 and 3: what counts as missing (nothing, zero, NaN).
     kind = at_nodes(b"decision_type").whole(0, 11)
+    # LightGBM itself writes an infinite threshold now and then, the upper edge of the last bin.
     column = at_nodes(b"threshold")
-    threshold = column.real()
+    threshold = column.real(finite=False)
     sets = np.array([t.categorical_splits for t in trees], np.int64)[column.tree]
     no_set = (kind % 2 == 1) & ~((threshold >= 0) & (threshold < sets) & (threshold == np.floor(threshold)))
     _refuse(no_set, column.tree, "a categorical split names a set of categories that the tree does not have")
@@ -271,7 +276,7 @@ def _check_trees(trees: list[_Tree], n_features: int) -> None:
     for tree in trees:
         if tree.categorical_splits:
             _check_categories(tree)
-        if tree.fields.get(b"is_linear", [b"0"]) != [b"0"]:
+        if tree.linear:
             _check_linear(tree, n_features)
 
 
@@ -315,8 +320,6 @@ def _check_categories(tree: _Tree) -> None:
 
 def _check_linear(tree: _Tree, n_features: int) -> None:
     """A linear tree adds, in each leaf, a constant and some features times their coefficients."""
-    if tree.fields[b"is_linear"] != [b"1"]:
-        raise ModelError(f"tree {tree.number}: is_linear is neither 0 nor 1")
     fields = {
         key: tree.fields.get(key, []) for key in (b"leaf_const", b"num_features", b"leaf_features", b"leaf_coeff")
     }
@@ -341,6 +344,8 @@ def _check_tail(tail: str) -> None:
             if line and not _PARAMETER.fullmatch(line):
                 raise ModelError(f"the parameters have a broken line {line[:80]!r}")
     last = tail.rstrip("\n").rpartition("\n")[2]
+    if not _LAST_LINE.fullmatch(last):
+        raise ModelError(f"the last line is {last[:80]!r}: the file is truncated")
     if last.startswith(_CATEGORIES):
         try:
             json.loads(last.removeprefix(_CATEGORIES))

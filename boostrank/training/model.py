@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from boostrank.backends import get_backend
 from boostrank.backends.base import Backend
-from boostrank.core.errors import DataError
+from boostrank.core.errors import DataError, ModelError
 from boostrank.core.types import Float64Array, Int64Array, QueryIndex
 from boostrank.data.dataset import RankingDataset, as_features
 from boostrank.kernels.jit import resolve_threads
@@ -234,7 +234,11 @@ class RankingModel:
         engine = get_backend(engine_of(body))
         info = dict(sidecar or {})
         history = info.pop("evals_result", {})
-        return cls(engine, engine.from_bytes(body), info=info, evals_result=history)
+        try:
+            booster = engine.from_bytes(body)
+        except Exception as error:  # each engine raises its own kind
+            raise ModelError(f"{path}: {engine.name} cannot load it: {str(error).partition(chr(10))[0]}") from error
+        return cls(engine, booster, info=info, evals_result=history)
 
 
 def describe_training(

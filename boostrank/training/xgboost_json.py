@@ -196,21 +196,20 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> int:
         raise ModelError(f"{where}: num_nodes is {n}, left_children has {len(left_children)} entries")
     if _number(param, "num_feature", where, 0) not in (0, n_features):
         raise ModelError(f"{where}: num_feature is {param['num_feature']}, the model has {n_features} features")
-    if "size_leaf_vector" in param:
-        _number(param, "size_leaf_vector", where, 0, 1)
+    _number(param, "size_leaf_vector", where, 0, 1)
 
     def whole(key: str, low: int, high: int) -> Int64Array:
         return _integers(tree.get(key), f"{where}: {key}", low, high, n)
 
     left, right = whole("left_children", -1, n - 1), whole("right_children", -1, n - 1)
     parents, feature = whole("parents", -1, _INT32_MAX), whole("split_indices", 0, _INT32_MAX)
-    whole("default_left", 0, 1)
+    default_left = whole("default_left", 0, 1)
     condition = _reals(tree.get("split_conditions"), f"{where}: split_conditions", n, finite=False)
     for key in ("base_weights", "loss_changes", "sum_hessian"):
         _reals(tree.get(key), f"{where}: {key}", n, finite=False)
 
     leaf = left == -1
-    deleted = leaf & (feature == _DELETED)
+    deleted = leaf & (feature == _DELETED) & (default_left == 1)
     alive = ~deleted
     if deleted[0] or int(deleted.sum()) != _number(param, "num_deleted", where, 0):
         raise ModelError(f"{where}: num_deleted is not the number of deleted nodes")
@@ -291,10 +290,10 @@ def _count_categories(column: Any, where: str) -> int:
             raise ModelError(f"{where}: offsets do not fit the text")
         return max(0, ends.size - 1)
     kind = column.get("type")
-    if kind in _REAL_TYPES and isinstance(values, list):
-        _reals(values, f"{where}: values", len(values), finite=False)
-    elif kind in _WHOLE_TYPES and isinstance(values, list):
-        _integers(values, f"{where}: values", *_WHOLE_TYPES[kind])
-    else:
+    if not isinstance(kind, int) or not isinstance(values, list) or kind not in (*_REAL_TYPES, *_WHOLE_TYPES):
         raise ModelError(f"{where} have no known type")
+    if kind in _REAL_TYPES:
+        _reals(values, f"{where}: values", len(values), finite=False)
+    else:
+        _integers(values, f"{where}: values", *_WHOLE_TYPES[kind])
     return len(values)

@@ -1,0 +1,183 @@
+"""A file is written whole or not at all, whatever fails on the way."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from boostrank.core.atomic import check_writable, write_atomically
+from boostrank.core.errors import InputError, TrainingError
+
+CALLS = ("stat", "open", "write", "chmod", "fsync", "close", "replace")
+OLD, NEW = b"the old model\n", b"the new model, longer than the old one\n" * 50
+
+
+def fail_call(monkeypatch: pytest.MonkeyPatch, number: int, error: int = errno.ENOSPC) -> list[str]:
+    """Let the numbered call (from 0) to the operating system fail; the list fills with the names of the calls."""
+    made: list[str] = []
+
+    def failing(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            made.append(name)
+            if len(made) == number + 1:
+                if name == "close":  # the descriptor is gone even when close reports an error
+                    real(*args, **kwargs)
+                raise OSError(error, os.strerror(error))
+            return real(*args, **kwargs)
+
+        return call
+
+    for name in CALLS:
+        monkeypatch.setattr(os, name, failing(name, getattr(os, name)))
+    return made
+
+
+@pytest.mark.parametrize("existing", [True, False])
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO])
+def test_fault_077_a_failure_of_any_call_leaves_the_old_file_and_no_temporary_one(
+    tmp_path: Path, existing: bool, error: int
+) -> None:
+    path = tmp_path / "model.txt"
+    failures = 0
+    while True:
+        path.unlink(missing_ok=True)
+        if existing:
+            path.write_bytes(OLD)
+        with pytest.MonkeyPatch.context() as patch:
+            made = fail_call(patch, failures, error)
+            try:
+                write_atomically(path, NEW)
+                break
+            except TrainingError as failure:
+                words = str(failure)
+        assert str(path) in words
+        assert os.strerror(error) in words
+        assert TrainingError.exit_code == 3
+        content = path.read_bytes() if path.exists() else None
+        if "replace" in made[:failures]:
+            assert content == NEW
+            assert "the new file is in place" in words
+        else:
+            assert content == (OLD if existing else None)
+            assert "untouched" in words
+        assert [p.name for p in tmp_path.iterdir()] in ([], ["model.txt"])
+        failures += 1
+    assert path.read_bytes() == NEW
+    assert failures >= 8, "every call was made to fail once"
+    assert made.count("fsync") == 2
+    assert made.index("fsync") < made.index("replace") < len(made) - 1 - made[::-1].index("fsync")
+
+
+def test_a_write_in_small_parts_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, data[:7]))
+    write_atomically(tmp_path / "model.txt", NEW)
+    assert (tmp_path / "model.txt").read_bytes() == NEW
+
+
+def test_an_interrupt_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any) -> int:
+        raise KeyboardInterrupt
+
+    (tmp_path / "model.txt").write_bytes(OLD)
+    monkeypatch.setattr(os, "write", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(tmp_path / "model.txt", NEW)
+    assert [p.read_bytes() for p in tmp_path.iterdir()] == [OLD]
+
+
+def test_a_file_system_that_cannot_sync_folders_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.fsync
+
+    def files_only(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", files_only)
+    write_atomically(tmp_path / "model.txt", NEW)
+    assert (tmp_path / "model.txt").read_bytes() == NEW
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="resource limits are POSIX")
+def test_fault_077_a_real_limit_on_file_size_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "model.txt"
+    path.write_bytes(OLD)
+    script = (
+        "import resource, sys\n"
+        "from boostrank.core.atomic import write_atomically\n"
+        "from boostrank.core.errors import TrainingError\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
+        "try:\n"
+        "    write_atomically(sys.argv[1], b'x' * 5000)\n"
+        "except TrainingError as error:\n"
+        "    sys.exit(str(error))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True)
+    assert run.returncode == 1
+    assert "too large" in run.stderr
+    assert [p.read_bytes() for p in tmp_path.iterdir()] == [OLD]
+
+
+def test_permissions_of_the_old_file_are_kept_and_a_new_one_follows_the_umask(tmp_path: Path) -> None:
+    old = tmp_path / "old.txt"
+    old.write_bytes(OLD)
+    old.chmod(0o640)
+    before = os.umask(0o022)
+    try:
+        write_atomically(old, NEW)
+        write_atomically(tmp_path / "new.txt", NEW)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(old.stat().st_mode) == 0o640
+    assert stat.S_IMODE((tmp_path / "new.txt").stat().st_mode) == 0o644
+
+
+def test_a_symbolic_link_stays_and_its_target_is_replaced(tmp_path: Path) -> None:
+    target, link = tmp_path / "model-7.txt", tmp_path / "current.txt"
+    target.write_bytes(OLD)
+    link.symlink_to(target)
+    write_atomically(link, NEW)
+    assert link.is_symlink()
+    assert target.read_bytes() == NEW
+
+
+def test_empty_data_make_an_empty_file(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "empty", b"")
+    assert (tmp_path / "empty").read_bytes() == b""
+
+
+def test_a_device_or_a_folder_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path, words in ((tmp_path / "pipe", "not an ordinary file"), (tmp_path, "it is a folder")):
+        with pytest.raises(TrainingError, match=words):
+            write_atomically(path, NEW)
+        with pytest.raises(InputError, match=words):
+            check_writable(path)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_fault_081_a_path_that_cannot_be_written_is_found_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InputError, match=r"missing.model\.txt: cannot be written: the folder .*missing does not exist"):
+        check_writable(tmp_path / "missing" / "model.txt")
+    (tmp_path / "model.txt").write_bytes(OLD)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(InputError, match="read-only"):
+        check_writable(tmp_path / "model.txt")
+
+
+def test_fault_081_checking_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "model.txt").write_bytes(OLD)
+    check_writable(tmp_path / "model.txt")
+    check_writable(tmp_path / "other.txt")
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("model.txt", OLD)]

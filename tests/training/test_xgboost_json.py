@@ -1,0 +1,247 @@
+"""Damaged or hostile JSON never reaches XGBoost's loader; what XGBoost itself writes does."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import xgboost as xgb
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from boostrank.core.errors import ModelError
+from boostrank.training.xgboost_json import check_xgboost_json
+from tests.training.real_models import train_xgboost, xgboost_models
+
+Edit = Callable[[dict[str, Any]], None]
+
+
+def forest(model: dict[str, Any]) -> dict[str, Any]:
+    booster = model["learner"]["gradient_booster"]
+    return booster.get("gbtree", booster)["model"]
+
+
+def put(*path: str | int) -> Edit:
+    """Set a value inside the forest: the path, then the value."""
+
+    def edit(model: dict[str, Any]) -> None:
+        owner: Any = forest(model)
+        for key in path[:-2]:
+            owner = owner[key]
+        owner[path[-2]] = path[-1]
+
+    return edit
+
+
+def in_tree(*path: str | int) -> Edit:
+    return put("trees", 0, *path)
+
+
+def in_learner(*path: Any) -> Edit:
+    def edit(model: dict[str, Any]) -> None:
+        owner = model["learner"]
+        for key in path[:-2]:
+            owner = owner[key]
+        owner[path[-2]] = path[-1]
+
+    return edit
+
+
+def cycle(model: dict[str, Any]) -> None:
+    """Node `above` hangs below its own child, whose left subtree moves up to take its place."""
+    tree = forest(model)["trees"][0]
+    left, right, parents = tree["left_children"], tree["right_children"], tree["parents"]
+    child = next(i for i in range(1, len(left)) if left[i] != -1 and parents[i] != 0)
+    above, moved = parents[child], left[child]
+    side = left if left[parents[above]] == above else right
+    side[parents[above]], parents[moved] = moved, parents[above]
+    left[child], parents[above] = above, child
+
+
+def chain(depth: int) -> bytes:
+    """A tree whose every right child is the next node."""
+    model = json.loads(xgboost_models()["one leaf"])
+    tree = forest(model)["trees"][0]
+    n = 2 * depth + 1
+    inner = [i % 2 == 0 and i < n - 1 for i in range(n)]
+    tree["left_children"] = [i + 1 if inner[i] else -1 for i in range(n)]
+    tree["right_children"] = [i + 2 if inner[i] else -1 for i in range(n)]
+    tree["parents"] = [2**31 - 1, *((i - 1) // 2 * 2 for i in range(1, n))]
+    for key in ("split_indices", "default_left", "split_type"):
+        tree[key] = [0] * n
+    for key in ("split_conditions", "base_weights", "loss_changes", "sum_hessian"):
+        tree[key] = [0.5] * n
+    tree["tree_param"]["num_nodes"] = str(n)
+    return json.dumps(model).encode()
+
+
+@pytest.mark.parametrize("name", sorted(xgboost_models()))
+def test_what_xgboost_writes_is_accepted_as_bytes_and_parsed(name: str) -> None:
+    check_xgboost_json(xgboost_models()[name])
+    check_xgboost_json(json.loads(xgboost_models()[name]))
+
+
+def test_pruning_leaves_deleted_nodes_in_the_file() -> None:
+    # What makes the next test's models worth trying: without such nodes the exemption for them would go untested.
+    trees = forest(json.loads(xgboost_models()["pruned"]))["trees"]
+    assert any(int(tree["tree_param"]["num_deleted"]) for tree in trees)
+
+
+HOSTILE: dict[str, tuple[Edit, str]] = {
+    "child beyond the nodes": (in_tree("left_children", 0, 99999), "left_children has an entry outside"),
+    "child below minus one": (in_tree("left_children", 0, -2), "left_children has an entry outside"),
+    "child beyond 64 bits": (in_tree("left_children", 0, 10**30), "left_children has an entry outside"),
+    "a node with two parents": (in_tree("left_children", 0, 3), "no parent, or two"),
+    "the root as a child": (in_tree("left_children", 0, 0), "no parent, or two"),
+    "one child only": (in_tree("right_children", 0, -1), "one child"),
+    "a cycle": (cycle, "cycle"),
+    "a parent beyond the nodes": (in_tree("parents", 1, 99999), "parent is out of range"),
+    "a parent that is not": (in_tree("parents", 1, 2), "parents and children do not agree"),
+    "a root with a parent": (in_tree("parents", 0, 1), "parent is out of range"),
+    "a feature that is not there": (in_tree("split_indices", 0, 6), "feature that the model does not have"),
+    "deleted nodes that are not": (in_tree("tree_param", "num_deleted", "1"), "num_deleted"),
+    "more nodes than there are": (in_tree("tree_param", "num_nodes", "1000000000"), "num_nodes is 1000000000"),
+    "a vector in every leaf": (in_tree("tree_param", "size_leaf_vector", "9"), "size_leaf_vector"),
+    "a tree of another width": (in_tree("tree_param", "num_feature", "7"), "num_feature is 7"),
+    "a number that is text": (in_tree("split_conditions", 0, "0.5"), "split_conditions has an entry that is not a n"),
+    "a fraction for a node": (in_tree("left_children", 0, 1.0), "not a whole number"),
+    "an unknown threshold": (in_tree("split_conditions", 0, float("nan")), "not finite"),
+    "a score beyond float32": (in_tree("split_conditions", -1, 1e39), "not finite"),
+    "a score beyond float64": (in_tree("split_conditions", -1, 10**400), "no number type holds"),
+    "a short array": (in_tree("sum_hessian", [1.0]), "sum_hessian has 1 entries"),
+    "an array that is none": (in_tree("default_left", None), "default_left has no list"),
+    "a switch that is a number": (in_tree("default_left", 0, 2), "default_left has an entry outside"),
+    "an id beyond the trees": (in_tree("id", 1000000), "has id 1000000"),
+    "an id twice": (put("trees", 1, "id", 0), "tree 1 has id 0"),
+    "a tree that is none": (put("trees", 0, 5), "tree 0 is not an object"),
+    "more trees than there are": (put("gbtree_model_param", "num_trees", "1000000000"), "the file has 4 trees"),
+    "a negative count": (put("gbtree_model_param", "num_trees", "-4"), "num_trees is '-4'"),
+    "a group that is not there": (put("tree_info", 0, 1), "tree_info has an entry outside"),
+    "too few groups": (put("tree_info", [0]), "tree_info has 1 entries, needs 4"),
+    "rounds beyond the trees": (put("iteration_indptr", 1, 5), "iteration_indptr has an entry outside"),
+    "rounds that fall": (put("iteration_indptr", [0, 2, 1, 3, 4]), "iteration_indptr does not divide"),
+    "rounds that lose trees": (put("iteration_indptr", [0, 1]), "iteration_indptr does not divide"),
+    "no rounds": (put("iteration_indptr", []), "iteration_indptr does not divide"),
+    "too few categories": (put("cats", "enc", [{"type": 13, "values": []}]), "describe 1 columns"),
+    "an order without columns": (put("cats", "sorted_idx", [0]), "sorted_idx has an entry|without columns"),
+    "no features": (in_learner("learner_model_param", "num_feature", "0"), "num_feature is '0'"),
+    "more features than numbers": (in_learner("learner_model_param", "num_feature", "99999999999"), "num_feature"),
+    "a wider model": (in_learner("learner_model_param", "num_feature", "9"), "num_feature is 6, the model has 9"),
+    "several classes": (in_learner("learner_model_param", "num_class", "3"), "3 numbers a document"),
+    "several targets": (in_learner("learner_model_param", "num_target", "2"), "2 numbers a document"),
+    "a start that is no number": (in_learner("learner_model_param", "base_score", "[x]"), "base_score"),
+    "an infinite start": (in_learner("learner_model_param", "base_score", "inf"), "base_score"),
+    "a name too many": (in_learner("feature_names", ["a"] * 7), "feature_names must be a list of 6"),
+    "a name that is a number": (in_learner("feature_names", [1, 2, 3, 4, 5, 6]), "feature_names"),
+    "an attribute that is a number": (in_learner("attributes", {"best_iteration": 3}), "attributes"),
+    "no objective": (in_learner("objective", None), "'objective' must be a dict, found nothing"),
+    "another booster": (in_learner("gradient_booster", "name", "gblinear"), "'gblinear'"),
+    "no version": (lambda model: model.pop("version"), "'version'"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(HOSTILE))
+def test_fault_086_a_hostile_model_is_refused_with_words(name: str) -> None:
+    edit, words = HOSTILE[name]
+    model = json.loads(xgboost_models()["rank:ndcg"])
+    edit(model)
+    with pytest.raises(ModelError, match=words):
+        check_xgboost_json(json.dumps(model).encode())
+
+
+CATEGORICAL: dict[str, tuple[Edit, str]] = {
+    "a set beyond the list": (in_tree("categories_sizes", 0, 1000), "categories_sizes has an entry outside"),
+    "an empty set": (in_tree("categories_sizes", 0, 0), "categories_sizes has an entry outside"),
+    "a set that begins elsewhere": (in_tree("categories_segments", 0, 1), "do not fit the list"),
+    "a set of no node": (in_tree("categories_nodes", []), "categories_segments has"),
+    "a set of another node": (in_tree("categories_nodes", 0, 3), "not the nodes with a categorical split"),
+    "a category beyond memory": (in_tree("categories", 0, 2**31 - 1), "categories has an entry outside"),
+    "an unknown split": (in_tree("split_type", 0, 2), "split_type has an entry outside"),
+    "text beyond its end": (put("cats", "enc", 4, "offsets", 1, 1000), "offsets do not fit the text"),
+    "a column of unknown type": (put("cats", "enc", 5, "type", 99), "no known type"),
+    "a column of a list for a type": (put("cats", "enc", 5, "type", [15]), "no known type"),
+    "segments beyond the order": (put("cats", "feature_segments", 6, 9999), "feature_segments has an entry outside"),
+    "segments that are not the columns'": (put("cats", "feature_segments", 5, 1), "do not fit the columns"),
+    "an order with a repeat": (put("cats", "sorted_idx", 0, 1), "not an order"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(CATEGORICAL))
+def test_fault_086_hostile_categories_are_refused_with_words(name: str) -> None:
+    edit, words = CATEGORICAL[name]
+    model = json.loads(xgboost_models()["sets of categories"])
+    assert forest(model)["trees"][0]["categories"], "the first tree splits by categories"
+    edit(model)
+    with pytest.raises(ModelError, match=words):
+        check_xgboost_json(json.dumps(model).encode())
+
+
+def test_fault_086_categories_may_not_ask_for_more_memory_than_a_machine_has() -> None:
+    model = json.loads(xgboost_models()["sets of categories"])
+    trees = forest(model)["trees"]
+    trees[0]["categories"][-1] = 2**24
+    check_xgboost_json(model)
+    copies = 600
+    trees[:] = [{**trees[0], "id": i} for i in range(copies)]
+    forest(model)["gbtree_model_param"]["num_trees"] = str(copies)
+    forest(model)["tree_info"], forest(model)["iteration_indptr"] = [0] * copies, list(range(copies + 1))
+    with pytest.raises(ModelError, match="GiB"):
+        check_xgboost_json(model)
+
+
+def test_fault_086_a_tree_may_be_deep_but_not_bottomless() -> None:
+    check_xgboost_json(chain(2000))
+    with pytest.raises(ModelError, match="deeper than 4096"):
+        check_xgboost_json(chain(6000))
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "must begin"),
+        (b"[]", "must begin"),
+        (b"{", "broken JSON"),
+        (b'{"a": 1, "a": 2}', "same key twice"),
+        (b'{"a": ' * 100_000, "nested too deep"),
+        (b'{"a": "\xff"}', "broken JSON"),
+        (b'{"version": [3, 2, 0], "learner": 5}', "'learner' must be a dict"),
+        (b'{"version": ' + b"9" * 5000 + b"}", "broken JSON"),
+        (bytes(train_xgboost(1).save_raw("ubj")), "binary UBJSON"),
+    ],
+)
+def test_what_is_not_a_json_model_is_refused_with_words(data: bytes, words: str) -> None:
+    with pytest.raises(ModelError, match=words):
+        check_xgboost_json(data)
+
+
+@given(data=st.data())
+@settings(max_examples=300)
+def test_fault_086_no_value_in_any_place_breaks_the_check_itself(data: st.DataObject) -> None:
+    model = json.loads(xgboost_models()["dart with categories"])
+    owner, key = None, None
+    value: Any = model
+    while isinstance(value, dict | list) and value and (owner is None or data.draw(st.integers(0, 9)) > 0):
+        keys = sorted(value) if isinstance(value, dict) else range(len(value))
+        owner, key = value, data.draw(st.sampled_from(keys))
+        value = owner[key]
+    odd = [None, True, -1, 10**30, 0.5, float("nan"), float("inf"), "", "x", "[[", "9" * 5000, [], [[]], [None], {}]
+    owner[key] = data.draw(st.sampled_from(odd))
+    with contextlib.suppress(ModelError):
+        check_xgboost_json(model)
+
+
+def test_a_linear_booster_is_refused() -> None:
+    train = xgb.DMatrix([[1.0], [2.0]], [0.0, 1.0])
+    booster = xgb.train({"booster": "gblinear", "verbosity": 0}, train, 1)
+    with pytest.raises(ModelError, match="gblinear"):
+        check_xgboost_json(bytes(booster.save_raw("json")))
+
+
+def test_dart_weights_are_one_for_each_tree() -> None:
+    model = json.loads(xgboost_models()["dart"])
+    model["learner"]["gradient_booster"]["weight_drop"].pop()
+    with pytest.raises(ModelError, match="weight_drop has 3 entries, needs 4"):
+        check_xgboost_json(model)
