@@ -14,7 +14,6 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data import _parse as parse
 from boostrank.data._chunks import Load, Text
 from boostrank.data._fill import fill_dense, fill_sparse
-from boostrank.kernels.decimal import EXACT_POWERS, POWERS_OF_FIVE
 from boostrank.kernels.jit import run_parallel
 
 INT32_MAX = np.iinfo(np.int32).max
@@ -70,8 +69,8 @@ class _Scratch:
         self.runs = np.empty((size // 8 + 2, parse.N_RUN), np.int64)  # "0 qid:1\n"
         self.undecided = np.empty(size // 5 + 2, np.int64)  # "1e-320" and its end; a spare place more
         self.comments = np.empty((rows if comments else 0, 2), np.int64)
-        self.bad = np.zeros((parse.BAD_KEPT, parse.N_BAD), np.int64)
-        self.state = np.zeros(parse.N_STATE, np.int64)
+        self.bad = np.zeros((parse.BAD_KEPT + 1, parse.N_BAD), np.int64)
+        self.state = np.zeros(2 * parse.N_STATE, np.int64)
 
 
 class Parser:
@@ -83,7 +82,8 @@ class Parser:
     """
 
     def __init__(self, options: Int64Array, missing_tokens: Sequence[bytes]) -> None:
-        self.options = options
+        self.options = options.copy()
+        self.options[parse.N_TOKENS] = len(missing_tokens)
         self.tokens = np.frombuffer(b"".join(missing_tokens) or b"\0", np.uint8).copy()
         self.token_ends = np.cumsum([len(t) for t in missing_tokens], dtype=np.int64)
         self._free: list[tuple[bytearray | None, _Scratch]] = []
@@ -116,10 +116,11 @@ class Parser:
         known_at, known = np.zeros(0, np.int64), np.zeros(0, np.float64)
         while True:
             state[:] = 0
+            options[parse.N_KNOWN] = known.size
             parse.parse_lines(
-                array, text.start, text.end, options, self.tokens, self.token_ends, EXACT_POWERS, POWERS_OF_FIVE,
-                known_at, known, scratch.labels, scratch.row_ends, scratch.ids, scratch.values, scratch.runs,
-                scratch.undecided, scratch.comments, scratch.bad, state,
+                array, text.start, text.end, options, self.tokens, self.token_ends, known_at, known,
+                scratch.undecided, scratch.labels, scratch.row_ends, scratch.ids, scratch.values, scratch.runs,
+                scratch.comments, scratch.bad, state,
             )  # fmt: skip
             undecided = scratch.undecided[: state[parse.UNDECIDED]]
             if not undecided.size:
@@ -131,7 +132,7 @@ class Parser:
     def _block(self, text: Text, scratch: _Scratch, keep_comments: bool) -> Block:
         state = scratch.state
         rows, cells = int(state[parse.ROWS]), int(state[parse.CELLS])
-        block = Block(scratch.labels[:rows].copy(), state.copy(), unterminated=text.unterminated)
+        block = Block(scratch.labels[:rows].copy(), state[: parse.N_STATE].copy(), unterminated=text.unterminated)
         limit = int(self.options[parse.LIMIT])
         width = min(int(state[parse.TOP_ID]), limit) + 1
         if 4 * rows * width <= 8 * (cells - int(state[parse.BEYOND])):

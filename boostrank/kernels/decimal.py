@@ -11,18 +11,18 @@ gigabyte per second", Software: Practice and Experience 51(8), 2021; the table a
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.types import Float64Array
 from boostrank.kernels.jit import inline
+from boostrank.kernels.words import (
+    BLANK, DOT, HASH, MINUS, NEWLINE, PLUS, RETURN, TAB, TENS, Bytes, digits_at, leading_zeros,
+)  # fmt: skip
 
 Word = np.uint64
-Bytes = npt.NDArray[np.uint8]
-Powers = npt.NDArray[np.uint64]
 
-NEWLINE, RETURN, BLANK, TAB, HASH, COLON, DOT, PLUS, MINUS = 10, 13, 32, 9, 35, 58, 46, 43, 45
 MAX_DIGITS = 19  # every number of 19 digits fits in 64 bits
 
 SMALLEST_POWER, LARGEST_POWER = -342, 308  # below the first every 19-digit number rounds to 0, above the second to inf
@@ -33,7 +33,7 @@ _MAX_EXACT = np.uint64(1 << 53)
 _LOW32 = np.uint64(0xFFFFFFFF)
 _ALL64 = np.uint64(0xFFFFFFFFFFFFFFFF)
 _UNDECIDED_BITS = np.uint64(0x1FF)  # 64 - 55: the bits of the product below those that rounding looks at
-_HUGE_EXPONENT = 1 << 20
+_HUGE_EXPONENT = 1 << 40  # far beyond what the digits of a line can make up for, and ten times it fits in int64
 _U0, _U1, _U3, _U9, _U10, _U32, _U63 = (np.uint64(i) for i in (0, 1, 3, 9, 10, 32, 63))
 
 
@@ -67,35 +67,23 @@ def _high_product(a: Word, b: Word) -> tuple[Word, Word]:
 
 
 @inline
-def _leading_zeros(word: Word) -> int:
-    """Zero bits above the highest one bit of a positive word."""
-    zeros = 0
-    for step in (32, 16, 8, 4, 2, 1):
-        if word >> np.uint64(64 - step) == _U0:
-            word <<= np.uint64(step)
-            zeros += step
-    return zeros
-
-
-@inline
-def nearest_double(mantissa: Word, exponent: int, five: Powers) -> float:
+def nearest_double(mantissa: Word, exponent: Any) -> float:
     """The double nearest to mantissa * 10^exponent (ties to even), inf on overflow, NaN when undecided.
 
     Args:
         mantissa: uint64, at most 19 decimal digits.
         exponent: int64.
-        five: `POWERS_OF_FIVE`.
     """
     if mantissa == _U0 or exponent < SMALLEST_POWER:
         return 0.0
     if exponent > LARGEST_POWER:
         return math.inf
-    shift = _leading_zeros(mantissa)
+    shift = np.int64(leading_zeros(mantissa))
     word = mantissa << np.uint64(shift)
     row = exponent - SMALLEST_POWER
-    high, low = _high_product(word, five[row, 0])
+    high, low = _high_product(word, POWERS_OF_FIVE[row, 0])
     if high & _UNDECIDED_BITS == _UNDECIDED_BITS:
-        more, _ = _high_product(word, five[row, 1])
+        more, _ = _high_product(word, POWERS_OF_FIVE[row, 1])
         low = low + more
         if more > low:
             high = high + _U1
@@ -115,17 +103,19 @@ def nearest_double(mantissa: Word, exponent: int, five: Powers) -> float:
 
 @inline
 def is_digit(byte: int) -> bool:
+    """Whether it is one of `0` to `9`."""
     return byte >= 48 and byte <= 57
 
 
 @inline
 def ends_token(text: Bytes, p: int) -> bool:
+    """Whether a token ends before p: a blank, a comment, or the end of the line."""
     c = text[p]
     return c in (BLANK, NEWLINE, TAB, HASH) or (c == RETURN and text[p + 1] == NEWLINE)
 
 
 @inline
-def _long_number(text: Bytes, start: int, five: Powers) -> float:
+def _long_number(text: Bytes, start: int) -> float:
     """The unsigned number at `start`, already known to be well formed and of more than 19 digits; NaN: undecided."""
     mantissa, digits, exponent, rest, after_dot = _U0, 0, 0, False, False
     p = start
@@ -145,8 +135,8 @@ def _long_number(text: Bytes, start: int, five: Powers) -> float:
             break
         p += 1
     exponent += _exponent(text, p)[1]
-    value = nearest_double(mantissa, exponent, five)
-    if rest and nearest_double(mantissa + _U1, exponent, five) != value:
+    value = nearest_double(mantissa, exponent)
+    if rest and nearest_double(mantissa + _U1, exponent) != value:
         return math.nan
     return value
 
@@ -169,23 +159,27 @@ def _exponent(text: Bytes, p: int) -> tuple[int, int, bool]:
 
 
 @inline
-def scan_number(text: Bytes, p: int, exact: Float64Array, five: Powers) -> tuple[int, bool, float]:
+def scan_number(text: Bytes, p: int) -> tuple[int, bool, float]:
     """(behind it, well formed, value) of the decimal number at p; the value is NaN when Python must decide."""
     negative = text[p] == MINUS
     if negative or text[p] == PLUS:
         p += 1
     start = p
-    mantissa = _U0
-    while is_digit(text[p]):
-        mantissa = mantissa * _U10 + np.uint64(text[p] - 48)
-        p += 1
+    count, mantissa = digits_at(text, p)
+    p += count
+    while count == 8:
+        count, more = digits_at(text, p)
+        mantissa = mantissa * TENS[count] + more
+        p += count
     digits, exponent = p - start, 0
     if text[p] == DOT:
         p += 1
         dot = p
-        while is_digit(text[p]):
-            mantissa = mantissa * _U10 + np.uint64(text[p] - 48)
-            p += 1
+        count = 8
+        while count == 8:
+            count, more = digits_at(text, p)
+            mantissa = mantissa * TENS[count] + more
+            p += count
         exponent = dot - p
         digits -= exponent
     good = digits > 0
@@ -193,16 +187,16 @@ def scan_number(text: Bytes, p: int, exact: Float64Array, five: Powers) -> tuple
         p, power, well_formed = _exponent(text, p)
         exponent += power
         good = good and well_formed
-    if not good or not ends_token(text, p):
+    if not good or (text[p] != BLANK and not ends_token(text, p)):
         return p, False, 0.0
     if digits > MAX_DIGITS:
-        value = _long_number(text, start, five)
+        value = _long_number(text, start)
     elif mantissa <= _MAX_EXACT and exponent >= -22 and exponent <= 22:
         value = np.float64(mantissa)
         if exponent < 0:
-            value /= exact[-exponent]
+            value /= EXACT_POWERS[-exponent]
         else:
-            value *= exact[exponent]
+            value *= EXACT_POWERS[exponent]
     else:
-        value = nearest_double(mantissa, exponent, five)
+        value = nearest_double(mantissa, exponent)
     return p, True, -value if negative else value
