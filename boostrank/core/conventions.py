@@ -119,9 +119,9 @@ class Conventions:
 
 PRESETS: dict[str, Conventions] = {
     "default": Conventions(),
-    # With query weights its NDCG and MAP add an empty query as 1, not as its weight.
+    # With query weights its NDCG adds an empty query as 1, not as its weight.
     "lightgbm": Conventions(ties="input", empty="one", ap_divisor="reachable"),
-    # With query weights its NDCG, too, adds an empty query as 1. `ndcg@k-` is empty="zero".
+    # The same with query weights. `ndcg@k-` is empty="zero".
     "xgboost": Conventions(ties="input", score_type="float32", empty="one", ap_divisor="reachable", short_lists="clip"),
     # NDCG and DCG as they are by default; `type=Exp` is gain="exponential". Labels are probabilities to its ERR.
     "catboost": Conventions(
@@ -136,7 +136,7 @@ PRESETS: dict[str, Conventions] = {
     ),
     # `ndcg_score` and `dcg_score` a query; it refuses queries of one document.
     "sklearn": Conventions(gain="linear", empty="zero", single="exclude"),
-    # trec_eval over the judged queries. It has no ERR; gdeval has, with max_grade=4 and exponential gain.
+    # trec_eval over the judged queries; it has no ERR.
     "trec": Conventions(gain="linear", ties="docno", score_type="float32", empty="zero"),
     # Eval-Score-4.0.pl. That of LETOR 3.0 differs at cut-offs beyond the list alone: precision is 0 there as well.
     "letor": Conventions(discount="log2(r)", ties="input", empty="zero", short_lists="letor"),
