@@ -22,7 +22,7 @@ from boostrank.core.errors import FileFormatError
 
 MAX_LINE = 64 << 20
 HEAD = 1 << 16
-PADDING = b"\n" * 8
+PADDING = b"\n\n"  # the parser reads up to two bytes past the text
 
 _BOM = b"\xef\xbb\xbf"
 _DECOMPRESSORS: tuple[tuple[bytes, str, Callable[[], Any]], ...] = (

@@ -18,25 +18,16 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.kernels.decimal import MAX_DIGITS, ends_token, is_digit, scan_number
+from boostrank.kernels import decimal
+from boostrank.kernels.decimal import ends_token, is_digit, scan_number
 from boostrank.kernels.jit import entry_point, inline
-from boostrank.kernels.words import (
-    BLANK,
-    COLON,
-    DOT,
-    HASH,
-    MINUS,
-    NEWLINE,
-    PLUS,
-    RETURN,
-    TAB,
-    TENS,
-    Bytes,
-    digits_at,
-    pointer_to,
-)  # fmt: skip
+from boostrank.kernels.words import Bytes, pointer_to
 
 Int32Array = npt.NDArray[np.int32]
+
+NEWLINE, RETURN, BLANK, TAB = decimal.NEWLINE, decimal.RETURN, decimal.BLANK, decimal.TAB
+HASH, COLON, DOT, PLUS, MINUS = decimal.HASH, decimal.COLON, decimal.DOT, decimal.PLUS, decimal.MINUS
+MAX_DIGITS = decimal.MAX_DIGITS
 
 # What can be wrong with a row.
 (OK, LABEL, NO_QID, UNEXPECTED_QID, QID, FEATURE, ZERO_ID, LARGE_ID, VALUE, OVERFLOW, INFINITE, DUPLICATE, DESCENDING,
@@ -204,14 +195,10 @@ def _cells(
     while True:
         while text[p] == BLANK or text[p] == TAB:
             p += 1
-        at = p
-        count, word = digits_at(text, p)
-        p += count
-        while count == 8:
-            count, more = digits_at(text, p)
-            word = word * TENS[count] + more
-            p += count
-        number = np.int64(word)
+        at, number = p, 0
+        while is_digit(text[p]):
+            number = number * 10 + (np.int64(text[p]) - 48)
+            p += 1
         if text[p] != COLON or p == at:
             if p == at and ends_token(text, p):
                 break
@@ -316,7 +303,7 @@ def parse_lines(
     ids_: Int32Array, values_: Float32Array, runs_: Int64Array, comments: Int64Array, bad: Int64Array,
     state_: Int64Array,
 ) -> None:  # fmt: skip
-    """Parse the lines of buffer[start:end], behind which stand eight newlines.
+    """Parse the lines of buffer[start:end], behind which stand two newlines.
 
     Args:
         buffer: uint8; start, end: whole lines.

@@ -17,12 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.kernels.jit import inline
-from boostrank.kernels.words import (
-    BLANK, DOT, HASH, MINUS, NEWLINE, PLUS, RETURN, TAB, TENS, Bytes, digits_at, leading_zeros,
-)  # fmt: skip
+from boostrank.kernels.words import Bytes, leading_zeros
 
 Word = np.uint64
 
+NEWLINE, RETURN, BLANK, TAB, HASH, COLON, DOT, PLUS, MINUS = 10, 13, 32, 9, 35, 58, 46, 43, 45
 MAX_DIGITS = 19  # every number of 19 digits fits in 64 bits
 
 SMALLEST_POWER, LARGEST_POWER = -342, 308  # below the first every 19-digit number rounds to 0, above the second to inf
@@ -164,22 +163,17 @@ def scan_number(text: Bytes, p: int) -> tuple[int, bool, float]:
     negative = text[p] == MINUS
     if negative or text[p] == PLUS:
         p += 1
-    start = p
-    count, mantissa = digits_at(text, p)
-    p += count
-    while count == 8:
-        count, more = digits_at(text, p)
-        mantissa = mantissa * TENS[count] + more
-        p += count
+    start, mantissa = p, _U0
+    while is_digit(text[p]):
+        mantissa = mantissa * _U10 + np.uint64(text[p] - 48)
+        p += 1
     digits, exponent = p - start, 0
     if text[p] == DOT:
         p += 1
         dot = p
-        count = 8
-        while count == 8:
-            count, more = digits_at(text, p)
-            mantissa = mantissa * TENS[count] + more
-            p += count
+        while is_digit(text[p]):
+            mantissa = mantissa * _U10 + np.uint64(text[p] - 48)
+            p += 1
         exponent = dot - p
         digits -= exponent
     good = digits > 0
