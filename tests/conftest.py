@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Before the engines are imported: threads that wait must not spin, or a busy neighbour slows the suite many times.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 # Compiled kernels make the first example slow; the search itself is reproducible.
 settings.register_profile(
     "boostrank",

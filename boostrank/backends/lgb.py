@@ -102,7 +102,7 @@ class LightGBM:
         return str(booster.model_to_string(num_iteration=rounds or -1)).encode()
 
     def from_bytes(self, data: bytes) -> Any:
-        return lightgbm.Booster(model_str=data.decode(), params={"verbosity": -1})
+        return lightgbm.Booster(model_str=data.decode())
 
     def feature_names(self, booster: Any) -> tuple[str, ...]:
         return tuple(booster.feature_name())

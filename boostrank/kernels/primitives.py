@@ -51,7 +51,7 @@ def discount(rank: float, blend: float, n: int) -> float:
     """
     value = 0.0
     if blend < 1.0:
-        value += (1.0 - blend) * LN2 / math.log1p(rank)
+        value += (1.0 - blend) / math.log2(1.0 + rank)
     if blend > 0.0:
         value += blend * (1.0 - (rank - 1.0) / n)
     return value
