@@ -79,3 +79,19 @@ def test_query_weights_count_as_lightgbm_counts_them() -> None:
     unweighted = boostrank.train({**TREES, "objective": "lambdarank"}, data, 10)
     np.testing.assert_allclose(ours.predict(data), theirs.predict(data), rtol=1e-3, atol=1e-3)
     assert np.abs(unweighted.predict(data) - theirs.predict(data)).max() > 0.01
+
+
+@pytest.mark.parametrize("name", ["generated", *REAL[:4]])
+def test_the_same_trees_as_xgboost_with_its_steps_halved(name: str, request: pytest.FixtureRequest) -> None:
+    # XGBoost doubles the hessian of every pair, which halves its steps, and its pairs need an end in the top 32.
+    if name == "generated":
+        data = make_ranking_data(queries=120, seed=1).dataset
+    else:
+        data = RankingDataset.from_libsvm(request.getfixturevalue("data_root") / name)
+    trees = {"num_leaves": 31, "num_threads": 1, "min_sum_hessian_in_leaf": 0, "lambda_l2": 0}
+    theirs = boostrank.train(
+        {**trees, "objective": "xgboost:rank:ndcg", "learning_rate": 0.1}, data, 40, backend="xgboost"
+    )
+    own = {"objective": "lambdarank", "truncation_level": 32, "learning_rate": 0.05}
+    ours = boostrank.train({**trees, **own}, data, 40, backend="xgboost")
+    np.testing.assert_allclose(ours.predict(data), theirs.predict(data), rtol=0, atol=1e-5)
