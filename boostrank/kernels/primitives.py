@@ -30,6 +30,29 @@ def softplus(t: float) -> float:
 
 
 @inline
+def fast_exp(t: float) -> float:
+    """e^t for -700 <= t <= 0 by arithmetic alone, so that loops over it use SIMD; relative error below 2e-12.
+
+    A polynomial of degree 10 in t / 4096, squared twelve times.
+    """
+    y = t / 4096.0
+    e = 1.0 + y / 5.0 * (1.0 + y / 6.0 * (1.0 + y / 7.0 * (1.0 + y / 8.0 * (1.0 + y / 9.0 * (1.0 + y / 10.0)))))
+    e = 1.0 + y * (1.0 + y / 2.0 * (1.0 + y / 3.0 * (1.0 + y / 4.0 * e)))
+    e *= e
+    e *= e
+    e *= e
+    e *= e
+    e *= e
+    e *= e
+    e *= e
+    e *= e
+    e *= e
+    e *= e
+    e *= e
+    return e * e
+
+
+@inline
 def tanh_over(u: float, tanh: float) -> float:
     """tanh(u/2) / (2u) for u >= 0, given tanh(u/2): the Jaakkola-Jordan curvature that majorises ln(1 + e^u).
 

@@ -19,14 +19,13 @@ Cost: n k a query, less where sigma is small beside the spread of the scores; n^
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.jit import inline
-from boostrank.kernels.primitives import discount, gather, ideal_dcg, scatter
+from boostrank.kernels.jit import inline_sums
+from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg, scatter
 from boostrank.kernels.query import TRAIN_DISCOUNT, K
 from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
 from boostrank.kernels.squared_error import mix_squared_error, target_constants, target_param
@@ -56,8 +55,8 @@ PARAMS = (
     target_param("gains"),
 )
 
-# exp(-745) is the last positive double: further documents weigh exactly nothing.
-_FARTHEST = 745.0
+# Documents farther from an anchor weigh less than e^-700 of it: nothing.
+_FARTHEST = 700.0
 
 
 @objective_kernel
@@ -96,7 +95,13 @@ def kernel(
                 low += 1
             while high < n and (s[high] - s[j]) ** 2 <= _FARTHEST * sigma:
                 high += 1
-            value += _anchor(j, low, high, s, g, sigma, discount(j + 1.0, blend, n) / ideal, h, gs, hs)
+            weight = discount(j + 1.0, blend, n) / ideal
+            gain, pull, bend = _anchor(
+                s[j], s[low:high], g[low:high], sigma, weight, h[low:high], gs[low:high], hs[low:high]
+            )
+            value += weight * gain
+            gs[j] -= pull
+            hs[j] += bend
         scatter(gs, order, grad)
         scatter(hs, order, hess)
     if mix == 0.0:
@@ -105,24 +110,26 @@ def kernel(
     return mix * error - (1.0 - mix) * value
 
 
-@inline
+@inline_sums
 def _anchor(
-    j: int,
-    low: int,
-    high: int,
+    mine: float,
     s: Float64Array,
     g: Float64Array,
     sigma: float,
     weight: float,
     h: Float64Array,
-    gs: Float64Array,
-    hs: Float64Array,
-) -> float:
-    """Add what the anchor at position j, seeing documents low to high, is worth; all by descending score."""
+    grad: Float64Array,
+    hess: Float64Array,
+) -> tuple[float, float, float]:
+    """Add what one anchor of score `mine` and discount `weight` is worth to the documents it sees.
+
+    Returns:
+        Its smoothed gain, its own gradient, its own curvature.
+    """
     total, gain, offset, both = 0.0, 0.0, 0.0, 0.0
-    for i in range(low, high):
-        x = s[i] - s[j]
-        e = math.exp(-x * x / sigma)
+    for i in range(s.shape[0]):
+        x = s[i] - mine
+        e = fast_exp(-x * x / sigma)
         h[i] = e
         total += e
         gain += e * g[i]
@@ -131,15 +138,13 @@ def _anchor(
     gain, offset, both = gain / total, offset / total, both / total
     scale = 2.0 / sigma * weight
     spread = 0.0
-    for i in range(low, high):
-        share = h[i] / total
+    for i in range(s.shape[0]):
+        share = scale * h[i] / total
         miss = g[i] - gain
-        gs[i] += scale * share * (s[i] - s[j]) * miss
-        hs[i] += scale * share * abs(miss)
+        grad[i] += share * (s[i] - mine) * miss
+        hess[i] += share * abs(miss)
         spread += share * abs(miss)
-    gs[j] -= scale * (both - gain * offset)
-    hs[j] += scale * spread
-    return weight * gain
+    return gain, scale * (both - gain * offset), spread
 
 
 def _settled(values: Mapping[str, Any], total: int) -> int:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boostrank.kernels.hinge_ranks import annealed_cut
-from boostrank.kernels.primitives import discount, discount_slope, expit, softplus, sort_descending, tanh_over
+from boostrank.kernels.primitives import discount, discount_slope, expit, fast_exp, softplus, sort_descending, tanh_over
 from boostrank.kernels.query import default_constants
 from boostrank.kernels.smooth_dcg import smooth_dcg
 from boostrank.kernels.soft_ranks import sigmoid_ranks
@@ -22,6 +22,11 @@ def test_expit_and_softplus_neither_overflow_nor_lose_digits(t):
     assert 0 <= e <= 1
     assert e + expit(-t) == pytest.approx(1.0, rel=1e-15)
     assert softplus(t) == pytest.approx(float(np.logaddexp(0, t)), rel=1e-14)
+
+
+def test_fast_exp_keeps_eleven_digits_over_its_range():
+    t = -np.concatenate([[0.0, 1e-300, 1e-9], np.linspace(0.001, 700, 2001)])
+    assert np.array([fast_exp(x) for x in t]) == pytest.approx(np.exp(t), rel=2e-12)
 
 
 @pytest.mark.parametrize("u", [0.0, 1e-12, 1e-3, 0.0499999, 0.05, 0.0500001, 1.0, 40.0, 1e5])
