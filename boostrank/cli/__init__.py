@@ -6,12 +6,13 @@ Modules that a command needs are imported when that command runs, so that `--hel
 from __future__ import annotations
 
 import importlib
-import os
+import traceback
+from typing import Any
 
 import click
 
 from boostrank import __version__
-from boostrank.cli.reporting import run_reporting_errors
+from boostrank.cli.reporting import OutputClosed, run_reporting_errors
 
 # command -> (module, what it is in a list)
 _COMMANDS = {
@@ -39,6 +40,18 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except BrokenPipeError as error:
+            raise OutputClosed from error
+        except Exception:
+            if ctx.params["debug"]:
+                traceback.print_exc()
+            raise
+
     def main(self, args=None, prog_name=None, **extra):  # type: ignore[no-untyped-def, override]
         # Click's own handling of errors prints several lines, and leaves with 1.
         extra.pop("standalone_mode", None)
@@ -61,8 +74,6 @@ def cli(debug: bool) -> None:
     Results go to standard output, everything else to standard error. Exit status: 0 done, 2 usage or bad input,
     3 failure, 130 stopped by Ctrl-C.
     """
-    if debug:
-        os.environ["BOOSTRANK_DEBUG"] = "1"
 
 
 main = cli

@@ -19,7 +19,7 @@ from boostrank.cli.options import (
 )
 from boostrank.cli.reading import Reader, document_names, reading_options
 from boostrank.cli.scores import looks_like_model, read_scores
-from boostrank.cli.tables import print_table
+from boostrank.cli.tables import aligned
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
@@ -143,10 +143,13 @@ def _print_block(
         [r.name, f"{r.mean:.4f}", f"{r.low:.4f} to {r.high:.4f}", f"{r.queries:,}", f"{r.per_query.size - r.queries:,}"]
         for r in results.values()
     ]
-    title = path
-    if differences is not None:
-        title = f"{path}, and its differences to {first} query by query"
+    if differences is None:
+        click.echo(path)
+    else:
+        click.echo(f"{path}, and its difference to {first} query by query")
         columns[3:] = ["difference", "95% interval", "p"]
         for row, d in zip(rows, differences.values(), strict=True):
             row[3:] = [f"{d.mean:+.4f}", f"{d.low:+.4f} to {d.high:+.4f}", f"{d.p:.4f}"]
-    print_table(columns, rows, title=title)
+    for line in aligned([columns, *rows]):
+        click.echo(f"  {line}")
+    click.echo()

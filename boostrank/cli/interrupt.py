@@ -83,7 +83,7 @@ def _listen(reader: int, request: StopRequest, tell: Callable[[str], None]) -> N
         now = time.monotonic()
         if not request.made:
             request.made, first = True, now
-            tell("stopping after this round; the model will be written (Ctrl-C once more: stop at once, write nothing)")
+            tell("stopping after this round (Ctrl-C once more: at once, and nothing is written)")
         elif byte[0] == signal.SIGINT and now - first > _ONE_PRESS_SECONDS:
             if sys.stderr.isatty():
                 sys.stderr.write(_SHOW_CURSOR)

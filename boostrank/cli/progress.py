@@ -14,6 +14,8 @@ from boostrank.cli.reporting import say
 _LINES = 10
 _AT_LEAST_EVERY = 60.0
 _AT_MOST_EVERY = 1.0
+# Time left is reckoned from the last rounds: as many as took this long, and at least so many.
+_RECENT_SECONDS = 10.0
 _RECENT_ROUNDS = 20
 _PATIENCE = 0.5
 _READING_EVERY = 10.0
@@ -38,7 +40,7 @@ class RoundProgress:
     def __init__(self, metric: str | None) -> None:
         self._metric = metric
         self._display: _LiveLine | _PlainLines = _LiveLine() if sys.stderr.isatty() else _PlainLines()
-        self._ends: deque[float] = deque(maxlen=_RECENT_ROUNDS + 1)
+        self._ends: deque[float] = deque()
         self.rounds = 0
         self.total = 0
 
@@ -50,7 +52,10 @@ class RoundProgress:
         self._display.stop()
 
     def __call__(self, env: Any) -> None:
-        self._ends.append(time.monotonic())
+        now = time.monotonic()
+        self._ends.append(now)
+        while len(self._ends) > _RECENT_ROUNDS and now - self._ends[0] > _RECENT_SECONDS:
+            self._ends.popleft()
         self.rounds, self.total = env.iteration + 1, env.end_iteration
         values = [f"{r[0]} {r[1]} {r[2]:.4f}" for r in env.evaluation_result_list or [] if r[1] == self._metric]
         self._display.show(self.rounds, self.total, "  ".join(values), self._time_left())
@@ -85,7 +90,7 @@ class ReadProgress:
         now = time.monotonic()
         if now - self._started < _PATIENCE:
             return
-        share = f"{done / 1e6:,.0f} MB" + (f" of {total / 1e6:,.0f}" if total else "")
+        share = f"{done / 1e6:,.1f}" + (f" of {total / 1e6:,.1f} MB" if total else " MB")
         if sys.stderr.isatty():
             if self._live is None:
                 from rich.console import Console

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,6 +14,10 @@ import click
 from boostrank.core.errors import BoostrankError
 
 DONE, BAD_INPUT, FAILED, INTERRUPTED = 0, 2, 3, 130
+
+
+class OutputClosed(Exception):
+    """A `BrokenPipeError` on its way out through click, which would leave with 1 for it."""
 
 
 def run_reporting_errors(work: Callable[[], Any]) -> int:
@@ -34,25 +37,21 @@ def run_reporting_errors(work: Callable[[], Any]) -> int:
     except (click.Abort, KeyboardInterrupt):
         say("boostrank: stopped")
         return INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, OutputClosed):
         # The reader has what it wanted (`| head`). Python would complain once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except BoostrankError as error:
-        _debug()
         _say_error(str(error))
         return error.exit_code
     except MemoryError as error:
-        _debug()
         _say_error(f"out of memory{f': {error}' if str(error) else ''}")
         return FAILED
     except OSError as error:
-        _debug()
         _say_error(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
         return FAILED
     except Exception as error:
-        _debug()
-        _say_error(f"{_one_line(error)} (BOOSTRANK_DEBUG=1 shows where)")
+        _say_error(f"{_one_line(error)} (boostrank --debug ... shows where)")
         return FAILED
 
 
@@ -69,11 +68,6 @@ def _one_line(error: Exception) -> str:
     # XGBoost puts a timestamp first and a C++ stack trace behind; the first line says it all.
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-
-
-def _debug() -> None:
-    if os.environ.get("BOOSTRANK_DEBUG", "0") not in ("", "0"):
-        traceback.print_exc()
 
 
 @contextlib.contextmanager

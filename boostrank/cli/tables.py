@@ -1,27 +1,15 @@
-"""Tables on standard output: fitted and coloured on a terminal, plain and uncut elsewhere."""
+"""Columns of text, the same on a terminal and in a file."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
-# Wide enough for any row, so that nothing is folded where no person looks at columns.
-_UNBOUNDED = 1000
 
-
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str) -> None:
-    """Print a table of words (first column) and numbers (the others)."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    terminal = sys.stdout.isatty()
-    console = Console(file=sys.stdout, highlight=False, width=None if terminal else _UNBOUNDED)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for i, column in enumerate(columns):
-        table.add_column(Text(column), justify="right" if i else "left")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    console.print(Text(title), style="bold", soft_wrap=True)
-    console.print(table)
-    console.print()
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """One line a row: the first column flush left, the others, which hold numbers, flush right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        cells = [first.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(others, widths[1:], strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    return lines

@@ -27,6 +27,7 @@ from boostrank.cli.options import (
 from boostrank.cli.progress import RoundProgress, duration, headline
 from boostrank.cli.reading import Reader, reading_options
 from boostrank.cli.reporting import DONE, INTERRUPTED, say
+from boostrank.cli.tables import aligned
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
@@ -229,7 +230,7 @@ def _report(model: RankingModel, path: str, progress: RoundProgress, *, stopped:
     if as_json:
         told = dataclasses.asdict(summary) | {"tree_seconds": summary.tree_seconds}
         told |= {"model": path, "backend": model.backend, "objective": model.info["objective"]["name"]}
-        told |= {"stopped": stopped, "metrics": model.best_score}
+        told |= {"rounds": progress.rounds, "stopped": stopped, "metrics": model.best_score}
         click.echo(json.dumps(told))
     if stopped:
         say(f"stopped after round {progress.rounds} of {progress.total}")
@@ -239,9 +240,11 @@ def _report(model: RankingModel, path: str, progress: RoundProgress, *, stopped:
         f"{duration(summary.seconds)}: kernels {duration(summary.kernel_seconds)}, "
         f"trees {duration(summary.tree_seconds)}, metrics {duration(summary.metric_seconds)}"
     )
-    best = "best round" if summary.best_round < summary.rounds else "last round"
-    for name, metrics in model.best_score.items():
-        values = "  ".join(f"{metric} {value:.4f}" for metric, value in metrics.items())
-        say(f"{best} {summary.best_round}, {name}: {values}")
+    best = "best round" if summary.best_round < progress.rounds else "last round"
+    sets = model.best_score
+    names = list(next(iter(sets.values()), {}))
+    rows = [[name, *(f"{metrics[metric]:.4f}" for metric in names)] for name, metrics in sets.items()]
+    for line in aligned([[f"{best} {summary.best_round}", *names], *rows]) if rows else []:
+        say(line)
     if not as_json:
         click.echo(f"model written to {path}")

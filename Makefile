@@ -1,0 +1,58 @@
+# A fresh machine needs Python 3.11 or later and the way to PyPI; everything is installed into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
+XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
+
+.PHONY: help demo test check clean
+
+help:
+	@echo "make demo    generate data, train, and compare with LightGBM's own LambdaRank"
+	@echo "make test    run the tests"
+	@echo "make check   ruff, mypy and the import rules"
+	@echo "make clean   remove .venv, the demo's output and caches"
+	@echo "PYTHON=python3.12 chooses the interpreter (3.11 or later) that .venv is made from."
+
+# The same trees for both: rounds, leaves and learning rate are chosen once and tuned for neither.
+DATA := demo/data
+TREES := --rounds 200 --num-leaves 31 --learning-rate 0.1 --seed 1
+
+demo: $(VENV)/.installed
+	$(BIN)/boostrank make-data $(DATA) --queries 4000 --seed 1
+	$(BIN)/boostrank train $(DATA)/train.txt --valid $(DATA)/valid.txt $(TREES) --objective reg-shf-sdcg --model demo/reg-shf-sdcg.txt
+	$(BIN)/boostrank train $(DATA)/train.txt --valid $(DATA)/valid.txt $(TREES) --objective lightgbm:lambdarank --model demo/lambdarank.txt
+	$(BIN)/boostrank evaluate demo/lambdarank.txt demo/reg-shf-sdcg.txt $(DATA)/test.txt
+	@echo
+	@echo "The model lies in demo/reg-shf-sdcg.txt: LightGBM's own text format, and how it was made beside it."
+	@echo "Next, with a file of your own (label qid:ID number:value ...):"
+	@echo
+	@echo "    . $(BIN)/activate"
+	@echo "    boostrank train my-train.txt --valid my-valid.txt --early-stopping 50 --rounds 1000 --model my-model.txt"
+	@echo "    boostrank predict my-model.txt my-new.txt -o scores.txt"
+	@echo "    boostrank objectives"
+
+test: $(VENV)/.installed-test
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.installed-check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+$(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "boostrank needs Python 3.11 or later; name one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing boostrank and what it needs into $(VENV) ..."
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(XGBOOST)]'
+	@touch $@
+
+$(VENV)/.installed-%: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,52 @@
+"""A small data set with its model, made by the command line itself, and ways to call it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from boostrank.cli import main
+
+Run = Callable[..., Result]
+COMMAND = [sys.executable, "-m", "boostrank"]
+FEW = ("--rounds", "4", "--num-leaves", "7", "--threads", "1")
+
+
+def invoke(*arguments: object) -> Result:
+    """Run in this process."""
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    """Run in a process of its own, both streams piped."""
+    return subprocess.Popen([*COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def sidecar(model: Path) -> dict[str, object]:
+    """How the model was made."""
+    told: dict[str, object] = json.loads(Path(f"{model}.meta.json").read_text())
+    return told
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with train.txt, valid.txt and test.txt."""
+    folder = tmp_path_factory.mktemp("data")
+    result = invoke("make-data", folder, "--queries", 60, "--mean-length", 15)
+    assert result.exit_code == 0, result.stderr
+    return folder
+
+
+@pytest.fixture(scope="session")
+def model(data: Path) -> Path:
+    """A LightGBM model trained on `data`."""
+    path = data / "model.txt"
+    result = invoke("train", data / "train.txt", "--model", path, *FEW)
+    assert result.exit_code == 0, result.stderr
+    return path

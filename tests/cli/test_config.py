@@ -1,0 +1,78 @@
+"""`--config`: the file's values are defaults, the command line wins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import invoke, sidecar
+
+CONFIG = """
+objective = "shf-sdcg"
+rounds = 3
+num_leaves = 7
+threads = 1
+eval-at = [2, 4]
+metric = ["ndcg", "map@3"]
+
+[set]
+sigma = "geometric(2,0.5)"
+k = 5
+
+[param]
+min_data_in_leaf = 3
+"""
+
+
+def run(text: str, data: Path, tmp_path: Path, *arguments: object):  # type: ignore[no-untyped-def]
+    (tmp_path / "run.toml").write_text(text)
+    return invoke("train", data / "train.txt", "-m", tmp_path / "m", "--config", tmp_path / "run.toml", *arguments)
+
+
+def test_a_file_says_what_the_command_line_could(data: Path, tmp_path: Path) -> None:
+    result = run(CONFIG, data, tmp_path)
+    assert result.exit_code == 0, result.stderr
+    told = sidecar(tmp_path / "m")
+    assert told["objective"]["name"] == "shf-sdcg"  # type: ignore[index]
+    assert told["objective"]["params"]["sigma"] == "geometric(2, 0.5)"  # type: ignore[index]
+    assert told["training"]["rounds"] == 3  # type: ignore[index]
+    assert told["metrics"] == ["ndcg@2", "ndcg@4", "map@3"]
+    assert "[min_data_in_leaf: 3]" in (tmp_path / "m").read_text()
+
+
+def test_the_command_line_wins_and_tables_are_merged_name_by_name(data: Path, tmp_path: Path) -> None:
+    result = run(CONFIG, data, tmp_path, "--rounds", 2, "--set", "k=3", "--eval-at", "1", "--metric", "ndcg")
+    assert result.exit_code == 0, result.stderr
+    told = sidecar(tmp_path / "m")
+    assert told["training"]["rounds"] == 2  # type: ignore[index]
+    assert told["objective"]["params"]["k"] == 3  # type: ignore[index]
+    assert told["objective"]["params"]["sigma"] == "geometric(2, 0.5)"  # type: ignore[index]
+    assert told["metrics"] == ["ndcg@1"]
+
+
+def test_files_can_be_named_there_too(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text(
+        f"train = '{data / 'train.txt'}'\nvalid = '{data / 'valid.txt'}'\nmodel = '{tmp_path / 'm'}'\n"
+        "rounds = 2\nthreads = 1\n"
+    )
+    result = invoke("train", "--config", tmp_path / "run.toml")
+    assert result.exit_code == 0, result.stderr
+    assert list(sidecar(tmp_path / "m")["evals_result"]) == ["valid"]  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("learning-rat = 0.1", "unknown key 'learning-rat'. Did you mean 'learning-rate'?"),
+        ("set = 3", "must be a table: write [set]"),
+        ("[rounds]\nn = 3", "is an option, not a table"),
+        ("rounds = ", "not TOML"),
+        ("rounds = 'many'", "'many' is not a valid integer"),
+        ("[set]\nsgima = 1", "Did you mean 'sigma'?"),
+    ],
+)
+def test_a_mistake_in_the_file_is_refused(text: str, message: str, data: Path, tmp_path: Path) -> None:
+    result = run(text, data, tmp_path)
+    assert result.exit_code == 2
+    assert message in result.stderr

@@ -1,0 +1,95 @@
+"""What goes wrong is one line on standard error and an exit status; nothing is read when that can be known before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import FEW, invoke
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--objectve", "sdcg"], "Did you mean '--objective'?"),
+        (["--objective", "shf-scdg"], "Did you mean 'shf-sdcg'?"),
+        (["--set", "sgima=1"], "Did you mean 'sigma'?"),
+        (["--set", "sigma=-1"], "out of range"),
+        (["--set", "learning_rate=0.3"], "objective 'reg-shf-sdcg' has no parameter 'learning_rate'"),
+        (["--set", "sigma"], "not NAME=VALUE"),
+        (["--param", "num_leavs=3"], "Did you mean 'num_leaves'?"),
+        (["--param", "learning_rate=0.1", "--learning-rate", "0.2"], "said twice"),
+        (["--objective", "lightgbm:lambdarank", "--set", "sigma=1"], "use --param"),
+        (["--metric", "ndgc"], "Did you mean 'ndcg'?"),
+        (["--eval-at", "0"], "not a list of ranks"),
+        (["--conventions", "lucene"], "'trec'"),
+        (["--early-stopping", "5"], "needs --valid"),
+        (["--rounds", "0"], "x>=1"),
+        (["--valid", "no-such-file"], "no-such-file: no such file"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_mistaken_command_is_refused_before_the_data_are_read(
+    arguments: list[str], message: str, data: Path, tmp_path: Path
+) -> None:
+    result = invoke("train", data / "train.txt", "-m", tmp_path / "m", *arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("boostrank: error: ")
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("output", ["no-folder/model", "."])
+def test_an_output_that_cannot_be_written_is_refused_before_the_data_are_read(
+    output: str, data: Path, tmp_path: Path
+) -> None:
+    for command in (["train", data / "train.txt", "-m"], ["predict", data / "train.txt", data / "train.txt", "-o"]):
+        result = invoke(*command, tmp_path / output)
+        assert result.exit_code == 2
+        assert "cannot be written" in result.stderr
+        assert "rows" not in result.stderr
+
+
+def test_a_file_that_is_missing_or_a_folder_is_named(data: Path, tmp_path: Path) -> None:
+    result = invoke("train", tmp_path / "no.txt", "-m", tmp_path / "m")
+    assert (result.exit_code, result.stderr) == (2, f"boostrank: error: {tmp_path / 'no.txt'}: no such file\n")
+    result = invoke("predict", tmp_path, data / "test.txt")
+    assert (result.exit_code, result.stderr) == (2, f"boostrank: error: {tmp_path}: is a folder, not a file\n")
+
+
+def test_a_bad_row_is_named_by_file_line_and_column(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("1 qid:1 1:2\n0 qid:1 1:x\n")
+    result = invoke("train", tmp_path / "t.txt", "-m", tmp_path / "m", *FEW)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"boostrank: error: {tmp_path / 't.txt'}:2:")
+
+
+def test_a_training_that_cannot_work_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("".join(f"1 qid:{i // 9} 1:{i}\n" for i in range(90)))
+    result = invoke("train", tmp_path / "t.txt", "-m", tmp_path / "m", "--objective", "sdcg", "--metric", "dcg", *FEW)
+    assert result.exit_code == 3
+    assert "nothing to learn" in result.stderr.splitlines()[-1]
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_warning_is_one_line_and_comes_once(data: Path, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text((data / "test.txt").read_text() + "\n\n1 qid:999999 1:1")
+    result = invoke("evaluate", model, tmp_path / "t.txt")
+    assert result.exit_code == 0, result.stderr
+    warnings = [line for line in result.stderr.splitlines() if line.startswith("boostrank: warning: ")]
+    assert len(warnings) == len(set(warnings))
+    assert sum("blank" in line for line in warnings) == 1
+    assert sum("no newline" in line for line in warnings) == 1
+    assert "Warning" not in result.stderr.replace("boostrank: warning", "")
+
+
+@pytest.mark.parametrize("switch", [["--debug"], []])
+def test_the_traceback_is_shown_on_request(switch: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BOOSTRANK_DEBUG", raising=False)
+    result = invoke(*switch, "objectives", "no-such-objective")
+    assert result.exit_code == 2
+    assert ("Traceback" in result.stderr) == bool(switch)
+    assert result.stderr.splitlines()[-1].startswith("boostrank: error: unknown objective")

@@ -1,0 +1,53 @@
+"""`boostrank objectives` and `boostrank make-data`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from boostrank.data.libsvm import read_libsvm
+from boostrank.data.synthetic import make_ranking_data
+from boostrank.objectives import OBJECTIVES
+from tests.cli.conftest import invoke
+
+
+@pytest.mark.parametrize("name", OBJECTIVES.names())
+def test_everything_an_objective_declares_is_told(name: str) -> None:
+    spec = OBJECTIVES.get(name)
+    told = " ".join(invoke("objectives", name).stdout.split())
+    for words in (spec.summary, spec.equation, spec.reference, spec.deviation, spec.hessian.value):
+        assert " ".join(words.split()) in told
+    for param in spec.params:
+        assert f"{param.name}=" in told
+        assert param.range in told
+
+
+def test_json_and_markdown_list_the_registry() -> None:
+    told = json.loads(invoke("objectives", "--json").stdout)
+    assert [one["name"] for one in told] == OBJECTIVES.names()
+    assert json.loads(invoke("objectives", "sdcg", "--json").stdout) in told
+    rows = invoke("objectives", "--markdown").stdout.splitlines()
+    assert [row.split("|")[1].strip(" `") for row in rows[2:]] == OBJECTIVES.names()
+    assert len({row.replace("\\|", "").count("|") for row in rows}) == 1
+
+
+def test_the_list_names_the_engines_own_as_they_are_typed() -> None:
+    assert "lightgbm:lambdarank" in invoke("objectives").stdout
+
+
+def test_generated_files_hold_what_the_generator_made(data: Path) -> None:
+    truth = make_ranking_data(60, mean_length=15)
+    for name, part in truth.split()._asdict().items():
+        read = read_libsvm(data / f"{name}.txt", n_features=part.dataset.n_features)
+        assert read.fingerprint == part.dataset.fingerprint
+    roles = json.loads((data / "roles.json").read_text())
+    assert [(f["name"], f["role"]) for f in roles] == list(zip(truth.dataset.feature_names, truth.roles, strict=True))
+
+
+def test_the_same_seed_gives_the_same_bytes(data: Path, tmp_path: Path) -> None:
+    result = invoke("make-data", tmp_path, "--queries", 60, "--mean-length", 15)
+    names = ["train.txt", "valid.txt", "test.txt", "roles.json"]
+    assert result.stdout.split() == [str(tmp_path / name) for name in names]
+    assert [(tmp_path / name).read_bytes() for name in names] == [(data / name).read_bytes() for name in names]

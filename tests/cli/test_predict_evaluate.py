@@ -1,0 +1,145 @@
+"""`boostrank predict` and `boostrank evaluate`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import boostrank
+from boostrank.metric import evaluate
+from tests.cli.conftest import COMMAND, FEW, invoke
+
+
+@pytest.fixture(scope="session")
+def other(data: Path) -> Path:
+    """A second model, with nothing in its name that says so."""
+    path = data / "scores-or-so"
+    assert invoke("train", data / "train.txt", "-m", path, "--objective", "regression", *FEW).exit_code == 0
+    return path
+
+
+def test_scores_are_one_a_line_in_input_order_and_read_back_exactly(data: Path, model: Path) -> None:
+    result = invoke("predict", model, data / "test.txt")
+    expected = boostrank.RankingModel.load(model).predict(boostrank.RankingDataset.from_libsvm(data / "test.txt"))
+    assert result.stdout.splitlines() == [repr(float(score)) for score in expected]
+
+
+def test_scores_of_scattered_queries_keep_the_order_of_the_file(data: Path, model: Path, tmp_path: Path) -> None:
+    lines = (data / "test.txt").read_text().splitlines(keepends=True)
+    scattered = [*lines[::2], *lines[1::2]]
+    (tmp_path / "t.txt").write_text("".join(scattered))
+    straight = invoke("predict", model, data / "test.txt").stdout.splitlines()
+    result = invoke("predict", model, tmp_path / "t.txt", "--regroup")
+    assert result.stdout.splitlines() == [*straight[::2], *straight[1::2]]
+    (tmp_path / "s.txt").write_text(result.stdout)
+    told = json.loads(invoke("evaluate", model, tmp_path / "s.txt", tmp_path / "t.txt", "--regroup", "--json").stdout)
+    first, second = told.values()
+    assert second["ndcg@10"]["difference"]["mean"] == 0.0
+    assert first["ndcg@10"]["mean"] == json.loads(invoke("evaluate", model, data / "test.txt", "--json").stdout)[
+        "ndcg@10"
+    ]["mean"]  # fmt: skip
+
+
+def test_fewer_rounds_can_be_used(data: Path, model: Path) -> None:
+    result = invoke("predict", model, data / "test.txt", "--num-iteration", 1)
+    test_set = boostrank.RankingDataset.from_libsvm(data / "test.txt")
+    expected = boostrank.RankingModel.load(model).predict(test_set, num_iteration=1)
+    assert [float(line) for line in result.stdout.splitlines()] == expected.tolist()
+
+
+def test_a_reader_that_has_enough_ends_it_quietly(data: Path, model: Path, tmp_path: Path) -> None:
+    # More than a pipe holds, so that the writer is still writing when the pipe closes.
+    row = (data / "test.txt").read_text().splitlines()[0].split(" ", 2)[2]
+    (tmp_path / "long.txt").write_text("".join(f"0 qid:{i} {row}\n" for i in range(20_000)))
+    process = subprocess.Popen(
+        [*COMMAND, "predict", str(model), str(tmp_path / "long.txt")], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert b"Broken" not in process.stderr.read()
+    assert process.wait() == 0
+
+
+def test_a_model_that_another_program_wrote_is_taken_with_a_warning_about_feature_numbers(
+    data: Path, model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "bare.txt").write_bytes(model.read_bytes())
+    result = invoke("predict", tmp_path / "bare.txt", data / "test.txt")
+    assert result.stdout == invoke("predict", model, data / "test.txt").stdout
+    assert "--zero-based" in result.stderr
+    said = invoke("predict", tmp_path / "bare.txt", data / "test.txt", "--zero-based", "false")
+    assert "--zero-based" not in said.stderr
+
+
+def test_json_of_one_ranker_is_metric_to_numbers(data: Path, model: Path) -> None:
+    told = json.loads(
+        invoke("evaluate", model, data / "test.txt", "--json", "--metric", "ndcg@5", "--metric", "map").stdout
+    )
+    test_set = boostrank.RankingDataset.from_libsvm(data / "test.txt")
+    scores = boostrank.RankingModel.load(model).predict(test_set)
+    expected = evaluate(["ndcg@5", "map"], test_set.labels, scores, test_set.queries)
+    assert told == {
+        name: {"mean": r.mean, "low": r.low, "high": r.high, "queries": r.queries} for name, r in expected.items()
+    }
+
+
+def test_several_rankers_are_compared_with_the_first(data: Path, model: Path, other: Path) -> None:
+    told = json.loads(invoke("evaluate", model, other, data / "test.txt", "--json", "--metric", "ndcg@10").stdout)
+    first, second = told[str(model)]["ndcg@10"], told[str(other)]["ndcg@10"]
+    assert set(first) == {"mean", "low", "high", "queries"}
+    assert set(second["difference"]) == {"mean", "low", "high", "p", "queries"}
+    assert second["difference"]["mean"] == pytest.approx(second["mean"] - first["mean"])
+
+
+def test_the_table_says_what_was_left_out_and_by_which_conventions(data: Path, model: Path, other: Path) -> None:
+    result = invoke("evaluate", model, other, data / "test.txt")
+    lines = result.stdout.splitlines()
+    assert lines[0] == str(model)
+    assert lines[1].split() == ["metric", "mean", "95%", "interval", "queries", "left", "out"]
+    assert [line.split()[0] for line in lines[2:6]] == ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10"]
+    assert lines[7] == f"{other}, and its difference to {model} query by query"
+    assert lines[-1].startswith("gain exponential; ties expected; queries with no relevant document left out")
+
+
+def test_conventions_and_gain_change_the_measure(data: Path, model: Path) -> None:
+    def mean(*options: str) -> float:
+        value: float = json.loads(invoke("evaluate", model, data / "test.txt", "--json", *options).stdout)["ndcg@10"][
+            "mean"
+        ]
+        return value
+
+    assert len({mean(), mean("--gain", "linear"), mean("--conventions", "lightgbm")}) == 3
+
+
+def test_ties_by_document_name_take_the_name_from_the_comment(tmp_path: Path) -> None:
+    rows = ["1 qid:1 1:1 # docid = b x", "0 qid:1 1:1 # docid = a y"]
+    (tmp_path / "t.txt").write_text("\n".join(rows) + "\n")
+    (tmp_path / "s.txt").write_text("0.5\n0.5\n")
+    evaluate_it = ("evaluate", tmp_path / "s.txt", tmp_path / "t.txt", "--json", "--metric", "ndcg@1")
+    told = json.loads(invoke(*evaluate_it, "--conventions", "trec").stdout)
+    assert told["ndcg@1"]["mean"] == 1.0  # trec_eval puts the larger name first
+    (tmp_path / "t.txt").write_text("1 qid:1 1:1\n0 qid:1 1:1\n")
+    refused = invoke(*evaluate_it, "--conventions", "trec")
+    assert refused.exit_code == 2
+    assert "no comment that names its document" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [("0.5\n", "1 scores, but the data has 2 rows"), ("0.5\nx\n", ":2: 'x' is not a finite score"), ("", "empty")],
+)
+def test_scores_that_do_not_fit_are_refused(scores: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("1 qid:1 1:1\n0 qid:1 1:1\n")
+    (tmp_path / "s.txt").write_text(scores)
+    result = invoke("evaluate", tmp_path / "s.txt", tmp_path / "t.txt")
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_the_same_file_twice_is_refused(data: Path, model: Path) -> None:
+    assert "given twice" in invoke("evaluate", model, model, data / "test.txt").stderr

@@ -1,0 +1,130 @@
+"""`boostrank train`: what it writes, what it says and where."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import boostrank
+from tests.cli.conftest import FEW, invoke, sidecar
+
+
+@pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
+def test_a_model_is_trained_scored_and_measured_in_processes_of_their_own(
+    backend: str, data: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip(backend)
+    from tests.cli.conftest import start
+
+    model, scores = tmp_path / "model", tmp_path / "scores.txt"
+    train = start(
+        "train", data / "train.txt", "--valid", data / "valid.txt", "--backend", backend, "--model", model, *FEW
+    )
+    out, log = train.communicate()
+    assert (train.returncode, out) == (0, f"model written to {model}\n")
+    assert "round 4/4  valid ndcg@10 0." in log
+
+    predict = start("predict", model, data / "test.txt", "-o", scores)
+    assert predict.communicate()[0] == ""
+    test_set = boostrank.RankingDataset.from_libsvm(data / "test.txt")
+    expected = boostrank.RankingModel.load(model).predict(test_set)
+    assert [float(line) for line in scores.read_text().splitlines()] == expected.tolist()
+
+    evaluate = start("evaluate", model, scores, data / "test.txt", "--json")
+    told = json.loads(evaluate.communicate()[0])
+    assert told[str(scores)]["ndcg@10"]["mean"] == told[str(model)]["ndcg@10"]["mean"]
+    assert told[str(scores)]["ndcg@10"]["difference"]["mean"] == 0.0
+
+
+def test_the_summary_goes_to_standard_error_and_the_result_to_standard_output(data: Path, tmp_path: Path) -> None:
+    result = invoke("train", data / "train.txt", "--model", tmp_path / "m", *FEW)
+    assert result.stdout == f"model written to {tmp_path / 'm'}\n"
+    for words in ("rows, 36 queries", "dead (no gradient)", "kernels", "trees", "last round 4", "training  "):
+        assert words in result.stderr
+
+
+def test_json_holds_the_summary(data: Path, tmp_path: Path) -> None:
+    result = invoke(
+        "train", data / "train.txt", "--valid", data / "valid.txt", "--model", tmp_path / "m", "--json", *FEW
+    )
+    told = json.loads(result.stdout)
+    assert told["model"] == str(tmp_path / "m")
+    assert (told["queries"], told["rounds"], told["best_round"], told["stopped"]) == (36, 4, 4, False)
+    assert told["seconds"] == pytest.approx(told["kernel_seconds"] + told["tree_seconds"] + told["metric_seconds"])
+    assert list(told["metrics"]["valid"]) == ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10"]
+
+
+def test_options_reach_objective_engine_and_metrics(data: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m"
+    result = invoke(
+        "train", data / "train.txt", "--valid", data / "valid.txt", "--model", model, *FEW,
+        "--objective", "shf-sdcg", "--set", "sigma=geometric(2,0.5)", "--set", "k=5", "--gain", "linear",
+        "--param", "min_data_in_leaf=3", "--seed", 7, "--metric", "map", "--metric", "mrr@2", "--eval-at", "4",
+        "--conventions", "lightgbm",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    told = sidecar(model)
+    assert told["objective"]["params"]["sigma"] == "geometric(2, 0.5)"  # type: ignore[index]
+    assert told["objective"]["params"]["k"] == 5  # type: ignore[index]
+    assert told["objective"]["gain"] == "linear"  # type: ignore[index]
+    assert told["conventions"]["ties"] == "input"  # type: ignore[index]
+    assert told["metrics"] == ["map@4", "mrr@2"]
+    text = model.read_text()
+    assert "[min_data_in_leaf: 3]" in text
+    assert "[seed: 7]" in text
+    assert "[num_leaves: 7]" in text
+
+
+def test_an_objective_of_the_engine_can_be_named(data: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m"
+    assert invoke("train", data / "train.txt", "--objective", "lightgbm:lambdarank", "-m", model, *FEW).exit_code == 0
+    assert "objective=lambdarank" in model.read_text()
+
+
+def test_early_stopping_keeps_the_best_round_of_the_largest_cut_off(data: Path, tmp_path: Path) -> None:
+    result = invoke(
+        "train", data / "train.txt", "--valid", data / "valid.txt", "-m", tmp_path / "m", "--early-stopping", 2,
+        "--rounds", 60, "--num-leaves", 7, "--threads", 1, "--objective", "lambdarank", "--json",
+    )  # fmt: skip
+    told = json.loads(result.stdout)
+    history = sidecar(tmp_path / "m")["evals_result"]["valid"]["ndcg@10"]  # type: ignore[index]
+    assert told["rounds"] == told["best_round"] + 2 < 60
+    assert told["best_round"] == history.index(max(history)) + 1
+
+
+def test_training_goes_on_from_a_model(data: Path, model: Path, tmp_path: Path) -> None:
+    result = invoke("train", data / "train.txt", "--init-model", model, "-m", tmp_path / "m", "--json", *FEW)
+    assert json.loads(result.stdout)["rounds"] == 8
+
+
+def test_what_an_engine_prints_goes_to_standard_error(data: Path, tmp_path: Path) -> None:
+    result = invoke("train", data / "train.txt", "-m", tmp_path / "m", "--param", "verbosity=1", *FEW)
+    assert "[LightGBM] [Info]" in result.stderr
+    assert result.stdout == f"model written to {tmp_path / 'm'}\n"
+
+
+def test_a_stand_in_for_a_missing_value_is_refused_with_the_option_that_reads_it(
+    data_root: Path, tmp_path: Path
+) -> None:
+    file = data_root / "ohsumed-null" / "testset.txt"
+    refused = invoke("train", file, "-m", tmp_path / "m", *FEW)
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(f"boostrank: error: {file}:2:")
+    assert "--missing-token NULL" in refused.stderr
+    assert not (tmp_path / "m").exists()
+    read = invoke("train", file, "-m", tmp_path / "m", "--missing-token", "NULL", *FEW)
+    assert read.exit_code == 0, read.stderr
+
+
+def test_standard_input_is_read(data: Path, tmp_path: Path) -> None:
+    import subprocess
+
+    from tests.cli.conftest import COMMAND
+
+    with (data / "train.txt").open() as file:
+        done = subprocess.run(
+            [*COMMAND, "train", "-", "-m", str(tmp_path / "m"), *FEW], stdin=file, capture_output=True, text=True
+        )
+    assert done.returncode == 0, done.stderr
