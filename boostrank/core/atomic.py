@@ -13,15 +13,26 @@ from os import PathLike
 
 from boostrank.core.errors import InputError, TrainingError
 
-Path = str | PathLike[str]
+AnyPath = str | PathLike[str]
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: AnyPath, data: bytes) -> None:
     """Replace the file at `path` by `data`: afterwards it holds the old bytes or the new ones, never a part.
 
+    Raises:
+        TrainingError: as `replacing`.
+    """
+    with replacing(path) as descriptor:
+        _write_all(descriptor, data)
+
+
+@contextmanager
+def replacing(path: AnyPath) -> Iterator[int]:
+    """A descriptor to write to; when the block ends well, what was written replaces the file at `path`.
+
     The data go to a temporary file in the same folder, reach the disk, and are then renamed over `path`; the rename
-    reaches the disk before this function returns. A symbolic link stays, its target is replaced; the permissions of
-    an existing file are kept.
+    reaches the disk before the block is left. A symbolic link stays, its target is replaced; the permissions of an
+    existing file are kept. When the block raises, the old file is as it was.
 
     Raises:
         TrainingError: a step failed (disk full, no permission, ...). The old file is as it was and the temporary file
@@ -35,7 +46,7 @@ def write_atomically(path: Path, data: bytes) -> None:
         descriptor, temporary = _create_beside(target)
         try:
             try:
-                _write_all(descriptor, data)
+                yield descriptor
                 if mode is not None:
                     os.chmod(temporary, mode)
                 os.fsync(descriptor)
@@ -50,7 +61,7 @@ def write_atomically(path: Path, data: bytes) -> None:
         _sync_folder(folder)
 
 
-def check_writable(path: Path) -> None:
+def check_writable(path: AnyPath) -> None:
     """Find out before hours of work whether `path` could be written after them; leaves nothing behind.
 
     Raises:
@@ -68,7 +79,7 @@ def check_writable(path: Path) -> None:
 
 
 @contextmanager
-def _failing_as_training_error(path: Path, state: str) -> Iterator[None]:
+def _failing_as_training_error(path: AnyPath, state: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -233,7 +233,7 @@ class Assembly:
             return base, top + 1 - base
         if top + 1 - base > options.n_features:
             raise FileFormatError(
-                f"feature {top} is beyond --n-features {options.n_features} of a {base}-based file",
+                f"feature {top} is beyond n_features={options.n_features} of a {base}-based file",
                 file=self.name,
                 line=line,
             )

@@ -108,7 +108,7 @@ class FileSource(Source):
         super().__init__(path, path, head, self.before.st_size)
         if max_bytes is not None and self.before.st_size > max_bytes:
             raise FileFormatError(
-                f"the file has {self.before.st_size:,} bytes, more than --max-bytes {max_bytes:,}", file=path
+                f"the file has {self.before.st_size:,} bytes, more than max_bytes={max_bytes:,}", file=path
             )
 
     def loads(self, chunk_bytes: int) -> Iterator[Load]:
@@ -229,7 +229,7 @@ class StreamSource(Source):
             size -= len(data)
             self.text_bytes += len(data)
             if self.max_bytes is not None and self.text_bytes > self.max_bytes:
-                raise FileFormatError(f"the text is longer than --max-bytes {self.max_bytes:,}", file=self.name)
+                raise FileFormatError(f"the text is longer than max_bytes={self.max_bytes:,}", file=self.name)
         return b"".join(parts)
 
     def loads(self, chunk_bytes: int) -> Iterator[Load]:

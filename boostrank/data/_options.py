@@ -23,7 +23,8 @@ class FeatureSpace:
     """The features of a training set, which later files are read into.
 
     Args:
-        index_base: number of the first feature in the training file, 0 or 1; None (arrays) counts as 1.
+        index_base: number of the first feature in the training file, 0 or 1; None (it was an array): 1, unless
+            `zero_based` is told.
         n_features: columns.
         feature_names: their names; empty for `f1`, `f2`, ...
     """
@@ -55,9 +56,11 @@ class ReadOptions:
     @property
     def base(self) -> int | None:
         """The number of the first feature, None when the whole file decides."""
-        if self.space is not None:
-            return 1 if self.space.index_base is None else self.space.index_base
-        return None if self.zero_based is None else int(not self.zero_based)
+        if self.space is not None and self.space.index_base is not None:
+            return self.space.index_base
+        if self.zero_based is not None:
+            return int(not self.zero_based)
+        return None if self.space is None else 1
 
     def for_parser(self) -> Int64Array:
         """The slots of the compiled parser that do not depend on the file."""
@@ -119,10 +122,10 @@ def check_options(
     space, qids = _space_of(like)
     if space is not None and n_features is not None:
         raise ParameterError("n_features and like contradict each other: the width is that of the training data")
-    if space is not None and base0 is not None and base0 != (space.index_base == 0):
+    if space is not None and space.index_base is not None and base0 not in (None, space.index_base == 0):
         raise ParameterError(
-            f"zero_based={base0} contradicts the training data, whose first feature has number "
-            f"{1 if space.index_base is None else space.index_base}: training and later files must count alike"
+            f"zero_based={base0} contradicts the training data, whose first feature has number {space.index_base}: "
+            "training and later files must count alike"
         )
     return ReadOptions(
         base0, n_features, layout, tokens, inf, on_bad_line == "skip", max_bad_share, strict, regroup,

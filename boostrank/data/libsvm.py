@@ -1,4 +1,4 @@
-"""Read libsvm files with query ids (the format of SVMrank, LETOR, MSLR, Yahoo and Istella).
+"""Read (and write) libsvm files with query ids (the format of SVMrank, LETOR, MSLR, Yahoo and Istella).
 
     2 qid:10 1:0.5 3:17 136:0.25 # any comment
 
@@ -25,9 +25,10 @@ from boostrank.data._chunks import MAX_LINE, LineTooLong, Source, open_source
 from boostrank.data._options import FeatureSpace, check_options, parse_label_map
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.sidecar import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
+from boostrank.data.writer import write_libsvm
 from boostrank.kernels.jit import resolve_threads
 
-__all__ = ["FeatureSpace", "parse_label_map", "read_libsvm"]
+__all__ = ["FeatureSpace", "parse_label_map", "read_libsvm", "write_libsvm"]
 
 _PROBED_LINES = 64
 
