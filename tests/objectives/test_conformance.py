@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boostrank.core.types import QueryIndex
@@ -40,6 +42,31 @@ def test_objective_equals_its_twin_on_ragged_queries_ties_and_extremes(spec, doc
     _, grad, hess = evaluate(spec, query, scores, values)
     close(grad, twin.gradient(query, scores, values), 1e-8, "gradient")
     close(hess, twin.hessian(query, scores, values), 1e-8, "hessian")
+
+
+@every_objective
+@given(
+    sizes=st.lists(st.integers(1, 30), min_size=1, max_size=6),
+    seed=st.integers(0, 2**32 - 1),
+    spread=st.sampled_from([0.0, 1e-6, 1.0, 100.0, 1e4]),
+    top=st.sampled_from([1, 4, 31]),
+)
+@settings(max_examples=25)
+def test_ragged_data_sets_get_finite_float32_and_dead_queries_are_counted(spec, sizes, seed, spread, top):
+    rng = np.random.default_rng(seed)
+    labels, scores = rng.integers(0, top + 1, sum(sizes)), spread * rng.choice([-1, -0.3, 0, 1], sum(sizes))
+    index = QueryIndex.from_sizes(sizes)
+    result = Objective(spec, total_rounds=40).bind(labels, index).gradient(scores, 30)
+    assert result.grad.dtype == result.hess.dtype == np.float32
+    assert np.isfinite(result.grad).all()
+    assert np.isfinite(result.hess).all()
+    assert (result.hess >= 0).all()
+    dead = [not result.grad[a:b].any() for a, b in pairwise(index.ptr)]
+    assert result.stats.dead_queries == sum(dead)
+    live = ~np.repeat(dead, sizes)
+    assert (result.hess[live] > 0).all()
+    if live.any():
+        assert result.hess[live].mean(dtype=np.float64) == pytest.approx(1.0, rel=1e-4)
 
 
 @every_objective
