@@ -5,12 +5,14 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help demo test check clean
+.PHONY: help demo test check ohsumed parity clean
 
 help:
 	@echo "make demo    generate data, train, and compare with LightGBM's own LambdaRank"
 	@echo "make test    run the tests"
 	@echo "make check   ruff, mypy and the import rules"
+	@echo "make ohsumed every objective on both engines over the OHSUMED folds (needs the data)"
+	@echo "make parity  our LambdaRank against the engines' own (needs the data)"
 	@echo "make clean   remove .venv, the demo's output and caches"
 	@echo "PYTHON=python3.12 chooses the interpreter (3.11 or later) that .venv is made from."
 
@@ -40,6 +42,11 @@ check: $(VENV)/.installed-check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# XGBoost's threads spin while they wait: beside any other work they must not.
+ohsumed parity: export OMP_WAIT_POLICY ?= passive
+ohsumed parity: $(VENV)/.installed
+	$(BIN)/python -m experiments.$@.run
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
