@@ -156,13 +156,7 @@ class Assembly:
             return runs[:, parse.RUN_ID]
         ids = np.array([str(i) for i in runs[:, parse.RUN_ID]], dtype=object)
         for i, name in self._names.items():
-            try:
-                ids[i] = name.decode()
-            except UnicodeDecodeError:
-                raise FileFormatError(
-                    f"qid {name[:40]!r} is not UTF-8: convert the file (iconv)", file=self.name,
-                    line=int(runs[i, parse.RUN_LINE]),
-                ) from None  # fmt: skip
+            ids[i] = name.decode()
         return ids
 
     def _check_regroup(self, before: int | None = None) -> tuple[npt.NDArray[Any], Int64Array, Int64Array]:

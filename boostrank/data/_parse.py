@@ -105,13 +105,32 @@ def _resolve(
 
 
 @inline
+def _is_utf8(text: Bytes, p: int, q: int) -> bool:
+    """Whether text[p:q] is UTF-8: no overlong forms, no surrogates, nothing beyond U+10FFFF."""
+    while p < q:
+        first, second = text[p], text[p + 1]
+        more = 0 if first < 0x80 else 1 if first < 0xE0 else 2 if first < 0xF0 else 3
+        low = 0xA0 if first == 0xE0 else 0x90 if first == 0xF0 else 0x80
+        high = 0x9F if first == 0xED else 0x8F if first == 0xF4 else 0xBF
+        if (0x80 <= first < 0xC2) or first > 0xF4 or p + more >= q or (more > 0 and not low <= second <= high):
+            return False
+        for i in range(2, more + 1):
+            if text[p + i] & 0xC0 != 0x80:
+                return False
+        p += more + 1
+    return True
+
+
+@inline
 def _query(text: Bytes, p: int, q: int, runs: Int64Array, state: Int64Array) -> bool:
     """Note the query id text[p:q] if it is another one than that of the row before; False if it cannot be one."""
     before, length = state[QID_START], q - p
+    if length == 0 or text[q] == HASH:
+        return False
     same = state[ROWS] > 0 and state[QID_END] - before == length
     for i in range(length):
         same = same and text[p + i] == text[before + i]
-    if same and length > 0:
+    if same:
         return True
     digits, dots, control = 0, 0, False
     for i in range(p, q):
@@ -120,7 +139,7 @@ def _query(text: Bytes, p: int, q: int, runs: Int64Array, state: Int64Array) -> 
         dots += 1 if c == DOT else 0
         control = control or c < BLANK or c == 127
     signs = 1 if text[p] == MINUS or text[p] == PLUS else 0
-    if length == 0 or control or text[q] == HASH or (dots == 1 and digits + signs + 1 == length):
+    if control or not _is_utf8(text, p, q) or (dots == 1 and digits > 0 and digits + signs + 1 == length):
         return False
     # Canonical: no plus, no leading zero, within int64. Everything else is text.
     first = p + 1 if text[p] == MINUS else p

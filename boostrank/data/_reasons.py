@@ -122,7 +122,7 @@ def _qid(name: bytes) -> str:
         return f"qid {shown(name)}: put a blank before the comment, or take '#' out of the id"
     if _NUMBER.match(name):
         return f"qid {shown(name)} is not a whole number: ids are whole numbers or text"
-    return f"qid {shown(name)} holds control characters"
+    return f"qid {shown(name)} holds control characters, or is not UTF-8"
 
 
 def _feature(line: bytes, at: int, token: bytes) -> str:
