@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +57,15 @@ class TrainingParameters:
     min_delta: float
     metrics: tuple[str, ...]
     threads: int | None
+
+
+def headline(metrics: Sequence[str]) -> str | None:
+    """The metric that progress shows and early stopping watches: the first one, at its largest cut-off.
+
+    Not the first alone: `eval_at` is usually 1,3,5,10, and the metric at 1 is the noisiest.
+    """
+    family = [name for name in metrics if name.split("@")[0] == metrics[0].split("@")[0]]
+    return max(family, key=lambda name: int(name.partition("@")[2] or sys.maxsize)) if family else None
 
 
 def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend: Backend) -> TrainingParameters:

@@ -20,7 +20,7 @@ from boostrank.objective import Objective, queries_of_native
 from boostrank.training.callbacks import EarlyStopping, Gated, History
 from boostrank.training.gradient import GuardedGradient
 from boostrank.training.model import RankingModel, TrainingSummary, describe_training
-from boostrank.training.params import TrainingParameters, split_params
+from boostrank.training.params import TrainingParameters, headline, split_params
 
 
 def train(
@@ -233,7 +233,9 @@ def _stopping(
         trained_on = tuple(name for name, data in valid if data is native_train)
         if len(trained_on) == len(valid):
             raise ParameterError("early stopping needs a validation set that is not the training set")
-        stopper = EarlyStopping(given.stopping_rounds, min_delta=given.min_delta, ignore=trained_on)
+        stopper = EarlyStopping(
+            given.stopping_rounds, metric=headline(given.metrics), min_delta=given.min_delta, ignore=trained_on
+        )
 
     def held_back(callback: Callback) -> Callback:
         return Gated(callback, settled) if settled and hasattr(callback, "stopping_rounds") else callback

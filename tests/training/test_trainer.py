@@ -67,10 +67,10 @@ def test_every_callback_of_lightgbm_works_on_either_engine(backend: str, data: A
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_our_early_stopping_ignores_the_training_set(backend: str, data: Any) -> None:
+def test_our_early_stopping_watches_the_largest_cutoff_and_not_the_training_set(backend: str, data: Any) -> None:
     train, valid = data
     model = boostrank.train(
-        {"objective": "lambdarank", "early_stopping_round": 5, "eval_at": 5, **FAST},
+        {"objective": "lambdarank", "early_stopping_round": 5, "eval_at": [1, 5, 3], **FAST},
         train,
         200,
         valid_sets=[train, valid],
