@@ -29,5 +29,10 @@ def get_backend(name: str) -> Backend:
         if error.name != word:
             raise
         raise MissingDependency(f"backend {word!r} is not installed: {_INSTALL[word]}") from error
+    except OSError as error:  # LightGBM's Linux wheel uses the system's OpenMP library, which a bare machine lacks
+        raise MissingDependency(
+            f"backend {word!r} cannot be loaded: {error}; if OpenMP is missing: apt-get install libgomp1 (Debian, "
+            "Ubuntu), brew install libomp (macOS)"
+        ) from error
     backend: Backend = module.BACKEND
     return backend

@@ -28,9 +28,13 @@ class LightGBM:
 
     def check_params(self, params: dict[str, Any]) -> None:
         known = _known_parameters()
+        said: dict[str, str] = {}
         for name in params:
             if known and name not in known:
                 raise ParameterError(f"LightGBM has no parameter {name!r}.{did_you_mean(name, known, list_all=False)}")
+            first = said.setdefault(known.get(name, name), name)
+            if first != name:
+                raise ParameterError(f"{first!r} and {name!r} are the same parameter")
         boosting = [params[a] for a in ("boosting", "boosting_type", "boost") if a in params]
         if "rf" in boosting or "random_forest" in boosting:
             raise ParameterError("boosting='rf' averages independent trees; LightGBM refuses custom objectives there")
@@ -159,10 +163,10 @@ def _with_defaults(params: dict[str, Any]) -> dict[str, Any]:
     return defaults | params
 
 
-def _known_parameters() -> set[str]:
-    """Every parameter name and alias of the installed LightGBM; empty if it does not tell."""
+def _known_parameters() -> dict[str, str]:
+    """Every parameter name and alias of the installed LightGBM -> its main name; empty if it does not tell."""
     try:
         aliases: dict[str, list[str]] = lightgbm.basic._ConfigAliases._get_all_param_aliases()
     except AttributeError:
-        return set()
-    return {name for main, others in aliases.items() for name in (main, *others)}
+        return {}
+    return {name: main for main, others in aliases.items() for name in (main, *others)}

@@ -20,6 +20,7 @@ from tests.cli.conftest import FEW, invoke
         (["--set", "sigma"], "not NAME=VALUE"),
         (["--param", "num_leavs=3"], "Did you mean 'num_leaves'?"),
         (["--param", "learning_rate=0.1", "--learning-rate", "0.2"], "said twice"),
+        (["--param", "eta=0.1", "--learning-rate", "0.2"], "are the same parameter"),
         (["--objective", "lightgbm:lambdarank", "--set", "sigma=1"], "use --param"),
         (["--metric", "ndgc"], "Did you mean 'ndcg'?"),
         (["--eval-at", "0"], "not a list of ranks"),

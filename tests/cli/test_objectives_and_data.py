@@ -12,6 +12,9 @@ from boostrank.data.synthetic import make_ranking_data
 from boostrank.objectives import OBJECTIVES
 from tests.cli.conftest import invoke
 
+# The generated data have missing values, which the reader mentions.
+pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
+
 
 @pytest.mark.parametrize("name", OBJECTIVES.names())
 def test_everything_an_objective_declares_is_told(name: str) -> None:

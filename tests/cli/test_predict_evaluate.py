@@ -12,6 +12,9 @@ import boostrank
 from boostrank.metric import evaluate
 from tests.cli.conftest import COMMAND, FEW, invoke
 
+# The generated data have missing values, which the reader mentions.
+pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
+
 
 @pytest.fixture(scope="session")
 def other(data: Path) -> Path:

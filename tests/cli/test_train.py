@@ -10,6 +10,9 @@ import pytest
 import boostrank
 from tests.cli.conftest import FEW, invoke, sidecar
 
+# The generated data have missing values, which the reader mentions.
+pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
+
 
 @pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
 def test_a_model_is_trained_scored_and_measured_in_processes_of_their_own(
