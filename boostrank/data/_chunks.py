@@ -113,8 +113,8 @@ class FileSource(Source):
 
     def loads(self, chunk_bytes: int) -> Iterator[Load]:
         for begin in range(self.bom, self.before.st_size, chunk_bytes):
-            yield partial(self._load, begin, min(begin + chunk_bytes, self.before.st_size))
             self.done = min(begin + chunk_bytes, self.before.st_size)
+            yield partial(self._load, begin, self.done)
 
     def _load(self, begin: int, stop: int, buffer: bytearray | None) -> Text:
         """The lines that begin in file[begin:stop], the last one to its end."""

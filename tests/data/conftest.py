@@ -1,0 +1,76 @@
+"""Reading small files, and what to expect when they are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boostrank.core.errors import FileFormatError
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.libsvm import read_libsvm
+
+Read = Callable[..., RankingDataset]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    """`read(text, **options)`: the data set of a file that holds the text."""
+
+    def read_text(text: str | bytes, **options: Any) -> RankingDataset:
+        path = tmp_path / "data.txt"
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return read_libsvm(path, **options)
+
+    return read_text
+
+
+@contextmanager
+def refused(*words: str, line: int | None = None, column: int | None = None) -> Iterator[None]:
+    """The block raises a FileFormatError at that place, whose reason holds the words."""
+    with pytest.raises(FileFormatError) as caught:
+        yield
+    error = caught.value
+    assert error.exit_code == 2
+    for word in words:
+        assert word in error.reason
+    if line is not None:
+        assert error.line == line, str(error)
+    if column is not None:
+        assert error.column == column, str(error)
+
+
+def dense(data: RankingDataset) -> np.ndarray:
+    """The features as an array; unlike scipy's `toarray` it keeps the sign of -0."""
+    if not data.is_sparse:
+        return data.features
+    matrix = data.features
+    out = np.zeros(matrix.shape, np.float32)
+    out[np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr)), matrix.indices] = matrix.data
+    return out
+
+
+def same_bits(one: np.ndarray, two: np.ndarray) -> bool:
+    """Equal shape and bits, except that every NaN equals every NaN."""
+    if one.shape != two.shape or not np.array_equal(np.isnan(one), np.isnan(two)):
+        return False
+    known = ~np.isnan(one)
+    return bool(np.array_equal(one[known].view(np.uint32), two[known].view(np.uint32)))
+
+
+def same_data(one: RankingDataset, two: RankingDataset) -> bool:
+    """Equal in everything but where it came from."""
+    return (
+        one.is_sparse == two.is_sparse
+        and same_bits(dense(one), dense(two))
+        and np.array_equal(one.labels, two.labels)
+        and np.array_equal(one.queries.ptr, two.queries.ptr)
+        and one.queries.qid.tolist() == two.queries.qid.tolist()
+        and one.feature_names == two.feature_names
+        and one.comments == two.comments
+        and one.provenance.index_base == two.provenance.index_base
+    )
