@@ -107,7 +107,7 @@ class Assembly:
             space.feature_names if space is not None and space.feature_names else default_feature_names(columns, base)
         )
         used = tuple(f for f in (path or self.name, sizes_file, weights_file) if f is not None)
-        said = options.for_provenance() | {"queries": "qid" if sizes_file is None else "sizes"}
+        said = options.for_provenance() | {"queries": "qid" if self._n_runs else "sizes"}
         return RankingDataset(
             features, mapped, queries, names, Provenance(used, base, said),
             None if comments is None else tuple(comments), order,
@@ -184,6 +184,8 @@ class Assembly:
             return QueryIndex.from_sizes(read_sizes(sizes_file, self.rows)), None
         ids, runs, owner = self._check_regroup()
         sizes = np.diff(runs[:, parse.RUN_ROW], append=self.rows)
+        if sizes_file is not None and not np.array_equal(sizes, read_sizes(sizes_file, self.rows)):
+            raise FileFormatError(f"the group sizes disagree with the qids of {self.name}: remove one", file=sizes_file)
         order = None
         if bool(np.any(owner != np.arange(owner.size))):
             by_query = np.argsort(owner, kind="stable")

@@ -56,8 +56,8 @@ def read_libsvm(
 ) -> RankingDataset:
     """Read a libsvm file: `label qid:ID number:value ... # comment`, one document a line.
 
-    A file without any qid is grouped by a sidecar beside it (`FILE.query` or `FILE.group`, sizes in rows); a
-    `FILE.weight` gives the weights of the queries.
+    A file without any qid is grouped by a sidecar beside it (`FILE.query` or `FILE.group`, sizes in rows; beside a file
+    with qids it must agree with them); a `FILE.weight` gives the weights of the queries.
 
     Args:
         source: a path, "-" for standard input, a pipe, or a binary file object. gzip, bzip2 and xz are recognised by
@@ -100,10 +100,8 @@ def read_libsvm(
     opened = open_source(source, max_bytes)
     try:
         sizes_file = find_sidecar(opened.path, GROUP_SUFFIXES)
-        if _has_qid(opened.head):
-            sizes_file = None
         slots = options.for_parser()
-        slots[parse.EXPECT_QID] = sizes_file is None
+        slots[parse.EXPECT_QID] = sizes_file is None or _has_qid(opened.head)
         parser = Parser(slots, [token.encode() for token in options.missing_tokens])
         assembly = Assembly(opened.name, options)
         try:

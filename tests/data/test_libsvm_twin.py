@@ -1,0 +1,160 @@
+"""The reader against two oracles: its slow twin on files that were tampered with, scikit-learn's on good ones."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
+
+from boostrank.core.errors import DataWarning, FileFormatError
+from boostrank.data.libsvm import read_libsvm
+from tests.data.conftest import dense, refused, same_bits
+from tests.reference import libsvm as twin
+
+NUMBERS = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False, width=32).map(repr),
+    st.floats(allow_nan=False, allow_infinity=False).map(lambda x: f"{x:.25g}"),
+    st.integers(-(10**20), 10**20).map(str),
+    st.sampled_from(["0", "1", "-0", ".5", "5.", "1E+3", "nan", "inf", "-Infinity", "NULL", "1e400", "4.9e-324", "1_0",
+                     "0x1", "1,5", "", "--1", "e5", "16777217.00000000000000000000001"]),
+)  # fmt: skip
+BLANKS = st.sampled_from([" ", " ", " ", "  ", "\t"])
+IDS = st.sampled_from(["1", "2", "2", "3", "-1", "02", "shoes", "10000000000000000000", "2.5"])
+
+
+@st.composite
+def rows(draw: Any) -> str:
+    numbers = draw(st.lists(st.integers(0, 12), max_size=5))
+    if draw(st.integers(0, 9)):
+        numbers = sorted(set(numbers))
+    cells = "".join(f"{draw(BLANKS)}{n}:{draw(NUMBERS)}" for n in numbers)
+    label = draw(st.sampled_from(["0", "1", "2", "0.5", "-1", "nan"]))
+    return f"{label}{draw(BLANKS)}qid:{draw(IDS)}{cells}{draw(st.sampled_from(['', '', ' ', ' # a 1:2', '#b']))}"
+
+
+@st.composite
+def files(draw: Any) -> bytes:
+    lines = draw(st.lists(st.one_of(rows(), rows(), rows(), st.sampled_from(["", "# 1:2", " "])), max_size=8))
+    text = "".join(line + draw(st.sampled_from(["\n", "\n", "\n", "\r\n"])) for line in lines).encode()
+    text = bytearray(draw(st.sampled_from([b"", b"", b"\xef\xbb\xbf"])) + text)
+    for _ in range(draw(st.integers(0, 3))):
+        at = draw(st.integers(0, len(text)))
+        piece = draw(st.sampled_from([bytes([b]) for b in b" \t\r\n#:.0159-+eqd\0\xff\xc3"]))
+        text[at : at + draw(st.integers(0, 2))] = piece
+    return bytes(text[: draw(st.integers(0, len(text)))] if draw(st.integers(0, 4)) == 0 else text)
+
+
+def check_against_twin(text: bytes, *, chunk_bytes: int, layout: str, skip: bool, **options: Any) -> None:
+    try:
+        wanted = twin.parse(text, skip=skip, **options)
+        wanted_line = None
+    except twin.Refused as error:
+        wanted_line = error.line
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        try:
+            data = read_libsvm(
+                io.BytesIO(text), threads=1, chunk_bytes=chunk_bytes, layout=layout, keep_comments=True,
+                on_bad_line="skip" if skip else "stop", max_bad_share=1, **options,
+            )  # fmt: skip
+        except FileFormatError as error:
+            assert wanted_line is not None, f"refused without need: {error}"
+            assert error.line in (wanted_line, 0), str(error)  # noqa: PT017 - 0: the file as a whole
+            return
+    assert wanted_line is None, f"line {wanted_line} should have been refused"
+    assert same_bits(dense(data), wanted.dense())
+    assert np.array_equal(data.labels, wanted.labels())
+    assert data.queries.row_ids().tolist() == wanted.qids()
+    assert data.provenance.index_base == wanted.base
+    assert data.comments == tuple(row.comment for row in wanted.rows)
+
+
+@settings(max_examples=600)
+@given(
+    text=files(),
+    chunk_bytes=st.sampled_from([1, 5, 40, 1 << 20]),
+    layout=st.sampled_from(["auto", "dense", "csr"]),
+    skip=st.booleans(),
+    missing_tokens=st.sampled_from([(), ("NULL",)]),
+    inf=st.sampled_from(["stop", "keep", "missing"]),
+)
+def test_reads_what_the_twin_reads_and_refuses_what_it_refuses(text: bytes, **how: Any) -> None:
+    check_against_twin(text, **how)
+
+
+@settings(max_examples=300)
+@given(text=st.binary(max_size=80), skip=st.booleans())
+def test_no_bytes_crash_the_reader(text: bytes, skip: bool) -> None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)
+            read_libsvm(io.BytesIO(text), threads=1, on_bad_line="skip" if skip else "stop", max_bad_share=1)
+    except FileFormatError:
+        pass
+
+
+def test_the_twin_refuses_what_it_should() -> None:
+    for bad in (b"", b"x qid:1\n", b"1 qid:1 1:1_0\n", b"1 qid:1 1:1 1:2\n", b"1 qid:1 1:5.", b"1 qid:1 1:1e39\n"):
+        with pytest.raises(twin.Refused):
+            twin.parse(bad)
+
+
+@pytest.mark.parametrize("density", [0.05, 0.5, 1.0])
+@pytest.mark.parametrize("zero_based", [False, True])
+def test_equals_scikit_learn_on_generated_files(tmp_path: Path, density: float, zero_based: bool) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.lognormal(0, 5, (400, 30)) * rng.choice([-1, 1], (400, 30)) * (rng.random((400, 30)) < density)
+    X[0, :] = 1  # every column occurs
+    path = tmp_path / "data.txt"
+    qid = np.repeat(np.arange(40) * 7, 10)
+    dump_svmlight_file(X, rng.integers(0, 5, 400), str(path), query_id=qid, zero_based=zero_based)
+    check_against_scikit_learn(path)
+
+
+def check_against_scikit_learn(path: Path) -> None:
+    X, y, qid = load_svmlight_file(str(path), query_id=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        data = read_libsvm(path)
+    assert same_bits(dense(data), X.toarray().astype(np.float32))
+    assert np.array_equal(data.labels, y)
+    if qid.size:
+        assert np.array_equal(data.queries.row_ids(), qid)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*(f"ohsumed/Fold{k}/{part}.txt" for k in range(1, 6) for part in ("train", "vali", "test")),
+     *(f"mslr-sample/{part}.txt" for part in ("train", "vali", "test")),
+     *(f"lambdarank-example/{part}" for part in ("train.txt", "test.txt", "rank.train", "rank.test")),
+     *(f"sparse-long/{part}.txt" for part in ("train", "test"))],
+)  # fmt: skip
+def test_equals_scikit_learn_on_real_files(data_root: Path, name: str) -> None:
+    check_against_scikit_learn(data_root / name)
+
+
+def test_fault_052_lightgbms_example_is_grouped_as_its_twin_with_qids(data_root: Path) -> None:
+    folder = data_root / "lambdarank-example"
+    for part in ("train", "test"):
+        by_sizes, by_ids = read_libsvm(folder / f"rank.{part}"), read_libsvm(folder / f"{part}.txt")
+        assert np.array_equal(by_sizes.queries.ptr, by_ids.queries.ptr)
+        assert by_sizes.fingerprint == by_ids.fingerprint
+
+
+def test_fault_097_ohsumed_with_null_is_refused_with_the_option_and_read_with_it(data_root: Path) -> None:
+    path = data_root / "ohsumed-null" / "testset.txt"
+    with refused("value 'NULL' of feature 11", "--missing-token NULL", line=2, column=123):
+        read_libsvm(path)
+    with pytest.warns(DataWarning, match="missing values"):
+        data = read_libsvm(path, missing_tokens="NULL")
+    lines = path.read_bytes().splitlines()
+    assert data.n_documents == len(lines)
+    assert np.isnan(data.features).sum() == sum(line.count(b"NULL") for line in lines)
+    assert np.isnan(data.features).any(axis=1).sum() == 1386

@@ -1,0 +1,161 @@
+"""What is written reads back to the same bits."""
+
+from __future__ import annotations
+
+import gzip
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+
+from boostrank.core.errors import DataError, DataWarning, InputError, TrainingError
+from boostrank.core.types import QueryIndex
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.libsvm import read_libsvm, write_libsvm
+from tests.data.conftest import dense, same_bits
+
+
+def round_trip(tmp_path: Path, data: RankingDataset, name: str = "data.txt", **options: Any) -> RankingDataset:
+    write_libsvm(tmp_path / name, data, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        return read_libsvm(tmp_path / name, inf="keep", keep_comments=True)
+
+
+def assert_same(back: RankingDataset, data: RankingDataset) -> None:
+    assert same_bits(dense(back), dense(data))
+    assert back.is_sparse == data.is_sparse
+    assert np.array_equal(back.labels, data.labels)
+    assert back.queries.qid.tolist() == data.queries.qid.tolist()
+    assert np.array_equal(back.queries.ptr, data.queries.ptr)
+
+
+@given(bits=hnp.arrays(np.uint32, (6, 4), elements=st.integers(0, 2**32 - 1)), zero_based=st.booleans())
+def test_every_float32_comes_back(tmp_path: Path, bits: np.ndarray, zero_based: bool) -> None:
+    X = bits.view(np.float32)
+    data = RankingDataset.from_arrays(X, [0, 1, 2.5, -1, 1e300, 0.1], qid=[3, 3, 3, 1, 1, 2])
+    back = round_trip(tmp_path, data, zero_based=zero_based)
+    assert_same(back, data)
+    assert back.provenance.index_base == (0 if zero_based else 1)
+
+
+def test_200_000_random_bit_patterns_come_back(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.integers(0, 2**32, (5000, 40), dtype=np.uint64).astype(np.uint32).view(np.float32)
+    data = RankingDataset.from_arrays(X, np.zeros(5000), group=[5000])
+    assert same_bits(dense(round_trip(tmp_path, data)), X)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 1e3, 1e12])
+def test_numbers_are_as_short_as_numpys_shortest(tmp_path: Path, scale: float) -> None:
+    values = (np.random.default_rng(4).normal(size=2000) * scale).astype(np.float32)
+    write_libsvm(tmp_path / "data.txt", RankingDataset.from_arrays(values[:, None], np.zeros(2000), group=[2000]))
+    for line, value in zip((tmp_path / "data.txt").read_text().splitlines(), values, strict=True):
+        mantissa = line.split(":")[2].split("e")[0]
+        shortest = np.format_float_scientific(value, unique=True, trim="-").split("e")[0]
+        assert len(significant(mantissa)) <= len(significant(shortest)), (line, shortest)
+
+
+def significant(mantissa: str) -> str:
+    return mantissa.replace(".", "").lstrip("-0").rstrip("0")
+
+
+def test_the_text_is_what_one_would_write_by_hand(tmp_path: Path) -> None:
+    X = np.array([[1, 0.5, -0.0], [np.nan, 1e-7, 16777216]], np.float32)
+    write_libsvm(tmp_path / "data.txt", (X, [2, 0.25], ["a", "b"]), comments=["docid = 7", ""])
+    assert (tmp_path / "data.txt").read_text() == (
+        "2 qid:a 1:1 2:0.5 3:-0 # docid = 7\n0.25 qid:b 1:nan 2:1e-7 3:16777216\n"
+    )
+
+
+@pytest.mark.parametrize("zero_based", [False, True])
+def test_a_sparse_matrix_keeps_its_width_and_base(tmp_path: Path, zero_based: bool) -> None:
+    X = sparse.csr_matrix((np.array([1.5, -0.0, 3], np.float32), ([0, 2, 2], [3, 5, 4])), shape=(4, 9))
+    data = RankingDataset.from_arrays(X, [1, 0, 0, 2], qid=[1, 1, 2, 2])
+    back = round_trip(tmp_path, data, zero_based=zero_based)
+    assert_same(back, data)
+    assert back.provenance.index_base == (0 if zero_based else 1)
+    assert back.fingerprint == data.fingerprint
+
+
+def test_many_batches_and_comments_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from boostrank.data import writer
+
+    monkeypatch.setattr(writer, "_BATCH_CELLS", 50)
+    rng = np.random.default_rng(0)
+    comments = [str(i) if i % 3 else "" for i in range(200)]
+    for X in (rng.normal(size=(200, 7)), sparse.random_array((200, 70), density=0.05, rng=rng, format="csr")):
+        data = RankingDataset.from_arrays(X, rng.integers(0, 3, 200), qid=np.arange(200) // 9)
+        back = round_trip(tmp_path, data, comments=comments)
+        assert_same(back, data)
+        assert back.comments == tuple(comments)
+        assert round_trip(tmp_path, back, "again").comments == back.comments
+
+
+def test_a_name_in_gz_is_compressed_and_reproducible(tmp_path: Path) -> None:
+    data = RankingDataset.from_arrays(np.eye(5), np.arange(5), group=[2, 3])
+    assert_same(round_trip(tmp_path, data, "data.txt.gz"), data)
+    first = (tmp_path / "data.txt.gz").read_bytes()
+    write_libsvm(tmp_path / "again.gz", data)
+    assert (tmp_path / "again.gz").read_bytes() == first
+    write_libsvm(tmp_path / "plain.txt", data)
+    assert gzip.decompress(first) == (tmp_path / "plain.txt").read_bytes()
+
+
+def test_weights_go_to_a_sidecar(tmp_path: Path) -> None:
+    queries = QueryIndex.from_sizes([2, 3], weights=[0.1, 7.0])
+    data = RankingDataset(np.eye(5, dtype=np.float32), np.arange(5.0), queries)
+    weights = round_trip(tmp_path, data).queries.weights
+    assert weights is not None
+    assert weights.tolist() == [0.1, 7.0]
+
+
+def test_a_sidecar_of_other_data_is_not_adopted(tmp_path: Path) -> None:
+    data = RankingDataset.from_arrays(np.eye(2), [0, 1], group=[2])
+    for suffix in (".weight", ".query", ".group"):
+        stale = tmp_path / f"data.txt{suffix}"
+        stale.write_text("1\n1\n")
+        with pytest.raises(InputError, match="would be read with it"):
+            write_libsvm(tmp_path / "data.txt", data)
+        stale.unlink()
+    assert not (tmp_path / "data.txt").exists()
+
+
+@pytest.mark.parametrize("name", ["a b", "a#b", "", "a\n", "\u00a0"])
+def test_an_id_that_the_format_cannot_hold_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataError, match="cannot be written"):
+        write_libsvm(tmp_path / "data.txt", (np.eye(2), [0, 1], np.array(["x", name], dtype=object)))
+
+
+def test_comments_that_the_format_cannot_hold_are_refused(tmp_path: Path) -> None:
+    data = RankingDataset.from_arrays(np.eye(2), [0, 1], group=[2])
+    with pytest.raises(DataError, match="row 1"):
+        write_libsvm(tmp_path / "data.txt", data, comments=["a", "b\nc"])
+    with pytest.raises(DataError, match="1 comments for 2 rows"):
+        write_libsvm(tmp_path / "data.txt", data, comments=["a"])
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from boostrank.data import writer
+
+    data = RankingDataset.from_arrays(np.eye(2), [0, 1], group=[2])
+    path = tmp_path / "data.txt"
+    write_libsvm(path, data)
+    before = path.read_bytes()
+
+    def full(*_: Any) -> bytes:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(writer, "_text", full)
+    with pytest.raises(TrainingError, match="No space left"):
+        write_libsvm(path, data)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["data.txt"]
+    with pytest.raises(TrainingError, match="does not exist"):
+        write_libsvm(tmp_path / "absent" / "data.txt", data)
