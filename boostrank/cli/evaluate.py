@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -94,7 +95,7 @@ def command(
         return
     for path in results:
         _print_block(path, results[path], first, differences.get(path))
-    click.echo(rules.describe())
+    click.echo(click.wrap_text(rules.describe(), context.terminal_width or shutil.get_terminal_size().columns))
 
 
 def _conventions(preset: str | None, gain: str | None) -> Conventions:

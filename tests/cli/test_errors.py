@@ -12,7 +12,7 @@ from tests.cli.conftest import FEW, invoke
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--objectve", "sdcg"], "Did you mean '--objective'?"),
+        (["--objectve", "sdcg"], "--objective"),
         (["--objective", "shf-scdg"], "Did you mean 'shf-sdcg'?"),
         (["--set", "sgima=1"], "Did you mean 'sigma'?"),
         (["--set", "sigma=-1"], "out of range"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -42,13 +43,17 @@ def test_a_signal_finishes_the_round_and_writes_the_model(number: signal.Signals
     assert loaded.info["training"]["rounds"] == 100_000
 
 
-def test_a_signal_before_training_leaves_at_once_and_writes_nothing(data: Path, tmp_path: Path) -> None:
-    process = start("train", "-", "-m", tmp_path / "m")
-    time.sleep(0.3)
-    while process.poll() is None:  # whatever it is doing: importing, or waiting for its input
-        process.send_signal(signal.SIGINT)
-        time.sleep(0.1)
-    assert "Traceback" not in process.communicate()[1]
+def test_a_signal_while_files_are_read_leaves_at_once_and_writes_nothing(data: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "never-written.txt")
+    process = start("train", data / "train.txt", "--valid", tmp_path / "never-written.txt", "-m", tmp_path / "m")
+    assert process.stderr is not None
+    while "rows" not in process.stderr.readline():
+        assert process.poll() is None
+    time.sleep(0.2)  # now it waits for somebody to write into the pipe
+    process.send_signal(signal.SIGINT)
+    out, log = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "")
+    assert log.endswith("boostrank: stopped\n")
     assert not (tmp_path / "m").exists()
 
 
