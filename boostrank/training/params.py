@@ -9,6 +9,7 @@ from typing import Any
 
 from boostrank.backends.base import Backend
 from boostrank.core.errors import ParameterError, did_you_mean
+from boostrank.core.gains import parse_gain
 from boostrank.core.params import find_param
 from boostrank.metric import Metric
 from boostrank.objective import Objective
@@ -28,6 +29,8 @@ _EVAL_AT = ("eval_at", "ndcg_eval_at", "ndcg_at", "map_eval_at", "map_at")
 _GAIN = ("gain", "label_gain")
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 
+_LABELS = 31  # how many labels LightGBM's own table has
+
 # The engines' own ranking objectives, to tell "spell it lightgbm:rank_xendcg" from an unknown name.
 NATIVE_OBJECTIVES = {"lightgbm": ("lambdarank", "rank_xendcg"), "xgboost": ("rank:ndcg", "rank:map", "rank:pairwise")}
 
@@ -46,6 +49,7 @@ class TrainingParameters:
         min_delta: improvement that counts for early stopping.
         metrics: canonical metric names with cut-offs, possibly none.
         threads: None means every available core.
+        gain: of a label, for metrics that are not told otherwise.
     """
 
     objective: Objective | None
@@ -57,6 +61,7 @@ class TrainingParameters:
     min_delta: float
     metrics: tuple[str, ...]
     threads: int | None
+    gain: str | tuple[float, ...]
 
 
 def headline(metrics: Sequence[str]) -> str | None:
@@ -89,19 +94,22 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     metrics = _metric_names(_pop(rest, _METRIC, "ndcg"), _pop(rest, _EVAL_AT, DEFAULT_EVAL_AT))
 
     native, function, objective = None, None, None
+    gain: Any = "exponential"
     if callable(chosen) and not isinstance(chosen, Objective):
         function = chosen
     elif isinstance(chosen, str) and ":" in chosen and chosen.split(":", 1)[0] in NATIVE_OBJECTIVES:
         engine, native = chosen.split(":", 1)
         if engine != backend.name:
             raise ParameterError(f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}")
-        gain = _pop(rest, _GAIN, None)
-        if gain is not None:
-            rest["label_gain"] = gain
+        gain = _pop(rest, _GAIN, "exponential")
+        rest |= _native_gain(engine, gain)
     else:
         objective = _objective(chosen, rest, threads, backend)
+        gain = objective.gain
     backend.check_params(_explained(rest, objective, backend))
-    return TrainingParameters(objective, native, function, rest, rounds, stopping, min_delta, metrics, threads)
+    return TrainingParameters(
+        objective, native, function, rest, rounds, stopping, min_delta, metrics, threads, parse_gain(gain)
+    )
 
 
 def _objective(chosen: Any, rest: dict[str, Any], threads: int | None, backend: Backend) -> Objective:
@@ -136,6 +144,22 @@ def _explained(rest: dict[str, Any], objective: Objective | None, backend: Backe
                         f"objective {objective.name!r} has no parameter {name!r} ({', '.join(elsewhere)} does).{known}"
                     ) from None
     return rest
+
+
+def _native_gain(engine: str, gain: Any) -> dict[str, Any]:
+    """The gain in the words of the engine's own objectives.
+
+    Raises:
+        ParameterError: XGBoost knows no table.
+    """
+    rule = parse_gain(gain)
+    if rule == "exponential":  # what both do unless told
+        return {}
+    if engine == "lightgbm":
+        return {"label_gain": list(range(_LABELS)) if isinstance(rule, str) else list(rule)}
+    if not isinstance(rule, str):
+        raise ParameterError("XGBoost's own objectives take gain='exponential' or 'linear', not a table")
+    return {"ndcg_exp_gain": False}
 
 
 def _is_ours(name: str) -> bool:

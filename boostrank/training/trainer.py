@@ -77,7 +77,7 @@ def train(
     if objective is not None or given.function is not None:
         bound = None if objective is None else objective.bind(labels, queries)
         gradient = GuardedGradient(bound, given.function)
-    rules = _conventions(conventions, objective)
+    rules = _conventions(conventions, given)
     watch = _Stopwatch(_metric_functions(given, labels_of, rules, feval))
     history = History()
     stopper, late = _stopping(given, objective, before, valid, native_train, callbacks or ())
@@ -210,12 +210,10 @@ def _metric_functions(
     return functions + ([] if feval is None else list(feval) if isinstance(feval, list | tuple) else [feval])
 
 
-def _conventions(conventions: Conventions | str | None, objective: Objective | None) -> Conventions:
-    if isinstance(conventions, Conventions):
-        return conventions
-    if conventions is not None:
-        return Conventions.named(conventions)
-    return Conventions() if objective is None else Conventions(gain=objective.gain)
+def _conventions(conventions: Conventions | str | None, given: TrainingParameters) -> Conventions:
+    if conventions is None:
+        return Conventions(gain=given.gain)
+    return Conventions.named(conventions) if isinstance(conventions, str) else conventions
 
 
 def _stopping(

@@ -156,6 +156,20 @@ def test_the_engines_own_objectives_train_beside_ours(data: Any) -> None:
         boostrank.train({"objective": "rank_xendcg"}, train, 1)
 
 
+@pytest.mark.parametrize(("name", "backend"), [("lightgbm:lambdarank", "lightgbm"), ("xgboost:rank:ndcg", "xgboost")])
+def test_one_word_for_the_gain_reaches_the_engines_own_objectives(name: str, backend: str, data: Any) -> None:
+    def fit(**gain: Any) -> Any:
+        return boostrank.train({"objective": name, **FAST, **gain}, data[0], 5, backend=backend).predict(data[0])
+
+    np.testing.assert_array_equal(fit(), fit(gain="exponential"))
+    assert np.abs(fit() - fit(gain="linear")).max() > 1e-3
+    if backend == "lightgbm":
+        np.testing.assert_array_equal(fit(gain="linear"), fit(gain=[0, 1, 2, 3]))
+    else:
+        with pytest.raises(ParameterError, match="not a table"):
+            fit(gain=[0, 1, 2, 3])
+
+
 def test_a_lightgbm_dataset_is_accepted_as_it_is(data: Any) -> None:
     train, valid = data
     ours = boostrank.train({"objective": "sdcg", **FAST}, train, 5, valid_sets=[valid])
