@@ -128,8 +128,8 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
     "child beyond 32 bits": (entry("right_child", 0, "4294967297"), "out of range"),
     "child beyond 64 bits": (entry("right_child", 0, "9" * 30), "not a number"),
     "the root as a child": (entry("left_child", 1, "0"), "child is out of range"),
-    "a node with two parents": (line("left_child", "1 1 3 -2 -4 -5"), "no parent, or two"),
-    "a leaf with two parents": (entry("left_child", 5, "-1"), "no parent, or two"),
+    "a node with two parents": (line("left_child", "1 1 3 -2 -4 -5"), "a node has no parent, or two"),
+    "a leaf with two parents": (entry("left_child", 5, "-1"), "a leaf has no parent, or two"),
     "a cycle": (lambda t: line("right_child", "-2 2 1 -4 -6 -7")(line("left_child", "3 -1 -3 4 5 -5")(t)), "cycle"),
     "a feature that is not there": (entry("split_feature", 0, "6"), "split_feature is out of range"),
     "a negative feature": (entry("split_feature", 0, "-1"), "split_feature is out of range"),
@@ -155,6 +155,8 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
     "a linear tree without its models": (line("is_linear", "1"), "linear models"),
     "more trees than there are": (header(r"^tree_sizes=", "tree_sizes=" + "9 " * 1000), "promises 1004 trees"),
     "a tree of another size": (header(r"^tree_sizes=\d+", "tree_sizes=1000000000"), "tree_sizes says 1000000000"),
+    "a tree of a smaller size": (header(r"^tree_sizes=\d+", "tree_sizes=9"), "tree_sizes says 9"),
+    "more classes than trees a round": (header(r"^num_class=1", "num_class=2"), "2 numbers a document"),
     "trees out of order": (lambda t: t.replace("Tree=1\n", "Tree=2\n"), "expected 'Tree=1'"),
     "too few names": (header(r"^max_feature_idx=5", "max_feature_idx=6"), "7 features, feature_names has 6"),
     "more features than memory": (header(r"^max_feature_idx=5", "max_feature_idx=2147483646"), "feature_names has 6"),
@@ -192,23 +194,35 @@ def test_fault_086_a_tree_may_be_deep_but_not_bottomless() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "words"),
+    ("edit", "words"),
     [
-        ("cat_boundaries", "0 1 99", "cat_boundaries"),
-        ("cat_boundaries", "1 2 2", "cat_boundaries"),
-        ("cat_threshold", "4294967296", "cat_threshold is out of range"),
-        ("cat_threshold", "-1", "cat_threshold is out of range"),
+        (entry("cat_boundaries", -1, "99"), "cat_boundaries is out of range"),
+        (entry("cat_boundaries", 0, "1"), "cat_boundaries do not fit"),
+        (entry("cat_boundaries", -1, "1"), "cat_boundaries do not fit"),
+        (entry("cat_threshold", 0, "1 1"), "cat_boundaries do not fit"),
+        (entry("cat_threshold", 0, "4294967296"), "cat_threshold is out of range"),
+        (entry("cat_threshold", 0, "-1"), "cat_threshold is out of range"),
     ],
 )
-def test_fault_086_sets_of_categories_stay_inside_their_list(key: str, value: str, words: str) -> None:
+def test_fault_086_sets_of_categories_stay_inside_their_list(edit: Callable[[str], str], words: str) -> None:
     with pytest.raises(ModelError, match=words):
-        check_lightgbm_text(line(key, value)(lightgbm_models()["sets of categories"]))
+        check_lightgbm_text(edit(lightgbm_models()["sets of categories"]))
+
+
+def test_fault_086_a_categorical_split_names_one_of_the_sets_of_its_tree() -> None:
+    text = lightgbm_models()["sets of categories"]
+    tree = dict(part.split("=", 1) for part in text[text.index("Tree=0") :].split("\n\n")[0].split("\n"))
+    place = next(i for i, kind in enumerate(tree["decision_type"].split(" ")) if int(kind) & 1)
+    for value in (tree["num_cat"], "-1", "0.5", "nan"):
+        with pytest.raises(ModelError, match="set of categories"):
+            check_lightgbm_text(entry("threshold", place, value)(text))
 
 
 @pytest.mark.parametrize(
     ("key", "value", "words"),
     [
         ("leaf_features", "0 1 2", "linear models"),
+        ("leaf_features", "6", "leaf_features is out of range"),
         ("num_features", "1000000000 0 0 0 0 0 0", "num_features is out of range"),
         ("num_features", "-1 1 0 0 0 0 0", "num_features is out of range"),
         ("leaf_coeff", "inf", "leaf_coeff is not finite"),

@@ -64,7 +64,7 @@ def test_fault_085_damage_without_a_sidecar_is_refused_or_harmless(engine: str, 
 
     (tmp_path / "models.pickle").write_bytes(pickle.dumps(accepted))
     command = [sys.executable, str(WORKER), engine, str(tmp_path / "models.pickle")]
-    run = subprocess.run(command, capture_output=True, text=True)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=30 + FLIPS / 20)  # a cycle would never end
     last = run.stdout.split("\n")[-2:]
     assert run.returncode == 0, f"died of {run.returncode} at model {last}: {run.stderr[-500:]}"
     used = int(run.stdout.rsplit("used ", 1)[1])

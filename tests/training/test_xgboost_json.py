@@ -90,6 +90,15 @@ def test_pruning_leaves_deleted_nodes_in_the_file() -> None:
     assert any(int(tree["tree_param"]["num_deleted"]) for tree in trees)
 
 
+def test_a_deleted_node_has_both_marks() -> None:
+    # XGBoost counts the nodes whose feature and default direction are both all ones, and refuses another count.
+    model = json.loads(xgboost_models()["pruned"])
+    tree = next(t for t in forest(model)["trees"] if int(t["tree_param"]["num_deleted"]))
+    tree["default_left"][tree["split_indices"].index(2**31 - 1)] = 0
+    with pytest.raises(ModelError, match="num_deleted"):
+        check_xgboost_json(model)
+
+
 HOSTILE: dict[str, tuple[Edit, str]] = {
     "child beyond the nodes": (in_tree("left_children", 0, 99999), "left_children has an entry outside"),
     "child below minus one": (in_tree("left_children", 0, -2), "left_children has an entry outside"),
@@ -152,12 +161,24 @@ def test_fault_086_a_hostile_model_is_refused_with_words(name: str) -> None:
         check_xgboost_json(json.dumps(model).encode())
 
 
+def categorical_leaf(model: dict[str, Any]) -> None:
+    """The last node, a leaf, gets a set of categories of its own."""
+    tree = forest(model)["trees"][0]
+    tree["split_type"][-1] = 1
+    tree["categories_nodes"].append(len(tree["split_type"]) - 1)
+    tree["categories_segments"].append(len(tree["categories"]))
+    tree["categories_sizes"].append(1)
+    tree["categories"].append(0)
+
+
 CATEGORICAL: dict[str, tuple[Edit, str]] = {
     "a set beyond the list": (in_tree("categories_sizes", 0, 1000), "categories_sizes has an entry outside"),
     "an empty set": (in_tree("categories_sizes", 0, 0), "categories_sizes has an entry outside"),
     "a set that begins elsewhere": (in_tree("categories_segments", 0, 1), "do not fit the list"),
     "a set of no node": (in_tree("categories_nodes", []), "categories_segments has"),
     "a set of another node": (in_tree("categories_nodes", 0, 3), "not the nodes with a categorical split"),
+    "a set of a leaf": (categorical_leaf, "not the nodes with a categorical split"),
+    "text that no name uses": (lambda m: forest(m)["cats"]["enc"][4]["values"].append(65), "offsets do not fit"),
     "a category beyond memory": (in_tree("categories", 0, 2**31 - 1), "categories has an entry outside"),
     "an unknown split": (in_tree("split_type", 0, 2), "split_type has an entry outside"),
     "text beyond its end": (put("cats", "enc", 4, "offsets", 1, 1000), "offsets do not fit the text"),
