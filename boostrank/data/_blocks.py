@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import mmap
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +21,22 @@ from boostrank.kernels.jit import run_parallel
 
 INT32_MAX = np.iinfo(np.int32).max
 
+_MAPPED_FROM = 1 << 20
+_PRIVATE: dict[str, int] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+
 _NUMBER_END = re.compile(rb"[ \t\r\n#]")
+
+
+def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> npt.NDArray[Any]:
+    """A zeroed array whose memory goes back to the system when it is dropped.
+
+    What `malloc` hands out in this size stays with the process after it is freed, and the blocks of a file add up to
+    as much as the result.
+    """
+    size = math.prod(shape if isinstance(shape, tuple) else (shape,)) * np.dtype(kind).itemsize
+    if size < _MAPPED_FROM:
+        return np.zeros(shape, kind)
+    return np.frombuffer(mmap.mmap(-1, size, **_PRIVATE), kind).reshape(shape)
 
 
 @dataclass
@@ -64,8 +82,8 @@ class _Scratch:
         self.size = size
         self.labels = np.empty(rows, np.float64)
         self.row_ends = np.empty(rows, np.int64)
-        self.ids = np.empty(cells, np.int32)
-        self.values = np.empty(cells, np.float32)
+        self.ids = zeroed(cells, np.int32)
+        self.values = zeroed(cells, np.float32)
         self.runs = np.empty((size // 8 + 2, parse.N_RUN), np.int64)  # "0 qid:1\n"
         self.undecided = np.empty(size // 5 + 2, np.int64)  # "1e-320" and its end; a spare place more
         self.comments = np.empty((rows if comments else 0, 2), np.int64)
@@ -136,14 +154,15 @@ class Parser:
         limit = int(self.options[parse.LIMIT])
         width = min(int(state[parse.TOP_ID]), limit) + 1
         if 4 * rows * width <= 8 * (cells - int(state[parse.BEYOND])):
-            block.dense = np.zeros((rows, width), np.float32)
+            block.dense = zeroed((rows, width), np.float32)
             fill_dense(scratch.row_ends, rows, scratch.ids, scratch.values, limit, block.dense)
         else:
             block.row_ends = np.empty(rows, np.int64)
             kept = fill_sparse(
                 scratch.row_ends, rows, scratch.ids, scratch.values, limit, block.row_ends, scratch.ids, scratch.values
             )
-            block.ids, block.values = scratch.ids[:kept].copy(), scratch.values[:kept].copy()
+            block.ids, block.values = zeroed(kept, np.int32), zeroed(kept, np.float32)
+            block.ids[:], block.values[:] = scratch.ids[:kept], scratch.values[:kept]
         block.runs = scratch.runs[: state[parse.RUNS]].copy()
         for i in np.flatnonzero(block.runs[:, parse.RUN_IS_INTEGER] == 0):
             block.names[int(i)] = bytes(text.buffer[block.runs[i, parse.RUN_START] : block.runs[i, parse.RUN_END]])

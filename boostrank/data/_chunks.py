@@ -277,7 +277,7 @@ def open_source(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None
     if path == "-":
         return StreamSource(partial(os.read, sys.stdin.fileno()), "<stdin>", None, None, max_bytes, closing)
     try:
-        fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
     except OSError as error:
         raise FileFormatError(str(error.strerror), file=path) from None
     closing.callback(os.close, fd)
@@ -287,8 +287,10 @@ def open_source(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None
             raise FileFormatError("is a directory: name a file in it", file=path)
         regular = stat.S_ISREG(info.st_mode)
         if regular:
-            head = os.pread(fd, HEAD, 0)
-            if not any(head.startswith(magic) for magic, _, _ in _DECOMPRESSORS):
+            head = os.read(fd, HEAD)
+            os.lseek(fd, 0, os.SEEK_SET)
+            plain = not any(head.startswith(magic) for magic, _, _ in _DECOMPRESSORS)
+            if plain and hasattr(os, "preadv"):  # Windows has no such call: front to back then
                 return FileSource(fd, path, head, max_bytes, closing)
         return StreamSource(
             partial(os.read, fd), path, path if regular else None, info.st_size if regular else None, max_bytes,

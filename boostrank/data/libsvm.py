@@ -22,7 +22,7 @@ from boostrank.data import _parse as parse
 from boostrank.data._assemble import Assembly
 from boostrank.data._blocks import Block, Parser
 from boostrank.data._chunks import MAX_LINE, LineTooLong, Source, open_source
-from boostrank.data._options import FeatureSpace, check_options, parse_label_map
+from boostrank.data._options import FeatureSpace, ReadOptions, check_options, parse_label_map
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.sidecar import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
 from boostrank.data.writer import write_libsvm
@@ -31,6 +31,7 @@ from boostrank.kernels.jit import resolve_threads
 __all__ = ["FeatureSpace", "parse_label_map", "read_libsvm", "write_libsvm"]
 
 _PROBED_LINES = 64
+_SMALLEST_CHUNK = 1 << 20  # smaller ones cost more to hand out than they save by spreading evenly
 
 
 def read_libsvm(
@@ -100,20 +101,10 @@ def read_libsvm(
     opened = open_source(source, max_bytes)
     try:
         sizes_file = find_sidecar(opened.path, GROUP_SUFFIXES)
-        slots = options.for_parser()
-        slots[parse.EXPECT_QID] = sizes_file is None or _has_qid(opened.head)
-        parser = Parser(slots, [token.encode() for token in options.missing_tokens])
-        assembly = Assembly(opened.name, options)
-        try:
-            for block in _in_order(parser, opened, min(chunk_bytes, MAX_LINE), workers):
-                assembly.add(block)
-                if progress is not None:
-                    progress(opened.done, opened.total)
-        except LineTooLong as error:
-            raise FileFormatError(
-                f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?", file=opened.name,
-                line=assembly.lines + error.lines + 1,
-            ) from None  # fmt: skip
+        has_qid = sizes_file is None or _has_qid(opened.head)
+        if opened.total is not None:  # several chunks a thread, or the last one keeps the others waiting
+            chunk_bytes = min(chunk_bytes, max(opened.total // (4 * workers), _SMALLEST_CHUNK))
+        assembly = _parse_all(opened, options, has_qid, min(chunk_bytes, MAX_LINE), workers, progress)
         opened.check_unchanged()
         data = assembly.finish(opened.path, sizes_file, find_sidecar(opened.path, (WEIGHT_SUFFIX,)), workers)
     finally:
@@ -121,6 +112,32 @@ def read_libsvm(
     for words in assembly.warnings:
         warnings.warn(words, DataWarning, stacklevel=2)
     return data
+
+
+def _parse_all(
+    source: Source,
+    options: ReadOptions,
+    has_qid: bool,
+    chunk_bytes: int,
+    threads: int,
+    progress: Callable[[int, int | None], None] | None,
+) -> Assembly:
+    """All chunks of the source, parsed and in order."""
+    slots = options.for_parser()
+    slots[parse.EXPECT_QID] = has_qid
+    parser = Parser(slots, [token.encode() for token in options.missing_tokens])
+    assembly = Assembly(source.name, options)
+    try:
+        for block in _in_order(parser, source, chunk_bytes, threads):
+            assembly.add(block)
+            if progress is not None:
+                progress(source.done, source.total)
+    except LineTooLong as error:
+        raise FileFormatError(
+            f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?", file=source.name,
+            line=assembly.lines + error.lines + 1,
+        ) from None  # fmt: skip
+    return assembly
 
 
 def _in_order(parser: Parser, source: Source, chunk_bytes: int, threads: int) -> Iterator[Block]:

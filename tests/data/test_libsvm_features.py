@@ -106,7 +106,12 @@ def test_fault_033_the_largest_feature_number_can_be_changed(read: Read) -> None
 
 @pytest.mark.parametrize(
     ("row", "column"),
-    [("1 qid:1 1:1 7:1 7:2", 17), ("1 qid:1 7:1 1:1 7:1", 17), ("1 qid:1 3:1 07:1 7:0 1:1", 18)],
+    [
+        ("1 qid:1 1:1 7:1 7:2", 17),
+        ("1 qid:1 7:1 1:1 7:1", 17),
+        ("1 qid:1 3:1 07:1 7:0 1:1", 18),
+        ("1 qid:1 7:1 9:1 7:2", 17),
+    ],
 )
 def test_fault_034_a_feature_twice_in_a_row_is_refused(read: Read, row: str, column: int) -> None:
     with refused("feature 7 stands twice", line=2, column=column):

@@ -169,6 +169,17 @@ def test_fault_023_labels_equal_pythons_float(read: Read, seed: int) -> None:
     assert np.array_equal(data.labels, [float(token) for token in tokens])
 
 
+@pytest.mark.parametrize(
+    "token",
+    ["9473849918067466871e-24", "2011423545444883237e-46", "306626140727.6749760", "2744118440836718742e-18",
+     "4809086491298500603e-32", "9007199254740993e0", "9007199254740995e0", "4503599627370496.5", "4503599627370497.5",
+     "1e23", "8.5e22", "2.2250738585072014e-308", "1.7976931348623157e308", "9223372036854775807e-5"],
+)  # fmt: skip
+def test_fault_023_labels_on_the_edges_of_the_algorithm(read: Read, token: str) -> None:
+    """Products that carry into their upper half, ties, and the ends of the exponent's range."""
+    assert read(f"{token} qid:1 1:1\n").labels[0] == float(token)
+
+
 def test_fault_023_numbers_are_refused_or_read_by_the_same_rule_in_skip_mode(read: Read) -> None:
     """A number that only Python can decide still drops its whole row when it overflows."""
     limit = int(3.4028235677973366e38) - 2**74  # half way to the first float64 that rounds to infinity in float32
