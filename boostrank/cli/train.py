@@ -119,6 +119,9 @@ def command(context: click.Context, /, train: str, model: str, valid: tuple[str,
     metric = headline(_checked_metrics(params, given))
     reader = Reader(given)
     train_set = reader.read(train)
+    constant = train_set.constant_features()
+    if constant:
+        say(f"{len(constant)} of {train_set.n_features} features never change: {_shortened(constant)}")
     valid_sets = [reader.read(path, like=train_set) for path in valid]
 
     with graceful_stop() as stop:
@@ -173,6 +176,11 @@ def _check_settings(objective: str | None, settings: dict[str, Any]) -> None:
     if name in OBJECTIVES.names():
         ours = {key: value for key, value in settings.items() if key != "hessian_scale"}
         resolve_params(OBJECTIVES.get(name).params, ours, owner=f"objective {name!r}")
+
+
+def _shortened(names: tuple[str, ...], most: int = 8) -> str:
+    """The first few of many names."""
+    return ", ".join(names[:most]) + (f", and {len(names) - most} more" if len(names) > most else "")
 
 
 def _checked_metrics(params: dict[str, Any], given: dict[str, Any]) -> list[str]:

@@ -7,6 +7,8 @@ command line leaves with (2: the input or the command is at fault; 3: the work f
 from __future__ import annotations
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable
 
 
@@ -73,6 +75,14 @@ class MissingDependency(BoostrankError, ImportError):
     """An optional package is needed and not installed."""
 
     exit_code = 2
+
+
+def warn_user(words: str, category: type[Warning]) -> None:
+    """`warnings.warn`, pointing at the first line outside boostrank: the caller's own."""
+    level, frame = 1, sys._getframe(0)
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "boostrank":
+        level, frame = level + 1, frame.f_back  # type: ignore[assignment]
+    warnings.warn(words, category, stacklevel=level)
 
 
 def did_you_mean(name: str, candidates: Iterable[str], *, list_all: bool = True) -> str:

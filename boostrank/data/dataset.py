@@ -16,6 +16,8 @@ from scipy import sparse
 from boostrank.core.errors import DataError
 from boostrank.core.types import Float64Array, Int64Array, QueryIndex
 
+_ROWS_AT_A_TIME = 1 << 14
+
 Features = Any  # float32[N, d] C-ordered, or scipy.sparse.csr_matrix of float32
 
 
@@ -195,6 +197,20 @@ class RankingDataset:
         out = np.empty_like(values)
         out[self.input_rows] = values
         return out
+
+    def constant_features(self) -> tuple[str, ...]:
+        """Names of the features that have one value in every row, or are missing in every row: no tree can use them."""
+        if not self.n_documents:
+            return ()
+        if self.is_sparse:
+            low, high = (extreme(axis=0).toarray().ravel() for extreme in (self.features.min, self.features.max))
+            return tuple(self.feature_names[i] for i in np.flatnonzero(low == high))
+        same = np.arange(self.n_features)
+        for start in range(0, self.n_documents, _ROWS_AT_A_TIME):
+            rows = self.features[start : start + _ROWS_AT_A_TIME, same]
+            first = self.features[0, same]
+            same = same[np.all((rows == first) | (np.isnan(rows) & np.isnan(first)), axis=0)]
+        return tuple(self.feature_names[i] for i in same)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -11,13 +11,12 @@ a few chunks is in memory.
 from __future__ import annotations
 
 import os
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import BinaryIO
 
-from boostrank.core.errors import DataWarning, FileFormatError, ParameterError
+from boostrank.core.errors import DataWarning, FileFormatError, ParameterError, warn_user
 from boostrank.data import _parse as parse
 from boostrank.data._assemble import Assembly
 from boostrank.data._blocks import Block, Parser
@@ -110,7 +109,7 @@ def read_libsvm(
     finally:
         opened.close()
     for words in assembly.warnings:
-        warnings.warn(words, DataWarning, stacklevel=2)
+        warn_user(words, DataWarning)
     return data
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-import warnings
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import TrainingError, TrainingWarning
+from boostrank.core.errors import TrainingError, TrainingWarning, warn_user
 from boostrank.kernels.driver import PassStats
 from boostrank.objective import BoundObjective
 
@@ -55,11 +54,10 @@ class GuardedGradient:
         same = float(np.ptp(step)) <= 1e-6 * float(np.abs(step).max()) + rounding
         self._still = self._still + 1 if same else 0
         if self._still == _STANDSTILL_ROUNDS:
-            warnings.warn(
+            warn_user(
                 f"the last {_STANDSTILL_ROUNDS} trees before round {round} have one leaf: no split was allowed. "
                 f"{self._cause()}",
                 TrainingWarning,
-                stacklevel=2,
             )
 
     def _cause(self) -> str:

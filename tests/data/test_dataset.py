@@ -1,0 +1,122 @@
+"""A data set from arrays and frames: queries kept whole, nothing silently changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from boostrank.core.errors import DataError
+from boostrank.data.dataset import RankingDataset
+
+X = np.arange(12, dtype=np.float64).reshape(6, 2)
+Y = np.array([0, 1, 2, 0, 0, 3])
+
+
+def test_query_ids_and_sizes_say_the_same() -> None:
+    by_id = RankingDataset.from_arrays(X, Y, qid=[7, 7, 7, 3, 3, 9])
+    by_size = RankingDataset.from_arrays(X, Y, group=[3, 2, 1])
+    np.testing.assert_array_equal(by_id.queries.ptr, by_size.queries.ptr)
+    assert list(by_id.queries.qid) == [7, 3, 9]
+    assert by_id.feature_names == ("f1", "f2")
+    assert by_id.features.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "either qid= .* or group="),
+        ({"qid": [1] * 6, "group": [6]}, "not both"),
+        ({"group": [3, 2]}, "sum to the number of rows|5 rows in the groups"),
+        ({"group": [3, 3, 0]}, "size 0"),
+        ({"group": [7, -1]}, "size -1"),
+        ({"group": [3.5, 2.5]}, "whole numbers"),
+        ({"qid": [1, 1, 2, 2, 1, 1]}, "query 1 appears again at row 4"),
+        ({"qid": [1, 1, 2.5, 2.5, 3, 3]}, "whole numbers or text"),
+        ({"qid": [1, 1, np.nan, 2, 3, 3]}, "row 2 has no query id"),
+        ({"group": [3, 3], "weight": [1, 2, 3]}, "give one a query, or one a row"),
+        ({"group": [3, 3], "weight": [1, 1, 2, 1, 1, 1]}, "query 0: its rows have different weights"),
+        ({"group": [3, 3], "weight": [1.0, 0.0]}, "weight 0.0 is not a positive"),
+        ({"group": [3, 3], "feature_names": ["a"]}, "2 features but 1 feature names"),
+        ({"group": [3, 3], "feature_names": ["a", "a"]}, "distinct"),
+    ],
+)
+def test_what_cannot_be_ranked_is_refused_with_words(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        RankingDataset.from_arrays(X, Y, **options)
+
+
+@pytest.mark.parametrize(
+    ("features", "labels", "message"),
+    [
+        (X, [0, 1, np.nan, 0, 0, 1], "label of row 2 is nan"),
+        (X, [0, 1], "labels of shape"),
+        (X[0], Y, "two-dimensional"),
+        (np.full((6, 2), 1e300), Y, "does not fit in float32"),
+        (np.array([["a", "b"]] * 6), Y, "must be numbers"),
+    ],
+)
+def test_values_that_would_change_are_refused(features: Any, labels: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        RankingDataset.from_arrays(features, labels, group=[3, 3])
+
+
+def test_sorting_brings_queries_together_and_is_undone_on_the_way_out() -> None:
+    ids = ["b", "a", "b", "c", "a", "b"]
+    data = RankingDataset.from_arrays(X, Y, qid=ids, sort=True, weight=[2, 1, 2, 3, 1, 2])
+    assert list(data.queries.qid) == ["b", "a", "c"]
+    np.testing.assert_array_equal(data.labels, [0, 2, 3, 1, 0, 0])
+    np.testing.assert_array_equal(data.queries.weights, [2, 1, 3])
+    np.testing.assert_array_equal(data.in_input_order(data.labels), Y)
+    already = RankingDataset.from_arrays(X, Y, qid=[1, 1, 2, 2, 3, 3], sort=True)
+    assert already.input_rows is None
+
+
+def test_a_frame_gives_names_and_columns() -> None:
+    frame = pd.DataFrame(X, columns=["bm25", "clicks"]).assign(grade=Y, session=["u", "u", "v", "v", "w", "w"])
+    data = RankingDataset.from_frame(frame, label="grade", qid="session")
+    assert data.feature_names == ("bm25", "clicks")
+    np.testing.assert_array_equal(data.features, X.astype(np.float32))
+    with pytest.raises(DataError, match="no column 'label'"):
+        RankingDataset.from_frame(frame, qid="session")
+
+
+def test_sparse_duplicates_are_summed_as_scipy_means_them() -> None:
+    matrix = sparse.coo_matrix(([1.0, 2.0, 5.0], ([0, 0, 5], [1, 1, 0])), shape=(6, 2))
+    data = RankingDataset.from_arrays(matrix, Y, group=[6])
+    assert data.is_sparse
+    assert data.features[0, 1] == 3.0
+
+
+def test_take_keeps_queries_whole_and_in_the_order_asked_for() -> None:
+    data = RankingDataset.from_arrays(X, Y, group=[3, 2, 1], weight=[1, 2, 3])
+    part = data.take([2, 0])
+    np.testing.assert_array_equal(part.labels, [3, 0, 1, 2])
+    np.testing.assert_array_equal(part.queries.ptr, [0, 1, 4])
+    np.testing.assert_array_equal(part.queries.weights, [3, 1])
+
+
+def test_the_fingerprint_knows_every_number() -> None:
+    data = RankingDataset.from_arrays(X, Y, group=[3, 2, 1])
+    assert data.fingerprint == RankingDataset.from_arrays(X.copy(), Y, group=[3, 2, 1]).fingerprint
+    changed = X.copy()
+    changed[5, 1] += 1
+    others = [
+        RankingDataset.from_arrays(changed, Y, group=[3, 2, 1]),
+        RankingDataset.from_arrays(X, Y + 1, group=[3, 2, 1]),
+        RankingDataset.from_arrays(X, Y, group=[2, 3, 1]),
+        RankingDataset.from_arrays(sparse.csr_matrix(X), Y, group=[3, 2, 1]),
+    ]
+    assert len({d.fingerprint for d in [data, *others]}) == 5
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_matrix])
+def test_fault_040_constant_and_missing_columns_are_named(layout: Any) -> None:
+    columns = np.array([[1, 5, np.nan, 0], [2, 5, np.nan, 0], [3, 5, np.nan, 0]], dtype=np.float64)
+    if layout is not np.asarray:
+        columns[:, 2] = 4
+    data = RankingDataset.from_arrays(layout(columns), [0, 1, 2], group=[3])
+    assert data.constant_features() == ("f2", "f3", "f4")
