@@ -270,8 +270,7 @@ class BoundObjective:
         s = np.array(scores, dtype=np.float64, copy=True).reshape(-1)
         if s.shape != self.gains.shape:
             raise TrainingError(f"{s.size} scores for {self.gains.size} documents")
-        values = self.objective.values(round)
-        params = np.array([p.encode(values[p.name]) for p in spec.params], dtype=np.float64)
+        params = spec.encode(self.objective.values(round), round)
         stats = run_kernel(
             spec.kernel, s, self.gains, self._ptr, self._weights, self._doc_const, self._query_const, params,
             self._buffers,

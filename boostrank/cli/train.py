@@ -151,9 +151,7 @@ def _params(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
         "metric": list(given["metrics"]) or None,
         "eval_at": given["eval_at"],
     }
-    for name, value in (settings | options).items():
-        if value is None:
-            continue
+    for name, value in (settings | {key: said for key, said in options.items() if said is not None}).items():
         if name in params and name != "verbosity":
             raise click.UsageError(f"{name} is said twice: once by --param, once by its own option", context)
         params[name] = value

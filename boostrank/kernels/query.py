@@ -78,6 +78,14 @@ def default_constants(
     return np.zeros((gains.size, 0)), ideal
 
 
+def numbered_constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
+) -> tuple[Float64Array, Float64Array]:
+    """`default_constants` with the query's number as column 3: the stream of its noise."""
+    documents, queries = default_constants(labels, gains, ptr, values)
+    return documents, np.column_stack([queries, np.arange(ptr.size - 1)])
+
+
 @entry_point(types.void(_F1, _I1, types.int64, _F2, _I1, _I1))
 def _ideal_dcgs(
     gains: Float64Array, ptr: Int64Array, k: int, ideal: Float64Array, order: Int64Array, spare: Int64Array

@@ -11,7 +11,7 @@ A kernel handles **one query** of n documents:
 | order | int64[n] | documents by descending score, ties in input order |
 | doc_const | float64[n, d] | constants of each document, from `prepare` |
 | query_const | float64[c] | constants of the query, from `prepare` |
-| params | float64[p] | the spec's parameters in declared order, as they are this round |
+| params | float64[p] | the spec's parameters in declared order, as they are this round; then `round_seed` if `random` |
 | grad, hess | float64[n] | out: derivative of the loss, and a curvature >= 0; every element is written |
 | scratch, iscratch | float64[.], int64[.] | at least `scratch_per_document` * n each, contents undefined |
 
@@ -20,6 +20,7 @@ A kernel handles **one query** of n documents:
 3. It is defined for 0 and 1 documents, equal gains, no gain at all, tied scores and |score| up to 1e4: never NaN or
    infinity. A query that cannot teach anything gets zeros in both outputs.
 4. The gradient sums to zero unless the spec says `shift_invariant=False`; permuting documents permutes the outputs.
+   Random numbers come from `kernels.noise` under the round's seed, the query's number from `prepare` as the stream.
 5. Query weights, the scale and floor of the hessian and the cast to float32 belong to the driver.
 """
 
@@ -35,6 +36,7 @@ from numba import types
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
 from boostrank.kernels.jit import CompiledFunction, entry_point
+from boostrank.kernels.noise import SEED, round_seed
 from boostrank.kernels.query import default_constants
 
 _F1 = types.Array(types.float64, 1, "C")
@@ -85,6 +87,7 @@ class ObjectiveSpec:
         prepare: constants; the default gives the ideal DCG at `k` under the log and the linear discount.
         aliases: other names people type.
         shift_invariant: whether adding a constant to a query's scores changes nothing.
+        random: whether the kernel draws random numbers; it then has the parameter `kernels.noise.SEED`.
         quadratic: whether a query of n documents costs n^2 operations (the driver then bounds n).
         settled: (values, total rounds) -> first round at which early stopping may look at the metric.
         scratch_per_document: how many numbers of each scratch array a document needs.
@@ -103,6 +106,7 @@ class ObjectiveSpec:
     prepare: Prepare = default_constants
     aliases: tuple[str, ...] = ()
     shift_invariant: bool = True
+    random: bool = False
     quadratic: bool = True
     settled: Settled = _settled_at_once
     scratch_per_document: int = 8
@@ -111,6 +115,13 @@ class ObjectiveSpec:
     def param(self, name: str) -> Param:
         """The declared parameter of exactly this name."""
         return next(p for p in self.params if p.name == name)
+
+    def encode(self, values: Mapping[str, Any], round: int) -> Float64Array:
+        """`params` as the kernel reads them at a 0-based round."""
+        numbers = [p.encode(values[p.name]) for p in self.params]
+        if self.random:
+            numbers.append(round_seed(int(values[SEED.name]), round))
+        return np.array(numbers, dtype=np.float64)
 
     def position(self, name: str) -> int:
         """Where a parameter stands in the kernel's `params`."""

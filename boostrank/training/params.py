@@ -11,6 +11,8 @@ from boostrank.backends.base import Backend
 from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.gains import parse_gain
 from boostrank.core.params import find_param
+from boostrank.kernels.noise import SEED
+from boostrank.kernels.spec import ObjectiveSpec
 from boostrank.metric import Metric
 from boostrank.objective import Objective
 from boostrank.objectives import OBJECTIVES
@@ -115,7 +117,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
 def _objective(chosen: Any, rest: dict[str, Any], threads: int | None, backend: Backend) -> Objective:
     """Build ours from its name and the parameters that are its own, which leave `rest`."""
     if isinstance(chosen, Objective):
-        own = [name for name in rest if find_param(name, chosen.spec.params) or name in _GAIN]
+        own = [name for name in rest if _of_objective_alone(name, chosen.spec) or name in _GAIN]
         if own:
             raise ParameterError(f"{own[0]!r} is set beside an Objective that has its own: say it in one place")
         return chosen
@@ -123,11 +125,20 @@ def _objective(chosen: Any, rest: dict[str, Any], threads: int | None, backend: 
         if chosen in names and not _is_ours(chosen):
             raise ParameterError(f"{chosen!r} is an objective of {engine} itself: spell it {engine}:{chosen}")
     spec = OBJECTIVES.get(str(chosen))
-    own_params = {name: rest.pop(name) for name in list(rest) if find_param(name, spec.params)}
+    own_params = {name: value for name, value in rest.items() if find_param(name, spec.params)}
+    for name in own_params:
+        if _of_objective_alone(name, spec):
+            del rest[name]
     gain = _pop(rest, _GAIN, "exponential")
     return Objective(
         spec.name, gain=gain, hessian_scale=rest.pop("hessian_scale", "unit"), threads=threads, **own_params
     )
+
+
+def _of_objective_alone(name: str, spec: ObjectiveSpec) -> bool:
+    """Whether a parameter is the objective's and not, as the seed is, the trees' as well."""
+    param = find_param(name, spec.params)
+    return param is not None and param is not SEED
 
 
 def _explained(rest: dict[str, Any], objective: Objective | None, backend: Backend) -> dict[str, Any]:

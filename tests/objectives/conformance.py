@@ -37,7 +37,7 @@ def evaluate(spec: Any, query: Query, scores: Any, values: Values) -> tuple[floa
     s = np.array(scores, dtype=np.float64)
     ptr = np.array([0, n], dtype=np.int64)
     doc_const, query_const = spec.prepare(query.labels, query.gains, ptr, values)
-    params = np.array([p.encode(p.parse(values[p.name])) for p in spec.params])
+    params = spec.encode({p.name: p.parse(values[p.name]) for p in spec.params}, 0)
     inputs = [s, query.gains.copy(), descending(s), doc_const, query_const[0], params]
     before = [a.copy() for a in inputs]
     grad, hess = np.full(n, np.nan), np.full(n, np.nan)
