@@ -2,7 +2,8 @@
 
 Entry points are compiled once for one explicit signature, release the GIL, and are cached on disk, so a second
 process starts in a fraction of a second. The cache lives in a folder named after the bytes of this package:
-numba notices a change of the file a function stands in, but not of the helpers it inlines from other files.
+numba notices a change of the file a function stands in, but not of the helpers it inlines from other files. A user's
+own file may take helpers from anywhere, so what stands outside boostrank is compiled anew in every process.
 
 Threads are plain Python threads over such entry points. This is why there is no `prange` in the house: numba's
 parallel functions must not be cached, change global thread counts, and kill a forked child on the `omp` layer.
@@ -11,7 +12,9 @@ parallel functions must not be cached, change global thread counts, and kill a f
 from __future__ import annotations
 
 import hashlib
+import linecache
 import os
+import re
 import tempfile
 import threading
 import warnings
@@ -22,6 +25,8 @@ from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar
 
 import numba
+
+from boostrank.core.errors import FileFormatError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,16 +58,39 @@ class CompiledFunction(Generic[P, R]):
     Args:
         function: the Python body.
         signature: a numba signature.
+
+    Attributes:
+        file, line: where it is written, decorators included.
+        is_ours: whether that is in this package, not in a user's file.
+        sha256: of a user's file; None for ours, and where there is no file.
+
+    Raises:
+        FileFormatError: at the first use, where a user's own function cannot be compiled; names file and line.
     """
 
     def __init__(self, function: Callable[P, R], signature: Any) -> None:
         self.py_func, self.signature = function, signature
+        self.file, self.line = function.__code__.co_filename, function.__code__.co_firstlineno
+        self.is_ours = Path(self.file).is_relative_to(_PACKAGE)
+        # Of a user's file as it is now, when it is loaded: it may be edited before a model is saved.
+        self.sha256 = None if self.is_ours else _digest_of(self.file)
         update_wrapper(self, function)
+
+    def __reduce__(self) -> str:
+        # As Python pickles functions: by name. Copies are the same object, and compiled code stays behind.
+        return self.py_func.__qualname__
 
     @cached_property
     def compiled(self) -> Callable[P, R]:
         """The machine code: callable from Python, and passed to other compiled code as a function pointer."""
-        directory = cache_directory()
+        try:
+            return self._compile(cache_directory() if self.is_ours else None)
+        except Exception as error:  # numba's own, or what it met while it looked at the function
+            if self.is_ours:
+                raise
+            raise _explained(error, self.py_func) from error
+
+    def _compile(self, directory: str | None) -> Callable[P, R]:
         previous = numba.config.CACHE_DIR
         with _compile_lock:
             try:
@@ -83,6 +111,44 @@ def entry_point(signature: Any) -> Callable[[Callable[P, R]], CompiledFunction[P
     return lambda function: CompiledFunction(function, signature)
 
 
+def _explained(error: Exception, function: Any) -> FileFormatError:
+    """What numba says over a page, in one line with the place.
+
+    Its message begins with the stage that failed, tells the cause, and quotes the source; or it is one line that names
+    what it stumbled over, and no place.
+    """
+    code = function.__code__
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    told = [t for line in text.splitlines() if (t := line.strip()) and not re.match(r"Failed in |File |During: ", t)]
+    reason = told[0] if told else type(error).__name__
+    call = next((t.removeprefix(">>> ") for t in told if t.startswith(">>> ")), None)
+    if "No conversion from none to float64" in text:
+        reason = "it returns nothing on some path; a kernel returns its loss, one float, on every path"
+    elif call is not None:
+        reason = f"it knows no {call}"
+    elif "Cannot determine Numba type of <class 'function'>" in reason:
+        reason += ". A helper needs the decorator @boostrank.inline"
+    places = [int(n) for name, n in re.findall(r'File "([^"]*)", line (\d+)', text) if code.co_filename.endswith(name)]
+    word = re.search(r"'(\w+)'$|name '(\w+)'", reason)
+    if not places and word:
+        named = re.compile(rf"\b{word[1] or word[2]}\b")
+        source = linecache.getlines(code.co_filename)
+        places = [n for n, line in enumerate(source, 1) if n > code.co_firstlineno and named.search(line)]
+    return FileFormatError(
+        f"the kernel cannot be compiled: {reason}", file=code.co_filename, line=(places or [code.co_firstlineno])[0]
+    )
+
+
+def _digest_of(file: str) -> str | None:
+    lines = linecache.getlines(file) if file.startswith("<") else None  # a notebook's cell
+    try:
+        body = Path(file).read_bytes() if lines is None else "".join(lines).encode()
+    except OSError:
+        return None
+    return hashlib.sha256(body).hexdigest() if body else None
+
+
+_PACKAGE = Path(__file__).parents[1]
 _compile_lock = threading.RLock()
 
 

@@ -88,6 +88,8 @@ class ObjectiveSpec:
         aliases: other names people type.
         shift_invariant: whether adding a constant to a query's scores changes nothing.
         random: whether the kernel draws random numbers; it then has the parameter `kernels.noise.SEED`.
+        exact_gradient: whether the gradient is the derivative of the loss that the kernel returns; LambdaRank's forces,
+            for one, are the derivative of nothing.
         quadratic: whether a query of n documents costs n^2 operations (the driver then bounds n).
         settled: (values, total rounds) -> first round at which early stopping may look at the metric.
         scratch_per_document: how many numbers of each scratch array a document needs.
@@ -107,6 +109,7 @@ class ObjectiveSpec:
     aliases: tuple[str, ...] = ()
     shift_invariant: bool = True
     random: bool = False
+    exact_gradient: bool = True
     quadratic: bool = True
     settled: Settled = _settled_at_once
     scratch_per_document: int = 8
