@@ -1,0 +1,177 @@
+"""StochasticRank: the gradient of NDCG@k smoothed by Gaussian noise, one document's noise integrated exactly.
+
+    z_i = s_i - sigma mu t_i, centred: ties are broken against the relevant documents;   noisy scores z + sigma eps
+    for each j, M_q the metric with j inserted at position q (from 0) among the others, whose q-th score is x_q:
+
+        dJ/dz_j = sum_q (M_q - M_(q+1)) N(x_q | mean_j, v),     M_q - M_(q+1) = (g_j - g_q) (d(q) - d(q+1)) / Z
+        mean_j = z_j + sum_(i != j) sigma eps_i / (n - 1),      v = sigma^2 n / (n - 1)
+
+averaged over `draws`. Mean and variance are those with the shift that is common to all noise integrated out too. Then
+the scale-free projection: NDCG does not depend on the scale of the scores, so the gradient is centred and loses its
+part along the centred scores y, J' -= scale_free <J', y> y / (|y| + nu)^2, in queries of more than two documents (in
+two nothing would be left).
+
+What comes out is a random estimate of the gradient of the smoothed metric, projected: no function's gradient. The
+loss reported is the hard -NDCG@k.
+
+Source: Ustimenko, Prokhorenkova, "StochasticRank: global optimization of scale-free discrete functions", ICML 2020;
+CatBoost catboost/private/libs/algo_helpers/error_functions.cpp. Deviations: t is the
+label, the metric NDCG alone; the noise in mean_j is scaled by sigma throughout, in CatBoost its own part only (the same
+at sigma 1); no Langevin noise and no shrinkage of the model, which the paper's proof of global convergence needs.
+
+Hessian: 1, plain gradient steps, as in CatBoost. Cost: n min(n, k) exponentials a draw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.params import Param
+from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.kernels.jit import inline_sums
+from boostrank.kernels.noise import SEED, normal
+from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg, scatter, sort_descending
+from boostrank.kernels.query import TRAIN_DISCOUNT, K, numbered_constants
+from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+
+PARAMS = (
+    Param(
+        "sigma",
+        1.0,
+        "standard deviation of the noise",
+        low=0.0,
+        open_low=True,
+        log=True,
+        schedulable=True,
+        unit="score",
+    ),
+    Param(
+        "mu", 0.0, "shift against relevance before the noise, in sigmas a label", low=0.0, high=10.0, schedulable=True
+    ),
+    Param("draws", 1, "noisy orders a round", low=1, aliases=("num_estimations",)),
+    Param("scale_free", 1.0, "share of the gradient along the scores that is taken out", low=0.0, high=1.0),
+    Param("nu", 0.01, "softens that projection for scores that are nearly equal", low=0.0, open_low=True, unit="score"),
+    K,
+    TRAIN_DISCOUNT,
+    SEED,
+)
+
+# Below this half square a density is nothing, and where `fast_exp` is defined.
+_FARTHEST = 700.0
+
+
+@objective_kernel
+def kernel(
+    scores: Float64Array,
+    gains: Float64Array,
+    order: Int64Array,
+    doc_const: Float64Array,
+    query_const: Float64Array,
+    params: Float64Array,
+    grad: Float64Array,
+    hess: Float64Array,
+    scratch: Float64Array,
+    iscratch: Int64Array,
+) -> float:
+    """One query; see `kernels.spec`."""
+    n = scores.shape[0]
+    grad[:] = 0.0
+    hess[:] = 0.0
+    blend = params[6]
+    ideal = ideal_dcg(query_const, blend)
+    if n < 2 or ideal <= 0.0:
+        return 0.0
+    sigma, shift, draws, seed, query = params[0], params[1], int(params[2]), params[8], int(query_const[3])
+    depth = n if params[5] == 0.0 else min(int(params[5]), n)
+    s, z, force, drop = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
+    noise, noisy, x, g = scratch[4 * n : 5 * n], scratch[5 * n : 6 * n], scratch[6 * n : 7 * n], scratch[7 * n : 8 * n]
+    places, spare = iscratch[:n], iscratch[n : 2 * n]
+    gather(scores, order, s)
+    value, centre, low = 0.0, 0.0, 0.0
+    for pos in range(n):
+        z[pos] = s[pos] - sigma * shift * doc_const[order[pos], 0]
+        centre += s[pos] / n
+        low += z[pos] / n
+        here = discount(pos + 1.0, blend, n) / ideal if pos < depth else 0.0
+        drop[pos] = here - (discount(pos + 2.0, blend, n) / ideal if pos + 1 < depth else 0.0)
+        value += gains[order[pos]] * here
+        force[pos] = 0.0
+    for pos in range(n):
+        z[pos] -= low
+    for draw in range(draws):
+        total = 0.0
+        for pos in range(n):
+            noise[pos] = sigma * normal(seed, query, draw * n + pos)
+            noisy[pos] = z[pos] + noise[pos]
+            total += noise[pos]
+        sort_descending(noisy, places, spare)
+        gather(noisy, places, x)
+        for a in range(n):
+            g[a] = gains[order[places[a]]]
+        for a in range(n):
+            pos = places[a]
+            mean = z[pos] + (total - noise[pos]) / (n - 1.0)
+            force[pos] += _pull(x, g, drop, a, depth, mean, sigma * math.sqrt(n / (n - 1.0))) / draws
+    _project(s, centre, params[3] if n > 2 else 0.0, params[4], force)
+    scatter(force, order, grad)
+    hess[:] = 1.0
+    return -value
+
+
+@inline_sums
+def _pull(
+    x: Float64Array, g: Float64Array, drop: Float64Array, a: int, depth: int, mean: float, deviation: float
+) -> float:
+    """dJ/dz of the document at place `a` of a noisy order; documents after it stand one place higher without it."""
+    inverse = 1.0 / deviation
+    gain, total = g[a], 0.0
+    for q in range(min(a, depth)):
+        u = (x[q] - mean) * inverse
+        total += (gain - g[q]) * drop[q] * fast_exp(-min(0.5 * u * u, _FARTHEST))
+    for q in range(a, min(x.shape[0] - 1, depth)):
+        u = (x[q + 1] - mean) * inverse
+        total += (gain - g[q + 1]) * drop[q] * fast_exp(-min(0.5 * u * u, _FARTHEST))
+    return total * inverse / math.sqrt(2.0 * math.pi)
+
+
+@inline_sums
+def _project(s: Float64Array, centre: float, share: float, nu: float, force: Float64Array) -> None:
+    """Centre dJ/ds, take out its part along the centred scores, and turn it into the gradient of the loss."""
+    n = s.shape[0]
+    mean = 0.0
+    for i in range(n):
+        mean += force[i] / n
+    along, square = 0.0, 0.0
+    for i in range(n):
+        y = s[i] - centre
+        force[i] = mean - force[i]
+        along += force[i] * y
+        square += y * y
+    factor = share * along / (math.sqrt(square) + nu) ** 2
+    for i in range(n):
+        force[i] -= factor * (s[i] - centre)
+
+
+def _constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
+) -> tuple[Float64Array, Float64Array]:
+    return np.array(labels).reshape(-1, 1), numbered_constants(labels, gains, ptr, values)[1]
+
+
+SPEC = ObjectiveSpec(
+    name="stochastic-rank",
+    aliases=("stochasticrank",),
+    summary="NDCG@k smoothed by Gaussian noise, its gradient estimated and kept free of scale",
+    equation="the mean over eps of NDCG@k(s - sigma mu t + sigma eps)",
+    kernel=kernel,
+    params=PARAMS,
+    hessian=HessianKind.PROXY,
+    reference="Ustimenko, Prokhorenkova 2020; CatBoost error_functions.cpp",
+    deviation="no Langevin noise",
+    prepare=_constants,
+    random=True,
+)

@@ -1,0 +1,117 @@
+"""YetiRank as CatBoost computes it on a CPU: neighbours in noisy orders become weighted pairs.
+
+Each of `permutations` times, add logistic noise to the scores and sort. The documents at positions pos and pos + 1
+(from 0) of different targets make a pair of weight
+
+    w = 0.15 decay^pos |t_i - t_j|,    averaged over the permutations
+
+    L = sum over pairs with t_i > t_j of w_ij ln(1 + exp(-(s_i - s_j))),    on the scores without noise, weights held
+
+Source: Gulin, Kuralenok, Pavlov, "Winning the transfer learning track of Yahoo!'s learning to rank challenge with
+YetiRank", 2011; CatBoost catboost/private/libs/algo/yetirank_helpers.cpp. Deviations: t may be the gain; the noise is
+ln(u / (1 - u)), CatBoost's ln(u / (1.000001 - u)).
+
+Hessian: a proxy, the curvature w rho (1 - rho) of the pair losses with w held, which is CatBoost's.
+Cost: n log n a permutation, as many random numbers and two exponentials a document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from boostrank.core.params import Param
+from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.kernels.noise import SEED, logistic
+from boostrank.kernels.primitives import expit, gather, ideal_dcg, scatter, softplus, sort_descending
+from boostrank.kernels.query import numbered_constants
+from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+from boostrank.kernels.squared_error import TARGETS, target_constants
+
+PARAMS = (
+    Param("permutations", 10, "noisy orders a round", low=1),
+    Param("decay", 0.85, "what a position weighs relative to the one above it", low=0.0, high=1.0, schedulable=True),
+    Param("target", "labels", "what a pair's weight is the difference of", choices=TARGETS),
+    SEED,
+)
+
+# CatBoost's "magic constant"; the driver's scaling of the hessian cancels it.
+_WEIGHT = 0.15
+# Positions that weigh less than this do not show in a sum of doubles.
+_LEAST_WEIGHT = 1e-20
+
+
+@objective_kernel
+def kernel(
+    scores: Float64Array,
+    gains: Float64Array,
+    order: Int64Array,
+    doc_const: Float64Array,
+    query_const: Float64Array,
+    params: Float64Array,
+    grad: Float64Array,
+    hess: Float64Array,
+    scratch: Float64Array,
+    iscratch: Int64Array,
+) -> float:
+    """One query; see `kernels.spec`."""
+    n = scores.shape[0]
+    grad[:] = 0.0
+    hess[:] = 0.0
+    if n < 2 or ideal_dcg(query_const, 0.0) <= 0.0:
+        return 0.0
+    permutations, decay, seed, query = int(params[0]), params[1], params[4], int(query_const[3])
+    s, target, noisy = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n]
+    gs, hs = scratch[3 * n : 4 * n], scratch[4 * n : 5 * n]
+    places, spare = iscratch[:n], iscratch[n : 2 * n]
+    gather(scores, order, s)
+    for pos in range(n):
+        target[pos] = doc_const[order[pos], 0]
+    gs[:] = 0.0
+    hs[:] = 0.0
+    value = 0.0
+    for draw in range(permutations):
+        for pos in range(n):
+            noisy[pos] = s[pos] + logistic(seed, query, draw * n + pos)
+        sort_descending(noisy, places, spare)
+        weight = _WEIGHT / permutations
+        for pos in range(n - 1):
+            i, j = places[pos], places[pos + 1]
+            if target[i] < target[j]:
+                i, j = j, i
+            w = weight * (target[i] - target[j])
+            x = s[i] - s[j]
+            wrong = expit(-x)
+            value += w * softplus(-x)
+            gs[i] -= w * wrong
+            gs[j] += w * wrong
+            hs[i] += w * wrong * (1.0 - wrong)
+            hs[j] += w * wrong * (1.0 - wrong)
+            weight *= decay
+            if weight < _LEAST_WEIGHT:
+                break
+    scatter(gs, order, grad)
+    scatter(hs, order, hess)
+    return value
+
+
+def _constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
+) -> tuple[Float64Array, Float64Array]:
+    documents, _ = target_constants(labels, gains, ptr, values)
+    return documents, numbered_constants(labels, gains, ptr, values)[1]
+
+
+SPEC = ObjectiveSpec(
+    name="yetirank",
+    aliases=("yeti-rank",),
+    summary="logistic losses of the pairs that are neighbours in noisy orders, as in CatBoost",
+    equation="sum over pairs of w_ij ln(1 + exp(-(s_i - s_j))), w_ij how often and how high they are neighbours",
+    kernel=kernel,
+    params=PARAMS,
+    hessian=HessianKind.PROXY,
+    reference="Gulin, Kuralenok, Pavlov 2011; CatBoost yetirank_helpers.cpp",
+    prepare=_constants,
+    random=True,
+    quadratic=False,
+)

@@ -1,0 +1,71 @@
+"""LambdaLoss, Wang et al. 2018: pair weights spelled out, one query pair by pair."""
+
+import numpy as np
+from scipy.special import expit
+
+from tests.reference._ranking import descending, discount, ideal_dcg
+
+
+def freeze(query, scores, values):
+    """Weight of every ordered pair at these scores."""
+    n, blend = len(query), values["train_discount"]
+    weights = np.zeros((n, n))
+    if not query.teaches:
+        return weights
+    gains = query.gains / ideal_dcg(query, 0, blend)
+    rank = np.empty(n)
+    rank[descending(scores)] = np.arange(1, n + 1)
+
+    def d(r):
+        return discount(r, blend, n)
+
+    for i in range(n):
+        for j in range(n):
+            if i == j:
+                continue
+            if values["weights"] == "ndcg-loss1":
+                weights[i, j] = gains[i] * d(rank[i])
+            elif gains[i] > gains[j]:
+                gap = abs(rank[i] - rank[j])
+                delta = abs(d(gap) - d(gap + 1))
+                rho = abs(d(rank[i]) - d(rank[j]))
+                part = delta if values["weights"] == "ndcg-loss2" else rho + values["mu"] * delta
+                weights[i, j] = part * (gains[i] - gains[j])
+    return weights
+
+
+def _differences(scores, values):
+    return (scores[:, None] - scores[None, :]) / values["sigma"]
+
+
+def loss(query, scores, values, frozen):
+    return float(np.sum(frozen * np.logaddexp(0, -_differences(scores, values))))
+
+
+def gradient(query, scores, values):
+    force = freeze(query, scores, values) * expit(-_differences(scores, values)) / values["sigma"]
+    return force.sum(axis=0) - force.sum(axis=1)
+
+
+def hessian(query, scores, values):
+    """Jaakkola and Jordan's bound of each pair's curvature."""
+    u = np.abs(_differences(scores, values))
+    small = u < 1e-4
+    safe = np.where(small, 1.0, u)
+    bound = np.where(small, 0.25 - u**2 / 48, np.tanh(safe / 2) / (2 * safe)) / values["sigma"] ** 2
+    weights = freeze(query, scores, values)
+    return ((weights + weights.T) * bound).sum(axis=1)
+
+
+def surrogate(query, scores, values, at):
+    """What the hessian majorises: the loss with the weights at some scores."""
+    return loss(query, scores, values, freeze(query, at, values))
+
+
+def report(query, scores, values):
+    """-NDCG, which the weights bound."""
+    if not query.teaches:
+        return 0.0
+    blend, n = values["train_discount"], len(query)
+    ranked = query.gains[descending(scores)]
+    return -float(np.sum(ranked * discount(np.arange(1, n + 1), blend, n)) / ideal_dcg(query, 0, blend))

@@ -1,0 +1,46 @@
+"""YetiRank as in CatBoost's yetirank_helpers.cpp: a matrix of pair weights, then a weighted logistic loss."""
+
+import numpy as np
+from scipy.special import expit
+
+from tests.reference._ranking import descending
+from tests.reference.noise import logistics, round_seed
+
+
+def freeze(query, scores, values):
+    """Weight of every pair (winner, loser)."""
+    n, count = len(query), values["permutations"]
+    weights = np.zeros((n, n))
+    if not query.teaches:
+        return weights
+    target = query.labels if values["target"] == "labels" else query.gains
+    order = descending(scores)
+    noise = logistics(round_seed(values["seed"], 0), 0, count * n).reshape(count, n)
+    for draw in noise:
+        noisy = np.empty(n)
+        noisy[order] = scores[order] + draw
+        ranking = np.argsort(-noisy)
+        for pos in range(n - 1):
+            a, b = ranking[pos], ranking[pos + 1]
+            winner, loser = (a, b) if target[a] > target[b] else (b, a)
+            weights[winner, loser] += 0.15 * values["decay"] ** pos * abs(target[a] - target[b]) / count
+    return weights
+
+
+def _differences(scores):
+    return scores[:, None] - scores[None, :]
+
+
+def loss(query, scores, values, frozen):
+    return float(np.sum(frozen * np.logaddexp(0, -_differences(scores))))
+
+
+def gradient(query, scores, values):
+    force = freeze(query, scores, values) * expit(-_differences(scores))
+    return force.sum(axis=0) - force.sum(axis=1)
+
+
+def hessian(query, scores, values):
+    x = _differences(scores)
+    curvature = freeze(query, scores, values) * expit(x) * expit(-x)
+    return curvature.sum(axis=0) + curvature.sum(axis=1)
