@@ -9,7 +9,7 @@ linear models on normalised features; the default here suits scores on the scale
 SDCG with alpha = 1 / sigma, wrong-way forces on graded data included (see `sdcg`).
 
 Hessian: h_p = alpha^2 sum_x w_xp (|c_x| + |c_p|), w = P (1 - P), which bounds |P''|.
-Cost: n^2 / 2 pairs a query, n exponentials.
+Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs a query with sums="direct".
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import math
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.kernels.expsum import SUMS
 from boostrank.kernels.primitives import gather, ideal_dcg, scatter
 from boostrank.kernels.query import TRAIN_DISCOUNT, K
 from boostrank.kernels.smooth_dcg import smooth_dcg
-from boostrank.kernels.soft_ranks import rank_forces, sigmoid_ranks
+from boostrank.kernels.soft_ranks import soft_forces, soft_ranks
 from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
 
 PARAMS = (
@@ -47,6 +48,7 @@ PARAMS = (
         unit="1/rank",
     ),
     TRAIN_DISCOUNT,
+    SUMS,
 )
 
 
@@ -67,19 +69,19 @@ def kernel(
     n = scores.shape[0]
     grad[:] = 0.0
     hess[:] = 0.0
-    alpha, k, beta, blend = params[0], params[1], params[2], params[3]
+    alpha, k, beta, blend, sums = params[0], params[1], params[2], params[3], int(params[4])
     ideal = ideal_dcg(query_const, blend)
     if n < 2 or ideal <= 0.0:
         return 0.0
     s, g, ranks, slope = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
-    z, gs, hs = scratch[4 * n : 5 * n], scratch[5 * n : 6 * n], scratch[6 * n : 7 * n]
+    gs, hs, work = scratch[4 * n : 5 * n], scratch[5 * n : 6 * n], scratch[6 * n : 10 * n]
     gather(scores, order, s)
     gather(gains, order, g)
     gs[:] = 0.0
     hs[:] = 0.0
-    sigmoid_ranks(s, alpha, ranks, z)
+    soft_ranks(sums, s, alpha, ranks, work)
     value = smooth_dcg(ranks, g, ideal, blend, k + 0.5 if k > 0.0 else math.inf, 1.0 / beta, slope)
-    rank_forces(s, alpha, slope, gs, hs, z)
+    soft_forces(sums, s, alpha, slope, gs, hs, work)
     scatter(gs, order, grad)
     scatter(hs, order, hess)
     return -value
@@ -92,6 +94,8 @@ SPEC = ObjectiveSpec(
     kernel=kernel,
     params=PARAMS,
     hessian=HessianKind.PROXY,
+    quadratic=False,
+    scratch_per_document=10,
     reference="Qin, Liu, Li 2010, eqs (35), (38)",
     deviation="alpha defaults to the scale of labels",
 )

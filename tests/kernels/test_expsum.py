@@ -1,0 +1,115 @@
+"""Near-linear sums equal the pair loops: at ties, across huge gaps, for lists of any length."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from boostrank.kernels import expsum
+from boostrank.objectives import OBJECTIVES
+from tests.objectives.conformance import cases, close, evaluate, make_query
+
+SMOOTH = [spec for spec in OBJECTIVES if "sums" in [p.name for p in spec.params]]
+every_smooth_objective = pytest.mark.parametrize("spec", SMOOTH, ids=lambda spec: spec.name)
+
+FITS = [
+    (expsum.SIGMOID, expsum.sigmoid_over_t, 3e-9),
+    (expsum.SIGMOID_EXACT, expsum.sigmoid_over_t, 3e-12),
+    (expsum.SLOPE, expsum.slope_over_t, 4e-8),
+    (expsum.SLOPE_EXACT, expsum.slope_over_t, 5e-11),
+    (expsum.SOFTPLUS, expsum.softplus_over_t, 3e-10),
+    (expsum.SOFTPLUS_EXACT, expsum.softplus_over_t, 2e-13),
+]
+
+
+@pytest.mark.parametrize(("coefficients", "function", "bound"), FITS)
+def test_coefficients_keep_their_stated_error_and_are_exact_at_a_tie(coefficients, function, bound):
+    t = np.linspace(0.0, 1.0, 20_001)
+    error = np.abs(np.polynomial.polynomial.polyval(t, coefficients) / function(t) - 1.0)
+    assert bound / 3 < error.max() < bound
+    assert error[-1] < 5e-15
+
+
+@pytest.mark.parametrize("above", [1.0, -1.0])
+def test_sums_over_both_sides_are_those_of_all_pairs(above):
+    scores = np.array([1e4, 3.0, 3.0, 2.5, 2.5, 2.5, 0.0, -50.0, -1e4])
+    w = np.array([1.0, -2.0, 0.5, 0.0, 3.0, 1.0, 1.0, 7.0, -1.0])
+    r, out, state = np.empty(9), np.full(9, 5.0), np.full(expsum.ROOM, np.nan)
+    expsum.decays(scores, 0.7, r)
+    expsum.add_sums(r, w, expsum.SIGMOID_EXACT, above, out, state)
+    t = np.exp(-0.7 * np.abs(scores[:, None] - scores[None, :]))
+    f = t / (1 + t) * w
+    wanted = 5.0 + np.triu(f, 1).sum(axis=1) + above * np.tril(f, -1).sum(axis=1)
+    assert out == pytest.approx(wanted, rel=1e-11)
+
+
+def test_sums_that_fade_away_end_at_zero_and_not_in_slow_subnormal_numbers():
+    n = 6000
+    r, w, out, state = np.full(n, 0.95), np.zeros(n), np.zeros(n), np.empty(expsum.ROOM)
+    w[0] = w[-1] = 1.0
+    expsum.add_sums(r, w, expsum.SIGMOID, 1.0, out, state)
+    left = np.abs(state[:24])
+    assert (left == 0.0).any()
+    assert not ((left > 0.0) & (left < np.finfo(float).tiny)).any()
+
+
+@every_smooth_objective
+def test_one_list_by_three_ways(spec):
+    rng = np.random.default_rng(1)
+    query, scores = make_query(rng.integers(0, 3, 70)), 3 * rng.normal(size=70)
+    scores[10:14] = scores[9]
+    for values in cases(spec, combinations=2):
+        ways = [evaluate(spec, query, scores, values | {"sums": sums}) for sums in ("direct", "exact", "fast")]
+        for (loss, grad, hess), tolerance in zip(ways[1:], (1e-9, 1e-5), strict=True):
+            assert loss == pytest.approx(ways[0][0], rel=tolerance)
+            close(grad, ways[0][1], tolerance, f"gradient {values}")
+            close(hess, ways[0][2], tolerance, f"hessian {values}")
+
+
+@st.composite
+def long_queries(draw):
+    """Lists beyond the length at which kernels switch: spread, tied, in far clusters, with one relevant document."""
+    n = draw(st.integers(64, 300))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shape = draw(st.sampled_from(["spread", "wide", "tied", "clusters", "equal"]))
+    scores = {
+        "spread": rng.normal(size=n),
+        "wide": 100 * rng.normal(size=n),
+        "tied": rng.integers(-3, 3, n).astype(float),
+        "clusters": rng.choice([-1e4, 0.0, 1.0, 1e4], n) + rng.choice([0.0, 1e-9, 0.3], n),
+        "equal": np.full(n, 0.25),
+    }[shape]
+    labels = rng.integers(0, draw(st.sampled_from([2, 5, 32])), n)
+    if draw(st.booleans()):
+        labels = np.where(np.arange(n) == rng.integers(n), 3, 0)
+    if draw(st.booleans()):
+        scores = scores + labels * draw(st.sampled_from([-1.0, 0.5, 20.0]))
+    return make_query(labels, "linear" if draw(st.booleans()) else "exponential"), scores
+
+
+@every_smooth_objective
+@given(long_queries(), st.integers(0, 10**6))
+@settings(max_examples=30)
+def test_fast_and_exact_sums_equal_the_direct_loop(spec, example, pick):
+    query, scores = example
+    variants = list(cases(spec))
+    values = variants[pick % len(variants)]
+    loss, grad, hess = evaluate(spec, query, scores, values | {"sums": "direct"})
+    for sums, tolerance in (("fast", 1e-5), ("exact", 1e-9)):
+        found, g, h = evaluate(spec, query, scores, values | {"sums": sums})
+        assert abs(found - loss) <= tolerance * max(1.0, abs(loss)), (sums, values)
+        close(g, grad, tolerance, f"gradient, {sums} {values}")
+        close(h, hess, tolerance, f"hessian, {sums} {values}")
+        assert (h >= 0.0).all()
+
+
+@every_smooth_objective
+def test_tied_documents_of_equal_gain_get_the_same(spec):
+    query, scores = make_query(np.repeat([3, 0, 1, 0], 40)), np.repeat([0.0, 1.0, 1.0, -2.0], 40)
+    _, grad, hess = evaluate(spec, query, scores, {p.name: p.default for p in spec.params})
+    if spec.name != "smooth-ndcg":  # its anchors are ranks, and ties take different ranks
+        for block in np.split(np.arange(160), 4):
+            assert np.ptp(grad[block]) <= 1e-12 * np.abs(grad).max()
+            assert np.ptp(hess[block]) <= 1e-12 * np.abs(hess).max()
