@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from boostrank.core.types import QueryIndex
     from boostrank.data.dataset import RankingDataset
     from boostrank.metric import Conventions, Metric
+    from boostrank.mixture import Mixture
     from boostrank.objective import Objective
     from boostrank.training.callbacks import EarlyStopping
     from boostrank.training.model import RankingModel
@@ -32,6 +33,7 @@ _HOMES = {
     "EarlyStopping": "boostrank.training.callbacks",
     "InputError": "boostrank.core.errors",
     "Metric": "boostrank.metric",
+    "Mixture": "boostrank.mixture",
     "ModelError": "boostrank.core.errors",
     "Objective": "boostrank.objective",
     "ParameterError": "boostrank.core.errors",
@@ -49,6 +51,7 @@ __all__ = [
     "EarlyStopping",
     "InputError",
     "Metric",
+    "Mixture",
     "ModelError",
     "Objective",
     "ParameterError",

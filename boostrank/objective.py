@@ -11,30 +11,23 @@ Called with what an engine hands to a custom objective, it does both by itself:
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import DataError, ParameterError, TrainingError
-from boostrank.core.gains import gains_from_labels, parse_gain
+from boostrank.bound import BoundObjective
+from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.gains import parse_gain
 from boostrank.core.params import Param, plain_name, resolve_params
-from boostrank.core.types import Float32Array, Float64Array, QueryIndex, Schedule
+from boostrank.core.types import Float32Array, QueryIndex, Schedule
 from boostrank.data.dataset import query_weights
-from boostrank.kernels.driver import Buffers, PassStats, run_kernel
-from boostrank.kernels.jit import resolve_threads
+from boostrank.kernels.composition import OPTIONS
 from boostrank.kernels.spec import ObjectiveSpec
 from boostrank.objectives import OBJECTIVES
 from boostrank.schedules import is_schedule_text, parse_schedule
-
-# Where a pair loop stops being a wait and becomes a mistake: 50,000 documents are 2.5e9 ordered pairs, seconds a
-# round. Longer lists are refused with the numbers.
-MAX_QUADRATIC_DOCUMENTS = 50_000
-
-HESSIAN_SCALES = ("unit", "raw")
 
 GAIN_OPTION = "gain"
 GAIN_HELP = (
@@ -43,141 +36,75 @@ GAIN_HELP = (
 )
 
 
-class Objective:
-    """A named objective with parameters; each may be a number, a word or, where it says so, a schedule.
+class TrainingObjective(ABC):
+    """What an engine can train with: one objective, or several made into one.
 
     Args:
-        name: canonical name or alias, see `boostrank objectives`.
-        gain: "exponential", "linear", or a table of gains by label.
-        total_rounds: length of the whole training, for schedules that span it; `boostrank.train` fills it in.
-        hessian_scale: "unit" scales gradient and hessian so that the average document has curvature one (then
-            `min_sum_hessian_in_leaf` and its relatives mean the same for every objective); "raw" leaves both alone.
-        threads: threads for the kernels; None means every available core.
-        params: the objective's own parameters, by name or alias.
-
-    Raises:
-        ParameterError: unknown name or parameter, value out of range.
+        gain: of a label, for metrics that are not told otherwise.
+        hessian_scale: "unit" or "raw".
+        total_rounds: length of the whole training, for schedules that span it.
+        threads: None means every available core.
     """
 
-    def __init__(
-        self,
-        name: str | ObjectiveSpec,
-        *,
-        gain: Any = "exponential",
-        total_rounds: int | None = None,
-        hessian_scale: str = "unit",
-        threads: int | None = None,
-        **params: Any,
-    ) -> None:
-        self.spec = OBJECTIVES.get(name) if isinstance(name, str) else name
-        self.gain = parse_gain(gain)
-        self.total_rounds = None if total_rounds is None else int(total_rounds)
-        if hessian_scale not in HESSIAN_SCALES:
-            raise ParameterError(f"hessian_scale={hessian_scale!r} is not one of {' | '.join(HESSIAN_SCALES)}")
-        self.hessian_scale = hessian_scale
-        self.threads = threads
-        given = resolve_params(self.spec.params, params, owner=f"objective {self.spec.name!r}")
-        self.params: dict[str, Any] = {
-            p.name: _parse(p, given.get(p.name, p.default), self.spec) for p in self.spec.params
-        }
-        for parameter, text in self.spec.default_schedules.items():
-            if parameter not in given:
-                self.params[parameter] = parse_schedule(text.format_map(self.params))
-        self._bound: BoundObjective | None = None
-        self._bound_to: Any = None
-        self._calls = 0
+    gain: str | tuple[float, ...]
+    hessian_scale: str
+    total_rounds: int | None
+    threads: int | None
+    _bound: BoundObjective | None = None
+    _bound_to: Any = None
+    _calls: int = 0
 
     @property
+    @abstractmethod
     def name(self) -> str:
-        """Canonical name."""
-        return self.spec.name
+        """What messages call it."""
 
-    def __repr__(self) -> str:
-        words = [repr(self.name)]
-        words += [f"{k}={v if not isinstance(v, str) else repr(v)}" for k, v in self.params.items()]
-        return f"Objective({', '.join(words)}, gain={self.gain!r})"
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[Objective, ...]:
+        """The objectives it is made of."""
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Buffers and compiled code stay behind: a copy (LightGBM deep-copies its parameters) starts afresh.
-        return self.__dict__ | {
-            "_bound": None,
-            "_bound_to": None,
-            "_calls": 0,
-            "spec": self._spec_reference(),
-        }
+    @abstractmethod
+    def factors(self, round: int, forces: Sequence[float]) -> tuple[float, ...]:
+        """What the forces of each part are multiplied by before they are added.
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        spec = state["spec"]
-        self.__dict__.update(state)
-        self.spec = OBJECTIVES.get(spec) if isinstance(spec, str) else spec
+        Args:
+            round: 0-based.
+            forces: mean |gradient| of each part over the documents, this round.
+        """
 
-    def _spec_reference(self) -> str | ObjectiveSpec:
-        # By name where the registry knows it, so that a pickle holds no code.
-        return self.name if any(spec is self.spec for spec in OBJECTIVES) else self.spec
+    @property
+    @abstractmethod
+    def needs_total(self) -> bool:
+        """Whether a schedule spans the training, so that `total_rounds` must be known."""
 
-    def over(self, total_rounds: int) -> Objective:
+    @abstractmethod
+    def settled_round(self, total: int) -> int:
+        """First round at which early stopping may look at the metric."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that `from_dict` turns back into this objective."""
+
+    def over(self, total_rounds: int) -> Self:
         """The same objective, told how long the whole training is."""
-        copy = Objective.__new__(Objective)
+        copy = type(self).__new__(type(self))
         copy.__setstate__(self.__getstate__() | {"total_rounds": int(total_rounds)})
         return copy
 
-    @property
-    def needs_total(self) -> bool:
-        """Whether a schedule spans the training, so that `total_rounds` must be known."""
-        return any(isinstance(v, Schedule) and v.needs_total for v in self.params.values())
+    def __getstate__(self) -> dict[str, Any]:
+        # Buffers and compiled code stay behind: a copy (LightGBM deep-copies its parameters) starts afresh.
+        return self.__dict__ | {"_bound": None, "_bound_to": None, "_calls": 0}
 
-    def values(self, round: int) -> dict[str, Any]:
-        """Every parameter as it is at a 0-based round.
-
-        Raises:
-            ParameterError: a schedule needs `total_rounds`, or leaves the parameter's range.
-        """
-        return {name: self._value(name, value, round) for name, value in self.params.items()}
-
-    def _value(self, name: str, value: Any, round: int) -> Any:
-        if not isinstance(value, Schedule):
-            return value
-        if value.needs_total:
-            if self.total_rounds is None:
-                raise ParameterError(
-                    f"objective {self.name!r}: {name}={value} spans the whole training, whose length is not known "
-                    f"here. Say total_rounds=N, or use boostrank.train, which knows it."
-                )
-            value = value.over(self.total_rounds)
-        return self.spec.param(name).parse(value(round))
-
-    def settled_round(self, total: int) -> int:
-        """First round at which early stopping may look at the metric."""
-        return self.spec.settled(self.params, total)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data that `from_dict` turns back into this objective."""
-        params = {k: str(v) if isinstance(v, Schedule) else v for k, v in self.params.items()}
-        return {
-            "name": self.name,
-            "params": params,
-            "gain": self.gain if isinstance(self.gain, str) else list(self.gain),
-            "hessian_scale": self.hessian_scale,
-            "total_rounds": self.total_rounds,
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Objective:
-        """Back from `to_dict`."""
-        return cls(
-            data["name"],
-            gain=data["gain"],
-            hessian_scale=data["hessian_scale"],
-            total_rounds=data["total_rounds"],
-            **data["params"],
-        )
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
 
     def bind(self, labels: npt.ArrayLike, queries: QueryIndex) -> BoundObjective:
         """Give it data: constants are computed and buffers allocated, once.
 
         Args:
             labels: float[N], finite, >= 0.
-            queries: boundaries, names and weights of the queries.
+            queries: boundaries, names, weights and cut-offs of the queries.
 
         Raises:
             DataError: labels the gain cannot take, lengths that differ, a list too long for a pair loop.
@@ -212,100 +139,122 @@ class Objective:
         return result.grad, result.hess
 
 
-@dataclass(frozen=True, eq=False)
-class Gradient:
-    """One round's result; the arrays belong to the bound objective and are overwritten by the next round."""
-
-    grad: Float32Array
-    hess: Float32Array
-    stats: PassStats
-
-
-class BoundObjective:
-    """An objective over one data set. Not for use by two threads at once.
+class Objective(TrainingObjective):
+    """A named objective with parameters; each may be a number, a word or, where it says so, a schedule.
 
     Args:
-        objective: what to compute.
-        labels: float64[N].
-        queries: N documents.
+        name: canonical name or alias, see `boostrank objectives`.
+        gain: "exponential", "linear", or a table of gains by label.
+        total_rounds: length of the whole training, for schedules that span it; `boostrank.train` fills it in.
+        threads: threads for the kernels; None means every available core.
+        params: the objective's own parameters, and the options that every objective takes (score noise,
+            normalisation, scale control, `hessian_scale`: see `kernels.composition`), by name or alias.
+
+    Raises:
+        ParameterError: unknown name or parameter, value out of range.
     """
 
-    def __init__(self, objective: Objective, labels: Float64Array, queries: QueryIndex) -> None:
-        spec = objective.spec
-        if labels.shape != (queries.n_documents,):
-            raise DataError(
-                f"{labels.size} labels but queries that cover {queries.n_documents} documents: group sizes must sum "
-                "to the number of rows"
-            )
-        if spec.quadratic and queries.longest > MAX_QUADRATIC_DOCUMENTS:
-            q = int(np.argmax(queries.sizes))
-            raise DataError(
-                f"query {queries.qid[q]} has {queries.longest:,} documents, {queries.longest**2:.1e} pairs a round: "
-                f"objective {spec.name!r} stops at {MAX_QUADRATIC_DOCUMENTS:,} documents a query. Objectives without "
-                f"a pair loop: {', '.join(s.name for s in OBJECTIVES if not s.quadratic)}"
-            )
-        self.objective, self.queries = objective, queries
-        self.gains = gains_from_labels(labels, objective.gain)
-        constants = {k: v for k, v in objective.params.items() if not isinstance(v, Schedule)}
-        self._ptr = np.require(queries.ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
-        self._doc_const, self._query_const = spec.prepare(labels, self.gains, self._ptr, constants)
-        weights = np.ones(len(queries)) if queries.weights is None else queries.weights
-        self._weights = weights / weights.mean() if weights.size else weights
-        self._buffers = Buffers.allocate(labels.size, len(queries))
-        self._threads = resolve_threads(objective.threads)
-        self.seconds = 0.0
-        """Time spent in kernels so far."""
+    def __init__(
+        self,
+        name: str | ObjectiveSpec,
+        *,
+        gain: Any = "exponential",
+        total_rounds: int | None = None,
+        threads: int | None = None,
+        **params: Any,
+    ) -> None:
+        self.spec = OBJECTIVES.get(name) if isinstance(name, str) else name
+        self.gain = parse_gain(gain)
+        self.total_rounds = None if total_rounds is None else int(total_rounds)
+        self.threads = threads
+        owner = f"objective {self.spec.name!r}"
+        shared = tuple(option for option in OPTIONS if option not in self.spec.params)
+        given = resolve_params((*self.spec.params, *shared), params, owner=owner)
+        self.params: dict[str, Any] = {
+            p.name: parse_value(p, given.get(p.name, p.default), owner) for p in self.spec.params
+        }
+        for parameter, text in self.spec.default_schedules.items():
+            if parameter not in given:
+                self.params[parameter] = parse_schedule(text.format_map(self.params))
+        self.options: dict[str, Any] = {o.name: parse_value(o, given.get(o.name, o.default), owner) for o in shared}
+        self.hessian_scale = self.options["hessian_scale"]
 
-    def gradient(self, scores: npt.ArrayLike, round: int) -> Gradient:
-        """Gradient and hessian of the loss at these scores.
+    @property
+    def name(self) -> str:
+        """Canonical name."""
+        return self.spec.name
 
-        Args:
-            scores: float[N]; read, never kept.
-            round: 0-based, earlier rounds of a continued model included.
+    @property
+    def parts(self) -> tuple[Objective, ...]:
+        """Itself."""
+        return (self,)
+
+    def factors(self, round: int, forces: Sequence[float]) -> tuple[float, ...]:
+        """One: alone it is taken as it is."""
+        return (1.0,)
+
+    def __repr__(self) -> str:
+        words = [repr(self.name)]
+        words += [f"{k}={v if not isinstance(v, str) else repr(v)}" for k, v in self.params.items()]
+        words += [f"{o.name}={v!r}" for o in OPTIONS if (v := self.options.get(o.name, o.default)) != o.default]
+        return f"Objective({', '.join(words)}, gain={self.gain!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"spec": self._spec_reference()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        spec = state["spec"]
+        super().__setstate__(state)
+        self.spec = OBJECTIVES.get(spec) if isinstance(spec, str) else spec
+
+    def _spec_reference(self) -> str | ObjectiveSpec:
+        # By name where the registry knows it, so that a pickle holds no code.
+        return self.name if any(spec is self.spec for spec in OBJECTIVES) else self.spec
+
+    @property
+    def needs_total(self) -> bool:
+        """Whether a schedule spans the training, so that `total_rounds` must be known."""
+        return any(isinstance(v, Schedule) and v.needs_total for v in (self.params | self.options).values())
+
+    def values(self, round: int) -> dict[str, Any]:
+        """Every parameter as it is at a 0-based round.
 
         Raises:
-            TrainingError: something that is not finite; names objective, round, query and the range of scores.
+            ParameterError: a schedule needs `total_rounds`, or leaves the parameter's range.
         """
-        spec = self.objective.spec
-        s = np.array(scores, dtype=np.float64, copy=True).reshape(-1)
-        if s.shape != self.gains.shape:
-            raise TrainingError(f"{s.size} scores for {self.gains.size} documents")
-        params = spec.encode(self.objective.values(round), round)
-        stats = run_kernel(
-            spec.kernel, s, self.gains, self._ptr, self._weights, self._doc_const, self._query_const, params,
-            self._buffers,
-            unit_hessian=self.objective.hessian_scale == "unit",
-            scratch_per_document=spec.scratch_per_document,
-            threads=self._threads,
-        )  # fmt: skip
-        self.seconds += stats.seconds
-        if stats.broken_query >= 0:
-            raise TrainingError(self._broken(stats.broken_query, s, round))
-        if round == 0 and stats.dead_queries == len(self.queries):
-            raise TrainingError(self._nothing_to_learn(s))
-        return Gradient(self._buffers.grad, self._buffers.hess, stats)
+        return self._at(round, self.spec.params)
 
-    def _broken(self, q: int, scores: Float64Array, round: int) -> str:
-        mine = scores[self.queries.ptr[q] : self.queries.ptr[q + 1]]
-        finite = mine[np.isfinite(mine)]
-        span = f"{finite.min():g} to {finite.max():g}" if finite.size else "none finite"
-        if finite.size < mine.size:
-            cause = f"{mine.size - finite.size} of its {mine.size} scores are not finite; lower the learning rate"
-        else:
-            cause = "the gradient or hessian is not finite, or the hessian is negative"
-        return (
-            f"objective {self.objective.name!r}, round {round}, query {self.queries.qid[q]} ({mine.size} documents, "
-            f"scores {span}): {cause}"
-        )
+    def option_values(self, round: int) -> dict[str, Any]:
+        """Every option as it is at a 0-based round; raises as `values` does."""
+        return self._at(round, OPTIONS)
 
-    def _nothing_to_learn(self, scores: Float64Array) -> str:
-        ptr = self.queries.ptr
-        mixed = any(np.ptp(self.gains[a:b]) > 0 for a, b in pairwise(ptr) if b > a)
-        if not mixed:
-            return "nothing to learn: in every query all documents have the same gain"
-        return (
-            f"nothing to learn: objective {self.objective.name!r} has a zero gradient in every query at these scores "
-            f"(range {np.ptp(scores):g}); it needs a warm start"
+    def _at(self, round: int, params: Sequence[Param]) -> dict[str, Any]:
+        said = self.options | self.params
+        return {p.name: value_at(p, said[p.name], round, self) for p in params}
+
+    def settled_round(self, total: int) -> int:
+        """First round at which early stopping may look at the metric."""
+        return self.spec.settled(self.params, total)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that `from_dict` turns back into this objective."""
+        return {
+            "name": self.name,
+            "params": plain_values(self.params),
+            "options": plain_values(self.options),
+            "gain": self.gain if isinstance(self.gain, str) else list(self.gain),
+            "total_rounds": self.total_rounds,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Objective:
+        """Back from `to_dict`."""
+        return cls(
+            data["name"],
+            gain=data["gain"],
+            total_rounds=data["total_rounds"],
+            **data["params"],
+            **data["options"],
         )
 
 
@@ -329,14 +278,42 @@ def objective_constructor(name: str) -> Callable[..., Objective] | None:
     return construct
 
 
-def _parse(param: Param, value: Any, spec: ObjectiveSpec) -> Any:
+def parse_value(param: Param, value: Any, owner: str) -> Any:
+    """A parameter's value in its own type, or the schedule that it follows.
+
+    Raises:
+        ParameterError: out of range, or a schedule where none is taken.
+    """
     if is_schedule_text(value):
         value = parse_schedule(value)
     if isinstance(value, Schedule):
         if not param.schedulable:
-            raise ParameterError(f"objective {spec.name!r}: {param.name} cannot follow a schedule")
+            raise ParameterError(f"{owner}: {param.name} cannot follow a schedule")
         return value
     return param.parse(value)
+
+
+def value_at(param: Param, value: Any, round: int, owner: TrainingObjective) -> Any:
+    """A parameter's value at a 0-based round.
+
+    Raises:
+        ParameterError: a schedule needs `total_rounds`, or leaves the parameter's range.
+    """
+    if not isinstance(value, Schedule):
+        return value
+    if value.needs_total:
+        if owner.total_rounds is None:
+            raise ParameterError(
+                f"objective {owner.name!r}: {param.name}={value} spans the whole training, whose length is not known "
+                f"here. Say total_rounds=N, or use boostrank.train, which knows it."
+            )
+        value = value.over(owner.total_rounds)
+    return param.parse(value(round))
+
+
+def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values with every schedule as its text."""
+    return {k: str(v) if isinstance(v, Schedule) else v for k, v in values.items()}
 
 
 def queries_of_native(dataset: Any) -> tuple[npt.NDArray[Any], QueryIndex]:

@@ -52,14 +52,17 @@ class QueryIndex:
         ptr: int64[Q+1], non-decreasing, ptr[0] = 0.
         qid: int64[Q] or an object array of str, distinct: the names of the queries, for messages and output.
         weights: float64[Q], positive, or None for equal weights.
+        k: int64[Q], the rank at which each query's objective is cut off (0: its whole list), or None for the
+            objective's own.
     """
 
     ptr: Int64Array
     qid: npt.NDArray[Any]
     weights: Float64Array | None = None
+    k: Int64Array | None = None
 
     def __post_init__(self) -> None:
-        ptr = np.ascontiguousarray(self.ptr, dtype=np.int64)
+        ptr = np.require(self.ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
         object.__setattr__(self, "ptr", ptr)
         if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or bool(np.any(np.diff(ptr) < 0)):
             raise DataError("query boundaries must start at 0 and never decrease")
@@ -74,6 +77,16 @@ class QueryIndex:
             if bad.size:
                 q = int(bad[0])
                 raise DataError(f"query {self.qid[q]}: weight {weights[q]} is not a positive finite number")
+        if self.k is not None:
+            given = np.asarray(self.k)
+            if given.shape != (ptr.size - 1,):
+                raise DataError(f"{ptr.size - 1} queries but k of shape {given.shape}")
+            k = given.astype(np.int64)
+            wrong = np.flatnonzero((k != given) | (k < 0))
+            if wrong.size:
+                q = int(wrong[0])
+                raise DataError(f"query {self.qid[q]}: k={given[q]} is not a whole number of at least 0")
+            object.__setattr__(self, "k", k)
 
     @classmethod
     def from_sizes(cls, sizes: Sequence[int] | npt.NDArray[Any], *, weights: npt.ArrayLike | None = None) -> QueryIndex:
@@ -103,6 +116,12 @@ class QueryIndex:
         given = np.asarray(ids)
         if given.ndim != 1:
             raise DataError(f"query ids must be one-dimensional, not of shape {given.shape}")
+        if given.dtype.kind == "O":
+            missing = [i for i, qid in enumerate(given) if qid is None or qid != qid or str(qid) == "<NA>"]
+            if missing:
+                raise DataError(f"row {missing[0]} has no query id")
+            if any(isinstance(qid, str) for qid in given):
+                given = given.astype(str)
         if given.dtype.kind == "f":
             if not bool(np.all(np.isfinite(given))):
                 raise DataError(f"row {int(np.flatnonzero(~np.isfinite(given))[0])} has no query id")
@@ -166,7 +185,8 @@ class QueryIndex:
         rows = np.concatenate(parts) if parts else np.zeros(0, np.int64)
         ptr = np.concatenate([[0], np.cumsum(self.sizes[chosen])]).astype(np.int64)
         weights = None if self.weights is None else self.weights[chosen]
-        return QueryIndex(ptr, self.qid[chosen], weights), rows
+        k = None if self.k is None else self.k[chosen]
+        return QueryIndex(ptr, self.qid[chosen], weights, k), rows
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""Run one query's kernel over all queries: the only place that knows weights, scales, floors, float32 and threads.
+"""Run one query's kernel over all queries: the only place that knows weights, scales, floors, float32 and threads,
+what is laid over an objective (`composition`), and how two objectives are mixed.
 
 Queries are spread over threads and each writes its own slice; sums over queries are taken in query order. So one
 thread or many give the same bytes.
@@ -11,7 +12,7 @@ error, for every objective and in every round.
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -20,7 +21,16 @@ import numpy as np
 from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.kernels.jit import entry_point, run_parallel
+from boostrank.kernels.composition import (
+    COMPOSITION,
+    NO_NOISE,
+    NO_NORM,
+    Composition,
+    add_noise,
+    control_scale,
+    normalize_forces,
+)
+from boostrank.kernels.jit import CompiledFunction, entry_point, inline, run_parallel
 from boostrank.kernels.primitives import sort_descending
 from boostrank.kernels.spec import KERNEL_SIGNATURE, Kernel
 
@@ -46,24 +56,40 @@ _U1 = types.Array(types.uint8, 1, "C")
 
 @dataclass(frozen=True, eq=False)
 class Buffers:
-    """What a pass writes, allocated once per data set."""
+    """What a pass writes, allocated once per data set.
 
-    grad: Float32Array
-    hess: Float32Array
+    Args:
+        grad, hess: float[N], of the query's weighted loss.
+        loss: float64[Q], weighted.
+        hess_sum: float64[Q].
+        force: float64[Q], sum of |grad|.
+        state: uint8[Q].
+    """
+
+    grad: np.ndarray[Any, np.dtype[Any]]
+    hess: np.ndarray[Any, np.dtype[Any]]
     loss: Float64Array
     hess_sum: Float64Array
+    force: Float64Array
     state: np.ndarray[Any, np.dtype[np.uint8]]
 
     @classmethod
-    def allocate(cls, documents: int, queries: int) -> Buffers:
-        """For N documents in Q queries."""
+    def allocate(cls, documents: int, queries: int, dtype: type[np.floating[Any]] = np.float32) -> Buffers:
+        """For N documents in Q queries: float32 for an engine, float64 for a part of a mixture."""
         return cls(
-            np.zeros(documents, np.float32),
-            np.zeros(documents, np.float32),
+            np.zeros(documents, dtype),
+            np.zeros(documents, dtype),
+            np.zeros(queries),
             np.zeros(queries),
             np.zeros(queries),
             np.zeros(queries, np.uint8),
         )
+
+    @property
+    def broken_query(self) -> int:
+        """Position of the first broken query, -1 without one."""
+        broken = np.flatnonzero(self.state == BROKEN)
+        return int(broken[0]) if broken.size else -1
 
 
 @dataclass(frozen=True)
@@ -77,7 +103,6 @@ class PassStats:
             hessian; -1 without one.
         floored: documents of live queries whose hessian was lifted to the floor.
         scale: what gradient and hessian were multiplied by.
-        seconds: wall time.
     """
 
     loss: float
@@ -85,7 +110,6 @@ class PassStats:
     broken_query: int
     floored: int
     scale: float
-    seconds: float
 
 
 def run_kernel(
@@ -99,11 +123,13 @@ def run_kernel(
     params: Float64Array,
     out: Buffers,
     *,
-    unit_hessian: bool = True,
+    composition: Composition = Composition(),  # noqa: B008 (immutable)
+    slot: int = -1,
+    slot_values: Int64Array | None = None,
     scratch_per_document: int = 8,
     threads: int = 1,
-) -> PassStats:
-    """Gradient and hessian of every document.
+) -> None:
+    """Gradient and hessian of every document, weighted and otherwise as the kernel gives them.
 
     Args:
         kernel: one query's arithmetic, see `kernels.spec`.
@@ -112,30 +138,66 @@ def run_kernel(
         weights: float64[Q].
         doc_const, query_const: float64[N, d], float64[Q, c].
         params: float64[p].
-        out: `grad` and `hess` are overwritten.
-        unit_hessian: scale both so that the mean hessian of live documents is one, and lift it to the floor; else both
-            are left as the kernel gave them.
+        out: overwritten.
+        composition: what is laid over the kernel.
+        slot, slot_values: a position in `params` that has a value of its own in each query, and int64[Q] of them.
         scratch_per_document: see the kernel contract.
         threads: at least 1.
     """
-    started = time.perf_counter()
     queries = ptr.size - 1
     longest = int(np.diff(ptr).max()) if queries else 0
-    tasks = _split(ptr, threads)
+    gradients = _gradients_to_float32 if out.grad.dtype == np.float32 else _gradients_to_float64
+    own = np.zeros(0, np.int64) if slot_values is None else slot_values
 
-    def first(task: tuple[int, int]) -> None:
+    def work(task: tuple[int, int]) -> None:
         room = scratch_per_document * longest
-        _gradients(
-            kernel.compiled, task[0], task[1], scores, gains, ptr, weights, doc_const, query_const, params,
-            out.grad, out.hess, out.loss, out.hess_sum, out.state,
-            np.empty(2 * longest), np.empty(2 * longest, np.int64), np.empty(room), np.empty(room, np.int64),
+        gradients(
+            kernel.compiled, task[0], task[1], scores, gains, ptr, weights, doc_const, query_const, params.copy(),
+            composition, slot, own, out.grad, out.hess, out.loss, out.hess_sum, out.force, out.state,
+            np.empty(5 * longest), np.empty(2 * longest, np.int64), np.empty(room), np.empty(room, np.int64),
         )  # fmt: skip
 
-    run_parallel(first, tasks, threads)
-    broken = np.flatnonzero(out.state == BROKEN)
+    run_parallel(work, _split(ptr, threads), threads)
+
+
+def mix_forces(
+    parts: Sequence[Buffers], factors: Sequence[float], ptr: Int64Array, out: Buffers, *, threads: int = 1
+) -> None:
+    """`out` = factors[0] * parts[0] + factors[1] * parts[1]: losses, gradients and hessians.
+
+    Args:
+        parts: two, float64.
+        factors: >= 0.
+        ptr: int64[Q+1].
+        out: float32, overwritten.
+        threads: at least 1.
+    """
+    (first, second), (a, b) = parts, factors
+
+    def work(task: tuple[int, int]) -> None:
+        _mixed(
+            task[0], task[1], ptr, a, first.grad, first.hess, b, second.grad, second.hess,
+            out.grad, out.hess, out.hess_sum, out.force, out.state,
+        )  # fmt: skip
+
+    run_parallel(work, _split(ptr, threads), threads)
+    out.loss[:] = a * first.loss + b * second.loss
+
+
+def finish(ptr: Int64Array, out: Buffers, *, unit_hessian: bool = True, threads: int = 1) -> PassStats:
+    """Bring gradient and hessian to the scale that the engine gets, and say what the pass found.
+
+    Args:
+        ptr: int64[Q+1].
+        out: float32; `grad` and `hess` are rewritten.
+        unit_hessian: scale both so that the mean hessian of live documents is one, and lift it to the floor; else both
+            are left alone.
+        threads: at least 1.
+    """
     live = out.state == LIVE
+    broken = out.broken_query
     scale, floored = 1.0, 0
-    if not broken.size:
+    if broken < 0:
         curvature = float(out.hess_sum[live].sum())
         documents = int(np.diff(ptr)[live].sum())
         floor = 0.0
@@ -145,17 +207,16 @@ def run_kernel(
         floored = sum(
             run_parallel(
                 lambda task: _finish(task[0], task[1], ptr, out.state, out.grad, out.hess, scale, floor),
-                tasks,
+                _split(ptr, threads),
                 threads,
             )
         )
     return PassStats(
         loss=float(out.loss.sum()),
         dead_queries=int(np.count_nonzero(out.state == DEAD)),
-        broken_query=int(broken[0]) if broken.size else -1,
+        broken_query=broken,
         floored=floored,
         scale=scale,
-        seconds=time.perf_counter() - started,
     )
 
 
@@ -169,29 +230,28 @@ def _split(ptr: Int64Array, threads: int) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
 
-@entry_point(
-    types.void(
-        types.FunctionType(KERNEL_SIGNATURE),
-        types.int64,
-        types.int64,
-        _F1,
-        _F1,
-        _I1,
-        _F1,
-        _F2,
-        _F2,
-        _F1,
-        _S1,
-        _S1,
-        _F1,
-        _F1,
-        _U1,
-        _F1,
-        _I1,
-        _F1,
-        _I1,
-    )
-)
+@inline
+def _judge(grad: Any, hess: Any, probe: float) -> tuple[float, float, int]:
+    """Sum of the hessian and of |gradient| of one query, and the query's state once it is float32.
+
+    Args:
+        grad, hess: float[n].
+        probe: NaN if the query is broken already, else 0.
+    """
+    total, force = 0.0, 0.0
+    for i in range(grad.shape[0]):
+        g32, h32 = np.float32(grad[i]), np.float32(hess[i])
+        total += hess[i]
+        force += abs(grad[i])
+        # 0 * x is 0 for every finite x and NaN otherwise. A negative curvature is as broken as an infinite one.
+        probe += 0.0 * g32 + 0.0 * h32
+        if h32 < 0.0:
+            probe = np.nan
+    if probe != 0.0:
+        return total, force, BROKEN
+    return total, force, DEAD if force == 0.0 else LIVE
+
+
 def _gradients(
     kernel: Any,
     start: int,
@@ -203,49 +263,101 @@ def _gradients(
     doc_const: Float64Array,
     query_const: Float64Array,
     params: Float64Array,
-    grad: Float32Array,
-    hess: Float32Array,
+    composition: Composition,
+    slot: int,
+    slot_values: Int64Array,
+    grad: Any,
+    hess: Any,
     loss: Float64Array,
     hess_sum: Float64Array,
+    force: Float64Array,
     state: Any,
     work: Float64Array,
     iwork: Int64Array,
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> None:
+    noisy = composition.noise != NO_NOISE and composition.temperature > 0.0
     for q in range(start, stop):
         a, b = ptr[q], ptr[q + 1]
         n = b - a
-        order = iwork[:n]
+        s, order, spare = scores[a:b], iwork[:n], iwork[n : 2 * n]
         g, h = work[:n], work[n : 2 * n]
-        # 0 * x is 0 for every finite x and NaN otherwise.
         probe = 0.0
-        for i in range(a, b):
-            probe += 0.0 * scores[i]
+        for i in range(n):
+            probe += 0.0 * s[i]
         if probe != 0.0:
             state[q] = BROKEN
             continue
-        sort_descending(scores[a:b], order, iwork[n : 2 * n])
-        value = kernel(scores[a:b], gains[a:b], order, doc_const[a:b], query_const[q], params, g, h, scratch, iscratch)
+        if slot >= 0:
+            params[slot] = slot_values[q]
+        if noisy:
+            drawn, gs, hs = work[2 * n : 3 * n], work[3 * n : 4 * n], work[4 * n : 5 * n]
+            gs[:] = 0.0
+            hs[:] = 0.0
+            value = 0.0
+            share = 1.0 / composition.draws
+            for draw in range(composition.draws):
+                add_noise(composition.noise, composition.temperature, composition.seed, q, draw, s, drawn)
+                sort_descending(drawn, order, spare)
+                value += share * kernel(
+                    drawn, gains[a:b], order, doc_const[a:b], query_const[q], params, g, h, scratch, iscratch
+                )
+                for i in range(n):
+                    gs[i] += share * g[i]
+                    hs[i] += share * h[i]
+            g, h = gs, hs
+        else:
+            sort_descending(s, order, spare)
+            value = kernel(s, gains[a:b], order, doc_const[a:b], query_const[q], params, g, h, scratch, iscratch)
+        if composition.control > 0.0:
+            control_scale(s, composition.control, composition.nu, g)
+        if composition.normalize != NO_NORM:
+            normalize_forces(composition.normalize, g, h)
         weight = weights[q]
         loss[q] = weight * value
-        total, largest, probe = 0.0, 0.0, 0.0 * value
         for i in range(n):
-            g32, h32 = np.float32(weight * g[i]), np.float32(weight * h[i])
-            grad[a + i], hess[a + i] = g32, h32
-            total += h32
-            largest = max(largest, abs(g32))
-            probe += 0.0 * g32 + 0.0 * h32
-            # A negative curvature is as broken as an infinite one.
-            if h32 < 0.0:
-                probe = np.nan
-        hess_sum[q] = total
-        if probe != 0.0:
-            state[q] = BROKEN
-        elif largest == 0.0:
-            state[q] = DEAD
-        else:
-            state[q] = LIVE
+            grad[a + i], hess[a + i] = weight * g[i], weight * h[i]
+        hess_sum[q], force[q], state[q] = _judge(grad[a:b], hess[a:b], 0.0 * value)
+
+
+def _gradients_to(real: Any) -> CompiledFunction[..., None]:
+    """`_gradients` for results of one type; each is compiled when it is first needed."""
+    signature = types.void(
+        types.FunctionType(KERNEL_SIGNATURE), types.int64, types.int64, _F1, _F1, _I1, _F1, _F2, _F2, _F1,
+        COMPOSITION, types.int64, _I1, real, real, _F1, _F1, _F1, _U1, _F1, _I1, _F1, _I1,
+    )  # fmt: skip
+    return CompiledFunction(_gradients, signature)
+
+
+_gradients_to_float32, _gradients_to_float64 = _gradients_to(_S1), _gradients_to(_F1)
+
+
+@entry_point(
+    types.void(types.int64, types.int64, _I1, types.float64, _F1, _F1, types.float64, _F1, _F1, _S1, _S1, _F1, _F1, _U1)
+)
+def _mixed(
+    start: int,
+    stop: int,
+    ptr: Int64Array,
+    a: float,
+    first_grad: Float64Array,
+    first_hess: Float64Array,
+    b: float,
+    second_grad: Float64Array,
+    second_hess: Float64Array,
+    grad: Float32Array,
+    hess: Float32Array,
+    hess_sum: Float64Array,
+    force: Float64Array,
+    state: Any,
+) -> None:
+    for q in range(start, stop):
+        for i in range(ptr[q], ptr[q + 1]):
+            grad[i] = a * first_grad[i] + b * second_grad[i]
+            hess[i] = a * first_hess[i] + b * second_hess[i]
+        mine = slice(ptr[q], ptr[q + 1])
+        hess_sum[q], force[q], state[q] = _judge(grad[mine], hess[mine], 0.0)
 
 
 @entry_point(types.int64(types.int64, types.int64, _I1, _U1, _S1, _S1, types.float64, types.float64))

@@ -47,6 +47,18 @@ SIGMA = Param(
 )
 """Shared by the objectives over smooth ranks."""
 
+ALPHA = Param(
+    "alpha",
+    1.0,
+    "sharpness of the smooth ranks; from a zero start with Newton leaves it changes nothing by itself",
+    low=0.0,
+    open_low=True,
+    log=True,
+    schedulable=True,
+    unit="1/score",
+)
+"""1 / sigma: shared by the objectives over smooth ranks whose papers say it so."""
+
 TAU = Param(
     "tau",
     1.0,
@@ -66,7 +78,7 @@ _F2 = types.Array(types.float64, 2, "C")
 def default_constants(
     labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
 ) -> tuple[Float64Array, Float64Array]:
-    """No constant a document; three constants a query.
+    """No constant a document; three constants a query. `values["k"]` is a number, or int64[Q] of them.
 
     Columns 0 and 1 are the ideal DCG at `k` (0: whole list) under the log and the linear discount, which
     `primitives.ideal_dcg` blends: a blend of discounts has the blend of their ideals. Both are 0 where all documents
@@ -74,7 +86,8 @@ def default_constants(
     """
     ideal = np.zeros((ptr.size - 1, 3))
     longest = int(np.diff(ptr).max()) if ptr.size > 1 else 0
-    _ideal_dcgs(gains, ptr, int(values.get("k", 0)), ideal, np.zeros(longest, np.int64), np.zeros(longest, np.int64))
+    k = np.broadcast_to(np.asarray(values.get("k", 0), dtype=np.int64), ptr.size - 1).copy()
+    _ideal_dcgs(gains, ptr, k, ideal, np.zeros(longest, np.int64), np.zeros(longest, np.int64))
     return np.zeros((gains.size, 0)), ideal
 
 
@@ -86,9 +99,9 @@ def numbered_constants(
     return documents, np.column_stack([queries, np.arange(ptr.size - 1)])
 
 
-@entry_point(types.void(_F1, _I1, types.int64, _F2, _I1, _I1))
+@entry_point(types.void(_F1, _I1, _I1, _F2, _I1, _I1))
 def _ideal_dcgs(
-    gains: Float64Array, ptr: Int64Array, k: int, ideal: Float64Array, order: Int64Array, spare: Int64Array
+    gains: Float64Array, ptr: Int64Array, k: Int64Array, ideal: Float64Array, order: Int64Array, spare: Int64Array
 ) -> None:
     for q in range(ptr.shape[0] - 1):
         g = gains[ptr[q] : ptr[q + 1]]
@@ -96,7 +109,7 @@ def _ideal_dcgs(
         if n == 0:
             continue
         sort_descending(g, order[:n], spare[:n])
-        depth = n if k == 0 else min(k, n)
+        depth = n if k[q] == 0 else min(k[q], n)
         ideal[q, 2] = g[order[depth - 1]]
         if g[order[0]] == g[order[n - 1]]:
             continue

@@ -2,18 +2,23 @@
 
     L = (1/2) sum_i (s_i - t_i)^2,   t the label or the gain
 
-Every document counts the same, so long queries weigh more than short ones, as in ordinary regression.
+Every document counts the same, so long queries weigh more than short ones, as in ordinary regression; with `per_query`
+the error is divided by n, and every query weighs the same: the regression part of REG-SHF-SDCG.
 
-Source: the baseline of Wu, Chang, Zheng, Zha 2009 and Chapelle, Wu 2010. Hessian: exact, 1. Cost: n a query.
+Source: the baseline of Wu, Chang, Zheng, Zha 2009 and Chapelle, Wu 2010. Hessian: exact, 1 or 1 / n. Cost: n a query.
 """
 
 from __future__ import annotations
 
+from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
 from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
 from boostrank.kernels.squared_error import target_constants, target_param
 
-PARAMS = (target_param("labels"),)
+PARAMS = (
+    target_param("labels"),
+    Param("per_query", False, "divide a query's error by the number of its documents: every query weighs the same"),
+)
 
 
 @objective_kernel
@@ -30,12 +35,14 @@ def kernel(
     iscratch: Int64Array,
 ) -> float:
     """One query; see `kernels.spec`."""
+    n = scores.shape[0]
+    weight = 1.0 / n if params[1] != 0.0 and n > 0 else 1.0
     value = 0.0
-    for i in range(scores.shape[0]):
+    for i in range(n):
         residual = scores[i] - doc_const[i, 0]
-        grad[i] = residual
-        hess[i] = 1.0
-        value += 0.5 * residual * residual
+        grad[i] = residual * weight
+        hess[i] = weight
+        value += 0.5 * residual * residual * weight
     return value
 
 

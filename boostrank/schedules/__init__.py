@@ -191,7 +191,7 @@ def parse_schedule(text: str) -> Schedule:
     name, body = call.group(1), call.group(2) or ""
     try:
         if name == "joined":
-            first, second, at = _split_outside_brackets(body)
+            first, second, at = split_outside_brackets(body, ";")
             return Joined(parse_schedule(first), parse_schedule(second), _count(at, "at", low=0))
         numbers: list[float] = []
         rounds = None
@@ -215,12 +215,12 @@ def parse_schedule(text: str) -> Schedule:
         raise ParameterError(f"schedule {text!r} cannot be read: {error}") from None
 
 
-def _split_outside_brackets(body: str) -> list[str]:
-    """At the semicolons that stand in no brackets: schedules nest."""
+def split_outside_brackets(body: str, separator: str) -> list[str]:
+    """Pieces of a text between separators that stand in no brackets: schedules and objectives nest."""
     parts, depth = [""], 0
     for character in body:
         depth += (character == "(") - (character == ")")
-        if character == ";" and depth == 0:
+        if character == separator and depth == 0:
             parts.append("")
         else:
             parts[-1] += character

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.bound import BoundObjective
 from boostrank.core.errors import TrainingError, TrainingWarning, warn_user
+from boostrank.core.types import QueryIndex
 from boostrank.kernels.driver import PassStats
-from boostrank.objective import BoundObjective
+from boostrank.objective import TrainingObjective
 
 _STANDSTILL_ROUNDS = 3
 
@@ -19,27 +22,39 @@ class GuardedGradient:
     """(scores, engine's data set, round) -> gradient and hessian, both fit to hand over.
 
     Args:
-        bound: our objective over the training set, or None with `function`.
+        objective: ours, or None with `function`.
+        labels_of: labels and queries of an engine's data set.
         function: a callable of the user's own, (scores, data set) -> (gradient, hessian).
     """
 
-    def __init__(self, bound: BoundObjective | None, function: Any = None) -> None:
-        self._bound, self._function = bound, function
+    def __init__(
+        self,
+        objective: TrainingObjective | None,
+        labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]],
+        function: Any = None,
+    ) -> None:
+        self._objective, self._labels_of, self._function = objective, labels_of, function
+        self._bound: BoundObjective | None = None
         self.seconds = 0.0
         self.stats: PassStats | None = None
-        self.floored = 0
         self._previous: npt.NDArray[Any] | None = None
         self._still = 0
+
+    def bind(self, dataset: Any) -> None:
+        """Give our objective its data. At the first call unless done before: a `lgb.Dataset` must not be asked for its
+        labels before LightGBM has merged the training parameters into it."""
+        if self._objective is not None and self._bound is None:
+            self._bound = self._objective.bind(*self._labels_of(dataset))
 
     def __call__(self, scores: npt.NDArray[Any], dataset: Any, round: int) -> tuple[Any, Any]:
         self._watch(scores, round)
         started = time.perf_counter()
         try:
+            self.bind(dataset)
             if self._bound is None:
                 return _checked(self._function(scores, dataset), scores.size, round)
             result = self._bound.gradient(scores, round)
             self.stats = result.stats
-            self.floored += result.stats.floored
             return result.grad, result.hess
         finally:
             self.seconds += time.perf_counter() - started

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from boostrank.core.types import Float64Array, Int64Array, QueryIndex
 from boostrank.data.dataset import RankingDataset, as_features
 from boostrank.kernels.jit import resolve_threads
 from boostrank.metric import Conventions
-from boostrank.objective import Objective
+from boostrank.objective import TrainingObjective
 from boostrank.training.model_text import (
     engine_of,
     read_model_files,
@@ -38,7 +39,7 @@ class TrainingSummary:
     Args:
         rows, queries: size of the training set.
         dead_queries: queries without any gradient in the last round; None with an engine's own objective.
-        rounds: rounds in the model, those it continued included.
+        rounds: rounds trained, those of a continued model included; the model may keep fewer.
         best_round: rounds that prediction uses.
         seconds: wall time of the whole call, of which
         kernel_seconds: in our objective, and
@@ -98,7 +99,9 @@ class RankingModel:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features, in column order."""
-        return self._engine.feature_names(self.booster)
+        inside = self._engine.feature_names(self.booster)
+        real = self.info.get("data", {}).get("feature_names", ())
+        return tuple(real) if len(real) == len(inside) else inside
 
     @property
     def n_features(self) -> int:
@@ -122,7 +125,7 @@ class RankingModel:
         first = int(self.info.get("training", {}).get("rounds_before", 0))
         at = self.best_iteration - first - 1
         return {
-            name: {metric: values[at] for metric, values in metrics.items() if at < len(values)}
+            name: {metric: values[at] for metric, values in metrics.items() if 0 <= at < len(values)}
             for name, metrics in self.evals_result.items()
         }
 
@@ -130,8 +133,10 @@ class RankingModel:
         """Score documents: higher is better within a query.
 
         Args:
-            data: `RankingDataset`, array, sparse matrix, or data frame (whose columns are matched by name).
-            num_iteration: rounds to use; None for the best ones, 0 for all.
+            data: `RankingDataset`, array, sparse matrix, or data frame; names are matched where there are any. What a
+                sparse row does not name is zero; for a model trained on an XGBoost matrix of the user's own, or
+                by XGBoost alone, it is missing, as it was there.
+            num_iteration: rounds to use; None for the best ones, 0 or less for all.
             threads: None means every available core.
 
         Returns:
@@ -141,33 +146,55 @@ class RankingModel:
             DataError: another number of features than the model was trained on, or a column that is missing.
         """
         features = self._features(data)
-        rounds = self._best_rounds if num_iteration is None else num_iteration
         if features.shape[0] == 0:
             return np.zeros(0)
-        scores = self._engine.predict(self.booster, features, rounds=rounds, threads=resolve_threads(threads))
+        scores = self._engine.predict(
+            self.booster,
+            features,
+            rounds=self._rounds(num_iteration),
+            threads=resolve_threads(threads),
+            absent_is_missing=self.info.get("data", {}).get("absent", "missing") == "missing",
+        )
         return data.in_input_order(scores) if isinstance(data, RankingDataset) else scores
+
+    def _rounds(self, num_iteration: int | None) -> int:
+        """Rounds in the engine's terms: 0 for all, and never more than there are."""
+        if num_iteration is None:
+            return self._best_rounds
+        return min(max(0, num_iteration), self._engine.rounds_of(self.booster))
+
+    def check_features(self, data: RankingDataset) -> RankingDataset:
+        """The data set with its features in the model's order.
+
+        Raises:
+            DataError: other features, or features counted from another number.
+        """
+        base = data.provenance.index_base
+        if None not in (base, self.index_base) and base != self.index_base:
+            raise DataError(
+                f"the model's features are numbered from {self.index_base} in its files, this file's from {base}: "
+                "read it like the training file (like=, or --zero-based)"
+            )
+        return data.with_features(self.feature_names, whose="the model")
 
     def _features(self, data: Any) -> Any:
         if isinstance(data, RankingDataset):
-            base = data.provenance.index_base
-            if None not in (base, self.index_base) and base != self.index_base:
-                raise DataError(
-                    f"the model's features are numbered from {self.index_base} in its files, this file's from {base}: "
-                    "read it like the training file (like=, or --zero-based)"
-                )
-            features = data.features
-        elif hasattr(data, "columns"):
-            names = [str(c) for c in data.columns]
+            return self.check_features(data).features
+        if hasattr(data, "columns"):
+            names = [str(c) for c in getattr(data, "column_names", data.columns)]  # pyarrow has both
             missing = [name for name in self.feature_names if name not in names]
             if missing:
                 raise DataError(
                     f"the data frame has no column {missing[0]!r} ({len(missing)} of the model's are missing)"
                 )
-            features = as_features(data.iloc[:, [names.index(name) for name in self.feature_names]])
-        else:
-            features = as_features(data)
+            wanted = [names.index(name) for name in self.feature_names]
+            if hasattr(data, "iloc"):
+                data = data.iloc[:, wanted]
+            else:  # polars and pyarrow
+                data = np.column_stack([np.asarray(data[names[i]]) for i in wanted])
+        features = as_features(data)
         if features.shape[1] != self.n_features:
-            raise DataError(f"the data has {features.shape[1]} features, the model was trained on {self.n_features}")
+            raise DataError(f"the data has {features.shape[1]} features, the model {self.n_features}")
         return features
 
     def rank(
@@ -210,16 +237,15 @@ class RankingModel:
 
         Args:
             path: where to.
-            num_iteration: rounds to keep; None for the best ones, 0 for all.
+            num_iteration: rounds to keep; None for the best ones, 0 or less for all.
 
         Raises:
             TrainingError: it cannot be written; what was there before is untouched.
         """
-        rounds = self._best_rounds if num_iteration is None else num_iteration
-        body = self._engine.to_bytes(self.booster, rounds=rounds)
-        if self.backend == "lightgbm":
+        body = self._engine.to_bytes(self.booster, rounds=self._rounds(num_iteration))
+        if self.backend == "lightgbm" and b"\nobjective=" not in body.partition(b"\n\n")[0]:
             body = stamp_lightgbm(body.decode()).encode()
-        write_model_files(Path(path), body, {**self.info, "evals_result": self.evals_result})
+        write_model_files(Path(path), body, _plain({**self.info, "evals_result": self.evals_result}))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> RankingModel:
@@ -241,10 +267,23 @@ class RankingModel:
         return cls(engine, booster, info=info, evals_result=history)
 
 
+def _plain(value: Any) -> Any:
+    """The same for JSON: NumPy's numbers as Python's, NaN and infinity as null, what JSON cannot hold as its text."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int) else str(value)
+
+
 def describe_training(
     engine: Backend,
     given: TrainingParameters,
-    objective: Objective | None,
+    objective: TrainingObjective | None,
     conventions: Conventions,
     train_set: Any,
     queries: QueryIndex,
@@ -256,6 +295,7 @@ def describe_training(
     data: dict[str, Any] = {"rows": queries.n_documents, "queries": len(queries)}
     if isinstance(train_set, RankingDataset):
         data |= {
+            "absent": "zero",
             "files": list(train_set.provenance.files),
             "index_base": train_set.provenance.index_base,
             "reader": dict(train_set.provenance.options),

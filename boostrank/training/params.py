@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from boostrank.backends.base import Backend
 from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.gains import parse_gain
-from boostrank.core.params import find_param
+from boostrank.core.params import Param, find_param
+from boostrank.kernels.composition import OPTIONS
 from boostrank.kernels.noise import SEED
-from boostrank.kernels.spec import ObjectiveSpec
 from boostrank.metric import Metric
-from boostrank.objective import Objective
+from boostrank.mixture import MIXTURE_PARAMS, accepted_params, parse_objective
+from boostrank.objective import TrainingObjective
 from boostrank.objectives import OBJECTIVES
 
 DEFAULT_OBJECTIVE = "reg-shf-sdcg"
@@ -54,7 +55,7 @@ class TrainingParameters:
         gain: of a label, for metrics that are not told otherwise.
     """
 
-    objective: Objective | None
+    objective: TrainingObjective | None
     native_objective: str | None
     function: Any
     engine: dict[str, Any]
@@ -95,9 +96,10 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
         threads = None
     metrics = _metric_names(_pop(rest, _METRIC, "ndcg"), _pop(rest, _EVAL_AT, DEFAULT_EVAL_AT))
 
-    native, function, objective = None, None, None
+    native, function = None, None
+    objective: TrainingObjective | None = None
     gain: Any = "exponential"
-    if callable(chosen) and not isinstance(chosen, Objective):
+    if callable(chosen) and not isinstance(chosen, TrainingObjective):
         function = chosen
     elif isinstance(chosen, str) and ":" in chosen and chosen.split(":", 1)[0] in NATIVE_OBJECTIVES:
         engine, native = chosen.split(":", 1)
@@ -106,54 +108,59 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
         gain = _pop(rest, _GAIN, "exponential")
         rest |= _native_gain(engine, gain)
     else:
-        objective = _objective(chosen, rest, threads, backend)
+        objective, takes = _objective(chosen, rest, threads, backend)
         gain = objective.gain
-    backend.check_params(_explained(rest, objective, backend))
+        rest = _explained(rest, objective, takes, backend)
+    backend.check_params(rest)
     return TrainingParameters(
         objective, native, function, rest, rounds, stopping, min_delta, metrics, threads, parse_gain(gain)
     )
 
 
-def _objective(chosen: Any, rest: dict[str, Any], threads: int | None, backend: Backend) -> Objective:
-    """Build ours from its name and the parameters that are its own, which leave `rest`."""
-    if isinstance(chosen, Objective):
-        own = [name for name in rest if _of_objective_alone(name, chosen.spec) or name in _GAIN]
+def _objective(
+    chosen: Any, rest: dict[str, Any], threads: int | None, backend: Backend
+) -> tuple[TrainingObjective, tuple[Param, ...]]:
+    """Build ours from its text and the parameters that are its own, which leave `rest`; and what it takes."""
+    if isinstance(chosen, TrainingObjective):
+        known = [*OPTIONS, *MIXTURE_PARAMS, *(p for part in chosen.parts for p in part.spec.params)]
+        own = [name for name in rest if _of_objective_alone(name, known) or name in _GAIN]
         if own:
             raise ParameterError(f"{own[0]!r} is set beside an Objective that has its own: say it in one place")
-        return chosen
+        return chosen, tuple(known)
     for engine, names in NATIVE_OBJECTIVES.items():
         if chosen in names and not _is_ours(chosen):
             raise ParameterError(f"{chosen!r} is an objective of {engine} itself: spell it {engine}:{chosen}")
-    spec = OBJECTIVES.get(str(chosen))
-    own_params = {name: value for name, value in rest.items() if find_param(name, spec.params)}
+    takes = accepted_params(str(chosen))
+    own_params = {name: value for name, value in rest.items() if find_param(name, takes)}
     for name in own_params:
-        if _of_objective_alone(name, spec):
+        if _of_objective_alone(name, takes):
             del rest[name]
-    gain = _pop(rest, _GAIN, "exponential")
-    return Objective(
-        spec.name, gain=gain, hessian_scale=rest.pop("hessian_scale", "unit"), threads=threads, **own_params
-    )
+    gain = _pop(rest, _GAIN, None)
+    if gain is not None:
+        own_params["gain"] = gain
+    return parse_objective(str(chosen), threads=threads, **own_params), takes
 
 
-def _of_objective_alone(name: str, spec: ObjectiveSpec) -> bool:
+def _of_objective_alone(name: str, params: Iterable[Param]) -> bool:
     """Whether a parameter is the objective's and not, as the seed is, the trees' as well."""
-    param = find_param(name, spec.params)
+    param = find_param(name, params)
     return param is not None and param is not SEED
 
 
-def _explained(rest: dict[str, Any], objective: Objective | None, backend: Backend) -> dict[str, Any]:
+def _explained(
+    rest: dict[str, Any], objective: TrainingObjective, takes: tuple[Param, ...], backend: Backend
+) -> dict[str, Any]:
     """The engine's parameters; a near miss of an objective's parameter is refused here, where its name is known."""
-    if objective is not None:
-        for name in rest:
-            elsewhere = [s.name for s in OBJECTIVES if find_param(name, s.params)]
-            if elsewhere and not find_param(name, objective.spec.params):
-                try:
-                    backend.check_params({name: rest[name]})
-                except ParameterError:
-                    known = did_you_mean(name, [p.name for p in objective.spec.params])
-                    raise ParameterError(
-                        f"objective {objective.name!r} has no parameter {name!r} ({', '.join(elsewhere)} does).{known}"
-                    ) from None
+    for name in rest:
+        elsewhere = [s.name for s in OBJECTIVES if find_param(name, s.params)]
+        if elsewhere and not find_param(name, takes):
+            try:
+                backend.check_params({name: rest[name]})
+            except ParameterError:
+                known = did_you_mean(name, [p.name for p in takes])
+                raise ParameterError(
+                    f"objective {objective.name!r} has no parameter {name!r} ({', '.join(elsewhere)} does).{known}"
+                ) from None
     return rest
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from boostrank.core.types import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.kernels.jit import resolve_threads
 from boostrank.metric import BoundMetrics, Conventions
-from boostrank.objective import Objective, queries_of_native
+from boostrank.objective import TrainingObjective, queries_of_native
 from boostrank.training.callbacks import EarlyStopping, Gated, History
 from boostrank.training.gradient import GuardedGradient
 from boostrank.training.model import RankingModel, TrainingSummary, describe_training
@@ -66,17 +67,19 @@ def train(
     started = time.perf_counter()
     engine = get_backend(backend)
     given = split_params(params, num_boost_round, engine)
-    booster = _booster_to_continue(init_model, engine)
+    booster = _booster_to_continue(init_model, engine, train_set)
     before = 0 if booster is None else engine.rounds_of(booster)
     objective = None if given.objective is None else given.objective.over(before + given.rounds)
 
     native_train, valid, names = _datasets(train_set, valid_sets, valid_names, engine, given)
     labels_of = _Labels([(native_train, train_set), *((d, s) for (_, d), s in zip(valid, names, strict=True))])
-    labels, queries = labels_of(native_train)
     gradient = None
     if objective is not None or given.function is not None:
-        bound = None if objective is None else objective.bind(labels, queries)
-        gradient = GuardedGradient(bound, given.function)
+        gradient = GuardedGradient(objective, labels_of, given.function)
+        if isinstance(
+            train_set, RankingDataset
+        ):  # what is wrong with the labels is said before the features are binned
+            gradient.bind(native_train)
     rules = _conventions(conventions, given)
     watch = _Stopwatch(_metric_functions(given, labels_of, rules, feval))
     history = History()
@@ -94,8 +97,10 @@ def train(
             init_model=booster,
             callbacks=[history, *late, *([stopper] if stopper else [])],
             keep_training_booster=keep_training_booster,
+            own_datasets=isinstance(train_set, RankingDataset),
         )
     )
+    labels, queries = labels_of(native_train)
     seconds = time.perf_counter() - started
     kernel_seconds = 0.0 if gradient is None else gradient.seconds
     stats = None if gradient is None else gradient.stats
@@ -103,7 +108,7 @@ def train(
         rows=int(labels.size),
         queries=len(queries),
         dead_queries=None if stats is None else stats.dead_queries,
-        rounds=engine.rounds_of(booster),
+        rounds=history.rounds,
         best_round=best or engine.rounds_of(booster),
         seconds=seconds,
         kernel_seconds=kernel_seconds,
@@ -115,14 +120,27 @@ def train(
     return RankingModel(engine, booster, best_rounds=best, info=info, evals_result=history.values, summary=summary)
 
 
-def _booster_to_continue(init_model: Any, engine: Backend) -> Any:
+def _booster_to_continue(init_model: Any, engine: Backend, train_set: Any) -> Any:
+    """The booster to add to: checked where it comes from a file, and cut to the rounds that prediction uses.
+
+    Raises:
+        ModelError: a damaged file.
+        ParameterError: of the other engine, or made for other features.
+    """
     if init_model is None:
         return None
-    if isinstance(init_model, RankingModel):
-        if init_model.backend != engine.name:
-            raise ParameterError(f"a model of {init_model.backend} cannot be continued by {engine.name}")
-        return init_model.booster
-    return engine.load_booster(init_model)
+    if isinstance(init_model, str | os.PathLike):
+        init_model = RankingModel.load(init_model)
+    if not isinstance(init_model, RankingModel):
+        return engine.load_booster(init_model)
+    if init_model.backend != engine.name:
+        raise ParameterError(f"a model of {init_model.backend} cannot be continued by {engine.name}")
+    if isinstance(train_set, RankingDataset):
+        init_model.check_features(train_set)
+    rounds = init_model.best_iteration
+    if rounds < engine.rounds_of(init_model.booster):
+        return engine.from_bytes(engine.to_bytes(init_model.booster, rounds=rounds))
+    return init_model.booster
 
 
 def _datasets(
@@ -145,20 +163,16 @@ def _datasets(
     if len(names) > len(sources):
         raise ParameterError(f"{len(names)} valid_names for {len(sources)} valid_sets")
     train = native(train_set, None)
-    width = _width(train_set)
     valid: list[tuple[str, Any]] = []
-    for i, source in enumerate(sources):
+    for i, given_source in enumerate(sources):
+        source = given_source
         name = names[i] if i < len(names) else "training" if source is train_set else f"valid_{i}"
-        if source is not train_set and width is not None and _width(source) not in (None, width):
-            raise ParameterError(f"{name} has {_width(source)} features, the training set {width}")
-        valid.append((name, train if source is train_set else native(source, train)))
+        if isinstance(train_set, RankingDataset) and isinstance(source, RankingDataset):
+            source = source.with_features(train_set.feature_names, whose="the training set")
+        valid.append((name, train if given_source is train_set else native(source, train)))
     if len({n for n, _ in valid}) < len(valid):
         raise ParameterError(f"valid_names must be distinct: {', '.join(n for n, _ in valid)}")
     return train, valid, sources
-
-
-def _width(data: Any) -> int | None:
-    return data.n_features if isinstance(data, RankingDataset) else None
 
 
 class _Labels:
@@ -218,7 +232,7 @@ def _conventions(conventions: Conventions | str | None, given: TrainingParameter
 
 def _stopping(
     given: TrainingParameters,
-    objective: Objective | None,
+    objective: TrainingObjective | None,
     before: int,
     valid: list[tuple[str, Any]],
     native_train: Any,
@@ -228,6 +242,11 @@ def _stopping(
     settled = 0 if objective is None else objective.settled_round(before + given.rounds)
     stopper: Callback | None = None
     if given.stopping_rounds:
+        if "dart" in (str(given.engine.get(name, "")) for name in ("boosting", "boosting_type", "boost", "booster")):
+            raise ParameterError(
+                "early stopping does not go with dart: later rounds rescale earlier trees, so the model of the best "
+                "round is gone when it is known"
+            )
         trained_on = tuple(name for name, data in valid if data is native_train)
         if len(trained_on) == len(valid):
             raise ParameterError("early stopping needs a validation set that is not the training set")

@@ -7,7 +7,7 @@ import pytest
 
 from boostrank.core.errors import TrainingError
 from boostrank.core.types import HessianKind, QueryIndex
-from boostrank.kernels.driver import HESSIAN_FLOOR, LIVE, Buffers, run_kernel
+from boostrank.kernels.driver import HESSIAN_FLOOR, LIVE, Buffers, finish, run_kernel
 from boostrank.kernels.spec import ObjectiveSpec, no_constants, objective_kernel
 from boostrank.objective import Objective
 
@@ -30,13 +30,14 @@ def positions(scores, gains, order, doc_const, query_const, params, grad, hess, 
     return 0.0
 
 
-def drive(kernel, scores, gains, sizes, weights=None, **options):
+def drive(kernel, scores, gains, sizes, weights=None, unit_hessian=True, threads=1, params=(), **options):
     s, g = np.asarray(scores, dtype=np.float64), np.asarray(gains, dtype=np.float64)
     ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     out = Buffers.allocate(s.size, ptr.size - 1)
     w = np.ones(ptr.size - 1) if weights is None else np.asarray(weights, dtype=np.float64)
     none = np.zeros((s.size, 0)), np.zeros((ptr.size - 1, 0))
-    return out, run_kernel(kernel, s, g, ptr, w, *none, np.zeros(0), out, **options)
+    run_kernel(kernel, s, g, ptr, w, *none, np.array(params, dtype=np.float64), out, threads=threads, **options)
+    return out, finish(ptr, out, unit_hessian=unit_hessian, threads=threads)
 
 
 def test_unit_scale_makes_the_mean_hessian_of_live_queries_one():

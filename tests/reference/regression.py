@@ -9,13 +9,17 @@ def freeze(query, scores, values):
     return None
 
 
+def weight(query, values):
+    return 1 if values["per_query"] else len(query)
+
+
 def loss(query, scores, values, frozen):
-    return len(query) * squared_error(query, scores, values)[0]
+    return weight(query, values) * squared_error(query, scores, values)[0]
 
 
 def gradient(query, scores, values):
-    return len(query) * squared_error(query, scores, values)[1]
+    return weight(query, values) * squared_error(query, scores, values)[1]
 
 
 def hessian(query, scores, values):
-    return np.ones(len(query))
+    return np.full(len(query), weight(query, values) / max(len(query), 1))

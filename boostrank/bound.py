@@ -1,0 +1,165 @@
+"""Objectives over a data set: constants, buffers, one gradient a round."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import DataError, TrainingError
+from boostrank.core.gains import gains_from_labels
+from boostrank.core.params import find_param
+from boostrank.core.types import Float32Array, Float64Array, QueryIndex, Schedule
+from boostrank.kernels.composition import Composition
+from boostrank.kernels.driver import Buffers, PassStats, finish, mix_forces, run_kernel
+from boostrank.kernels.jit import resolve_threads
+from boostrank.kernels.query import K
+from boostrank.objectives import OBJECTIVES
+
+if TYPE_CHECKING:
+    from boostrank.objective import Objective, TrainingObjective
+
+# Where a pair loop stops being a wait and becomes a mistake: 50,000 documents are 2.5e9 ordered pairs, seconds a
+# round. Longer lists are refused with the numbers.
+MAX_QUADRATIC_DOCUMENTS = 50_000
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """One round's result; the arrays belong to the bound objective and are overwritten by the next round."""
+
+    grad: Float32Array
+    hess: Float32Array
+    stats: PassStats
+
+
+class BoundObjective:
+    """An objective over one data set. Not for use by two threads at once.
+
+    Args:
+        objective: what to compute: one objective, or a mixture of two.
+        labels: float64[N].
+        queries: N documents. Where they have a `k` each, it takes the place of the objective's.
+
+    Raises:
+        DataError: lengths that differ, labels the gain cannot take, a list too long for a pair loop, queries with a
+            `k` for an objective without one.
+    """
+
+    def __init__(self, objective: TrainingObjective, labels: Float64Array, queries: QueryIndex) -> None:
+        if labels.shape != (queries.n_documents,):
+            raise DataError(
+                f"{labels.size} labels but queries that cover {queries.n_documents} documents: group sizes must sum "
+                "to the number of rows"
+            )
+        self.objective, self.queries = objective, queries
+        self._parts = [_Part(part, labels, queries) for part in objective.parts]
+        if queries.k is not None and all(part.slot < 0 for part in self._parts):
+            raise DataError(f"the queries have a k each, but objective {objective.name!r} has no cut-off")
+        self._buffers = Buffers.allocate(labels.size, len(queries))
+        alone = len(self._parts) == 1
+        self._part_buffers = [
+            self._buffers if alone else Buffers.allocate(labels.size, len(queries), np.float64) for _ in self._parts
+        ]
+        self._threads = resolve_threads(objective.threads)
+        self.seconds = 0.0
+        """Time spent in kernels so far."""
+
+    def gradient(self, scores: npt.ArrayLike, round: int) -> Gradient:
+        """Gradient and hessian of the loss at these scores.
+
+        Args:
+            scores: float[N]; read, never kept.
+            round: 0-based, earlier rounds of a continued model included.
+
+        Raises:
+            TrainingError: something that is not finite; names objective, round, query and the range of scores.
+        """
+        s = np.array(scores, dtype=np.float64, copy=True).reshape(-1)
+        if s.shape != (self.queries.n_documents,):
+            raise TrainingError(f"{s.size} scores for {self.queries.n_documents} documents")
+        started = time.perf_counter()
+        for part, buffers in zip(self._parts, self._part_buffers, strict=True):
+            part.run(s, round, buffers, self._threads)
+            if buffers.broken_query >= 0:
+                raise TrainingError(self._broken(buffers.broken_query, s, round, part))
+        if len(self._parts) > 1:
+            factors = self.objective.factors(round, [float(b.force.sum()) / max(s.size, 1) for b in self._part_buffers])
+            mix_forces(self._part_buffers, factors, self._parts[0].ptr, self._buffers, threads=self._threads)
+        unit = self.objective.hessian_scale == "unit"
+        stats = finish(self._parts[0].ptr, self._buffers, unit_hessian=unit, threads=self._threads)
+        self.seconds += time.perf_counter() - started
+        if stats.broken_query >= 0:
+            raise TrainingError(self._broken(stats.broken_query, s, round))
+        if round == 0 and stats.dead_queries == len(self.queries):
+            raise TrainingError(self._nothing_to_learn(s))
+        return Gradient(self._buffers.grad, self._buffers.hess, stats)
+
+    def _broken(self, q: int, scores: Float64Array, round: int, part: _Part | None = None) -> str:
+        mine = scores[self.queries.ptr[q] : self.queries.ptr[q + 1]]
+        finite = mine[np.isfinite(mine)]
+        span = f"{finite.min():g} to {finite.max():g}" if finite.size else "none finite"
+        if finite.size < mine.size:
+            cause = f"{mine.size - finite.size} of its {mine.size} scores are not finite; lower the learning rate"
+        else:
+            cause = "the gradient or hessian is not finite, or the hessian is negative"
+        which = f", part {part.objective.name!r}" if part is not None and len(self._parts) > 1 else ""
+        return (
+            f"objective {self.objective.name!r}{which}, round {round}, query {self.queries.qid[q]} ({mine.size} "
+            f"documents, scores {span}): {cause}"
+        )
+
+    def _nothing_to_learn(self, scores: Float64Array) -> str:
+        if not any(part.teaches for part in self._parts):
+            return "nothing to learn: in every query all documents have the same gain"
+        return (
+            f"nothing to learn: objective {self.objective.name!r} has a zero gradient in every query at these scores "
+            f"(range {np.ptp(scores):g}); it needs a warm start"
+        )
+
+
+class _Part:
+    """One objective of a bound one: what the driver needs, round after round."""
+
+    def __init__(self, objective: Objective, labels: Float64Array, queries: QueryIndex) -> None:
+        spec = objective.spec
+        if spec.quadratic and queries.longest > MAX_QUADRATIC_DOCUMENTS:
+            q = int(np.argmax(queries.sizes))
+            raise DataError(
+                f"query {queries.qid[q]} has {queries.longest:,} documents, {queries.longest**2:.1e} pairs a round: "
+                f"objective {spec.name!r} stops at {MAX_QUADRATIC_DOCUMENTS:,} documents a query. Objectives without "
+                f"a pair loop: {', '.join(s.name for s in OBJECTIVES if not s.quadratic)}"
+            )
+        self.objective = objective
+        self.ptr = np.require(queries.ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
+        self.gains = gains_from_labels(labels, objective.gain)
+        constants = {k: v for k, v in objective.params.items() if not isinstance(v, Schedule)}
+        self.slot, self._k = -1, queries.k
+        cutoff = find_param(K.name, spec.params)
+        if cutoff is not None and self._k is not None:
+            self.slot = spec.position(cutoff.name)
+            self._k = np.require(self._k, np.int64, ["C", "W"])
+            constants[cutoff.name] = self._k
+        self._doc_const, self._query_const = spec.prepare(labels, self.gains, self.ptr, constants)
+        weights = np.ones(len(queries)) if queries.weights is None else queries.weights
+        self._weights = weights / weights.mean() if weights.size else weights
+
+    def run(self, scores: Float64Array, round: int, out: Buffers, threads: int) -> None:
+        """Write loss, gradient and hessian at these scores, neither mixed nor scaled yet."""
+        spec = self.objective.spec
+        run_kernel(
+            spec.kernel, scores, self.gains, self.ptr, self._weights, self._doc_const, self._query_const,
+            spec.encode(self.objective.values(round), round), out,
+            composition=Composition.of(self.objective.option_values(round), round),
+            slot=self.slot, slot_values=self._k,
+            scratch_per_document=spec.scratch_per_document, threads=threads,
+        )  # fmt: skip
+
+    @property
+    def teaches(self) -> bool:
+        """Whether some query has documents of different gains."""
+        return any(np.ptp(self.gains[a:b]) > 0 for a, b in pairwise(self.ptr) if b > a)
