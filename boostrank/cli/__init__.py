@@ -20,6 +20,7 @@ _COMMANDS = {
     "predict": ("predict", "Score documents, one score a line in input order."),
     "evaluate": ("evaluate", "Measure models or score files, and compare them query by query."),
     "objectives": ("objectives", "What each objective is, its parameters and its paper."),
+    "check-objective": ("check_objective", "Check an objective of your own, and say what to mend."),
     "make-data": ("make_data", "Generate realistic ranking data with a known truth."),
 }
 

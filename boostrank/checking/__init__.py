@@ -1,0 +1,58 @@
+"""Check an objective against the kernel contract, and say what to mend: `boostrank check-objective my.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from boostrank.checking.findings import Finding, Status, Verdict
+from boostrank.checking.measured import cost, learning, threads_agree
+from boostrank.checking.probe import Probe
+from boostrank.checking.rules import RULES
+from boostrank.core.errors import BoostrankError
+from boostrank.kernels.spec import ObjectiveSpec
+
+__all__ = ["Finding", "Status", "Verdict", "check_contract", "check_objective"]
+
+# After these every later result may be an accident.
+_FATAL = ("memory", "runs")
+
+
+def check_contract(spec: ObjectiveSpec, function: Callable[..., float] | None = None) -> Iterator[Finding]:
+    """Every rule of the kernel contract, on queries of 0 to 11 documents.
+
+    Args:
+        spec: the objective.
+        function: what is called in place of the compiled kernel (its Python body, say).
+    """
+    probe = Probe(spec, function)
+    for rule in RULES:
+        try:
+            found = rule(probe)
+        except BoostrankError:
+            raise
+        except Exception as error:  # whatever the user's code raises
+            found = Finding(
+                "runs", Status.FAIL, f"the kernel raises {type(error).__name__}: {error}", "",
+                "nothing can be computed", "see the kernel contract in boostrank.kernels.spec",
+            )  # fmt: skip
+        yield found
+        if found.status is Status.FAIL and found.check in _FATAL:
+            return
+
+
+def check_objective(spec: ObjectiveSpec) -> Iterator[Finding]:
+    """The contract; then threads, cost by length, and a short training on every engine that is installed.
+
+    Findings come as they are made, a few seconds in all.
+
+    Args:
+        spec: the objective.
+    """
+    sound = True
+    for finding in check_contract(spec):
+        sound = sound and not (finding.status is Status.FAIL and finding.check in _FATAL)
+        yield finding
+    if sound:
+        yield threads_agree(spec)
+        yield cost(spec)
+        yield from learning(spec)

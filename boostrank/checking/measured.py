@@ -1,0 +1,166 @@
+"""What only running shows: the same bytes on any number of threads, the cost by length, and whether trees learn."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+
+from boostrank.backends import get_backend
+from boostrank.checking.findings import Finding, Status, passed, skipped
+from boostrank.core.errors import BoostrankError, MissingDependency
+from boostrank.core.types import QueryIndex
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.synthetic import make_ranking_data
+from boostrank.kernels.spec import ObjectiveSpec
+from boostrank.metric import Metric
+from boostrank.objective import Objective
+from boostrank.training.trainer import train
+
+ROUNDS = 30
+_TREES = {"num_leaves": 15, "learning_rate": 0.1, "seed": 1, "num_threads": 1, "verbosity": -1}
+_METRIC = "ndcg@10"
+
+LENGTHS = (10, 100, 1000, 4000)
+_DOCUMENTS = 20_000
+_SECONDS = 1.0  # that a pass over one length may take, by the estimate of the one before
+
+# A cost of n^p a query, measured between two lengths, is called by the nearest of these.
+_LINEAR, _QUADRATIC, _CUBIC = 1.4, 1.7, 2.6
+
+
+def threads_agree(spec: ObjectiveSpec) -> Finding:
+    """One thread, two threads, and the same again: the same bytes."""
+    rng = np.random.default_rng(2)
+    sizes = rng.integers(1, 60, 1500)
+    labels, scores = rng.integers(0, 5, sizes.sum()), rng.normal(size=sizes.sum())
+    seen = []
+    try:
+        for threads in (1, 2, 1):
+            objective = Objective(spec, threads=threads, total_rounds=ROUNDS)
+            result = objective.bind(labels, QueryIndex.from_sizes(sizes)).gradient(scores, 0)
+            seen.append((result.grad.tobytes(), result.hess.tobytes()))
+    except BoostrankError as error:
+        return _broken("threads", error)
+    if len(set(seen)) > 1:
+        return Finding(
+            "threads",
+            Status.FAIL,
+            "one thread, two threads and the same again do not give the same bytes",
+            f"{len(sizes):,} queries of 1 to 59 documents",
+            "a training could not be repeated",
+            "use nothing but the arguments: no global arrays, no numpy.random; set scratch before it is read",
+        )
+    return passed("threads", "one thread and two give the same bytes")
+
+
+def cost(spec: ObjectiveSpec) -> Finding:
+    """Nanoseconds a document by length of list, sort and driver included, and how a query's cost grows."""
+    measured: dict[int, float] = {}  # seconds a document
+    power = 3.0  # of a query's cost, until it is known
+    try:
+        for length in LENGTHS:
+            documents = _DOCUMENTS
+            if measured:
+                last, seconds = list(measured.items())[-1]
+                expected = seconds * (length / last) ** (power - 1.0)
+                if expected * length > 3 * _SECONDS:
+                    break
+                documents = min(documents, int(_SECONDS / expected))
+            measured[length] = _seconds_a_document(spec, length, max(1, documents // length))
+            if len(measured) > 1:
+                power = 1.0 + math.log(measured[length] / seconds) / math.log(length / last)
+    except BoostrankError as error:
+        return _broken("speed", error)
+    shape = "n or n log n" if power < _LINEAR else "n^2" if _QUADRATIC <= power < _CUBIC else f"about n^{power:.1f}"
+    told = ", ".join(f"{seconds * 1e9:,.0f} at {length:,}" for length, seconds in measured.items())
+    told = f"ns a document, by length of list: {told}; a query costs {shape}"
+    if power >= _CUBIC:
+        return Finding(
+            "speed", Status.FAIL, told, "", "a list of 1,000 documents costs a thousand million steps a round",
+            "look for a sum inside a pair loop that does not depend on the pair, and keep it in scratch",
+        )  # fmt: skip
+    if power >= _QUADRATIC and not spec.quadratic:
+        return Finding(
+            "speed", Status.FAIL, told, "",
+            "quadratic=False switches off the guard that stops a list of 100,000 documents before it takes minutes",
+            "declare quadratic=True",
+        )  # fmt: skip
+    if power < _LINEAR and spec.quadratic:
+        return Finding(
+            "speed", Status.NOTE, told, "", "the driver refuses lists of more than 50,000 documents without need",
+            "declare quadratic=False",
+        )  # fmt: skip
+    return passed("speed", told)
+
+
+def _seconds_a_document(spec: ObjectiveSpec, length: int, queries: int) -> float:
+    rng = np.random.default_rng(0)
+    labels, scores = rng.integers(0, 5, queries * length), rng.normal(size=queries * length)
+    bound = Objective(spec, threads=1, total_rounds=ROUNDS).bind(labels, QueryIndex.from_sizes([length] * queries))
+    best = math.inf
+    for _ in range(3):
+        started = time.perf_counter()
+        bound.gradient(scores, ROUNDS - 1)
+        best = min(best, time.perf_counter() - started)
+    return best / (queries * length)
+
+
+def learning(spec: ObjectiveSpec) -> Iterator[Finding]:
+    """A short training on generated data: the training metric improves."""
+    yield _learns(spec, "lightgbm")
+    try:
+        get_backend("xgboost")
+    except MissingDependency:
+        yield skipped("xgboost", "not installed")
+        return
+    yield _learns(spec, "xgboost")
+
+
+def _learns(spec: ObjectiveSpec, backend: str) -> Finding:
+    data = _training_data()
+    start = _ndcg(data, np.zeros(data.n_documents))
+    try:
+        model = train({"objective": Objective(spec, threads=1), **_TREES}, data, ROUNDS, backend=backend)
+    except BoostrankError as error:
+        return _broken(backend, error)
+    end = _ndcg(data, model.predict(data, threads=1))
+    usual = _lambdarank()
+    told = f"{_METRIC} of the training set {start:.3f} -> {end:.3f} in {ROUNDS} rounds (LambdaRank: {usual:.3f})"
+    if end <= start:
+        return Finding(
+            backend, Status.FAIL, f"the training made the ranking worse: {told}",
+            f"{len(data.queries)} generated queries, {data.n_documents:,} documents",
+            "following the forces must lift relevant documents",
+            "a relevant document that stands too low needs a negative gradient: scores move against it",
+        )  # fmt: skip
+    if end - start < 0.5 * (usual - start):
+        return Finding(
+            backend, Status.NOTE, f"{told}: less than half of what LambdaRank learns", "",
+            "forces may be too weak where they matter, or the hessian too large",
+            "compare grad / hess with the steps that you expect; try train_discount-like weights",
+        )  # fmt: skip
+    return passed(backend, told)
+
+
+def _broken(check: str, error: BoostrankError) -> Finding:
+    return Finding(check, Status.FAIL, str(error), "", "training stops here", "see the checks above that fail")
+
+
+@cache
+def _training_data() -> RankingDataset:
+    return make_ranking_data(150, seed=1, mean_length=20).dataset
+
+
+@cache
+def _lambdarank() -> float:
+    data = _training_data()
+    model = train({"objective": "lightgbm:lambdarank", **_TREES}, data, ROUNDS)
+    return _ndcg(data, model.predict(data, threads=1))
+
+
+def _ndcg(data: RankingDataset, scores: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    return Metric.parse(_METRIC).evaluate(data.labels, scores, data.queries).mean

@@ -1,0 +1,408 @@
+"""What a kernel must keep, each rule a function of a probe; examples are tried from the shortest on."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from boostrank.checking.findings import Finding, Status, passed, skipped
+from boostrank.checking.probe import (
+    Example,
+    Output,
+    Probe,
+    Values,
+    nothing_to_learn,
+    ordinary_examples,
+    parameter_cases,
+    special_examples,
+)
+from boostrank.core.types import Float64Array, HessianKind
+
+# How far forces may be from what they should be, as a share of the largest: training needs no more, and what is
+# wrong (a sign, a factor, a missing term) is wrong by far more.
+_DERIVATIVE_TOLERANCE = 1e-4
+_SYMMETRY_TOLERANCE = 1e-5
+
+
+def inputs_are_read_only(probe: Probe) -> Finding:
+    """No input is written."""
+    for example, values in _cases(probe, [*special_examples(), *ordinary_examples()]):
+        changed = probe.trace(example, values).inputs_written
+        if changed:
+            return _failed(
+                "inputs", f"the kernel writes to {changed[0]}", example, values,
+                why="the arrays are those of the training: the next round, and the metrics, would see other data",
+                mend=f"copy {changed[0]} into scratch and change the copy",
+            )  # fmt: skip
+    return passed("inputs", "no input is written")
+
+
+def outputs_are_written(probe: Probe) -> Finding:
+    """Every element of the outputs is set, whatever stood there before."""
+    for example, values in _cases(probe, [*special_examples(), *ordinary_examples()]):
+        one, other = (probe.trace(example, values, outputs=kind).output for kind in (0, 1))
+        for name in ("grad", "hess"):
+            stale = _differing(getattr(one, name), getattr(other, name))
+            if stale.size:
+                return _failed(
+                    "outputs", f"{name} is not written, or added to what stood there", example, values,
+                    document=int(stale[0]),
+                    why="the memory holds forces of another query",
+                    mend=f"begin with grad[:] = 0.0 and hess[:] = 0.0, before any return, and then add to {name}",
+                )  # fmt: skip
+    return passed("outputs", "every element of grad and hess is written")
+
+
+def memory_is_its_own(probe: Probe) -> Finding:
+    """Nothing beyond the ends of arrays is touched, and scratch memory is written before it is read."""
+    for example, values in _cases(probe, [*special_examples(), *ordinary_examples()]):
+        base = probe.trace(example, values)
+        if base.margins_written:
+            return _failed(
+                "memory", f"the kernel writes beyond an end of {base.margins_written[0]}", example, values,
+                why="compiled code checks no index: it overwrites other data, or the process dies",
+                mend="every index is at least 0 and below n = scores.shape[0]; scratch has "
+                f"{probe.spec.scratch_per_document} * n numbers (scratch_per_document=)",
+            )  # fmt: skip
+        if not _same(base.output, probe.trace(example, values, margins=1).output):
+            return _failed(
+                "memory", "the result depends on what lies beyond an end of an array", example, values,
+                why="compiled code checks no index: what is read there is never the same twice",
+                mend="every index is at least 0 and below n = scores.shape[0]: look at loops to n + 1, at i - 1 and "
+                "i + 1, and at n = 0",
+            )  # fmt: skip
+        if not _same(base.output, probe.trace(example, values, scratch=1).output):
+            return _failed(
+                "memory", "the result depends on what scratch held before", example, values,
+                why="scratch holds numbers of another query",
+                mend="set the part of scratch that is used before it is read: part = scratch[:n]; part[:] = 0.0",
+            )  # fmt: skip
+    return passed("memory", "stays within its arrays, and sets scratch before it reads it")
+
+
+def results_are_finite(probe: Probe) -> Finding:
+    """Neither NaN nor infinity, in float32 either, however short, tied, equal or far apart the documents are."""
+    for example, values in _cases(probe, [*special_examples(), *ordinary_examples()]):
+        output = probe.run(example, values)
+        for name, numbers in zip(("loss", "grad", "hess"), _arrays(output), strict=True):
+            bad = np.flatnonzero(~np.isfinite(numbers))
+            if bad.size:
+                return _failed(
+                    "finite", f"{name} is {numbers[bad[0]]} at {example.what}", example, values,
+                    document=None if name == "loss" else int(bad[0]),
+                    why="real data has such queries; one number that is not finite stops the training",
+                    mend="guard divisions by zero, take exponentials of negative numbers only (exp(-abs(u))), and "
+                    "return zeros where there is nothing to learn",
+                )  # fmt: skip
+            with np.errstate(over="ignore"):
+                wide = np.flatnonzero(~np.isfinite(numbers.astype(np.float32)))
+            if name != "loss" and wide.size:
+                return _failed(
+                    "finite", f"{name} does not fit into float32 at {example.what}", example, values,
+                    document=int(wide[0]),
+                    why="the engines take float32, whose largest number is 3.4e38",
+                    mend="divide by what the query's gains add up to (query_const[0] is the ideal DCG)",
+                )  # fmt: skip
+    return passed("finite", "finite at 0 and 1 documents, ties, equal labels, scores of +-1e4, labels up to 31")
+
+
+def hessian_is_not_negative(probe: Probe) -> Finding:
+    """Curvature is at least zero, and above zero where there is a force."""
+    flat: Finding | None = None
+    ordinary = ordinary_examples()
+    for example, values in _cases(probe, [*special_examples(), *ordinary]):
+        _, grad, hess = probe.run(example, values)
+        negative = np.flatnonzero(hess < 0)
+        if negative.size:
+            p = int(negative[0])
+            return _failed(
+                "hessian", f"hess is negative: {hess[p]:.4g}", example, values, document=p,
+                why="a tree's leaf is -sum(grad) / sum(hess): below zero it goes the wrong way, near zero it explodes",
+                mend="write a bound of the curvature instead, abs(...) of each term for one, and say hessian='proxy'",
+            )  # fmt: skip
+        idle = np.flatnonzero((hess == 0) & (np.abs(grad) > 1e-6 * np.abs(grad).max(initial=0.0)))
+        if idle.size and flat is None and any(example is e for e in ordinary):
+            flat = Finding(
+                "hessian",
+                Status.NOTE,
+                "not negative, but zero for documents that are pushed",
+                example=_told(example, values, int(idle[0])),
+                why="such documents take the longest steps that the driver's floor allows",
+                mend="give each pair's curvature to both of its documents",
+            )
+    return flat or passed("hessian", "never negative")
+
+
+def gradient_is_the_derivative(probe: Probe) -> Finding:
+    """Central differences of the returned loss."""
+    if not probe.spec.exact_gradient:
+        return skipped("gradient", "exact_gradient=False: the forces are the derivative of no loss")
+    for example, values in _cases(probe, ordinary_examples()):
+        output = probe.run(example, values)
+        wanted = _derivative(probe, example, values, lambda found: found.loss, output.grad)
+        error = np.abs(output.grad - wanted)
+        scale = float(np.abs(wanted).max())
+        if error.max() > _DERIVATIVE_TOLERANCE * scale + 1e-9 * max(1.0, abs(output.loss)):
+            told, mend = _disagreement(output.grad, wanted)
+            p = int(np.argmax(error))
+            return _failed(
+                "gradient", told, example, values, document=p,
+                detail=f"gradient {output.grad[p]:.6g}, finite difference of the loss {wanted[p]:.6g}",
+                why="the trees follow the gradient: they would minimise something else than the loss that you see",
+                mend=mend,
+            )  # fmt: skip
+    return passed("gradient", "equals the central differences of the returned loss")
+
+
+def curvature_keeps_its_claim(probe: Probe) -> Finding:
+    """The hessian is what its kind says."""
+    kind = probe.spec.hessian
+    if kind is HessianKind.EXACT:
+        return _exact_curvature(probe)
+    if kind is HessianKind.MAJORISER and probe.spec.exact_gradient:
+        return _majorising_curvature(probe)
+    return skipped("curvature", f"hessian is a {kind.value}, which promises nothing that could be tested here")
+
+
+def _exact_curvature(probe: Probe) -> Finding:
+    for example, values in _cases(probe, ordinary_examples()):
+        _, grad, hess = probe.run(example, values)
+        wanted = np.array(
+            [_derivative(probe, example, values, partial(_force, p), hess, only=p)[p] for p in range(len(example))]
+        )
+        error = np.abs(hess - wanted)
+        if error.max() > _DERIVATIVE_TOLERANCE * float(np.abs(wanted).max()) + 1e-9 * float(np.abs(grad).max() + 1.0):
+            p = int(np.argmax(error))
+            return _failed(
+                "curvature", "hess is not the second derivative that 'exact' promises", example, values, document=p,
+                detail=f"hess {hess[p]:.6g}, finite difference of the gradient {wanted[p]:.6g}",
+                why="a second derivative with a wrong factor makes every step too long or too short by it",
+                mend="mend the formula, or say hessian='proxy' if the difference is meant",
+            )  # fmt: skip
+    return passed("curvature", "the exact diagonal, by central differences of the gradient")
+
+
+def _majorising_curvature(probe: Probe) -> Finding:
+    for example, values in _cases(probe, ordinary_examples()):
+        loss, grad, hess = probe.run(example, values)
+        for p, step in itertools.product(range(len(example)), (-6.0, -0.5, 0.05, 1.0, 8.0)):
+            moved = example.scores.copy()
+            moved[p] += step
+            there = probe.run(example.at(moved), values).loss
+            bound = loss + grad[p] * step + 0.5 * hess[p] * step * step
+            if there > bound + 1e-7 * (1.0 + abs(loss)):
+                return _failed(
+                    "curvature", "the parabola of a 'majoriser' lies below the loss", example, values, document=p,
+                    detail=f"moved by {step:g} the loss is {there:.6g}, the parabola {bound:.6g}",
+                    why="a majoriser promises that a full step never makes the loss worse",
+                    mend="enlarge hess to a bound of the second derivative, or say hessian='proxy'",
+                )  # fmt: skip
+    return passed("curvature", "a majoriser: the parabola lies above the loss, one score moved")
+
+
+def shifts_change_nothing(probe: Probe) -> Finding:
+    """Forces cancel within a query, and adding a constant to all scores changes none of them."""
+    if not probe.spec.shift_invariant:
+        return skipped("shift", "shift_invariant=False: the objective cares for the scores' level")
+    why = "only score differences rank; a force on the level of a query is spent by trees on nothing"
+    mend = "use scores as differences only, and give document j what you take from document i; or declare "
+    mend += "shift_invariant=False if the level is meant, as in a regression"
+    for example, values in _cases(probe, ordinary_examples()):
+        here = probe.run(example, values)
+        total, size = float(here.grad.sum()), float(np.abs(here.grad).sum())
+        if abs(total) > _SYMMETRY_TOLERANCE * size:
+            detail = f"the gradient sums to {total:.4g}, its sizes to {size:.4g}"
+            return _failed(
+                "shift", "the forces of a query do not cancel", example, values, detail=detail, why=why, mend=mend
+            )
+        there = probe.run(example.at(example.scores + 2.0), values)
+        for name in ("grad", "hess"):
+            p = _first_far(getattr(there, name), getattr(here, name))
+            if p is not None:
+                detail = (
+                    f"{name} {getattr(here, name)[p]:.6g}, with 2 added to every score {getattr(there, name)[p]:.6g}"
+                )
+                told = f"adding 2 to every score changes {name}"
+                return _failed(
+                    "shift", told, example, values, document=p, detail=detail, why=why, mend=mend
+                )  # fmt: skip
+    return passed("shift", "forces cancel, and a constant added to all scores changes nothing")
+
+
+def file_order_changes_nothing(probe: Probe) -> Finding:
+    """Documents in another order get the same forces; a note where that fails at tied scores alone."""
+    if probe.spec.random:
+        return skipped("order", "the objective draws random numbers by position")
+    why = "the order of rows in a file means nothing: relevant rows may stand first because somebody sorted them"
+    mend = "ask which score is higher, not which index is lower; order[0] is the document with the highest score"
+    for example, values in _cases(probe, ordinary_examples()):
+        p = _moved(probe, example, values)
+        if p is not None:
+            return _failed(
+                "order", "the forces depend on the order of the rows", example, values, document=p, why=why, mend=mend
+            )  # fmt: skip
+    for example, values in _cases(probe, [e for e in special_examples() if "tied" in e.what]):
+        p = _moved(probe, example, values)
+        if p is not None:
+            return Finding(
+                "order",
+                Status.NOTE,
+                "independent of the order of the rows, except among tied scores",
+                example=_told(example, values, p),
+                why="in the first round every score is tied: there the order of the file speaks (as in LambdaRank)",
+                mend="treat documents with equal scores alike",
+            )
+    return passed("order", "rows in another order get the same forces, among ties too")
+
+
+def nothing_to_learn_is_left_alone(probe: Probe) -> Finding:
+    """Where no order is better than another, nothing is pushed; a note, since a loss may want equal scores."""
+    if not probe.spec.shift_invariant:
+        return skipped("idle", "shift_invariant=False: a query of equal labels may teach the level")
+    for example, values in _cases(probe, [*special_examples(), *(_flat(e) for e in ordinary_examples())]):
+        output = probe.run(example, values)
+        pushed = np.flatnonzero(output.grad)
+        if nothing_to_learn(example) and pushed.size:
+            return Finding(
+                "idle",
+                Status.NOTE,
+                f"forces where no order is better than another ({example.what})",
+                example=_told(example, values, int(pushed[0])),
+                why="no ranking metric can gain from them, and they take capacity from the trees",
+                mend="return 0.0 with zeros in both outputs when all gains are equal, unless the force is meant",
+            )
+    return passed("idle", "no force where all labels are equal")
+
+
+RULES: tuple[Callable[[Probe], Finding], ...] = (
+    memory_is_its_own,
+    outputs_are_written,
+    inputs_are_read_only,
+    results_are_finite,
+    hessian_is_not_negative,
+    gradient_is_the_derivative,
+    curvature_keeps_its_claim,
+    shifts_change_nothing,
+    file_order_changes_nothing,
+    nothing_to_learn_is_left_alone,
+)
+
+
+def _cases(probe: Probe, examples: list[Example]) -> Iterator[tuple[Example, Values]]:
+    return itertools.product(sorted(examples, key=len), parameter_cases(probe.spec))
+
+
+def _flat(example: Example) -> Example:
+    return Example(f"{len(example)} documents with equal labels", example.scores, np.full(len(example), 2.0))
+
+
+def _moved(probe: Probe, example: Example, values: Values) -> int | None:
+    """A document whose forces change when the rows are reversed or shuffled."""
+    here = probe.run(example, values)
+    n = len(example)
+    for rows in (np.arange(n)[::-1], np.random.default_rng(3).permutation(n)):
+        there = probe.run(Example(example.what, example.scores[rows], example.labels[rows]), values)
+        for name in ("grad", "hess"):
+            p = _first_far(getattr(there, name), getattr(here, name)[rows])
+            if p is not None:
+                return int(rows[p])
+    return None
+
+
+def _force(document: int, output: Output) -> float:
+    return float(output.grad[document])
+
+
+def _derivative(
+    probe: Probe,
+    example: Example,
+    values: Values,
+    quantity: Callable[[Output], float],
+    claimed: Float64Array,
+    only: int | None = None,
+) -> Float64Array:
+    """Central differences of fourth order by each score; of three steps, the one that agrees best with `claimed`.
+
+    A sharp function wants a short step, a flat one a long step against rounding; what is wrong disagrees with all.
+    """
+    best, smallest = np.zeros(len(example)), np.inf
+    for step in (1e-3, 1e-4, 1e-5):
+        found = np.zeros(len(example))
+        for p in range(len(example)) if only is None else [only]:
+            for offset, weight in ((-2, 1.0), (-1, -8.0), (1, 8.0), (2, -1.0)):
+                moved = example.scores.copy()
+                moved[p] += offset * step
+                found[p] += weight * quantity(probe.run(example.at(moved), values)) / (12.0 * step)
+        rows = slice(None) if only is None else slice(only, only + 1)
+        error = float(np.abs(found - claimed)[rows].max(initial=0.0))
+        if error < smallest:
+            best, smallest = found, error
+    return best
+
+
+def _disagreement(grad: Float64Array, wanted: Float64Array) -> tuple[str, str]:
+    """What is wrong with a gradient, and what to look for."""
+    if np.abs(wanted).max() <= 1e-6 * np.abs(grad).max():
+        return "the returned loss does not change with the scores, but there is a gradient", (
+            "return the loss; or declare exact_gradient=False if the forces are the derivative of no loss"
+        )
+    factor = float(grad @ wanted / (wanted @ wanted))
+    if np.abs(grad - factor * wanted).max() <= 1e-3 * np.abs(wanted).max() * max(1.0, abs(factor)) and factor != 0.0:
+        if abs(factor + 1.0) < 1e-3:
+            return "the gradient has the wrong sign", (
+                "a loss is minimised: return minus what you maximise, and write the derivative of what you return"
+            )
+        return f"the gradient is {factor:.4g} times the derivative of the loss", (
+            "look for a missing factor: an inner derivative (1 / sigma), a 2, the other end of each pair"
+        )
+    return "the gradient is not the derivative of the returned loss", (
+        "differentiate the returned loss by one score, every term of it; or declare exact_gradient=False if the forces "
+        "are meant to differ, as LambdaRank's are"
+    )
+
+
+def _first_far(actual: Float64Array, wanted: Float64Array) -> int | None:
+    error = np.abs(actual - wanted)
+    far = np.flatnonzero(~(error <= _SYMMETRY_TOLERANCE * np.abs(wanted).max(initial=0.0) + 1e-14))
+    return int(far[0]) if far.size else None
+
+
+def _arrays(output: Output) -> tuple[Float64Array, Float64Array, Float64Array]:
+    return np.array([output.loss]), output.grad, output.hess
+
+
+def _differing(one: Float64Array, other: Float64Array) -> Any:
+    return np.flatnonzero(~((one == other) | (np.isnan(one) & np.isnan(other))))
+
+
+def _same(one: Output, other: Output) -> bool:
+    return not any(_differing(a, b).size for a, b in zip(_arrays(one), _arrays(other), strict=True))
+
+
+def _told(example: Example, values: Values, document: int | None = None, detail: str = "") -> str:
+    words = [str(example)]
+    if document is not None:
+        words.append(f"document {document}{f': {detail}' if detail else ''}")
+    elif detail:
+        words.append(detail)
+    if values:
+        words.append("parameters " + ", ".join(f"{name}={value}" for name, value in values.items()))
+    return "; ".join(words)
+
+
+def _failed(
+    check: str,
+    told: str,
+    example: Example,
+    values: Values,
+    *,
+    document: int | None = None,
+    detail: str = "",
+    why: str,
+    mend: str,
+) -> Finding:
+    return Finding(check, Status.FAIL, told, _told(example, values, document, detail), why, mend)

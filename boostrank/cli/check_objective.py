@@ -1,0 +1,71 @@
+"""`boostrank check-objective`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import click
+
+from boostrank.cli.engines import prepare_engines
+from boostrank.cli.options import Command, option
+from boostrank.cli.reporting import DONE, FAILED
+
+if TYPE_CHECKING:
+    from boostrank.checking import Finding
+
+_INDENT = " " * 18
+
+
+@click.command("check-objective", cls=Command, short_help="Check an objective of your own, and say what to mend.")
+@click.argument("file", metavar="FILE[:NAME]", required=False)
+@option("--template", is_flag=True, help="Print a file to start from, which passes.")
+@option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def command(context: click.Context, /, file: str | None, template: bool, as_json: bool) -> int:
+    """Check the objective that FILE defines: derivatives, symmetries, extremes, memory, speed, a short training.
+
+    FILE is Python, and is run; NAME is the variable that holds the objective, where there are several. The name of one
+    of boostrank's own objectives will do too. Exit status 0: nothing failed; 3: something did.
+
+    \b
+    boostrank check-objective --template > my.py
+    boostrank check-objective my.py
+    boostrank train train.txt --objective my.py --model model.txt
+    """
+    from boostrank.objective_file import is_objective_file, load_objective, template_text
+
+    if template:
+        click.echo(template_text(), nl=False)
+        return DONE
+    if file is None:
+        raise click.UsageError("name a file; --template prints one to start from", context)
+    prepare_engines()
+    from boostrank.checking import Verdict, check_objective
+    from boostrank.objectives import OBJECTIVES
+
+    spec = load_objective(file) if is_objective_file(file) else OBJECTIVES.get(file)
+    width = context.terminal_width or shutil.get_terminal_size().columns
+    findings = []
+    if not as_json:
+        click.echo(f"{spec.name}: {spec.summary}")
+    for finding in check_objective(spec):
+        findings.append(finding)
+        if not as_json:
+            _print(finding, width)
+    verdict = Verdict(spec.name, tuple(findings))
+    if as_json:
+        click.echo(json.dumps(verdict.to_dict()))
+    else:
+        failed = [f.check for f in findings if f.status.value == "fail"]
+        click.echo(f"{spec.name} fails: {', '.join(failed)}" if failed else f"{spec.name} keeps the contract")
+    return DONE if verdict.passed else FAILED
+
+
+def _print(finding: Finding, width: int) -> None:
+    word = finding.status.value
+    click.echo(f"  {word.upper() if word == 'fail' else word:<5} {finding.check:<9} {finding.told}")
+    for heading, text in (("example", finding.example), ("why", finding.why), ("mend", finding.mend)):
+        if text:
+            click.echo(click.wrap_text(f"{heading}: {text}", max(60, width), _INDENT, _INDENT))
