@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import boostrank
-from tests.mutation.mutations import MUTATIONS
+from tests.mutation.baselines import BASELINES
+from tests.mutation.mutations import MUTATIONS as FAMILY
+
+MUTATIONS = [*FAMILY, *BASELINES]
 
 _wanted: dict[str, Any] = {}
 
