@@ -225,7 +225,7 @@ class BoundMetrics:
         self.conventions = Conventions.named(conventions) if isinstance(conventions, str) else conventions
         self.queries = queries
         self._threads = resolve_threads(threads)
-        y = np.ascontiguousarray(labels, dtype=np.float64).reshape(-1)
+        y = _writable(labels)
         if y.shape != (queries.n_documents,):
             raise DataError(f"{y.size} labels but queries that cover {queries.n_documents} documents")
         self._rows = _docno_order(docnos, queries, self.conventions)
@@ -317,7 +317,7 @@ class BoundMetrics:
         if self.conventions.score_type == "float32":
             with np.errstate(over="ignore"):
                 s = s.astype(np.float32)
-        s = np.ascontiguousarray(s, dtype=np.float64).reshape(-1)
+        s = _writable(s)
         if s.shape != self._labels.shape:
             raise DataError(f"{s.size} scores for {self._labels.size} documents")
         bad = np.flatnonzero(~np.isfinite(s))
@@ -344,6 +344,12 @@ class BoundMetrics:
             np.minimum(values, spec.upper, out=values)  # rounding may lift a perfect list above 1
         values[bound.empty] = 1.0 if spec.ratio and self.conventions.empty_for(spec.name) == "one" else 0.0
         return values
+
+
+def _writable(values: npt.ArrayLike) -> Float64Array:
+    """float64[N] in one piece. Compiled code has one signature, which a read-only array (a memory map, a column of a
+    data frame) does not match: it is copied."""
+    return np.require(values, np.float64, ["C", "W"]).reshape(-1)
 
 
 def _docno_order(

@@ -7,6 +7,7 @@ exception with `best_iteration` and `best_score` to stop. Both engines call them
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -87,6 +88,7 @@ class TrainRequest:
         init_model: booster to continue, or None.
         callbacks: LightGBM-style callbacks.
         keep_training_booster: as in `lgb.train`.
+        own_datasets: whether the data sets came from `Backend.dataset`, and not from the user.
     """
 
     params: dict[str, Any]
@@ -99,6 +101,7 @@ class TrainRequest:
     init_model: Any = None
     callbacks: list[Callback] = field(default_factory=list)
     keep_training_booster: bool = False
+    own_datasets: bool = True
 
 
 class Backend(Protocol):
@@ -139,8 +142,17 @@ class Backend(Protocol):
         """The booster behind what users hand over to continue: a path or a booster."""
         ...
 
-    def predict(self, booster: Any, features: Features, *, rounds: int, threads: int) -> Float64Array:
-        """Raw scores, float64[N], by the first `rounds` rounds (0: all)."""
+    def predict(
+        self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
+    ) -> Float64Array:
+        """Raw scores, float64[N], by the first `rounds` rounds (0: all).
+
+        Args:
+            booster, features: the model and float32[N, d].
+            rounds: at most as many as there are.
+            threads: at least 1.
+            absent_is_missing: what a sparse row does not name is missing and not zero, if the engine can tell.
+        """
         ...
 
     def to_bytes(self, booster: Any, *, rounds: int) -> bytes:
@@ -154,6 +166,21 @@ class Backend(Protocol):
     def feature_names(self, booster: Any) -> tuple[str, ...]:
         """Names of the features, in column order."""
         ...
+
+
+def engine_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Feature names that both engines take, as near to the real ones as can be: `price [EUR]` becomes `price__EUR_`.
+
+    LightGBM refuses the characters of JSON and changes blanks, XGBoost refuses brackets and `<`. The model keeps the
+    real names.
+    """
+    safe = [re.sub(r"[\s\[\]{}\",:<>]", "_", name) for name in names]
+    taken: dict[str, int] = {}
+    for i, name in enumerate(safe):
+        taken[name] = taken.get(name, 0) + 1
+        if taken[name] > 1:
+            safe[i] = f"{name}.{i}"
+    return tuple(safe)
 
 
 def dense_batches(features: Features, batch_bytes: int = 32 << 20) -> list[tuple[int, int]]:

@@ -10,7 +10,7 @@ import lightgbm
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.backends.base import Callback, StopTraining, TrainRequest
+from boostrank.backends.base import Callback, StopTraining, TrainRequest, engine_names
 from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset
@@ -51,7 +51,7 @@ class LightGBM:
             label=data.labels,
             group=data.queries.sizes,
             weight=row_weights,
-            feature_name=list(data.feature_names),
+            feature_name=list(engine_names(data.feature_names)),
             reference=reference,
             params=_with_defaults(params),
         )
@@ -98,7 +98,9 @@ class LightGBM:
             return model
         raise ParameterError(f"init_model must be a path, a Booster or a RankingModel, not {type(model).__name__}")
 
-    def predict(self, booster: Any, features: Features, *, rounds: int, threads: int) -> Float64Array:
+    def predict(
+        self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
+    ) -> Float64Array:
         scores = booster.predict(features, raw_score=True, num_iteration=rounds or -1, num_threads=threads)
         return np.asarray(scores, dtype=np.float64).reshape(-1)
 

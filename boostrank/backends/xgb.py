@@ -6,7 +6,9 @@ XGBoost's. Trees then grow leaf by leaf, as LightGBM's do. Training starts at 0,
 
 from __future__ import annotations
 
+import math
 import os
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +23,7 @@ from boostrank.backends.base import (
     TrainRequest,
     dense_batches,
     dense_rows,
+    engine_names,
     ordered,
 )
 from boostrank.core.errors import DataError, ParameterError, did_you_mean
@@ -82,6 +85,7 @@ _WITHOUT_COUNTERPART = {
 # LightGBM's defaults where the two engines differ, so that one command means one thing on either.
 _DEFAULTS: dict[str, Any] = {"learning_rate": 0.1, "max_leaves": 31, "max_depth": 0, "max_bin": 255, "reg_lambda": 0.0}
 _BINNED_BYTES_A_CELL = 2
+_settings = threading.Lock()
 
 
 class XGBoost:
@@ -108,7 +112,7 @@ class XGBoost:
             "label": data.labels.astype(np.float32),
             "group": data.queries.sizes,
             "weight": data.queries.weights if weights else None,
-            "feature_names": list(data.feature_names),
+            "feature_names": list(engine_names(data.feature_names)),
         }
         options = {
             "ref": reference if isinstance(reference, xgboost.QuantileDMatrix) else None,
@@ -125,7 +129,11 @@ class XGBoost:
         params = translate(request.params)
         before = self.rounds_of(request.init_model) if request.init_model is not None else 0
         # The booster is saved under this name, which XGBRanker and the serving tools accept; our gradient replaces its.
-        params |= {"objective": request.native_objective or "rank:ndcg", "base_score": 0.0}
+        params["objective"] = request.native_objective or "rank:ndcg"
+        if request.init_model is None:  # a model that is continued keeps its own start
+            params["base_score"] = 0.0
+        if not request.own_datasets and "max_bin" not in translated_names(request.params):
+            del params["max_bin"]  # the user's own matrix was binned with a number that only it knows
         params |= {"disable_default_eval_metric": True, "validate_parameters": True}
         objective = None
         if request.gradient is not None:
@@ -135,7 +143,8 @@ class XGBoost:
             params,
             request.train,
             num_boost_round=request.rounds,
-            evals=[(d, n) for n, d in request.valid],
+            # Neutral names: XGBoost prints its results and reads them back, and "-" or a blank in a name breaks that.
+            evals=[(data, f"set{i}") for i, (_, data) in enumerate(request.valid)],
             obj=objective,
             custom_metric=bridge.evaluate if request.metrics and request.valid else None,
             verbose_eval=False,
@@ -154,11 +163,18 @@ class XGBoost:
             return model
         raise ParameterError(f"init_model must be a path, a Booster or a RankingModel, not {type(model).__name__}")
 
-    def predict(self, booster: Any, features: Features, *, rounds: int, threads: int) -> Float64Array:
-        booster.set_param({"nthread": threads})
+    def predict(
+        self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
+    ) -> Float64Array:
+        with _settings:  # XGBoost is not safe against a setting that changes while it predicts
+            if getattr(booster, "_boostrank_threads", None) != threads:
+                booster.set_param({"nthread": threads})
+                booster.save_config()  # applies it
+                booster._boostrank_threads = threads
+        sparse = absent_is_missing and hasattr(features, "toarray")
         parts = [
             booster.inplace_predict(
-                dense_rows(features, a, b),
+                features[a:b] if sparse else dense_rows(features, a, b),
                 iteration_range=(0, rounds),
                 predict_type="margin",
                 validate_features=False,
@@ -219,6 +235,11 @@ def translate(params: dict[str, Any]) -> dict[str, Any]:
     return defaults | out
 
 
+def translated_names(params: dict[str, Any]) -> set[str]:
+    """XGBoost's names of the parameters that were given."""
+    return {_FROM_LIGHTGBM.get(name, name) for name in params}
+
+
 class _Objective:
     """Our gradient as XGBoost calls it, told the round of the whole model."""
 
@@ -238,30 +259,29 @@ class _Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
         super().__init__()
         self._request, self._before = request, before
         self._params = dict(request.params)
-        self._maximize: dict[str, bool] = {}
+        self._results: list[EvalResult] = []
+        self._sets_evaluated = 0
         self._early = ordered(request.callbacks, before=True)
         self._late = ordered(request.callbacks, before=False)
         self.best_rounds = 0
 
     def evaluate(self, scores: npt.NDArray[Any], matrix: Any) -> list[tuple[str, float]]:
-        """The metrics, as `custom_metric` wants them; remembers which way is up."""
-        results: list[tuple[str, float]] = []
+        """The metrics of the next data set, for `custom_metric`.
+
+        They are kept here as they are: what XGBoost is given back it rounds to six decimals.
+        """
+        name = self._request.valid[self._sets_evaluated][0]
+        self._sets_evaluated += 1
         for function in self._request.metrics:
-            for name, value, maximize in function(scores, matrix):
-                self._maximize[name] = maximize
-                results.append((name, value))
-        return results
+            self._results += [EvalResult(name, *result) for result in function(scores, matrix)]
+        return [("evaluated", 0.0)]
 
     def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        self._results, self._sets_evaluated = [], 0
         return self._run(self._early, model, epoch, None)
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        results = [
-            EvalResult(name, metric, float(history[-1]), self._maximize[metric])
-            for name, metrics in evals_log.items()
-            for metric, history in metrics.items()
-        ]
-        return self._run(self._late, model, epoch, results)
+        return self._run(self._late, model, epoch, self._results)
 
     def _run(self, callbacks: Sequence[Callback], model: Any, epoch: int, results: list[EvalResult] | None) -> bool:
         trained_on = [name for name, data in self._request.valid if data is self._request.train]
@@ -326,5 +346,7 @@ class _DenseBatches(xgboost.DataIter):  # type: ignore[misc]
         self._next = 0
 
 
-def _physical_memory() -> int:
-    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+def _physical_memory() -> float:
+    if not hasattr(os, "sysconf"):  # Windows does not tell
+        return math.inf
+    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

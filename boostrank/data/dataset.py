@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,6 +18,7 @@ from boostrank.core.errors import DataError
 from boostrank.core.types import Float64Array, Int64Array, QueryIndex
 
 _ROWS_AT_A_TIME = 1 << 14
+_NUMBERED = re.compile(r"f\d+")
 
 Features = Any  # float32[N, d] C-ordered, or scipy.sparse.csr_matrix of float32
 
@@ -96,6 +98,7 @@ class RankingDataset:
         qid: npt.ArrayLike | None = None,
         group: npt.ArrayLike | None = None,
         weight: npt.ArrayLike | None = None,
+        k: npt.ArrayLike | None = None,
         feature_names: Sequence[str] | None = None,
         sort: bool = False,
     ) -> RankingDataset:
@@ -107,6 +110,8 @@ class RankingDataset:
             qid: [N] query id of each row, numbers or text. Rows of one query must follow each other.
             group: sizes of the queries in row order, instead of `qid`.
             weight: one positive number a query, or one a row that is constant within each query.
+            k: rank at which each query's objective is cut off, in place of the objective's own k; one whole number a
+                query, or one a row that is constant within each query. 0 means the whole list.
             feature_names: d names; a data frame brings its own.
             sort: bring the rows of each query together (stably); predictions come back in the order given here.
 
@@ -135,11 +140,17 @@ class RankingDataset:
         if queries.n_documents != features.shape[0]:
             what = "query ids" if qid is not None else "rows in the groups"
             raise DataError(f"{queries.n_documents} {what} but {features.shape[0]} rows of features")
-        if weight is not None:
-            weights = np.asarray(weight, dtype=np.float64).reshape(-1)
-            if rows is not None and weights.size == rows.size:
-                weights = weights[rows]
-            queries = QueryIndex(queries.ptr, queries.qid, query_weights(weights, queries))
+
+        def of_query(given: npt.ArrayLike | None, what: str) -> Float64Array | None:
+            if given is None:
+                return None
+            values = np.asarray(given, dtype=np.float64).reshape(-1)
+            if rows is not None and values.size == rows.size:
+                values = values[rows]
+            return query_values(values, queries, what)
+
+        cutoffs: Any = of_query(k, "cut-offs")
+        queries = QueryIndex(queries.ptr, queries.qid, of_query(weight, "weights"), cutoffs)
         names = tuple(feature_names) if feature_names is not None else ()
         return cls(features, labels, queries, names, input_rows=rows)
 
@@ -180,6 +191,34 @@ class RankingDataset:
     def is_sparse(self) -> bool:
         """Whether the features are a CSR matrix."""
         return bool(sparse.issparse(self.features))
+
+    def with_features(self, names: Sequence[str], *, whose: str) -> RankingDataset:
+        """The same rows with the features in the order of `names`.
+
+        Names that merely number the features (`f1`, `f2`, ...) go by position.
+
+        Args:
+            names: feature names of what this data set meets: a model, or a training set.
+            whose: what that is, for the message.
+
+        Raises:
+            DataError: another number of features, or other features.
+        """
+        if tuple(names) == self.feature_names:
+            return self
+        if len(names) != self.n_features:
+            raise DataError(f"the data has {self.n_features} features, {whose} {len(names)}")
+        places = {name: i for i, name in enumerate(self.feature_names)}
+        missing = [name for name in names if name not in places]
+        if not missing:
+            order = [places[name] for name in names]
+            features = self.features[:, order]
+            if not self.is_sparse:
+                features = np.ascontiguousarray(features)
+            return replace(self, features=features, feature_names=tuple(names))
+        if all(map(_NUMBERED.fullmatch, names)) or all(map(_NUMBERED.fullmatch, self.feature_names)):
+            return self
+        raise DataError(f"the data has no feature {missing[0]!r}, which {whose} has ({len(missing)} are missing)")
 
     def take(self, queries: npt.ArrayLike) -> RankingDataset:
         """Some whole queries, in the order asked for."""
@@ -244,7 +283,9 @@ def as_features(X: Any) -> Features:
     """
     if sparse.issparse(X):
         matrix = sparse.csr_matrix(X)
-        matrix.sum_duplicates()
+        if not matrix.has_canonical_format:  # summed in place: not in the caller's buffers
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
         if matrix.dtype != np.float32:
             matrix = sparse.csr_matrix(
                 (_as_float32(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape, copy=False
@@ -253,6 +294,10 @@ def as_features(X: Any) -> Features:
     array = X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
     if array.ndim != 2:
         raise DataError(f"features must be two-dimensional, not of shape {array.shape}")
+    if array.dtype.kind in "mMc":
+        raise DataError(
+            f"features of type {array.dtype} are no plain numbers; turn them into some that trees can split"
+        )
     if array.dtype.kind not in "fiub":
         try:
             array = array.astype(np.float64)
@@ -273,22 +318,22 @@ def _as_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     return out
 
 
-def query_weights(weights: Float64Array, queries: QueryIndex) -> Float64Array:
-    """One weight a query, from one a query or one a row.
+def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights") -> Float64Array:
+    """One number a query, from one a query or one a row.
 
     Raises:
         DataError: neither length fits, or rows of one query differ.
     """
-    if weights.size == len(queries) and weights.size != queries.n_documents:
-        return weights
-    if weights.size != queries.n_documents:
+    if values.size == len(queries) and values.size != queries.n_documents:
+        return values
+    if values.size != queries.n_documents:
         raise DataError(
-            f"{weights.size} weights for {len(queries)} queries and {queries.n_documents} rows: give one a query, or "
+            f"{values.size} {what} for {len(queries)} queries and {queries.n_documents} rows: give one a query, or "
             "one a row"
         )
-    firsts = weights[queries.ptr[:-1]]
-    uneven = np.flatnonzero(weights != np.repeat(firsts, queries.sizes))
+    firsts = values[queries.ptr[:-1]]
+    uneven = np.flatnonzero(values != np.repeat(firsts, queries.sizes))
     if uneven.size:
         q = queries.of_row(int(uneven[0]))
-        raise DataError(f"query {queries.qid[q]}: its rows have different weights; a query has one weight")
+        raise DataError(f"query {queries.qid[q]}: its rows have different {what}; a query has one")
     return firsts

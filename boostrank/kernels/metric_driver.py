@@ -70,6 +70,7 @@ def measure(
     """
     if not passes:
         return []
+    ptr = np.require(ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
     outs = [np.zeros((ptr.size - 1, p.cutoffs.size)) for p in passes]
     depth = max(int(p.cutoffs[-1]) for p in passes)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 from boostrank.backends.base import Callback, StopTraining
@@ -95,20 +94,16 @@ class Gated:
 
 
 class History:
-    """Records every metric of every round: data set -> metric -> values."""
+    """Records every metric of every round: data set -> metric -> values; and how many rounds the model has."""
 
     before_iteration = False
     order = 20
 
     def __init__(self) -> None:
         self.values: dict[str, dict[str, list[float]]] = {}
-        self.last: list[Any] = []
+        self.rounds = 0
 
     def __call__(self, env: Any) -> None:
-        self.last = list(env.evaluation_result_list or [])
-        for result in self.last:
+        self.rounds = env.iteration + 1
+        for result in env.evaluation_result_list or []:
             self.values.setdefault(result[0], {}).setdefault(result[1], []).append(float(result[2]))
-
-    def at(self, position: int) -> Mapping[str, Mapping[str, float]]:
-        """Data set -> metric -> value at a position of the recorded rounds."""
-        return {name: {m: v[position] for m, v in metrics.items()} for name, metrics in self.values.items()}

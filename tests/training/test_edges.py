@@ -1,0 +1,233 @@
+"""Where training meets what users really hand over: odd names, their own matrices, models to go on from."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pandas as pd
+import pytest
+import xgboost as xgb
+from scipy import sparse
+
+import boostrank
+from boostrank.core.errors import DataError, ModelError, ParameterError
+from boostrank.data.dataset import RankingDataset
+
+from .test_trainer import BACKENDS, FAST, ranking
+
+
+def frame(seed: int = 0, columns: str = "abcde") -> pd.DataFrame:
+    data = ranking(seed)
+    table = pd.DataFrame(data.features, columns=list(columns))
+    return table.assign(label=data.labels, qid=data.queries.row_ids())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_data_frames_train_and_validate_though_their_columns_are_read_only(backend: str) -> None:
+    table = frame()
+    for name in ("label", "qid"):
+        table[name].to_numpy().flags.writeable = False
+    data = RankingDataset.from_frame(table)
+    labels = np.array(data.labels)
+    labels.flags.writeable = False
+    frozen = RankingDataset.from_arrays(data.features, labels, group=data.queries.sizes)
+    model = boostrank.train({"objective": "sdcg", **FAST}, frozen, 3, valid_sets=[frozen], backend=backend)
+    scores = model.predict(data)
+    scores.flags.writeable = False
+    for name in ("ndcg@5", "map", "mrr", "err@3", "precision@3", "recall@3", "dcg"):
+        assert boostrank.Metric.parse(name).evaluate(labels, scores, frozen.queries).mean > 0
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_any_name_may_stand_for_a_validation_set_and_metrics_keep_every_digit(backend: str) -> None:
+    train, valid = ranking(0), ranking(1)
+    model = boostrank.train(
+        {"objective": "sdcg", "metric": "ndcg@5", **FAST},
+        train,
+        3,
+        valid_sets=[valid, train],
+        valid_names=["my-valid set: 1", "train-ing"],
+        feval=lambda scores, data: ("tab\tand:colon", float(np.mean(scores)), False),
+        backend=backend,
+    )
+    last = model.evals_result["my-valid set: 1"]["ndcg@5"][-1]
+    ndcg = boostrank.Metric.parse("ndcg@5").evaluate(valid.labels, model.predict(valid), valid.queries).mean
+    assert last == pytest.approx(ndcg, rel=1e-12, abs=0)
+    assert list(model.evals_result["train-ing"]) == ["ndcg@5", "tab\tand:colon"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_columns_go_by_name_wherever_there_are_names(backend: str) -> None:
+    train = RankingDataset.from_frame(frame(0))
+    model = boostrank.train({"objective": "sdcg", **FAST}, train, 5, backend=backend)
+    shuffled = RankingDataset.from_frame(frame(0)[["qid", "e", "c", "a", "d", "b", "label"]])
+    np.testing.assert_array_equal(model.predict(shuffled), model.predict(train))
+    watched = boostrank.train({"objective": "sdcg", **FAST}, train, 5, valid_sets=[shuffled, train], backend=backend)
+    assert watched.evals_result["valid_0"] == watched.evals_result["training"]
+    other = RankingDataset.from_frame(frame(0, columns="abcdx"))
+    with pytest.raises(DataError, match="no feature 'e', which the model has"):
+        model.predict(other)
+    with pytest.raises(DataError, match="no feature 'e', which the training set has"):
+        boostrank.train({"objective": "sdcg", **FAST}, train, 1, valid_sets=[other], backend=backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_names_that_an_engine_refuses_stay_the_users(backend: str, tmp_path: Path) -> None:
+    names = ["price [EUR]", 'a "b"', "x,y:{z}", "café <1>", "price ]EUR["]
+    data = ranking(0)
+    table = pd.DataFrame(data.features, columns=names)
+    train = RankingDataset.from_arrays(table, data.labels, group=data.queries.sizes)
+    model = boostrank.train({"objective": "sdcg", **FAST}, train, 3, backend=backend)
+    model.save(tmp_path / "model")
+    loaded = boostrank.RankingModel.load(tmp_path / "model")
+    assert loaded.feature_names == tuple(names)
+    np.testing.assert_array_equal(loaded.predict(table[names[::-1]]), model.predict(train))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_damaged_model_is_not_continued(backend: str, tmp_path: Path) -> None:
+    train = ranking(0)
+    boostrank.train({"objective": "sdcg", **FAST}, train, 3, backend=backend).save(tmp_path / "model")
+    path = tmp_path / "model"
+    path.write_bytes(path.read_bytes()[:-200])
+    with pytest.raises(ModelError):
+        boostrank.train({"objective": "sdcg", **FAST}, train, 3, init_model=path, backend=backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_going_on_from_the_best_round_whether_from_memory_or_from_a_file(backend: str, tmp_path: Path) -> None:
+    train, valid = ranking(0), ranking(1)
+    params = {"objective": "lambdarank", "early_stopping_round": 3, "eval_at": 5, **FAST, "learning_rate": 0.5}
+    model = boostrank.train(params, train, 60, valid_sets=[valid], backend=backend)
+    best = model.best_iteration
+    assert model.summary is not None
+    assert model.summary.rounds == best + 3
+    model.save(tmp_path / "model")
+    more = {"objective": "lambdarank", **FAST}
+    for start in (model, tmp_path / "model", boostrank.RankingModel.load(tmp_path / "model")):
+        assert boostrank.train(more, train, 2, init_model=start, backend=backend).best_iteration == best + 2
+
+
+def test_a_users_own_lightgbm_dataset_takes_the_training_parameters() -> None:
+    data = ranking(0)
+    native = lgb.Dataset(data.features, data.labels, group=data.queries.sizes)
+    params = {"objective": "sdcg", **FAST, "max_bin": 63, "min_data_in_leaf": 5}
+    theirs = boostrank.train(params, native, 5, valid_sets=[native])
+    ours = boostrank.train(params, data, 5, valid_sets=[data])
+    assert theirs.evals_result == ours.evals_result
+    assert theirs.summary is not None
+    assert theirs.summary.queries == len(data.queries)
+
+
+def test_a_users_own_xgboost_matrix_keeps_its_bins_and_its_missing_values() -> None:
+    data = ranking(0)
+    quantiles = xgb.QuantileDMatrix(data.features, data.labels, group=data.queries.sizes)
+    model = boostrank.train({"objective": "sdcg", **FAST}, quantiles, 3, backend="xgboost")
+    assert model.best_iteration == 3
+    thin = sparse.csr_matrix(data.features * (np.abs(data.features) > 0.7))
+    matrix = xgb.DMatrix(thin, data.labels, group=data.queries.sizes)
+    model = boostrank.train({"objective": "sdcg", **FAST}, matrix, 5, valid_sets=[matrix], backend="xgboost")
+    scores = model.predict(thin)
+    np.testing.assert_array_equal(scores, model.booster.predict(matrix, output_margin=True))
+    ndcg = boostrank.Metric.parse("ndcg@10").evaluate(data.labels, scores, data.queries).mean
+    assert model.evals_result["training"]["ndcg@10"][-1] == pytest.approx(ndcg, rel=1e-12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_num_iteration_means_the_same_on_both_engines(backend: str) -> None:
+    data = ranking(0)
+    model = boostrank.train({"objective": "sdcg", **FAST}, data, 4, backend=backend)
+    everything = model.predict(data)
+    for rounds in (0, -1, 4, 100):
+        np.testing.assert_array_equal(model.predict(data, num_iteration=rounds), everything)
+    assert np.abs(model.predict(data, num_iteration=2) - everything).max() > 1e-3
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_predicting_from_several_threads_is_safe(backend: str) -> None:
+    data = ranking(0)
+    model = boostrank.train({"objective": "sdcg", **FAST}, data, 4, backend=backend)
+    expected, failures = model.predict(data, threads=1), []
+
+    def work(threads: int) -> None:
+        try:
+            for _ in range(30):
+                np.testing.assert_array_equal(model.predict(data, threads=threads), expected)
+        except Exception as error:
+            failures.append(error)
+
+    workers = [threading.Thread(target=work, args=(1 + i % 2,)) for i in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not failures
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_whatever_the_parameters_were_the_model_can_be_saved(backend: str, tmp_path: Path) -> None:
+    data = ranking(0)
+    model = boostrank.train(
+        {"objective": "sdcg", "eval_at": list(np.array([1, 5])), **FAST, "learning_rate": np.float32(0.1)},
+        data,
+        2,
+        valid_sets=[data],
+        feval=lambda scores, dataset: ("broken", float("nan"), True),
+        backend=backend,
+    )
+    model.save(tmp_path / "model")
+    assert boostrank.RankingModel.load(tmp_path / "model").evals_result["training"]["broken"] == [None, None]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_early_stopping_does_not_go_with_dart(backend: str) -> None:
+    params = {"objective": "sdcg", "boosting": "dart", "early_stopping_round": 3, **FAST}
+    with pytest.raises(ParameterError, match="dart"):
+        boostrank.train(params, ranking(0), 5, valid_sets=[ranking(1)], backend=backend)
+
+
+def test_a_model_of_another_objective_keeps_its_name(tmp_path: Path) -> None:
+    data = ranking(0)
+    native = lgb.train(
+        {"objective": "binary", "verbosity": -1}, lgb.Dataset(data.features, (data.labels > 1).astype(float)), 3
+    )
+    native.save_model(tmp_path / "theirs.txt")
+    boostrank.RankingModel.load(tmp_path / "theirs.txt").save(tmp_path / "again.txt")
+    again = lgb.Booster(model_file=tmp_path / "again.txt")
+    np.testing.assert_array_equal(again.predict(data.features), native.predict(data.features))
+
+
+def test_a_continued_xgboost_model_keeps_its_own_start() -> None:
+    data = ranking(0)
+    matrix = xgb.DMatrix(data.features, data.labels, group=data.queries.sizes)
+    theirs = xgb.train({"base_score": 2.5, "objective": "reg:squarederror", "max_depth": 2}, matrix, 1)
+    ours = boostrank.train({"objective": "regression", **FAST}, data, 1, init_model=theirs, backend="xgboost")
+    first = ours.predict(data, num_iteration=1)
+    np.testing.assert_allclose(first, theirs.predict(matrix, output_margin=True), rtol=1e-6)
+
+
+def test_best_score_says_nothing_about_rounds_it_did_not_see(tmp_path: Path) -> None:
+    data = ranking(0)
+    first = boostrank.train({"objective": "sdcg", **FAST}, data, 5)
+    second = boostrank.train({"objective": "sdcg", **FAST}, data, 3, valid_sets=[data], init_model=first)
+    second.save(tmp_path / "model.txt", num_iteration=2)
+    assert boostrank.RankingModel.load(tmp_path / "model.txt").best_score == {"training": {}}
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [([None, None, None], "row 0 has no query id"), (["a", None, "b"], "row 1 has no query id")],
+)
+def test_missing_query_ids_are_refused(ids: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        boostrank.QueryIndex.from_ids(np.array(ids, dtype=object))
+
+
+def test_dates_are_no_features() -> None:
+    dates = pd.DataFrame({"when": pd.to_datetime(["2020-01-01", "2020-01-02"])})
+    with pytest.raises(DataError, match="datetime64"):
+        RankingDataset.from_arrays(dates, [0, 1], group=[2])
