@@ -6,6 +6,7 @@ Who: the name of an objective, whose kernel is compared with its twin, or a test
 from __future__ import annotations
 
 DRIVER, PRIMITIVES = "tests.kernels.test_driver", "tests.kernels.test_primitives"
+EXPSUM = "tests.kernels.test_expsum"
 SCHEDULES = "tests.schedules.test_schedules"
 
 SOFT, HINGE, DCG = "kernels/soft_ranks.py", "kernels/hinge_ranks.py", "kernels/smooth_dcg.py"
@@ -17,6 +18,9 @@ SCALARS, QUERY, ERROR, RUN = (
 )
 SHF, REG, SMOOTH = "objectives/shf_sdcg.py", "objectives/reg_shf_sdcg.py", "objectives/smooth_ndcg.py"
 LAMBDA, APPROX, SDCG = "objectives/lambdarank.py", "objectives/approx_ndcg.py", "objectives/sdcg.py"
+APPROX_AP, SMOOTH_AP, SMOOTH_MRR = "objectives/approx_ap.py", "objectives/smooth_ap.py", "objectives/smooth_mrr.py"
+PRECISION, MARGIN = "objectives/smooth_precision.py", "objectives/margin_ndcg.py"
+RELEVANT, ASSIGN, RELEVANCE = "kernels/relevance.py", "kernels/assignment.py", "tests.kernels.test_relevance"
 
 MUTATIONS = [
     # Signs.
@@ -85,11 +89,18 @@ MUTATIONS = [
     (APPROX, "k + 0.5 if k", "k if k", "approx-ndcg"),
     (SDCG, "min(k, n) if k > 0.0", "k + 0.5 if k > 0.0", "sdcg"),
     (QUERY, "discount(pos + 1.0, float(column), n)", "discount(pos + 2.0, float(column), n)", "sdcg"),
-    (QUERY, "n if k == 0 else min(k, n)", "n", "sdcg"),
+    (QUERY, "n if k[q] == 0 else min(k[q], n)", "n", "sdcg"),
     (QUERY, "if g[order[0]] == g[order[n - 1]]:", "if False:", "shf-sdcg"),
     (ERROR, '== "labels" else gains', '== "gains" else gains', "reg-shf-sdcg"),
     (SCALARS, "1.0 - (rank - 1.0) / n", "1.0 - rank / n", "sdcg"),
     (SCALARS, "scores[i] > scores[order[j - 1]]", "scores[i] >= scores[order[j - 1]]", DRIVER),
+    # Near-linear sums.
+    ("kernels/expsum.py", "out[i] += above * total", "out[i] += total", EXPSUM),
+    ("kernels/expsum.py", "out[j - 1] += total", "out[j] += total", EXPSUM),
+    ("kernels/expsum.py", "(up[term] + weight)", "up[term] + weight", EXPSUM),
+    ("kernels/expsum.py", "terms - 1, domain", "terms - 2, domain", EXPSUM),
+    (SOFT, "(weighted[i] - slope[i] * one[i])", "(weighted[i] + slope[i] * one[i])", EXPSUM),
+    (SOFT, "alpha * alpha * abs(weighted[i])", "alpha * alpha * weighted[i]", EXPSUM),
     # The driver.
     (RUN, "(documents / curvature, HESSIAN_FLOOR)", "(curvature / documents, HESSIAN_FLOOR)", DRIVER),
     (RUN, "np.float32(weight * h[i])", "np.float32(h[i])", DRIVER),
@@ -106,4 +117,37 @@ MUTATIONS = [
     ("schedules/__init__.py", "(round + 1 - (self.rounds or 0) / 2)", "(round - (self.rounds or 0) / 2)", SCHEDULES),
     ("schedules/__init__.py", "self.second(round - self.at)", "self.second(round)", SCHEDULES),
     ("schedules/__init__.py", "max(1, total - self.at)", "total", SCHEDULES),
+    # Binary metrics.
+    (RELEVANT, "labels > 0", "labels > 1", RELEVANCE),
+    (RELEVANT, "labels >= threshold if", "labels > threshold if", RELEVANCE),
+    (RELEVANT, "count[count == np.diff(ptr)] = 0", "count[count == 0] = 0", RELEVANCE),
+    (RELEVANT, "if doc_const[order[pos], 0] > 0.0:", "if doc_const[pos, 0] > 0.0:", "smooth-ap"),
+    (APPROX_AP, "-ranks[place[a]])", "ranks[place[a]])", "approx-ap"),
+    (APPROX_AP, "through[a] - worth[a] * precision", "-through[a] - worth[a] * precision", "approx-ap"),
+    (APPROX_AP, "worth[a] * precision", "precision", "approx-ap"),
+    (APPROX_AP, "1.0 / (m * ranks[place[a]])", "1.0 / ranks[place[a]]", "approx-ap"),
+    (SMOOTH_AP, "-worth[a] * precision", "worth[a] * precision", "smooth-ap"),
+    (SMOOTH_AP, "hs[place[a]] += hm[a]", "hs[place[a]] += 0.0", "smooth-ap"),
+    (SMOOTH_AP, "gs[place[a]] += gm[a]", "gs[place[a]] -= gm[a]", "smooth-ap"),
+    (SMOOTH_AP, "mine[a] = s[place[a]]", "mine[a] = s[a]", "smooth-ap"),
+    (SMOOTH_MRR, "gs[p] -= better", "gs[p] += better", "smooth-mrr"),
+    (SMOOTH_MRR, "(1.0 / ranks[p] - value)", "(1.0 / ranks[p])", "smooth-mrr"),
+    (SMOOTH_MRR, "hs[p] += alpha * abs(better)", "hs[p] += abs(better)", "smooth-mrr"),
+    (SMOOTH_MRR, "(ranks[p] * ranks[p])", "ranks[p]", "smooth-mrr"),
+    (PRECISION, "(k + 0.5) / ranks[pos]", "k / ranks[pos]", "smooth-precision"),
+    (PRECISION, "-beta / ranks[pos]", "-beta", "smooth-precision"),
+    (PRECISION, "value += inside / k", "value += inside", "smooth-precision"),
+    # Large margins.
+    (ASSIGN, "price[c] -= step", "price[c] += step", "margin-ndcg"),
+    (ASSIGN, "reach[c] -= step", "reach[c] -= 0.0", "margin-ndcg"),
+    (ASSIGN, "- a[row] * s[c]", "+ a[row] * s[c]", "margin-ndcg"),
+    (ASSIGN, "if previous >= 0 else new", "if previous >= 0 else 0", "margin-ndcg"),
+    (MARGIN, "if of_this_gain <= depth:", "if of_this_gain < depth:", "margin-ndcg"),
+    (MARGIN, "(found[pos] - target[pos]) / depth", "(target[pos] - found[pos]) / depth", "margin-ndcg"),
+    (MARGIN, "_share_ties(target, g, s)", "_share_ties(target, g, g)", "margin-ndcg"),
+    (MARGIN, "_share_ties(by_rank, s, s)", "_share_ties(by_rank, s, g)", "margin-ndcg"),
+    (MARGIN, "worth[m] = margin * g[pos] / ideal", "worth[m] = margin * g[pos]", "margin-ndcg"),
+    (MARGIN, "by_rank[pos] = max(depth - pos, 0)", "by_rank[pos] = depth - pos", "margin-ndcg"),
+    (MARGIN, "return unit * value / depth", "return value / depth", "margin-ndcg"),
+    (MARGIN, "discount(r + 1.0, blend, n)", "discount(r + 2.0, blend, n)", "margin-ndcg"),
 ]

@@ -1,0 +1,186 @@
+"""Large-margin NDCG: an upper bound of 1 - NDCG@k by structured prediction over rankings, solved exactly.
+
+With A(r) = max(k + 1 - r, 0), Delta(y) = 1 - NDCG@k of the ranking y, and scores s in units of t
+
+    convex   xi  = max_y [margin Delta(y) + sum_i A(y_i) s_i / t] - sum_i A(y*_i) s_i / t
+    tight    xi' = max_y [margin Delta(y) + sum_i A(y_i) s_i / t] - sum_i A(rank_i) s_i / t
+    L        = (t / k) xi;    dL/ds_i = (A(yhat_i) - A(y*_i or rank_i)) / k
+
+y* is the perfect ranking nearest to the scores: by descending gain, then descending score. rank is the order of the
+scores. yhat, the ranking that attains the maximum, is a linear assignment of documents to the first k ranks with
+worth A(r) s_i / t - margin g_i D(r) / Z_k. With margin 1, 1 - NDCG@k <= xi' <= xi. Among documents of one gain the
+better scored ones take the better ranks, so only the first k of each gain can be in it.
+
+xi' tends to margin (1 - NDCG@k), without any gradient, as the scores grow. So by default t is the standard deviation
+of the query's scores (1 where it is 0), held in the gradient: the margin follows the scores, and their scale changes
+nothing. `margin_unit=score` has t = 1, the paper's.
+
+xi is convex for a fixed y*; following the scores, y* makes it the least of such functions, one a perfect ranking. It
+has kinks where scores tie: there documents of the same gain and score get the same, the mean over the orders of their
+ties.
+
+Source: Chapelle, Le, Smola, "Large margin optimization of ranking measures", NIPS workshop on machine learning for web
+search, 2007, eqs (7) and (12) for xi, (14) for xi'. Deviations: the gain term of the printed (8) lacks the factor 1/Z;
+subgradients are divided by k; the margin's unit; y*, which the paper draws at random among the perfect rankings, is the
+one that minimises xi. Piecewise linear: averaged over noise on the scores it is smooth.
+
+Hessian: 1, plain gradient boosting; a proxy.
+Cost: a sort, and k^2 m for the assignment, m = min(n, k times the number of different gains).
+"""
+
+from __future__ import annotations
+
+import math
+
+from boostrank.core.params import Param
+from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.kernels.assignment import best_assignment
+from boostrank.kernels.jit import inline
+from boostrank.kernels.primitives import discount, ideal_dcg, sort_descending
+from boostrank.kernels.query import TRAIN_DISCOUNT
+from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+
+PARAMS = (
+    Param("k", 10, "rank at which NDCG is bounded", low=1, unit="rank", aliases=("at", "truncation")),
+    Param(
+        "bound",
+        "convex",
+        "convex: against the perfect ranking; tight: against the current one, closer to NDCG, and flat where it is met",
+        choices=("convex", "tight"),
+    ),
+    Param(
+        "margin",
+        1.0,
+        "how far apart a ranking of NDCG 0 and the perfect one must be, in `margin_unit`",
+        low=0.0,
+        open_low=True,
+        log=True,
+        schedulable=True,
+    ),
+    Param(
+        "margin_unit",
+        "spread",
+        "spread: the standard deviation of the query's scores; score: the scores' own unit, as in the paper",
+        choices=("spread", "score"),
+    ),
+    TRAIN_DISCOUNT,
+)
+
+_TIGHT, _SPREAD = 1, 0
+
+
+@objective_kernel
+def kernel(
+    scores: Float64Array,
+    gains: Float64Array,
+    order: Int64Array,
+    doc_const: Float64Array,
+    query_const: Float64Array,
+    params: Float64Array,
+    grad: Float64Array,
+    hess: Float64Array,
+    scratch: Float64Array,
+    iscratch: Int64Array,
+) -> float:
+    """One query; see `kernels.spec`."""
+    n = scores.shape[0]
+    grad[:] = 0.0
+    hess[:] = 0.0
+    margin, blend = params[2], params[4]
+    ideal = ideal_dcg(query_const, blend)
+    if n < 2 or ideal <= 0.0:
+        return 0.0
+    hess[:] = 1.0
+    depth = min(int(params[0]), n)
+    unit = _spread(scores) if params[3] == _SPREAD else 1.0
+
+    # `perfect` is y*: positions by descending score, sorted by gain.
+    s, g, target, found = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
+    a, d, bid = scratch[4 * n : 4 * n + depth], scratch[5 * n : 5 * n + depth], scratch[6 * n : 6 * n + depth]
+    price, reach, by_rank = scratch[7 * n : 8 * n], scratch[8 * n : 9 * n], scratch[9 * n : 10 * n]
+    perfect, rank_of, chosen = iscratch[:n], iscratch[n : 2 * n], iscratch[2 * n : 3 * n]
+    before, done = iscratch[3 * n : 4 * n], iscratch[4 * n : 5 * n]
+    for pos in range(n):
+        s[pos] = scores[order[pos]]
+        g[pos] = gains[order[pos]]
+        by_rank[pos] = max(depth - pos, 0)
+    sort_descending(g, perfect, rank_of)
+    if params[1] == _TIGHT:
+        _share_ties(by_rank, s, s)
+    for pos in range(n):
+        p = order[perfect[pos]]
+        s[pos] = scores[p]
+        g[pos] = gains[p]
+        target[pos] = by_rank[perfect[pos]] if params[1] == _TIGHT else by_rank[pos]
+        found[pos] = 0.0
+
+    # The documents that can be among the first. Scores count from that of one document: a shift costs no digits.
+    m, of_this_gain = 0, 0
+    mine, worth = by_rank, scratch[10 * n : 11 * n]
+    for pos in range(n):
+        of_this_gain = of_this_gain + 1 if pos > 0 and g[pos] == g[pos - 1] else 1
+        if of_this_gain <= depth:
+            chosen[m] = pos
+            mine[m] = (s[pos] - s[0]) / unit
+            worth[m] = margin * g[pos] / ideal
+            m += 1
+    for r in range(depth):
+        a[r] = depth - r
+        d[r] = discount(r + 1.0, blend, n)
+    best_assignment(a, d, mine[:m], worth[:m], rank_of[:m], before[:m], done[:m], price[:m], reach[:m], bid)
+
+    value = margin
+    for c in range(m):
+        r = rank_of[c]
+        if r >= 0:
+            found[chosen[c]] = a[r]
+            value -= d[r] * worth[c]
+    _share_ties(found, g, s)
+    _share_ties(target, g, s)
+    for pos in range(n):
+        force = (found[pos] - target[pos]) / depth
+        grad[order[perfect[pos]]] = force
+        value += depth * force * (s[pos] - s[0]) / unit
+    return unit * value / depth
+
+
+@inline
+def _spread(scores: Float64Array) -> float:
+    """Standard deviation; 1 where it is 0."""
+    n = scores.shape[0]
+    mean, square = 0.0, 0.0
+    # Differences from one document: exactly 0 where all scores are the same, whatever it is.
+    for i in range(n):
+        mean += (scores[i] - scores[0]) / n
+    for i in range(n):
+        square += (scores[i] - scores[0] - mean) ** 2 / n
+    return math.sqrt(square) if square > 0.0 else 1.0
+
+
+@inline
+def _share_ties(values: Float64Array, first: Float64Array, second: Float64Array) -> None:
+    """Replace values by their mean over each run of equal `first` and equal `second`."""
+    n, start = values.shape[0], 0
+    while start < n:
+        stop, total = start, 0.0
+        while stop < n and first[stop] == first[start] and second[stop] == second[start]:
+            total += values[stop]
+            stop += 1
+        for i in range(start, stop):
+            values[i] = total / (stop - start)
+        start = stop
+
+
+SPEC = ObjectiveSpec(
+    name="margin-ndcg",
+    aliases=("large-margin-ndcg",),
+    summary="a large-margin upper bound of 1 - NDCG@k, its worst ranking found exactly by linear assignment",
+    equation="max_y [margin (1 - NDCG@k(y)) + sum_i A(y_i) s_i / t] - sum_i A(y*_i) s_i / t,  A(r) = max(k + 1 - r, 0)",
+    kernel=kernel,
+    params=PARAMS,
+    hessian=HessianKind.PROXY,
+    reference="Chapelle, Le, Smola 2007, eqs (7), (12), (14)",
+    deviation="divided by k; the margin follows the spread of the scores; y* is the perfect ranking nearest to them",
+    quadratic=False,
+    scratch_per_document=11,
+)

@@ -1,0 +1,98 @@
+"""Objectives of binary metrics: small cases by hand, and the metric itself in the limit."""
+
+from __future__ import annotations
+
+from math import exp
+
+import numpy as np
+import pytest
+
+from boostrank.core.conventions import Conventions
+from boostrank.objectives import OBJECTIVES
+from tests.objectives.conformance import evaluate, make_query
+from tests.reference import metric_map, metric_mrr, metric_precision
+
+SHARP = {
+    "approx-ap": {"alpha": 1e3, "beta": 100.0},
+    "smooth-ap": {"sigma": 1e-3},
+    "smooth-mrr": {"alpha": 1e3},
+    "smooth-precision": {"alpha": 1e3, "beta": 1e3, "k": 3},
+}
+METRICS = {
+    "approx-ap": (metric_map, None),
+    "smooth-ap": (metric_map, None),
+    "smooth-mrr": (metric_mrr, None),
+    "smooth-precision": (metric_precision, 3),
+}
+
+
+def run(name, labels, scores, **changed):
+    spec = OBJECTIVES.get(name)
+    return evaluate(spec, make_query(labels), scores, {p.name: p.default for p in spec.params} | changed)
+
+
+def sigmoid(t):
+    return 1 / (1 + exp(-t))
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("relevant_from", [0.0, 2.0])
+def test_sharpened_objectives_are_their_metric(name, relevant_from):
+    metric, k = METRICS[name]
+    conventions = Conventions(relevant_from=relevant_from or None)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        n = int(rng.integers(4, 15))
+        labels, scores = rng.integers(0, 4, n), rng.permutation(n) / 5
+        relevant = labels >= max(relevant_from, 1)
+        if relevant.all() or not relevant.any():
+            continue
+        loss, _, _ = run(name, labels, scores, relevant_from=relevant_from, **SHARP[name])
+        wanted = metric.value(labels[np.argsort(-scores)].astype(float).tolist(), k, conventions)
+        assert -loss == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["approx-ap", "smooth-ap", "smooth-mrr"])
+def test_one_relevant_document_is_worth_its_reciprocal_smooth_rank(name):
+    # Below by 1: rank 1 + sigmoid(1); it counts fully in its own precision, and is first among the relevant.
+    loss, grad, hess = run(name, [0, 3], [1.0, 0.0])
+    rank = 1 + sigmoid(1)
+    force = sigmoid(1) * sigmoid(-1) / rank**2
+    assert loss == pytest.approx(-1 / rank, rel=1e-14)
+    assert grad == pytest.approx([force, -force], rel=1e-13)
+    assert hess == pytest.approx([force, force], rel=1e-13)
+
+
+def test_two_relevant_documents_in_approx_ap_and_smooth_ap():
+    # Relevant at 1 and -1, another between them.
+    upper, lower = 1 + sigmoid(-1) + sigmoid(-2), 1 + sigmoid(2) + sigmoid(1)
+    by_score = ((1 + sigmoid(-2)) / upper + (1 + sigmoid(2)) / lower) / 2
+    by_rank = ((1 + sigmoid(upper - lower)) / upper + (1 + sigmoid(lower - upper)) / lower) / 2
+    assert -run("smooth-ap", [1, 0, 1], [1.0, 0.0, -1.0])[0] == pytest.approx(by_score, rel=1e-14)
+    assert -run("approx-ap", [1, 0, 1], [1.0, 0.0, -1.0])[0] == pytest.approx(by_rank, rel=1e-14)
+
+
+def test_smooth_mrr_at_tied_scores_does_not_depend_on_how_many_are_relevant():
+    for relevant in (1, 5, 199):
+        loss, grad, _ = run("smooth-mrr", [1] * relevant + [0] * (200 - relevant), np.full(200, 0.3))
+        assert -loss == pytest.approx(2 / 201, rel=1e-12)
+        assert (grad[:relevant] < 0).all()
+        assert (grad[relevant:] > 0).all()
+
+
+def test_smooth_mrr_lets_go_of_relevant_documents_far_below_the_first():
+    _, grad, _ = run("smooth-mrr", [1, 0, 0, 1], [10.0, 0.0, -1.0, -20.0])
+    assert abs(grad[3]) < 1e-10
+
+
+def test_smooth_precision_reaches_relevant_documents_of_long_lists_from_a_tied_start():
+    labels = np.zeros(400)
+    labels[[3, 200]] = 1
+    _, grad, _ = run("smooth-precision", labels, np.zeros(400))
+    assert grad[3] == pytest.approx(grad[200], rel=1e-12)
+    assert grad[3] < -1e-4
+
+
+def test_smooth_precision_leaves_out_lists_that_are_no_longer_than_k():
+    assert not np.any(run("smooth-precision", [1, 0, 0], [0.0, 1.0, 2.0], k=3)[1:])
+    assert np.all(run("smooth-precision", [1, 0, 0, 0], [0.0, 1.0, 2.0, 1.0], k=3)[1])

@@ -1,0 +1,87 @@
+"""Large-margin NDCG, Chapelle, Le, Smola 2007, one query: the whole n x k assignment by SciPy."""
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from tests.reference._ranking import descending, discount, ideal_dcg
+
+
+def unit(scores, values):
+    """t: the spread of the scores, 1 without one."""
+    if values["margin_unit"] == "score" or len(scores) == 0:
+        return 1.0
+    return np.std(scores - scores[0]) or 1.0
+
+
+def freeze(query, scores, values):
+    """t; and at tied scores, where the loss has a kink, the subgradient itself."""
+    kink = len(np.unique(scores)) < len(scores)
+    return unit(scores, values), gradient(query, scores, values) if kink else None
+
+
+def places(query, values):
+    """A(r) and margin D(r) / Z_k for the first k ranks."""
+    n = len(query)
+    ranks = np.arange(1, min(values["k"], n) + 1)
+    blend = values["train_discount"]
+    ideal = ideal_dcg(query, values["k"], blend)
+    return len(ranks) + 1.0 - ranks, values["margin"] * discount(ranks, blend, n) / ideal
+
+
+def reference_order(query, scores, values):
+    """The ranking that the worst one is held against: y*, or the current one."""
+    return np.lexsort((-scores, -query.gains)) if values["bound"] == "convex" else descending(scores)
+
+
+def weights(order, a):
+    """A(y_i) of a ranking."""
+    out = np.zeros(len(order))
+    out[order[: len(a)]] = a
+    return out
+
+
+def worst(query, scores, values, t):
+    """A(yhat_i), and margin Delta(yhat)."""
+    a, d = places(query, values)
+    rows, columns = linear_sum_assignment(
+        np.outer((scores - scores[0]) / t, a) - np.outer(query.gains, d), maximize=True
+    )
+    out = np.zeros(len(query))
+    out[rows] = a[columns]
+    return out, values["margin"] - query.gains[rows] @ d[columns]
+
+
+def loss(query, scores, values, frozen):
+    if not query.teaches:
+        return 0.0
+    t, slopes = frozen
+    if slopes is not None:
+        return float(slopes @ scores)
+    a, _ = places(query, values)
+    found, delta = worst(query, scores, values, t)
+    target = weights(reference_order(query, scores, values), a)
+    return float(t * delta + (found - target) @ scores) / len(a)
+
+
+def report(query, scores, values):
+    return loss(query, scores, values, (unit(scores, values), None))
+
+
+def shared(values, *keys):
+    """The mean of `values` over documents that agree in every key."""
+    same = np.logical_and.reduce([k[:, None] == k[None, :] for k in keys])
+    return same @ values / same.sum(axis=1)
+
+
+def gradient(query, scores, values):
+    if not query.teaches:
+        return np.zeros(len(query))
+    a, _ = places(query, values)
+    target = weights(reference_order(query, scores, values), a)
+    keys = (query.gains, scores) if values["bound"] == "convex" else (scores,)
+    found, _ = worst(query, scores, values, unit(scores, values))
+    return (shared(found, query.gains, scores) - shared(target, *keys)) / len(a)
+
+
+def hessian(query, scores, values):
+    return np.full(len(query), 1.0 if query.teaches else 0.0)
