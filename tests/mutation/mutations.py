@@ -21,6 +21,7 @@ LAMBDA, APPROX, SDCG = "objectives/lambdarank.py", "objectives/approx_ndcg.py", 
 APPROX_AP, SMOOTH_AP, SMOOTH_MRR = "objectives/approx_ap.py", "objectives/smooth_ap.py", "objectives/smooth_mrr.py"
 PRECISION, MARGIN = "objectives/smooth_precision.py", "objectives/margin_ndcg.py"
 RELEVANT, ASSIGN, RELEVANCE = "kernels/relevance.py", "kernels/assignment.py", "tests.kernels.test_relevance"
+CONTESTS, SWEEPS = "kernels/soft_contests.py", "tests.kernels.test_soft_contests"
 
 MUTATIONS = [
     # Signs.
@@ -150,4 +151,15 @@ MUTATIONS = [
     (MARGIN, "by_rank[pos] = max(depth - pos, 0)", "by_rank[pos] = depth - pos", "margin-ndcg"),
     (MARGIN, "return unit * value / depth", "return value / depth", "margin-ndcg"),
     (MARGIN, "discount(r + 1.0, blend, n)", "discount(r + 2.0, blend, n)", "margin-ndcg"),
+    # SoftRank: pair by pair, then in sweeps.
+    (CONTESTS, "on_others[i] += slope", "on_others[i] -= slope", "soft-ndcg"),
+    (CONTESTS, "SHARES[c, row] / (1.0 - SHARES[c, row] * pi)", "SHARES[c, row]", "soft-ndcg"),
+    (CONTESTS, "by_variance -= drop * density * y", "by_variance += drop * density * y", "soft-ndcg"),
+    (CONTESTS, "y = (r + 0.5 - mean)", "y = (r + 1.0 - mean)", "soft-ndcg"),
+    ("objectives/soft_ndcg.py", "scale = 1.0 / (math.sqrt(2.0) * sigma)", "scale = 1.0 / sigma", "soft-ndcg"),
+    (CONTESTS, "total -= j * RATES[c, row]", "total -= (j + 1) * RATES[c, row]", SWEEPS),
+    (CONTESTS, "_mixed(table[SLOPE_BELOW]", "_mixed(table[SLOPE_ABOVE]", SWEEPS),
+    (CONTESTS, "mine[a] = -mine[a]", "mine[a] = mine[a]", SWEEPS),
+    (CONTESTS, "weights[row] *= gains[j]", "weights[row] *= 1.0", SWEEPS),
+    (CONTESTS, "on_own[j] += _dot(mine, above)", "on_own[j] += 0.0", SWEEPS),
 ]

@@ -1,0 +1,198 @@
+"""SoftNDCG without a rank distribution: the same numbers as with one, at any length of list."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr
+from scipy.stats import binom
+
+from boostrank.core.errors import DataError, ParameterError
+from boostrank.kernels import rank_tables
+from boostrank.kernels.rank_matrix import balanced, rank_matrix
+from boostrank.kernels.soft_contests import ROOM, WORK
+from boostrank.objectives import OBJECTIVES
+from tests.objectives.conformance import close, evaluate, make_query
+from tests.reference import soft_ndcg as twin
+
+SPEC = OBJECTIVES.get("soft-ndcg")
+DEFAULT = {p.name: p.default for p in SPEC.params}
+TOLERANCE = {"fast": 1e-5, "exact": 1e-9}
+
+
+def drawn(n, seed=0, spread=2.0):
+    rng = np.random.default_rng(seed)
+    return make_query(rng.integers(0, 5, n)), spread * rng.normal(size=n)
+
+
+@pytest.mark.parametrize(("longest", "bound", "rates", "weights"), rank_tables.DISCOUNTS, ids=lambda v: str(v)[:8])
+def test_the_log_discount_is_the_sum_of_powers_to_the_error_that_stands_beside_it(longest, bound, rates, weights):
+    assert np.all(np.array(weights) > 0)
+    assert np.all(np.array(rates) > 0)
+    ranks = np.unique(np.concatenate([np.arange(min(longest, 5000) + 1), np.geomspace(1, longest, 5000).round()]))
+    error = np.exp(-np.outer(ranks, rates)) @ np.array(weights) - 1 / np.log2(2 + ranks)
+    assert bound / 20 < np.abs(error).max() <= bound
+
+
+@pytest.mark.parametrize(
+    ("exponents", "table", "of_curve", "of_slope"),
+    [
+        (rank_tables.FAST_EXPONENTS, rank_tables.FAST, 3e-8, 6e-8),
+        (rank_tables.EXACT_EXPONENTS, rank_tables.EXACT, 3e-11, 5e-11),
+    ],
+    ids=["fast", "exact"],
+)
+def test_curves_and_slopes_are_the_sums_of_waves_to_the_stated_error_at_every_distance(
+    exponents, table, of_curve, of_slope
+):
+    u = np.linspace(0, 50, 5001)
+    waves = rank_tables.waves(exponents, u)
+    for c, (_, _, rates, _) in enumerate(rank_tables.DISCOUNTS):
+        rows = rank_tables.FIRST_NODE + len(rates)
+        for curve, slope, above in (
+            (rank_tables.ABOVE, rank_tables.SLOPE_ABOVE, True),
+            (rank_tables.BELOW, rank_tables.SLOPE_BELOW, False),
+        ):
+            values, slopes = rank_tables.curves(np.array(rates), u, above)
+            errors = np.abs(waves @ table[c, curve, :rows].T - values.T)
+            assert errors.max() < of_curve
+            assert errors[0].max() < 1e-11, "tied documents differ"
+            assert np.abs(waves @ table[c, slope, :rows].T - slopes.T).max() < of_slope
+
+
+def test_the_tables_fit_the_room_that_the_kernel_asks_for():
+    assert rank_tables.ROWS <= WORK
+    assert rank_tables.EXACT.shape[-1] <= WORK
+    assert rank_tables.EXACT.shape[-1] + 4 <= ROOM
+
+
+def test_the_value_is_that_of_the_papers_recursion():
+    query, scores = drawn(300)
+    loss, _, _ = evaluate(SPEC, query, scores, DEFAULT | {"sums": "exact", "sigma": 0.7})
+    discounts = 1 / np.log2(2 + np.arange(300))
+    shares = query.gains / (np.sort(query.gains)[::-1] @ discounts)
+    assert loss == pytest.approx(-shares @ rank_matrix(scores, sigma=0.7) @ discounts, abs=1e-10)
+
+
+def test_two_documents_have_the_closed_form():
+    sigma, gap = 0.8, 0.5
+    loss, grad, _ = evaluate(SPEC, make_query([1, 0]), [gap, 0.0], DEFAULT | {"sigma": sigma})
+    x = gap / (np.sqrt(2) * sigma)
+    assert loss == pytest.approx(-(ndtr(x) + (1 - ndtr(x)) / np.log2(3)), abs=1e-12)
+    density = np.exp(-x * x / 2) / np.sqrt(4 * np.pi) / sigma
+    assert grad == pytest.approx(density * (1 - 1 / np.log2(3)) * np.array([-1, 1]), abs=1e-12)
+
+
+def test_tied_scores_expect_a_fair_binomial_rank():
+    query = make_query([3, 0, 1, 0, 0, 2, 0])
+    loss, _, _ = evaluate(SPEC, query, np.zeros(7), DEFAULT)
+    discounts = 1 / np.log2(2 + np.arange(7))
+    expected = query.gains.sum() * binom.pmf(np.arange(7), 6, 0.5) @ discounts
+    assert loss == pytest.approx(-expected / (np.sort(query.gains)[::-1] @ discounts), abs=1e-12)
+
+
+@pytest.mark.parametrize("ranks", ["binomial", "normal"])
+@given(
+    scores=st.lists(
+        st.sampled_from([0.0, 1.0, -1.0, 1e-9, 30.0, 1e4, -1e4]) | st.floats(-4, 4, width=32), min_size=40, max_size=90
+    ),
+    top=st.sampled_from([1, 4, 31]),
+    sigma=st.sampled_from([0.05, 1.0, 20.0]),
+    blend=st.sampled_from([0.0, 0.35, 1.0]),
+)
+@settings(max_examples=40)
+def test_sweeps_equal_pairs_over_ties_and_huge_gaps(ranks, scores, top, sigma, blend):
+    labels = np.random.default_rng(len(scores)).integers(0, top + 1, len(scores))
+    query, values = make_query(labels), DEFAULT | {"sigma": sigma, "train_discount": blend, "ranks": ranks}
+    loss, grad, hess = evaluate(SPEC, query, scores, values | {"sums": "direct"})
+    for sums, tolerance in TOLERANCE.items():
+        swept = evaluate(SPEC, query, scores, values | {"sums": sums})
+        assert swept[0] == pytest.approx(loss, abs=1e-2 * tolerance)
+        # Where sigma is far below the gaps every force is a difference of certainties: nothing, to either.
+        if np.abs(grad).max() > 1e-6:
+            close(swept[1], grad, tolerance, f"gradient, {sums}")
+            close(swept[2], hess, tolerance, f"hessian, {sums}")
+
+
+@pytest.mark.parametrize("n", [128, 129, 1100])
+@pytest.mark.parametrize("sums", ["fast", "exact"])
+def test_sweeps_equal_pairs_in_longer_lists(n, sums):
+    query, scores = drawn(n, seed=n)
+    _, grad, hess = evaluate(SPEC, query, scores, DEFAULT | {"sums": "direct"})
+    _, swept, curved = evaluate(SPEC, query, scores, DEFAULT | {"sums": sums})
+    close(swept, grad, TOLERANCE[sums], "gradient")
+    close(curved, hess, TOLERANCE[sums], "hessian")
+
+
+def test_a_list_of_20000_documents_is_finite_and_its_forces_cancel():
+    query, scores = drawn(20_000)
+    loss, grad, hess = evaluate(SPEC, query, scores, DEFAULT)
+    assert np.isfinite(loss)
+    assert np.all(hess > 0)
+    assert abs(grad.sum()) < 1e-11 * np.abs(grad).sum()
+    # A step against the gradient lowers the loss by what the gradient says.
+    step = 1e-3 * grad / np.abs(grad).max()
+    other, _, _ = evaluate(SPEC, query, scores - step, DEFAULT)
+    assert loss - other == pytest.approx(step @ grad, rel=1e-2)
+
+
+def test_the_hessian_is_the_sum_of_absolute_pair_forces():
+    query, scores = drawn(15)
+    values = DEFAULT | {"sigma": 0.6}
+    _, density = twin.contests(scores, 0.6)
+    ideal = np.sort(query.gains)[::-1] @ (1 / np.log2(2 + np.arange(15)))
+    pair = density * np.abs(twin._slopes(query, scores, values)) * query.gains[None, :] / ideal
+    _, _, hess = evaluate(SPEC, query, scores, values)
+    assert hess == pytest.approx((pair.sum(axis=0) + pair.sum(axis=1)) / (np.sqrt(2) * 0.6), rel=1e-9)
+
+
+def test_under_the_linear_discount_only_the_expected_rank_counts():
+    query, scores = drawn(60)
+    values = DEFAULT | {"train_discount": 1.0, "sums": "exact"}
+    binomial, normal = (evaluate(SPEC, query, scores, values | {"ranks": r}) for r in ("binomial", "normal"))
+    # The normal's bins differ from its mean at the two ends of the list alone.
+    assert binomial[0] == pytest.approx(normal[0], abs=2e-3)
+    expected = twin.contests(scores, 1.0)[0].sum(axis=0)
+    linear = 1 - np.arange(60) / 60
+    assert binomial[0] == pytest.approx(
+        -query.gains @ (1 - expected / 60) / (np.sort(query.gains)[::-1] @ linear), abs=1e-10
+    )
+
+
+def test_the_normal_comes_near_the_binomial_as_lists_grow():
+    gaps = []
+    for n in (10, 100, 1000):
+        query, scores = drawn(n, seed=1, spread=0.5)
+        binomial, normal = (evaluate(SPEC, query, scores, DEFAULT | {"ranks": r})[0] for r in ("binomial", "normal"))
+        gaps.append(abs(binomial - normal))
+    assert gaps[0] > gaps[1] > gaps[2]
+    assert gaps[2] < 1e-5
+
+
+def test_the_rank_matrix_has_a_distribution_in_every_row_and_after_balancing_in_every_column():
+    _, scores = drawn(25)
+    before = rank_matrix(scores, sigma=1.5)
+    chance, _ = twin.contests(scores, 1.5)
+    assert before[3] == pytest.approx(twin.rank_distribution(np.delete(chance[:, 3], 3)), abs=1e-14)
+    assert before.sum(axis=1) == pytest.approx(1.0, abs=1e-12)
+    assert np.abs(before.sum(axis=0) - 1).max() > 0.05
+    after = balanced(before)
+    assert np.all(after >= 0)
+    assert after.sum(axis=1) == pytest.approx(1.0, abs=1e-9)
+    assert after.sum(axis=0) == pytest.approx(1.0, abs=1e-9)
+
+
+def test_certain_ranks_need_no_balancing():
+    certain = rank_matrix([3e4, -1e4, 0.0])
+    assert np.array_equal(certain, np.eye(3)[[0, 2, 1]])
+    assert np.array_equal(balanced(certain), certain)
+    assert rank_matrix([]).shape == (0, 0)
+
+
+def test_the_rank_matrix_refuses_what_has_no_ranks():
+    with pytest.raises(DataError, match="finite"):
+        rank_matrix([0.0, np.nan])
+    with pytest.raises(ParameterError, match="sigma=0"):
+        rank_matrix([0.0, 1.0], sigma=0)
