@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,29 +12,18 @@ import pytest
 
 from boostrank.core.types import Float64Array, QueryIndex
 from boostrank.metric import MetricResult, evaluate
+from tests.metrics.golden.make import CUTS, Inputs, inputs
 from tests.reference.tied_orders import in_input_order
 
 lgb = pytest.importorskip("lightgbm")
-CUTS = (1, 3, 5, 10)
 
 
 class Case:
-    """Ragged queries with many ties, lists shorter than the cut-offs, empty queries and queries of one document."""
+    """The rankings of `inputs`, or stored ones, as arrays."""
 
-    def __init__(self, grades: int = 5, *, empty: bool = True, weighted: bool = False) -> None:
-        rng = np.random.default_rng(11)
-        self.sizes = np.concatenate([[1, 1, 3, 4], rng.integers(1, 16, 60)])
-        self.labels = rng.integers(0, grades, self.sizes.sum()).astype(np.float64)
-        starts = np.cumsum(self.sizes) - self.sizes
-        if empty:
-            for q in (0, 2, 9):
-                self.labels[starts[q] : starts[q] + self.sizes[q]] = 0.0
-        else:
-            self.labels[starts] = 1.0
-        # Some scores tie, some differ by less than float32 can tell, which is what XGBoost and trec_eval compare in.
-        self.scores = rng.integers(0, 8, self.labels.size) / 2.0
-        self.scores[::3] += 1e-12 * rng.integers(0, 3, self.scores[::3].size)
-        self.weights = rng.integers(1, 5, self.sizes.size).astype(np.float64) if weighted else None
+    def __init__(self, given: Inputs, *, weighted: bool = False) -> None:
+        self.sizes, self.labels, self.scores = (np.array(given[name]) for name in ("sizes", "labels", "scores"))
+        self.weights = np.resize([1.0, 4.0, 2.0], self.sizes.size) if weighted else None
         self.queries = QueryIndex.from_sizes(self.sizes, weights=self.weights)
 
     def ours(self, metrics: list[str], preset: str, **extra: Any) -> dict[str, MetricResult]:
@@ -46,7 +37,7 @@ def assert_means(ours: dict[str, MetricResult], theirs: dict[str, float], rel: f
     assert {name: result.mean for name, result in ours.items()} == pytest.approx(theirs, rel=rel)
 
 
-CASES = [Case(), Case(empty=False, weighted=True)]
+CASES = [Case(inputs()), Case(inputs(empty=False), weighted=True)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=["plain", "weighted"])
@@ -83,7 +74,7 @@ def test_xgboost_gives_these_ndcg(case: Case) -> None:
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_xgboost_gives_these_map_and_precision_of_binary_labels(weighted: bool) -> None:
-    case = Case(grades=2, weighted=weighted)
+    case = Case(inputs(grades=2), weighted=weighted)
     theirs = by_xgboost(case, ["map@1", "map@5", "map", "pre@1", "pre@5", "pre@10"])
     ours = case.ours(["map@1,5", "map", "precision@1,5,10"], "xgboost")
     assert_means({name.replace("precision", "pre"): result for name, result in ours.items()}, theirs)
@@ -91,7 +82,7 @@ def test_xgboost_gives_these_map_and_precision_of_binary_labels(weighted: bool) 
 
 def test_scikit_learn_gives_these_ndcg_and_dcg() -> None:
     sklearn = pytest.importorskip("sklearn.metrics")
-    case = Case()
+    case = Case(inputs())
     for k in (*CUTS, None):
         at = f"@{k}" if k else ""
         ours = case.ours([f"ndcg{at}", f"dcg{at}"], "sklearn")
@@ -103,40 +94,29 @@ def test_scikit_learn_gives_these_ndcg_and_dcg() -> None:
             np.testing.assert_allclose(ours[name + at].per_query, theirs, rtol=1e-12)
 
 
-def by_catboost(case: Case, metric: str) -> float:
-    utils = pytest.importorskip("catboost.utils")
-    return utils.eval_metric(
-        case.labels, case.scores, metric, group_id=np.repeat(np.arange(case.sizes.size), case.sizes)
-    )[0]
+def stored(library: str) -> tuple[Inputs, dict[str, Any]]:
+    """Rankings and what a library made of them; `golden.make` wrote the file."""
+    told = json.loads((Path(__file__).parent / "golden" / f"{library}.json").read_text())
+    return told["inputs"], told["values"]
 
 
 def test_catboost_gives_these_values() -> None:
-    pytest.importorskip("catboost")
-    case = Case()
-    names = {"ndcg": "NDCG", "dcg": "DCG", "map": "MAP", "precision": "PrecisionAt", "recall": "RecallAt", "mrr": "MRR"}
-    theirs = {f"{ours}@{k}": by_catboost(case, f"{name}:top={k}") for ours, name in names.items() for k in CUTS}
-    assert_means(case.ours([f"{name}@1,3,5,10" for name in names], "catboost"), theirs)
+    given, theirs = stored("catboost")
+    case = Case(given)
+    errs = {name: value for name, value in theirs.items() if name.startswith("err@")}
+    others = {name: value for name, value in theirs.items() if name not in errs}
+    assert len(errs) == 4
+    assert len(others) == 24
+    assert_means(case.ours(list(others), "catboost"), others)
     case.labels /= 4.0  # its ERR takes labels for probabilities
-    assert_means(case.ours(["err@1,3,5,10"], "catboost"), {f"err@{k}": by_catboost(case, f"ERR:top={k}") for k in CUTS})
+    assert_means(case.ours(list(errs), "catboost"), errs)
 
 
 def test_trec_eval_gives_these_values() -> None:
-    pytrec_eval = pytest.importorskip("pytrec_eval")
-    case = Case()
-    rng = np.random.default_rng(12)
-    docnos = [f"d{number}" for number in rng.permutation(case.labels.size)]
-    names = {"ndcg_cut": "ndcg", "map_cut": "map", "P": "precision", "recall": "recall"}
-    qrels, run = {}, {}
-    for q, names_of in enumerate(case.lists(docnos)):
-        part = slice(case.queries.ptr[q], case.queries.ptr[q + 1])
-        qrels[str(q)] = dict(zip(names_of.tolist(), case.labels[part].astype(int).tolist(), strict=True))
-        run[str(q)] = dict(zip(names_of.tolist(), case.scores[part].tolist(), strict=True))
-    found = pytrec_eval.RelevanceEvaluator(qrels, {*names, "ndcg", "map", "recip_rank"}).evaluate(run)
-    ours = case.ours(["ndcg", "map", "mrr", *(f"{n}@5,10" for n in names.values())], "trec", docnos=docnos)
-    theirs = {"ndcg": "ndcg", "map": "map", "mrr": "recip_rank"}
-    theirs |= {f"{name}@{k}": f"{trec}_{k}" for trec, name in names.items() for k in (5, 10)}
-    for name, trec in theirs.items():
-        values = [found[str(q)][trec] for q in range(case.sizes.size)]
+    given, theirs = stored("trec_eval")
+    ours = Case(given).ours(list(theirs), "trec", docnos=given["docnos"])
+    assert len(theirs) == 11
+    for name, values in theirs.items():
         np.testing.assert_allclose(ours[name].per_query, values, rtol=1e-12, atol=1e-15, err_msg=name)
 
 
@@ -154,7 +134,7 @@ def letor_dcg(ranked: list[float], depth: int) -> list[float]:
 @pytest.mark.parametrize(("preset", "relevant_from"), [("letor", 1), ("mslr", 2)])
 def test_the_letor_scripts_give_these_values(preset: str, relevant_from: int) -> None:
     """Transcribed from Eval-Score-4.0.pl and Eval-Score-MSLR.pl; beyond the end of a list they add no NDCG."""
-    case = Case()
+    case = Case(inputs())
     ndcg, precision, average_precision = [], [], []
     for labels, scores in zip(case.lists(case.labels), case.lists(case.scores), strict=True):
         ranked = in_input_order(scores.tolist(), labels.tolist())
