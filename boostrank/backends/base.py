@@ -109,6 +109,8 @@ class Backend(Protocol):
 
     name: str
     version: str
+    objective_params: frozenset[str]
+    """Parameters that only the engine's own objectives read."""
 
     def check_params(self, params: dict[str, Any]) -> None:
         """Refuse unknown parameters, and those that contradict what boostrank does."""

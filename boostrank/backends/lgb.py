@@ -25,6 +25,14 @@ class LightGBM:
 
     name = "lightgbm"
     version = str(lightgbm.__version__)
+    objective_params = frozenset(
+        {
+            "alpha", "boost_from_average", "fair_c", "is_unbalance", "label_gain", "lambdarank_norm",
+            "lambdarank_position_bias_regularization", "lambdarank_truncation_level", "num_class", "num_classes",
+            "objective_seed", "poisson_max_delta_step", "reg_sqrt", "scale_pos_weight", "sigmoid",
+            "tweedie_variance_power", "unbalance", "unbalanced_sets",
+        }
+    )  # fmt: skip
 
     def check_params(self, params: dict[str, Any]) -> None:
         known = _known_parameters()

@@ -85,7 +85,7 @@ _WITHOUT_COUNTERPART = {
 # LightGBM's defaults where the two engines differ, so that one command means one thing on either.
 _DEFAULTS: dict[str, Any] = {"learning_rate": 0.1, "max_leaves": 31, "max_depth": 0, "max_bin": 255, "reg_lambda": 0.0}
 _BINNED_BYTES_A_CELL = 2
-_settings = threading.Lock()
+_one_at_a_time = threading.Lock()
 
 
 class XGBoost:
@@ -93,6 +93,12 @@ class XGBoost:
 
     name = "xgboost"
     version = str(xgboost.__version__)
+    objective_params = frozenset(
+        {
+            "lambdarank_bias_norm", "lambdarank_normalization", "lambdarank_num_pair_per_sample",
+            "lambdarank_pair_method", "lambdarank_score_normalization", "lambdarank_unbiased", "ndcg_exp_gain",
+        }
+    )  # fmt: skip
 
     def check_params(self, params: dict[str, Any]) -> None:
         translate(params)
@@ -166,21 +172,20 @@ class XGBoost:
     def predict(
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
     ) -> Float64Array:
-        with _settings:  # XGBoost is not safe against a setting that changes while it predicts
+        sparse = absent_is_missing and hasattr(features, "toarray")
+        with _one_at_a_time:  # XGBoost is not safe against a setting that changes while another thread predicts
             if getattr(booster, "_boostrank_threads", None) != threads:
                 booster.set_param({"nthread": threads})
-                booster.save_config()  # applies it
                 booster._boostrank_threads = threads
-        sparse = absent_is_missing and hasattr(features, "toarray")
-        parts = [
-            booster.inplace_predict(
-                features[a:b] if sparse else dense_rows(features, a, b),
-                iteration_range=(0, rounds),
-                predict_type="margin",
-                validate_features=False,
-            )
-            for a, b in dense_batches(features)
-        ]
+            parts = [
+                booster.inplace_predict(
+                    features[a:b] if sparse else dense_rows(features, a, b),
+                    iteration_range=(0, rounds),
+                    predict_type="margin",
+                    validate_features=False,
+                )
+                for a, b in dense_batches(features)
+            ]
         return np.concatenate([np.zeros(0), *parts]).astype(np.float64)
 
     def to_bytes(self, booster: Any, *, rounds: int) -> bytes:

@@ -1,7 +1,7 @@
 """RankSVM: a hinge on every pair, or its square.
 
-    L = sum over pairs with g_i > g_j of  max(0, m - (s_i - s_j))          loss=hinge
-                                   or of  1/2 max(0, m - (s_i - s_j))^2    loss=squared
+    L = sum over pairs with g_i > g_j of  max(0, m - (s_i - s_j))          pair_loss=hinge
+                                   or of  1/2 max(0, m - (s_i - s_j))^2    pair_loss=squared
 
 Source: Herbrich, Graepel, Obermayer, "Large margin rank boundaries for ordinal regression", 2000; Joachims, "Optimizing
 search engines using clickthrough data", KDD 2002; the square: Chapelle, Keerthi, "Efficient algorithms for ranking
@@ -20,7 +20,7 @@ from boostrank.kernels.margin_pairs import MARGIN_SCRATCH, grade_constants, marg
 from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
 
 PARAMS = (
-    Param("loss", "squared", "what a pair that violates the margin costs", choices=("squared", "hinge")),
+    Param("pair_loss", "squared", "what a pair that violates the margin costs", choices=("squared", "hinge")),
     Param(
         "margin",
         1.0,

@@ -20,12 +20,13 @@ from typing import Any
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array, Schedule
-from boostrank.kernels.hinge_ranks import EQUAL_FORCE, SHF_KERNEL, shf_sdcg
+from boostrank.kernels.expsum import SUMS
+from boostrank.kernels.hinge_ranks import EQUAL_FORCE, SCRATCH, SHF_KERNEL, shf_sdcg
 from boostrank.kernels.query import SIGMA, TAU, TRAIN_DISCOUNT, K
 from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
 from boostrank.kernels.squared_error import mix_squared_error, target_constants, target_param
 
-_SHF_PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, SHF_KERNEL, EQUAL_FORCE)
+_SHF_PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, SHF_KERNEL, EQUAL_FORCE, SUMS)
 PARAMS = (
     *_SHF_PARAMS,
     Param(
@@ -35,7 +36,6 @@ PARAMS = (
         low=0.0,
         high=1.0,
         schedulable=True,
-        aliases=("lambda",),
     ),
     target_param("labels"),
 )
@@ -56,10 +56,10 @@ def kernel(
 ) -> float:
     """One query; see `kernels.spec`."""
     n = scores.shape[0]
-    value = shf_sdcg(scores, gains, order, query_const, params, grad, hess, scratch)
+    value = shf_sdcg(scores, gains, order, query_const, params, grad, hess, scratch, iscratch)
     if n == 0:
         return value
-    mix = params[6]
+    mix = params[7]
     error = mix_squared_error(scores, doc_const, mix, grad, hess)
     return mix * error + (1.0 - mix) * value
 
@@ -76,6 +76,8 @@ SPEC = ObjectiveSpec(
     kernel=kernel,
     params=PARAMS,
     hessian=HessianKind.MAJORISER,
+    quadratic=False,
+    scratch_per_document=SCRATCH,
     reference="Wu, Chang, Zheng, Zha 2009, eqs (18)-(19)",
     deviation="those of shf-sdcg; the regression part is the mean squared error of each query",
     prepare=target_constants,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,12 @@ from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.gains import parse_gain
 from boostrank.core.params import Param, find_param
 from boostrank.kernels.composition import OPTIONS
+from boostrank.kernels.jit import CompiledFunction
 from boostrank.kernels.noise import SEED
+from boostrank.kernels.spec import ObjectiveSpec
 from boostrank.metric import Metric
 from boostrank.mixture import MIXTURE_PARAMS, accepted_params, parse_objective
-from boostrank.objective import TrainingObjective
+from boostrank.objective import Objective, TrainingObjective
 from boostrank.objectives import OBJECTIVES
 
 DEFAULT_OBJECTIVE = "reg-shf-sdcg"
@@ -32,6 +35,8 @@ _EVAL_AT = ("eval_at", "ndcg_eval_at", "ndcg_at", "map_eval_at", "map_at")
 _GAIN = ("gain", "label_gain")
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 
+# LightGBM's one switch, which is two here.
+_TWO_IN_ONE = {"lambdarank_norm": ("norm_distance", "norm_query")}
 _LABELS = 31  # how many labels LightGBM's own table has
 
 # The engines' own ranking objectives, to tell "spell it lightgbm:rank_xendcg" from an unknown name.
@@ -85,7 +90,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     rest = dict(params or {})
     chosen = _pop(rest, _OBJECTIVE, DEFAULT_OBJECTIVE)
     rounds = _whole(_pop(rest, _ROUNDS, num_boost_round), "num_boost_round", 1)
-    stopping = _whole(_pop(rest, _STOPPING, None) or 0, "early_stopping_round", 0)
+    stopping = max(0, _whole(_pop(rest, _STOPPING, None) or 0, "early_stopping_round", -1))  # 0 and -1: off
     min_delta = float(rest.pop("early_stopping_min_delta", 0.0))
     rest.pop("first_metric_only", None)  # always so: see callbacks.EarlyStopping
     threads = _pop(rest, _THREADS, None)
@@ -99,6 +104,8 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     native, function = None, None
     objective: TrainingObjective | None = None
     gain: Any = "exponential"
+    if isinstance(chosen, CompiledFunction):
+        raise ParameterError("that is a kernel, not an objective: train with what boostrank.define_objective returns")
     if callable(chosen) and not isinstance(chosen, TrainingObjective):
         function = chosen
     elif isinstance(chosen, str) and ":" in chosen and chosen.split(":", 1)[0] in NATIVE_OBJECTIVES:
@@ -111,6 +118,8 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
         objective, takes = _objective(chosen, rest, threads, backend)
         gain = objective.gain
         rest = _explained(rest, objective, takes, backend)
+    if native is None:
+        _refuse_engines_objective_parameters(rest, objective, backend)
     backend.check_params(rest)
     return TrainingParameters(
         objective, native, function, rest, rounds, stopping, min_delta, metrics, threads, parse_gain(gain)
@@ -126,11 +135,17 @@ def _objective(
         own = [name for name in rest if _of_objective_alone(name, known) or name in _GAIN]
         if own:
             raise ParameterError(f"{own[0]!r} is set beside an Objective that has its own: say it in one place")
+        if chosen.threads is None and threads is not None:
+            chosen = copy.copy(chosen)
+            chosen.threads = threads
         return chosen, tuple(known)
     for engine, names in NATIVE_OBJECTIVES.items():
         if chosen in names and not _is_ours(chosen):
             raise ParameterError(f"{chosen!r} is an objective of {engine} itself: spell it {engine}:{chosen}")
-    takes = accepted_params(str(chosen))
+    takes = (*chosen.params, *OPTIONS) if isinstance(chosen, ObjectiveSpec) else accepted_params(str(chosen))
+    for both, parts in _TWO_IN_ONE.items():
+        if both in rest and all(find_param(part, takes) for part in parts):
+            rest |= dict.fromkeys(parts, rest.pop(both))
     own_params = {name: value for name, value in rest.items() if find_param(name, takes)}
     for name in own_params:
         if _of_objective_alone(name, takes):
@@ -138,6 +153,8 @@ def _objective(
     gain = _pop(rest, _GAIN, None)
     if gain is not None:
         own_params["gain"] = gain
+    if isinstance(chosen, ObjectiveSpec):
+        return Objective(chosen, threads=threads, **own_params), takes
     return parse_objective(str(chosen), threads=threads, **own_params), takes
 
 
@@ -162,6 +179,16 @@ def _explained(
                     f"objective {objective.name!r} has no parameter {name!r} ({', '.join(elsewhere)} does).{known}"
                 ) from None
     return rest
+
+
+def _refuse_engines_objective_parameters(
+    rest: Mapping[str, Any], objective: TrainingObjective | None, backend: Backend
+) -> None:
+    """What only an engine's own objective reads would do nothing beside another, and nobody would know."""
+    idle = [name for name in rest if name in backend.objective_params]
+    if idle:
+        whose = "a custom objective" if objective is None else f"objective {objective.name!r}"
+        raise ParameterError(f"{idle[0]!r} is read by {backend.name}'s own objectives alone: {whose} would ignore it")
 
 
 def _native_gain(engine: str, gain: Any) -> dict[str, Any]:

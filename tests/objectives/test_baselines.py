@@ -48,11 +48,11 @@ def test_the_loss_of_a_thousand_tied_pairs_does_not_overflow():
 def test_ranksvm_counts_the_pairs_that_miss_the_margin():
     labels, scores = [2, 0, 1, 0], [0.0, 0.6, 0.5, -3.0]
     # Short of the margin 1: label 2 over the first 0 by 1.6 and over 1 by 1.5, label 1 over the first 0 by 1.1.
-    loss, grad, hess = run("ranksvm", labels, scores, loss="hinge")
+    loss, grad, hess = run("ranksvm", labels, scores, pair_loss="hinge")
     assert loss == pytest.approx(1.6 + 1.5 + 1.1)
     assert list(grad) == [-2.0, 2.0, 0.0, 0.0]
     assert list(hess) == [2.0, 2.0, 2.0, 0.0]
-    assert list(run("ranksvm", labels, scores, loss="hinge", margin=4.0)[2] * 4) == [3.0, 2.0, 3.0, 2.0]
+    assert list(run("ranksvm", labels, scores, pair_loss="hinge", margin=4.0)[2] * 4) == [3.0, 2.0, 3.0, 2.0]
     loss, grad, hess = run("ranksvm", labels, scores)
     assert loss == pytest.approx((1.6**2 + 1.5**2 + 1.1**2) / 2)
     assert grad == pytest.approx([-3.1, 2.7, 0.4, 0.0])
@@ -60,7 +60,7 @@ def test_ranksvm_counts_the_pairs_that_miss_the_margin():
 
 
 def test_a_pair_exactly_on_the_margin_is_satisfied():
-    _, grad, hess = run("ranksvm", [1, 0], [1.0, 0.0], loss="hinge")
+    _, grad, hess = run("ranksvm", [1, 0], [1.0, 0.0], pair_loss="hinge")
     assert not np.any([grad, hess])
 
 

@@ -17,13 +17,13 @@ def _short(scores, values, i, j):
 
 def loss(query, scores, values, frozen):
     short = np.array([_short(scores, values, i, j) for i, j in frozen])
-    return float(short.sum() if values["loss"] == "hinge" else (short**2).sum() / 2)
+    return float(short.sum() if values["pair_loss"] == "hinge" else (short**2).sum() / 2)
 
 
 def gradient(query, scores, values):
     out = np.zeros(len(query))
     for i, j in freeze(query, scores, values):
-        force = 1.0 if values["loss"] == "hinge" else _short(scores, values, i, j)
+        force = 1.0 if values["pair_loss"] == "hinge" else _short(scores, values, i, j)
         out[i] -= force
         out[j] += force
     return out
@@ -32,10 +32,10 @@ def gradient(query, scores, values):
 def hessian(query, scores, values):
     out = np.zeros(len(query))
     for i, j in freeze(query, scores, values):
-        out[[i, j]] += 1.0 / values["margin"] if values["loss"] == "hinge" else 1.0
+        out[[i, j]] += 1.0 / values["margin"] if values["pair_loss"] == "hinge" else 1.0
     return out
 
 
 def longest_step(query, scores, values):
     """No step is longer than the largest lack of margin."""
-    return values["margin"] + (np.ptp(scores) if values["loss"] == "squared" and len(scores) else 0.0)
+    return values["margin"] + (np.ptp(scores) if values["pair_loss"] == "squared" and len(scores) else 0.0)

@@ -258,11 +258,48 @@ def test_fault_098_the_hessian_gate_means_the_same_for_every_objective(backend: 
         ({"num_iterations": 5, "n_estimators": 6}, "same parameter"),
         ({"objective": "sdcg", "metric": "l2"}, "unknown metric"),
         ({"early_stopping_round": 5}, "validation set"),
+        ({"objective": "shf-sdcg", "lambdarank_truncation_level": 3}, "own objectives alone"),
+        ({"objective": "shf-sdcg", "sigmoid": 2}, "own objectives alone"),
+        ({"objective": lambda s, d: (s, s), "label_gain": [0, 1, 2, 3]}, "own objectives alone"),
     ],
 )
 def test_parameters_that_cannot_be_meant_are_refused(params: Any, message: str, data: Any) -> None:
     with pytest.raises(ParameterError, match=message):
         boostrank.train({"objective": "sdcg", **params}, data[0], 2, valid_sets=None)
+
+
+def test_lightgbms_names_for_lambdaranks_options_are_understood(data: Any) -> None:
+    def fit(**options: Any) -> Any:
+        return boostrank.train({"objective": "lambdarank", **FAST, **options}, data[0], 3).predict(data[0])
+
+    np.testing.assert_array_equal(fit(lambdarank_norm=False), fit(norm_distance=False, norm_query=False))
+    assert np.abs(fit(lambdarank_norm=False) - fit()).max() > 1e-3
+    np.testing.assert_array_equal(fit(lambdarank_truncation_level=3), fit(truncation_level=3))
+    np.testing.assert_array_equal(fit(early_stopping_round=-1), fit())
+
+
+def test_the_engines_names_are_never_taken_for_an_objectives() -> None:
+    from boostrank.backends.lgb import _known_parameters
+    from boostrank.objectives import OBJECTIVES
+
+    # Names that mean the same in both, and the papers' own alpha and sigmoid, which the engine has no use for here.
+    shared = {"alpha", "sigmoid", "lambdarank_truncation_level", "seed", "random_seed", "random_state"}
+    for spec in OBJECTIVES:
+        names = {name for param in spec.params for name in (param.name, *param.aliases)}
+        assert names & set(_known_parameters()) <= shared, spec.name
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_threads_reach_an_objective_that_was_built_before(backend: str, data: Any, monkeypatch: Any) -> None:
+    seen: list[int] = []
+    import boostrank.bound as bound
+
+    original = bound.resolve_threads
+    monkeypatch.setattr(bound, "resolve_threads", lambda threads: seen.append(threads) or original(threads))
+    given = boostrank.Objective("sdcg")
+    boostrank.train({"objective": given, **FAST, "num_threads": 1}, data[0], 1, backend=backend)
+    assert seen == [1]
+    assert given.threads is None
 
 
 def test_parameters_of_the_wrong_engine_are_refused_with_what_to_use(data: Any) -> None:
