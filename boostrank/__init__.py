@@ -15,11 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from boostrank.core.errors import BoostrankError, DataError, InputError, ModelError, ParameterError, TrainingError
+    from boostrank.core.params import Param
     from boostrank.core.types import QueryIndex
     from boostrank.data.dataset import RankingDataset
+    from boostrank.kernels.define import define_objective
+    from boostrank.kernels.jit import inline
+    from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
     from boostrank.metric import Conventions, Metric
     from boostrank.mixture import Mixture
     from boostrank.objective import Objective
+    from boostrank.objective_file import load_objective
     from boostrank.training.callbacks import EarlyStopping
     from boostrank.training.model import RankingModel
     from boostrank.training.trainer import train
@@ -36,11 +41,17 @@ _HOMES = {
     "Mixture": "boostrank.mixture",
     "ModelError": "boostrank.core.errors",
     "Objective": "boostrank.objective",
+    "ObjectiveSpec": "boostrank.kernels.spec",
+    "Param": "boostrank.core.params",
     "ParameterError": "boostrank.core.errors",
     "QueryIndex": "boostrank.core.types",
     "RankingDataset": "boostrank.data.dataset",
     "RankingModel": "boostrank.training.model",
     "TrainingError": "boostrank.core.errors",
+    "define_objective": "boostrank.kernels.define",
+    "inline": "boostrank.kernels.jit",
+    "load_objective": "boostrank.objective_file",
+    "objective_kernel": "boostrank.kernels.spec",
     "train": "boostrank.training.trainer",
 }
 
@@ -54,12 +65,18 @@ __all__ = [
     "Mixture",
     "ModelError",
     "Objective",
+    "ObjectiveSpec",
+    "Param",
     "ParameterError",
     "QueryIndex",
     "RankingDataset",
     "RankingModel",
     "TrainingError",
     "__version__",
+    "define_objective",
+    "inline",
+    "load_objective",
+    "objective_kernel",
     "train",
 ]
 

@@ -23,8 +23,9 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.gains import parse_gain
 from boostrank.core.params import Param, plain_name, resolve_params
 from boostrank.core.types import Float32Array, QueryIndex, Schedule
-from boostrank.data.dataset import query_weights
+from boostrank.data.dataset import query_values
 from boostrank.kernels.composition import OPTIONS
+from boostrank.kernels.define import source_of
 from boostrank.kernels.spec import ObjectiveSpec
 from boostrank.objectives import OBJECTIVES
 from boostrank.schedules import is_schedule_text, parse_schedule
@@ -143,7 +144,8 @@ class Objective(TrainingObjective):
     """A named objective with parameters; each may be a number, a word or, where it says so, a schedule.
 
     Args:
-        name: canonical name or alias, see `boostrank objectives`.
+        name: canonical name or alias, see `boostrank objectives`; or an objective of your own, see
+            `boostrank.define_objective`.
         gain: "exponential", "linear", or a table of gains by label.
         total_rounds: length of the whole training, for schedules that span it; `boostrank.train` fills it in.
         threads: threads for the kernels; None means every available core.
@@ -163,6 +165,8 @@ class Objective(TrainingObjective):
         threads: int | None = None,
         **params: Any,
     ) -> None:
+        if not isinstance(name, str | ObjectiveSpec):
+            raise ParameterError(f"{name!r} is neither a name nor what boostrank.define_objective returns")
         self.spec = OBJECTIVES.get(name) if isinstance(name, str) else name
         self.gain = parse_gain(gain)
         self.total_rounds = None if total_rounds is None else int(total_rounds)
@@ -238,8 +242,10 @@ class Objective(TrainingObjective):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that `from_dict` turns back into this objective."""
+        source = source_of(self.spec)
         return {
             "name": self.name,
+            **({} if source is None else {"source": source}),
             "params": plain_values(self.params),
             "options": plain_values(self.options),
             "gain": self.gain if isinstance(self.gain, str) else list(self.gain),
@@ -248,7 +254,16 @@ class Objective(TrainingObjective):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Objective:
-        """Back from `to_dict`."""
+        """Back from `to_dict`.
+
+        Raises:
+            ParameterError: it stands in a user's own file; what a model says loads no code.
+        """
+        if "source" in data:
+            raise ParameterError(
+                f"objective {data['name']!r} stands in {data['source']['file']}, a file of its own: import it and "
+                "build Objective(SPEC, ...) with these parameters"
+            )
         return cls(
             data["name"],
             gain=data["gain"],
@@ -344,7 +359,7 @@ def _queries(sizes: Any, weight: Any, rows: int) -> QueryIndex:
         raise DataError(f"group sizes sum to {queries.n_documents} but there are {rows} rows")
     if weight is None or not len(weight):
         return queries
-    weights = query_weights(np.asarray(weight, dtype=np.float64), queries)
+    weights = query_values(np.asarray(weight, dtype=np.float64), queries)
     return QueryIndex(queries.ptr, queries.qid, weights)
 
 

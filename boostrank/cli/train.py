@@ -31,6 +31,7 @@ from boostrank.cli.tables import aligned
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
+    from boostrank.kernels.spec import ObjectiveSpec
     from boostrank.training.model import RankingModel
 
 # As in boostrank.training.params and boostrank.backends, which are heavy to import.
@@ -53,11 +54,13 @@ _options = with_options(
     option("--json", "as_json", is_flag=True, section=OUTPUT, help="Print the summary as one JSON object."),
     option(
         "--objective", metavar="NAME", show_default=DEFAULT_OBJECTIVE, section=OBJECTIVE,
-        help="See `boostrank objectives`; or an engine's own, as lightgbm:lambdarank.",
+        help="See `boostrank objectives`; a mixture, 'mix(shf-sdcg, regression)'; an engine's own, "
+        "lightgbm:lambdarank; one of your own, my.py.",
     ),
     option(
         "--set", "settings", multiple=True, type=Assignment(), section=OBJECTIVE,
-        help="Parameter of the objective: sigma=0.5, or a schedule, 'sigma=geometric(64,0.0156)'; may be repeated.",
+        help="Parameter of the objective: sigma=0.5, score_noise=gumbel, or a schedule, 'sigma=geometric(64,0.0156)'; "
+        "may be repeated.",
     ),
     option("--gain", section=OBJECTIVE, help="Gain of a label: exponential, linear, or a table 0,1,3,7."),
     option(
@@ -140,9 +143,10 @@ def _params(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
         del params["verbosity"]
     params |= own
     settings = merged_with_config(context, "set", given["settings"])
-    _check_settings(given["objective"], settings)
+    objective = _loaded(given["objective"])
+    _check_settings(objective, settings)
     options = {
-        "objective": given["objective"],
+        "objective": objective,
         "gain": given["gain"],
         "learning_rate": given["learning_rate"],
         "num_leaves": given["num_leaves"],
@@ -158,12 +162,25 @@ def _params(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     return params
 
 
-def _check_settings(objective: str | None, settings: dict[str, Any]) -> None:
+def _loaded(objective: str | None) -> str | ObjectiveSpec | None:
+    """The objective of a user's own file, or the name as it was typed."""
+    if objective is None or ".py" not in objective:
+        return objective
+    from boostrank.objective_file import is_objective_file, load_objective
+
+    return load_objective(objective) if is_objective_file(objective) else objective
+
+
+def _check_settings(objective: str | ObjectiveSpec | None, settings: dict[str, Any]) -> None:
     """Refuse here what `boostrank.train` would take for a parameter of the engine."""
     from boostrank.core.errors import ParameterError
     from boostrank.core.params import resolve_params
-    from boostrank.objectives import OBJECTIVES
+    from boostrank.kernels.composition import OPTIONS
+    from boostrank.mixture import accepted_params
 
+    if objective is not None and not isinstance(objective, str):
+        resolve_params((*objective.params, *OPTIONS), settings, owner=f"objective {objective.name!r}")
+        return
     name = objective or DEFAULT_OBJECTIVE
     if ":" in name:
         if settings:
@@ -171,9 +188,11 @@ def _check_settings(objective: str | None, settings: dict[str, Any]) -> None:
                 f"{name} takes its parameters from the engine: use --param for {next(iter(settings))!r}"
             )
         return
-    if name in OBJECTIVES.names():
-        ours = {key: value for key, value in settings.items() if key != "hessian_scale"}
-        resolve_params(OBJECTIVES.get(name).params, ours, owner=f"objective {name!r}")
+    try:
+        takes = accepted_params(name)
+    except ParameterError:
+        return  # `boostrank.train` says what is wrong with the name
+    resolve_params(takes, settings, owner=f"objective {name!r}")
 
 
 def _shortened(names: tuple[str, ...], most: int = 8) -> str:
