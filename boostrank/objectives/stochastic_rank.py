@@ -18,6 +18,7 @@ Source: Ustimenko, Prokhorenkova, "StochasticRank: global optimization of scale-
 CatBoost catboost/private/libs/algo_helpers/error_functions.cpp. Deviations: t is the
 label, the metric NDCG alone; the noise in mean_j is scaled by sigma throughout, in CatBoost its own part only (the same
 at sigma 1); no Langevin noise and no shrinkage of the model, which the paper's proof of global convergence needs.
+Defaults are CatBoost's.
 
 Hessian: 1, plain gradient steps, as in CatBoost. Cost: n min(n, k) exponentials a draw.
 """

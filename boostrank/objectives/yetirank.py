@@ -9,7 +9,7 @@ Each of `permutations` times, add logistic noise to the scores and sort. The doc
 
 Source: Gulin, Kuralenok, Pavlov, "Winning the transfer learning track of Yahoo!'s learning to rank challenge with
 YetiRank", 2011; CatBoost catboost/private/libs/algo/yetirank_helpers.cpp. Deviations: t may be the gain; the noise is
-ln(u / (1 - u)), CatBoost's ln(u / (1.000001 - u)).
+ln(u / (1 - u)), CatBoost's ln(u / (1.000001 - u)). Defaults are CatBoost's.
 
 Hessian: a proxy, the curvature w rho (1 - rho) of the pair losses with w held, which is CatBoost's.
 Cost: n log n a permutation, as many random numbers and two exponentials a document.
