@@ -27,10 +27,10 @@ def command(
 
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Higher is better, within one query only.
     """
-    from boostrank.core.atomic import check_writable, write_atomically
+    from boostrank.core.atomic import check_output, write_output
 
     if output is not None:
-        check_writable(output)
+        check_output(output)
     prepare_engines()
     from boostrank.training.model import RankingModel
 
@@ -41,4 +41,4 @@ def command(
     if output is None:
         sys.stdout.writelines(lines)
     else:
-        write_atomically(output, "".join(lines).encode())
+        write_output(output, "".join(lines).encode())

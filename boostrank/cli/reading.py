@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 import warnings
@@ -82,7 +83,7 @@ class Reader:
             data = read_libsvm(path, like=like, progress=progress, **self._options)
         say(
             f"{path}: {data.n_documents:,} rows, {len(data.queries):,} queries, {data.n_features:,} features, "
-            f"read in {duration(time.monotonic() - started)}"
+            f"{_weights_from(data)}read in {duration(time.monotonic() - started)}"
         )
         return data
 
@@ -104,15 +105,33 @@ class Reader:
         return FeatureSpace(base, model.n_features, model.feature_names)
 
     def read_for(self, models: Mapping[str, RankingModel | None], path: str) -> Iterator[tuple[str, RankingDataset]]:
-        """(ranker, the data as it wants them); read once for all that count features alike. None wants no features."""
+        """(ranker, the data as it wants them); read once for all that count features alike. None takes any.
+
+        Raises:
+            InputError: models that count features differently, and data that can be read only once.
+        """
+        spaces = {name: self.feature_space(model, name) for name, model in models.items() if model is not None}
+        first = next(iter(spaces), None)
+        different = [name for name in spaces if spaces[name] != spaces[first]] if first else []
+        if different and (path == "-" or not os.path.isfile(path)):
+            raise InputError(
+                f"{first} and {different[0]} count features differently, so that {path} would have to be read twice: "
+                "it can be read only once, put the data into a file"
+            )
         data: dict[FeatureSpace | None, RankingDataset] = {}
-        for name, model in models.items():
-            space = None if model is None else self.feature_space(model, name)
-            if space is None and data:
-                space = next(iter(data))
+        for name in models:
+            space = spaces.get(name) or (spaces[first] if first else None)
             if space not in data:
                 data[space] = self.read(path, like=space)
             yield name, data[space]
+
+
+def _weights_from(data: RankingDataset) -> str:
+    """`weights from FILE, ` where a file beside the data gave the queries their weights."""
+    from boostrank.data.sidecar import WEIGHT_SUFFIX
+
+    beside = [file for file in data.provenance.files[1:] if file.endswith(WEIGHT_SUFFIX)]
+    return f"weights from {beside[0]}, " if beside else ""
 
 
 def document_names(data: RankingDataset, path: str) -> list[str]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from boostrank.core.errors import FileFormatError
 
 _LOOK = 64
+# `float` takes more: 1_000, digits of other scripts.
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def looks_like_model(path: str) -> bool:
@@ -18,7 +22,7 @@ def looks_like_model(path: str) -> bool:
         FileFormatError: it is empty.
     """
     with open(path, "rb") as file:
-        head = file.read(_LOOK).lstrip()
+        head = file.read(_LOOK).removeprefix(codecs.BOM_UTF8).lstrip()
     if not head:
         raise FileFormatError("the file is empty: neither a model nor scores", file=path)
     return not head[:1].isdigit() and head[:1] not in (b"+", b"-", b".") and head[:3].lower() not in (b"nan", b"inf")
@@ -28,7 +32,7 @@ def read_scores(path: str, rows: int) -> Any:
     """float64[N].
 
     Args:
-        path: the file.
+        path: the file; blank lines are allowed at its end alone.
         rows: N, the rows of the data.
 
     Raises:
@@ -36,15 +40,16 @@ def read_scores(path: str, rows: int) -> Any:
     """
     import numpy as np
 
-    scores: list[float] = []
     with open(path, encoding="utf-8-sig", errors="backslashreplace") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                scores.append(float(line))
-            except ValueError:
-                scores.append(math.nan)
-            if not math.isfinite(scores[-1]):
-                raise FileFormatError(f"{line.strip()[:40]!r} is not a finite score", file=path, line=number)
+        lines = file.read().rstrip().split("\n")
+    scores: list[float] = []
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        score = float(text) if _NUMBER.fullmatch(text) else math.nan
+        if not math.isfinite(score):
+            what = f"{text[:40]!r} is not a finite score" if text else "the line is blank: a score was expected"
+            raise FileFormatError(what, file=path, line=number)
+        scores.append(score)
     if len(scores) != rows:
         raise FileFormatError(f"{len(scores):,} scores, but the data has {rows:,} rows", file=path)
     return np.array(scores)

@@ -78,10 +78,54 @@ def check_writable(path: AnyPath) -> None:
         raise InputError(f"{os.fspath(path)}: cannot be written: {_reason(error, target)}") from error
 
 
+def write_output(path: AnyPath, data: bytes) -> None:
+    """`write_atomically`; into a pipe or a device (`/dev/stdout`), which nothing can replace, plainly.
+
+    Raises:
+        TrainingError: as `replacing`.
+        BrokenPipeError: nobody reads the pipe any more.
+    """
+    if not _is_stream(path):
+        write_atomically(path, data)
+        return
+    with _failing_as_training_error(path, "a part may have been written"):
+        descriptor = os.open(path, os.O_WRONLY)
+        try:
+            _write_all(descriptor, data)
+        finally:
+            os.close(descriptor)
+
+
+def check_output(path: AnyPath) -> None:
+    """`check_writable` for `write_output`.
+
+    Raises:
+        InputError: as `check_writable`, but pipes and devices are welcome.
+    """
+    if not _is_stream(path):
+        check_writable(path)
+    elif not os.access(path, os.W_OK):
+        raise InputError(f"{os.fspath(path)}: cannot be written: {os.strerror(errno.EACCES)}")
+
+
+def _is_stream(path: AnyPath) -> bool:
+    """Whether there is something at `path` that is neither a file nor a folder.
+
+    The path is taken as it is: what `/dev/stdout` leads to has no path of its own.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
 @contextmanager
 def _failing_as_training_error(path: AnyPath, state: str) -> Iterator[None]:
     try:
         yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
         reason = _reason(error, os.path.realpath(path))
         raise TrainingError(f"{os.fspath(path)}: could not be written: {reason}; {state}") from error

@@ -134,7 +134,14 @@ def test_ties_by_document_name_take_the_name_from_the_comment(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("scores", "message"),
-    [("0.5\n", "1 scores, but the data has 2 rows"), ("0.5\nx\n", ":2: 'x' is not a finite score"), ("", "empty")],
+    [
+        ("0.5\n", "1 scores, but the data has 2 rows"),
+        ("0.5\nx\n", ":2: 'x' is not a finite score"),
+        ("0.5\n1_000\n", ":2: '1_000' is not a finite score"),
+        ("0.5\n1e999\n", ":2: '1e999' is not a finite score"),
+        ("0.5\n\n1\n", ":2: the line is blank"),
+        ("", "empty"),
+    ],
 )
 def test_scores_that_do_not_fit_are_refused(scores: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("1 qid:1 1:1\n0 qid:1 1:1\n")
@@ -142,6 +149,63 @@ def test_scores_that_do_not_fit_are_refused(scores: str, message: str, tmp_path:
     result = invoke("evaluate", tmp_path / "s.txt", tmp_path / "t.txt")
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+@pytest.mark.parametrize("text", ["\ufeff0.5\n.25\n", "0.5\r\n2.5e-1\r\n\r\n", "+0.5\n0.25\n\n \n", "0.5\n0.25"])
+def test_scores_may_have_a_mark_in_front_blank_lines_behind_and_any_line_ends(text: str, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("1 qid:1 1:1\n0 qid:1 1:1\n")
+    (tmp_path / "s.txt").write_bytes(text.encode())
+    told = json.loads(invoke("evaluate", tmp_path / "s.txt", tmp_path / "t.txt", "--json", "--metric", "mrr").stdout)
+    assert told["mrr"]["mean"] == 1.0
+
+
+def piped(file: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run with a file's content on standard input, from a pipe."""
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)], input=file.read_text(), capture_output=True, text=True, check=False
+    )
+
+
+def test_standard_input_is_read_once_for_models_and_scores_alike(data: Path, model: Path, tmp_path: Path) -> None:
+    scores = tmp_path / "scores.txt"
+    scores.write_text(invoke("predict", model, data / "test.txt").stdout)
+    done = piped(data / "test.txt", "evaluate", scores, model, "-", "--json", "--metric", "ndcg@10")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[str(model)]["ndcg@10"]["difference"]["mean"] == 0.0
+
+
+def test_standard_input_for_models_that_count_features_differently_is_refused(
+    data: Path, model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "few.txt").write_text("".join(f"{i % 3} qid:{i // 9} 0:{i % 5} 1:{i % 3}\n" for i in range(90)))
+    small = tmp_path / "small"
+    assert invoke("train", tmp_path / "few.txt", "-m", small, "--param", "min_data_in_leaf=1", *FEW).exit_code == 0
+    done = piped(data / "test.txt", "evaluate", model, small, "-")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{model} and {small} count features differently" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_scores_are_written_into_what_another_program_reads(data: Path, model: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "predict", str(model), str(data / "test.txt"), "-o", "/dev/stdout"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == invoke("predict", model, data / "test.txt").stdout
+
+
+@pytest.mark.parametrize("qids", [("1", "2"), ("", "")], ids=["with qids", "without"])
+def test_a_file_of_weights_beside_the_data_is_used_and_named(qids: tuple[str, str], tmp_path: Path) -> None:
+    rows = ["1 {} 1:1", "0 {} 1:2", "0 {} 1:1", "1 {} 1:2"]
+    ids = [f"qid:{q}" if q else "" for q in qids]
+    (tmp_path / "t.txt").write_text("".join(row.format(ids[i // 2]) + "\n" for i, row in enumerate(rows)))
+    if not qids[0]:
+        (tmp_path / "t.txt.query").write_text("2\n2\n")
+    (tmp_path / "t.txt.weight").write_text("3\n1\n")
+    (tmp_path / "s.txt").write_text("2\n1\n2\n1\n")  # right in the first query, wrong in the second
+    result = invoke("evaluate", tmp_path / "s.txt", tmp_path / "t.txt", "--json", "--metric", "precision@1")
+    assert json.loads(result.stdout)["precision@1"]["mean"] == 0.75
+    assert f"weights from {tmp_path / 't.txt.weight'}, read in" in result.stderr
 
 
 def test_the_same_file_twice_is_refused(data: Path, model: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from boostrank.core.atomic import check_writable, write_atomically
+from boostrank.core.atomic import check_output, check_writable, write_atomically, write_output
 from boostrank.core.errors import InputError, TrainingError
 
 CALLS = ("stat", "open", "write", "chmod", "fsync", "close", "replace")
@@ -163,6 +163,33 @@ def test_a_device_or_a_folder_is_not_replaced(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=words):
             check_writable(path)
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_output_goes_plainly_into_a_pipe_or_a_device(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    check_output(pipe)
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+    write_output(pipe, NEW)
+    assert reader.communicate()[0] == NEW
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert [p.name for p in tmp_path.iterdir()] == ["pipe"]
+    check_output("/dev/null")
+    write_output("/dev/null", NEW)
+    with pytest.raises(TrainingError, match=r"/dev/full: could not be written: .*; a part may have been written"):
+        write_output("/dev/full", NEW)
+
+
+def test_output_replaces_an_ordinary_file(tmp_path: Path) -> None:
+    path = tmp_path / "scores.txt"
+    path.write_bytes(OLD)
+    check_output(path)
+    before = path.stat().st_ino
+    write_output(path, NEW)
+    assert path.read_bytes() == NEW
+    assert path.stat().st_ino != before
+    with pytest.raises(InputError, match="it is a folder"):
+        check_output(tmp_path)
 
 
 def test_fault_081_a_path_that_cannot_be_written_is_found_before_training(
