@@ -141,7 +141,7 @@ class _Part:
         self.slot, self._k = -1, queries.k
         cutoff = find_param(K.name, spec.params)
         if cutoff is not None and self._k is not None:
-            self.slot = spec.position(cutoff.name)
+            self.slot = spec.params.index(cutoff)
             self._k = np.require(self._k, np.int64, ["C", "W"])
             constants[cutoff.name] = self._k
         self._doc_const, self._query_const = spec.prepare(labels, self.gains, self.ptr, constants)

@@ -41,24 +41,34 @@ def described(spec: ObjectiveSpec) -> dict[str, Any]:
         "aliases": list(spec.aliases),
         "summary": spec.summary,
         "equation": spec.equation,
-        "parameters": [
-            {
-                "name": p.name,
-                "aliases": list(p.aliases),
-                "kind": p.kind,
-                "default": _default(spec, p),
-                "range": p.range,
-                "unit": p.unit,
-                "schedulable": p.schedulable,
-                "help": p.help,
-            }
-            for p in spec.params
-        ],
+        "parameters": [_plain(p) | {"default": _default(spec, p)} for p in spec.params],
+        "options": [_plain(p) for p in _options(spec)],
         "hessian": spec.hessian.value,
         "quadratic": spec.quadratic,
         "reference": spec.reference,
         "deviation": spec.deviation,
     }
+
+
+def _plain(param: Param) -> dict[str, Any]:
+    """A parameter as plain data."""
+    return {
+        "name": param.name,
+        "aliases": list(param.aliases),
+        "kind": param.kind,
+        "default": param.default,
+        "range": param.range,
+        "unit": param.unit,
+        "schedulable": param.schedulable,
+        "help": param.help,
+    }
+
+
+def _options(spec: ObjectiveSpec | None = None) -> list[Param]:
+    """What every objective takes beside its own parameters."""
+    from boostrank.kernels.composition import OPTIONS
+
+    return [option for option in OPTIONS if spec is None or option not in spec.params]
 
 
 def markdown_table(specs: list[ObjectiveSpec]) -> str:
@@ -80,11 +90,15 @@ def _default(spec: ObjectiveSpec, param: Param) -> Any:
 
 def _typed(spec: ObjectiveSpec, param: Param) -> str:
     """The default as it would be typed."""
-    default = _default(spec, param)
-    return str(default).lower() if isinstance(default, bool) else str(default)
+    return _shown(_default(spec, param))
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _print_list(specs: list[ObjectiveSpec]) -> None:
+    from boostrank.mixture import MIXTURE_PARAMS
     from boostrank.training.params import NATIVE_OBJECTIVES
 
     page = _page()
@@ -92,6 +106,10 @@ def _print_list(specs: list[ObjectiveSpec]) -> None:
         page.write_dl([(spec.name, spec.summary) for spec in specs])
     with page.section("Of the engines themselves"):
         page.write_dl([(f"{engine}:{name}", "") for engine, names in NATIVE_OBJECTIVES.items() for name in names])
+    with page.section("Two mixed: 'mix(FIRST, SECOND, ...)', each as NAME or NAME(parameter=value, ...)"):
+        page.write_dl([(f"{p.name}={_shown(p.default)}", _told(p)) for p in MIXTURE_PARAMS])
+    with page.section("Options that every objective takes"):
+        page.write_dl([(f"{p.name}={_shown(p.default)}", _told(p)) for p in _options()])
     page.write("\nboostrank objectives NAME tells more about one of the former.\n")
     click.echo(page.getvalue().strip())
 
@@ -112,6 +130,8 @@ def _print_one(spec: ObjectiveSpec) -> None:
     if spec.params:
         with page.section("Parameters"):
             page.write_dl([(f"{p.name}={_typed(spec, p)}", _told(p)) for p in spec.params])
+    with page.section("Options that every objective takes"):
+        page.write_dl([(f"{p.name}={_shown(p.default)}", _told(p)) for p in _options(spec)])
     click.echo(page.getvalue().strip())
 
 

@@ -65,10 +65,10 @@ def read_weights(path: str) -> Float64Array:
 
 def weights_of_queries(path: str, weights: Float64Array, queries: QueryIndex) -> Float64Array:
     """float64[Q] from one weight a query or one a row; the rows of a query must agree."""
-    from boostrank.data.dataset import query_weights
+    from boostrank.data.dataset import query_values
 
     try:
-        return query_weights(weights, queries)
+        return query_values(weights, queries)
     except DataError as error:
         raise FileFormatError(str(error), file=path) from None
 

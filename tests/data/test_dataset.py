@@ -40,6 +40,8 @@ def test_query_ids_and_sizes_say_the_same() -> None:
         ({"group": [3, 3], "weight": [1, 2, 3]}, "give one a query, or one a row"),
         ({"group": [3, 3], "weight": [1, 1, 2, 1, 1, 1]}, "query 0: its rows have different weights"),
         ({"group": [3, 3], "weight": [1.0, 0.0]}, "weight 0.0 is not a positive"),
+        ({"group": [3, 3], "k": [1, 1, 2, 1, 1, 1]}, "query 0: its rows have different cut-offs"),
+        ({"group": [3, 3], "k": [1, 2.5]}, "query 1: k=2.5 is not a whole number"),
         ({"group": [3, 3], "feature_names": ["a"]}, "2 features but 1 feature names"),
         ({"group": [3, 3], "feature_names": ["a", "a"]}, "distinct"),
     ],
