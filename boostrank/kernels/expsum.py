@@ -110,16 +110,17 @@ def add_sums(
     w: Float64Array,
     coefficients: tuple[float, ...],
     above: float,
+    below: float,
     out: Float64Array,
     state: Float64Array,
 ) -> None:
-    """Add sum_{j below i} w_j f_ij + above * sum_{j above i} w_j f_ij to every out_i.
+    """Add above * sum_{j above i} w_j f_ij + below * sum_{j below i} w_j f_ij to every out_i.
 
     Args:
         r: float64[n], from `decays`.
         w: float64[n].
         coefficients: of f, at most 16; their number is part of the type, so that the inner loops are unrolled.
-        above: factor of the documents above: 1 for an even, -1 for an odd function of the difference.
+        above, below: factors of the two sides: 1 and 1 make f an even function of the difference, -1 and 1 an odd one.
         out: float64[n].
         state: float64[ROOM], overwritten.
     """
@@ -146,4 +147,35 @@ def add_sums(
             up[term] = e
             total += coefficients[term] * e
             power *= step
-        out[j - 1] += total
+        out[j - 1] += below * total
+
+
+@inline
+def add_sigmoids(
+    sums: int, r: Float64Array, w: Float64Array, above: float, below: float, out: Float64Array, state: Float64Array
+) -> None:
+    """`add_sums` of sigmoid(-x) to the tolerance of `sums`, a position in `SUMS`."""
+    if sums == EXACT:
+        add_sums(r, w, SIGMOID_EXACT, above, below, out, state)
+    else:
+        add_sums(r, w, SIGMOID, above, below, out, state)
+
+
+@inline
+def add_slopes(
+    sums: int, r: Float64Array, w: Float64Array, above: float, below: float, out: Float64Array, state: Float64Array
+) -> None:
+    """`add_sums` of the sigmoid's slope, as `add_sigmoids`."""
+    if sums == EXACT:
+        add_sums(r, w, SLOPE_EXACT, above, below, out, state)
+    else:
+        add_sums(r, w, SLOPE, above, below, out, state)
+
+
+@inline
+def add_softplus(sums: int, r: Float64Array, w: Float64Array, out: Float64Array, state: Float64Array) -> None:
+    """`add_sums` of softplus(-x) on both sides, as `add_sigmoids`."""
+    if sums == EXACT:
+        add_sums(r, w, SOFTPLUS_EXACT, 1.0, 1.0, out, state)
+    else:
+        add_sums(r, w, SOFTPLUS, 1.0, 1.0, out, state)

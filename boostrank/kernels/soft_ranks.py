@@ -17,16 +17,7 @@ from __future__ import annotations
 import math
 
 from boostrank.core.types import Float64Array
-from boostrank.kernels.expsum import (
-    DIRECT,
-    EXACT,
-    SIGMOID,
-    SIGMOID_EXACT,
-    SLOPE,
-    SLOPE_EXACT,
-    add_sums,
-    decays,
-)
+from boostrank.kernels.expsum import DIRECT, add_sigmoids, add_slopes, decays
 from boostrank.kernels.jit import inline, inline_sums
 
 # Below this a pair's weight is nothing, and the processor slows down a hundredfold on what comes after it. Compared so
@@ -63,10 +54,7 @@ def soft_ranks(sums: int, s: Float64Array, alpha: float, ranks: Float64Array, wo
     for i in range(n):
         one[i] = 1.0
         ranks[i] = 1.0 + i
-    if sums == EXACT:
-        add_sums(r, one, SIGMOID_EXACT, -1.0, ranks, state)
-    else:
-        add_sums(r, one, SIGMOID, -1.0, ranks, state)
+    add_sigmoids(sums, r, one, -1.0, 1.0, ranks, state)
 
 
 @inline
@@ -93,10 +81,10 @@ def soft_forces(
         return
     # sum_j w_pj, in the place of the ones, and sum_j w_pj c_j
     weighted[:] = 0.0
-    _add_slopes(sums, r, one, weighted, state)
+    add_slopes(sums, r, one, 1.0, 1.0, weighted, state)
     for i in range(n):
         one[i], weighted[i] = weighted[i], 0.0
-    _add_slopes(sums, r, slope, weighted, state)
+    add_slopes(sums, r, slope, 1.0, 1.0, weighted, state)
     mixed = False
     for i in range(n):
         grad[i] -= alpha * (weighted[i] - slope[i] * one[i])
@@ -106,17 +94,9 @@ def soft_forces(
     if mixed:
         for i in range(n):
             one[i], weighted[i] = abs(slope[i]), 0.0
-        _add_slopes(sums, r, one, weighted, state)
+        add_slopes(sums, r, one, 1.0, 1.0, weighted, state)
     for i in range(n):
         hess[i] += alpha * alpha * abs(weighted[i])
-
-
-@inline
-def _add_slopes(sums: int, r: Float64Array, w: Float64Array, out: Float64Array, state: Float64Array) -> None:
-    if sums == EXACT:
-        add_sums(r, w, SLOPE_EXACT, 1.0, out, state)
-    else:
-        add_sums(r, w, SLOPE, 1.0, out, state)
 
 
 @inline_sums

@@ -12,18 +12,19 @@ hinge is not known, softplus is our choice; the n-document form follows from its
 ideal DCG; no truncation by default; with a linear training discount and ranks beyond n, see `kernels.smooth_dcg`.
 
 Hessian: h_p = sum_j (|c_p| + |c_j|) kappa_pj. With the softplus kernels and the rank slopes c held, it majorises the
-loss along every score (mixed-gain pairs; equal gains get the proxy w of SDCG, the tangent kernel a quarter of kappa).
-Cost: n^2 / 2 pairs a query, n exponentials.
+loss along every score (mixed-gain pairs; equal gains get the proxy w of SDCG, the tangent kernel makes no claim).
+Cost: near-linear in n, see `kernels.expsum_hinges`; n^2 / 2 pairs a query with sums="direct".
 """
 
 from __future__ import annotations
 
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.hinge_ranks import EQUAL_FORCE, SHF_KERNEL, shf_sdcg
+from boostrank.kernels.expsum import SUMS
+from boostrank.kernels.hinge_ranks import EQUAL_FORCE, SCRATCH, SHF_KERNEL, shf_sdcg
 from boostrank.kernels.query import SIGMA, TAU, TRAIN_DISCOUNT, K
 from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
 
-PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, SHF_KERNEL, EQUAL_FORCE)
+PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, SHF_KERNEL, EQUAL_FORCE, SUMS)
 
 
 @objective_kernel
@@ -40,7 +41,7 @@ def kernel(
     iscratch: Int64Array,
 ) -> float:
     """One query; see `kernels.spec`."""
-    return shf_sdcg(scores, gains, order, query_const, params, grad, hess, scratch)
+    return shf_sdcg(scores, gains, order, query_const, params, grad, hess, scratch, iscratch)
 
 
 SPEC = ObjectiveSpec(
@@ -51,6 +52,8 @@ SPEC = ObjectiveSpec(
     kernel=kernel,
     params=PARAMS,
     hessian=HessianKind.MAJORISER,
+    quadratic=False,
+    scratch_per_document=SCRATCH,
     reference="Wu, Chang, Zheng, Zha 2009, eqs (12)-(17)",
     deviation="softplus stands for a hinge that is not known; divided by the ideal DCG; no cut-off by default",
 )

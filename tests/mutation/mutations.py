@@ -6,7 +6,7 @@ Who: the name of an objective, whose kernel is compared with its twin, or a test
 from __future__ import annotations
 
 DRIVER, PRIMITIVES = "tests.kernels.test_driver", "tests.kernels.test_primitives"
-EXPSUM = "tests.kernels.test_expsum"
+EXPSUM, HINGE_SUMS = "tests.kernels.test_expsum", "tests.kernels.hinge_sums"
 SCHEDULES = "tests.schedules.test_schedules"
 
 SOFT, HINGE, DCG = "kernels/soft_ranks.py", "kernels/hinge_ranks.py", "kernels/smooth_dcg.py"
@@ -50,12 +50,12 @@ MUTATIONS = [
     (SMOOTH, "scale = 2.0 / sigma * weight", "scale = 1.0 / sigma * weight", "smooth-ndcg"),
     (SMOOTH, "scale * (both - gain * offset)", "scale * both", "smooth-ndcg"),
     (SMOOTH, "hs[j] += bend", "hs[j] += 0.0", "smooth-ndcg"),
-    (HINGE, "slope[i] + c\n            kappa", "c\n            kappa", "shf-sdcg"),
+    (HINGE, "both = slope[i] + c\n            kappa", "both = c\n            kappa", "shf-sdcg"),
     (HINGE, "h = -alpha * alpha * both * (by_sigmoid * below", "h = -alpha * both * (by_sigmoid * below", "shf-sdcg"),
     (HINGE, "return 1.0 / LN2", "return 1.0", "shf-sdcg"),
     (HINGE, "return sigma if kind", "return 1.0 if kind", "shf-sdcg"),
-    (HINGE, "_TANGENT_FLOOR = 0.02", "_TANGENT_FLOOR = 0.0", "shf-sdcg"),
-    (HINGE, "max(0.25 * tanh_over", "max(tanh_over", "shf-sdcg"),
+    ("kernels/expsum_hinges.py", "TANGENT_CURVATURE_FAR = 0.02", "TANGENT_CURVATURE_FAR = 0.0", "shf-sdcg"),
+    (HINGE, "TANGENT_CURVATURE[3] * fourth", "TANGENT_CURVATURE[3] * root", "shf-sdcg"),
     (HINGE, "line = 0.5 + 0.25", "line = 0.5 + 0.5", "shf-sdcg"),
     (DCG, "g = ranks[i], gains[i] / ideal", "g = ranks[i], gains[i]", "sdcg"),
     (DCG, "* (1.0 - weight) / width", "* (1.0 - weight)", "approx-ndcg"),
@@ -68,7 +68,7 @@ MUTATIONS = [
     (ERROR, "grad[i] = share * residual / n", "grad[i] = share * residual", "reg-shf-sdcg"),
     (ERROR, "(1.0 - share) * hess[i]", "hess[i]", "smooth-ndcg"),
     (REG, "mix * error + (1.0 - mix) * value", "mix * error + value", "reg-shf-sdcg"),
-    (SCALARS, "/ (2.0 * max(u, 0.05))", "/ max(u, 0.05)", "shf-sdcg"),
+    (SCALARS, "/ (2.0 * max(u, 0.05))", "/ max(u, 0.05)", PRIMITIVES),
     (SCALARS, "value -= blend / n", "value -= blend", "sdcg"),
     (SCALARS, "y / 7.0", "y / 6.0", PRIMITIVES),
     (SCALARS, "v * (1.0 / 3.0", "v * (1.0 / 2.0", PRIMITIVES),
@@ -97,9 +97,22 @@ MUTATIONS = [
     (SCALARS, "scores[i] > scores[order[j - 1]]", "scores[i] >= scores[order[j - 1]]", DRIVER),
     # Near-linear sums.
     ("kernels/expsum.py", "out[i] += above * total", "out[i] += total", EXPSUM),
-    ("kernels/expsum.py", "out[j - 1] += total", "out[j] += total", EXPSUM),
+    ("kernels/expsum.py", "out[j - 1] += below * total", "out[j - 1] += total", HINGE_SUMS),
     ("kernels/expsum.py", "(up[term] + weight)", "up[term] + weight", EXPSUM),
     ("kernels/expsum.py", "terms - 1, domain", "terms - 2, domain", EXPSUM),
+    ("kernels/expsum_grades.py", "out[i] += below * tree[k]", "out[i] += tree[k]", HINGE_SUMS),
+    ("kernels/expsum_grades.py", "k = grade[i] + 1", "k = grade[i] + 2", HINGE_SUMS),
+    ("kernels/expsum_grades.py", "r[k] = 0.0", "r[k] = 1.0", HINGE_SUMS),
+    (
+        "kernels/expsum_grades.py",
+        "from_above, from_below = above * side, 1.0 - side",
+        "from_above, from_below = above, 1.0",
+        HINGE_SUMS,
+    ),
+    ("kernels/expsum_hinges.py", "alpha * (force[k] - slope[i]", "alpha * (force[k] + slope[i]", HINGE_SUMS),
+    ("kernels/expsum_hinges.py", "force[member[k]] -= total", "force[member[k]] += total", HINGE_SUMS),
+    ("kernels/expsum_hinges.py", "far * (last - first - 1)", "far * (last - first)", HINGE_SUMS),
+    ("kernels/expsum_hinges.py", "0.5 * (last - ranks", "0.5 * (n - ranks", HINGE_SUMS),
     (SOFT, "(weighted[i] - slope[i] * one[i])", "(weighted[i] + slope[i] * one[i])", EXPSUM),
     (SOFT, "alpha * alpha * abs(weighted[i])", "alpha * alpha * weighted[i]", EXPSUM),
     # The driver.

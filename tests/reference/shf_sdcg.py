@@ -10,9 +10,9 @@ from tests.reference._ranking import descending, discount, discount_slope, ideal
 def hinge(kind, x, sigma):
     """A(x), A'(x) and the curvature kappa credited to it."""
     u = x / sigma
-    bound = 0.25 if abs(u) < 1e-7 else np.tanh(abs(u) / 2) / (2 * abs(u))
+    bound = 0.056 * np.exp(-abs(u) / 16) + 0.223 * np.exp(-abs(u) / 4) + 0.008
     if kind == "tangent":
-        kappa = max(bound / 4, 0.02) / sigma**2
+        kappa = (0.0425 * np.exp(-abs(u) / 4) + 0.02) / sigma**2
         if x >= 0:
             return expit(-u), -expit(u) * expit(-u) / sigma, kappa
         return 0.5 - u / 4, -1 / (4 * sigma), kappa

@@ -1,0 +1,38 @@
+"""Hinges by sums and by pairs on lists too short for the kernels to switch: run uncompiled, with planted faults.
+
+Compiled, the functions are half a minute's work of their own; there `test_expsum` sees them through the kernels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from boostrank.kernels import expsum
+from boostrank.kernels.expsum_hinges import IWORK, WORK, fast_hinge_forces, fast_hinge_ranks
+from boostrank.kernels.hinge_ranks import SHF_KERNELS, SOFTPLUS2, TANGENT, hinge_forces, hinge_ranks
+from tests.objectives.conformance import close
+
+
+@pytest.mark.parametrize("equal_force", [True, False])
+@pytest.mark.parametrize("kind", range(len(SHF_KERNELS)))
+def test_hinges_by_sums_equal_hinges_by_pairs(kind, equal_force):
+    rng = np.random.default_rng(3)
+    n, sigma = 40, 0.6
+    alpha, height = 1 / sigma, {1: 1 / np.log(2), 3: sigma}.get(kind, 1.0)
+    s, gains = (
+        np.sort(rng.choice([-1e4, 1e4, *rng.normal(size=n)], n))[::-1].copy(),
+        rng.choice([0.0, 0.5, 1, 3, 7, 8], n),
+    )
+    slope = -rng.random(n) * gains
+    ranks, grad, hess = (np.zeros(n) for _ in range(3))
+    hinge_ranks(kind, equal_force, s, gains, sigma, ranks, np.empty(n), np.empty(n))
+    hinge_forces(kind, equal_force, s, gains, sigma, slope, grad, hess, np.empty(n))
+    found, g, h = (np.zeros(n) for _ in range(3))
+    work, iwork = np.full(WORK * n, np.nan), np.full(IWORK * n, -(2**62))
+    which = (expsum.EXACT, kind == TANGENT, kind == SOFTPLUS2, equal_force)
+    fast_hinge_ranks(*which, s, gains, alpha, height, found, work, iwork)
+    fast_hinge_forces(*which, s, alpha, height, slope, g, h, work, iwork)
+    assert found == pytest.approx(ranks, rel=1e-10)
+    close(g, grad, 1e-9, "gradient")
+    close(h, hess, 1e-9, "hessian")
