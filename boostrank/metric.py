@@ -21,7 +21,7 @@ from boostrank.kernels.jit import resolve_threads
 from boostrank.kernels.metric_driver import MetricPass, measure
 from boostrank.kernels.metric_spec import WHOLE_LIST, MetricSpec, totals
 from boostrank.metrics import METRICS
-from boostrank.metrics._resampling import PairedDifference, bootstrap_intervals, paired_difference
+from boostrank.resampling import PairedDifference, bootstrap_intervals, paired_difference
 
 __all__ = [
     "BoundMetrics",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -187,18 +187,3 @@ class QueryIndex:
         weights = None if self.weights is None else self.weights[chosen]
         k = None if self.k is None else self.k[chosen]
         return QueryIndex(ptr, self.qid[chosen], weights, k), rows
-
-
-@dataclass(frozen=True)
-class RoundContext:
-    """Where training stands: what a schedule may depend on.
-
-    Args:
-        round: 0-based; counts the rounds of a model that is being continued.
-        total: rounds of the whole training when known, earlier rounds included.
-        values: parameters as they are this round.
-    """
-
-    round: int
-    total: int | None = None
-    values: dict[str, Any] = field(default_factory=dict)

@@ -37,6 +37,8 @@ from boostrank.kernels.spec import KERNEL_SIGNATURE, Kernel
 # A document's hessian after scaling is at least this share of the average one: far below anything that matters to a
 # leaf, and enough that no leaf divides a gradient by nothing.
 HESSIAN_FLOOR = 1e-6
+# Mean curvature below which float32 has lost its digits, and dividing by it could only overflow.
+_NO_CURVATURE = 1e-30
 # Small enough for threads to share the work evenly, large enough to hide what handing it over costs (~50 us).
 _DOCUMENTS_A_TASK = 20_000
 
@@ -195,15 +197,15 @@ def finish(ptr: Int64Array, out: Buffers, *, unit_hessian: bool = True, threads:
         threads: at least 1.
     """
     live = out.state == LIVE
-    broken = out.broken_query
     scale, floored = 1.0, 0
-    if broken < 0:
+    if out.broken_query < 0:
         curvature = float(out.hess_sum[live].sum())
         documents = int(np.diff(ptr)[live].sum())
         floor = 0.0
         if unit_hessian:
-            # Without any curvature at all: plain gradient steps.
-            scale, floor = (documents / curvature, HESSIAN_FLOOR) if curvature > 0 else (1.0, 1.0)
+            # Without any curvature to speak of: plain gradient steps.
+            curved = curvature > documents * _NO_CURVATURE
+            scale, floor = (documents / curvature, HESSIAN_FLOOR) if curved else (1.0, 1.0)
         floored = sum(
             run_parallel(
                 lambda task: _finish(task[0], task[1], ptr, out.state, out.grad, out.hess, scale, floor),
@@ -214,7 +216,7 @@ def finish(ptr: Int64Array, out: Buffers, *, unit_hessian: bool = True, threads:
     return PassStats(
         loss=float(out.loss.sum()),
         dead_queries=int(np.count_nonzero(out.state == DEAD)),
-        broken_query=broken,
+        broken_query=out.broken_query,
         floored=floored,
         scale=scale,
     )
@@ -375,8 +377,10 @@ def _finish(
     scale32, floor32 = np.float32(scale), np.float32(floor)
     for q in range(start, stop):
         for i in range(ptr[q], ptr[q + 1]):
-            grad[i] *= scale32
-            h = hess[i] * scale32
+            g, h = grad[i] * scale32, hess[i] * scale32
+            if not (np.isfinite(g) and np.isfinite(h)):  # finite before: too far above the average document
+                state[q] = BROKEN
+            grad[i] = g
             if h < floor32 and state[q] == LIVE:
                 h = floor32
                 floored += 1

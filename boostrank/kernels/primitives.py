@@ -94,7 +94,7 @@ def discount_slope(rank: float, blend: float, n: int) -> float:
 
 @inline
 def ideal_dcg(query_const: Float64Array, blend: float) -> float:
-    """Z at a training discount, from the two columns that `query_constants` computes."""
+    """Z at a training discount, from the two columns that `default_constants` computes."""
     return (1.0 - blend) * query_const[0] + blend * query_const[1]
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from boostrank.core.errors import TrainingError
 from boostrank.core.types import HessianKind, QueryIndex
-from boostrank.kernels.driver import HESSIAN_FLOOR, LIVE, Buffers, finish, run_kernel
+from boostrank.kernels.composition import GAUSSIAN, L1, LOG, Composition
+from boostrank.kernels.driver import HESSIAN_FLOOR, LIVE, Buffers, finish, mix_forces, run_kernel
 from boostrank.kernels.spec import ObjectiveSpec, no_constants, objective_kernel
 from boostrank.objective import Objective
 
@@ -92,6 +93,21 @@ def test_without_any_curvature_steps_are_plain_gradient_steps():
     assert list(out.hess) == [1.0, 1.0]
     assert list(out.grad) == [1.0, -1.0]
     assert stats.floored == 2
+
+
+@pytest.mark.parametrize(("name", "options", "scores"), [("sdcg", {}, [92, 0]), ("shf-sdcg", {"sigma": 1e20}, [0, 0])])
+def test_curvature_that_float32_can_hardly_hold_is_no_curvature(name, options, scores):
+    result = Objective(name, **options).bind([1, 0], QueryIndex.from_sizes([2])).gradient(scores, 1)
+    assert np.isfinite(result.grad).all()
+    assert list(result.hess) == [1.0, 1.0]
+    assert result.grad[0] < 0
+
+
+def test_what_overflows_once_it_is_scaled_is_broken():
+    out = Buffers.allocate(4, 2)
+    out.grad[:], out.hess[:] = [0, 0, 1e30, -1e30], [1e-20, 1e-20, 1e-20, 1e-20]
+    out.hess_sum[:] = 2e-20
+    assert finish(np.array([0, 2, 4]), out).broken_query == 1
 
 
 def test_raw_gradients_are_not_floored():
@@ -185,3 +201,85 @@ def test_nothing_to_learn_at_the_start_is_an_error_with_its_cause():
     cold = Objective("smooth-ndcg", mix=0.0, sigma=1.0)
     with pytest.raises(TrainingError, match="needs a warm start"):
         cold.bind([1, 0], QueryIndex.from_sizes([2])).gradient(np.zeros(2), 0)
+
+
+@objective_kernel
+def slot(scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch):
+    """Gradient = the first parameter."""
+    for i in range(scores.shape[0]):
+        grad[i] = params[0]
+        hess[i] = 1.0
+    return params[0]
+
+
+def test_a_slot_of_the_parameters_may_have_a_value_a_query_and_the_others_stay():
+    params = np.array([7.0, 1.0])
+    out, _ = drive(
+        slot, np.zeros(5), np.zeros(5), [2, 3], params=params, unit_hessian=False, slot=0, slot_values=np.array([4, 9])
+    )
+    assert list(out.grad) == [4, 4, 9, 9, 9]
+    assert list(out.loss) == [4, 9]
+    assert list(params) == [7.0, 1.0]
+
+
+def test_draws_average_loss_gradient_and_hessian():
+    noise = {"noise": GAUSSIAN, "temperature": 2.0}
+    scores, gains = np.array([1.0, -1.0, 2.0]), np.array([1.0, 3.0, 2.0])
+    out, _ = drive(echo, scores, gains, [3], unit_hessian=False, composition=Composition(draws=2, **noise))
+    drawn = np.empty((2, 3))
+    for draw in range(2):
+        for i in range(3):
+            u, v = (hashed_uniform(0.0, 0, 2 * (3 * draw + i) + part) for part in (0, 1))
+            drawn[draw, i] = scores[i] + 2.0 * np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)
+    assert out.grad == pytest.approx(drawn.mean(0), rel=1e-6)  # echo gives the scores that it sees
+    assert list(out.hess) == [1.0, 3.0, 2.0]
+    assert out.loss[0] == 3.0
+
+
+def hashed_uniform(seed, stream, index):
+    """`noise.uniform` in Python's own integers."""
+    gamma, first, second, full = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 2**64
+
+    def mix(z):
+        z = ((z ^ (z >> 30)) * first) % full
+        z = ((z ^ (z >> 27)) * second) % full
+        return z ^ (z >> 31)
+
+    key = mix((mix((int(seed) + gamma) % full) + (stream + 1) * gamma) % full)
+    return ((mix((key + (index + 1) * gamma) % full) >> 12) + 0.5) / 2**52
+
+
+def test_control_comes_before_normalisation_and_both_before_weights():
+    scores = np.array([3.0, 1.0, -1.0])
+    overlay = {"control": 1.0, "normalize": L1}
+    out, _ = drive(positions, scores, np.zeros(3), [3], [5.0], unit_hessian=False, composition=Composition(**overlay))
+    # Ranks 1, 2, 3 against centred scores 2, 0, -2: only the mean is left, and three equal forces of a third.
+    assert out.grad == pytest.approx([5 / 3] * 3)
+    assert out.hess == pytest.approx([5 / 6] * 3)
+    logged, _ = drive(echo, [3.0, 4.0], [1.0, 2.0], [2], unit_hessian=False, composition=Composition(normalize=LOG))
+    assert logged.grad == pytest.approx(np.array([3, 4]) * 3 / 7)
+    assert logged.hess == pytest.approx(np.array([1, 2]) * 3 / 7)
+    nothing, _ = drive(echo, [0.0, 0.0], [1.0, 2.0], [2], unit_hessian=False, composition=Composition(normalize=L1))
+    assert list(nothing.hess) == [1, 2]
+
+
+def test_mixed_forces_are_added_in_float64_and_judged_anew():
+    ptr, parts = np.array([0, 2, 3]), []
+    for scores in ([1.0, -1.0, 1e39], [1.0, 1.0, -1e39]):
+        part = Buffers.allocate(3, 2, np.float64)
+        s = np.array(scores)
+        run_kernel(echo, s, np.ones(3), ptr, np.ones(2), np.zeros((3, 0)), np.zeros((2, 0)), np.zeros(0), part)
+        parts.append(part)
+    assert parts[0].broken_query == 1  # float32 cannot hold it
+    assert parts[0].force[0] == 2.0
+    out = Buffers.allocate(3, 2)
+    mix_forces(parts, (0.25, 0.75), ptr, out)
+    assert list(out.grad[:2]) == [1.0, 0.5]
+    assert list(out.hess[:2]) == [1.0, 1.0]
+    assert list(out.loss) == [2.0, 1.0]
+    assert list(out.force[:1]) == [1.5]
+    assert finish(ptr, out).broken_query == 1
+    parts[0].grad[2], parts[1].grad[2] = 2.0, 3.0
+    mix_forces(parts, (1.0, 0.0), ptr, out)
+    assert finish(ptr, out, unit_hessian=False).broken_query == -1
+    assert list(out.grad) == [1.0, -1.0, 2.0]
