@@ -117,7 +117,8 @@ class Probe:
             "scratch": _Framed(_meaningless(room, scratch), margins),
             "iscratch": _Framed(np.full(room, (n - 1) * scratch, np.int64), margins),
         }
-        loss = self._function(*(a.inside for a in arrays.values()), *(a.inside for a in out.values()))
+        with np.errstate(all="ignore"):  # a Python body warns where compiled code goes on in silence
+            loss = self._function(*(a.inside for a in arrays.values()), *(a.inside for a in out.values()))
         return Trace(
             Output(float(loss), out["grad"].inside, out["hess"].inside),
             tuple(name for name, array in arrays.items() if not np.array_equal(array.inside, given[name])),

@@ -15,6 +15,7 @@ import hashlib
 import linecache
 import os
 import re
+import sys
 import tempfile
 import threading
 import warnings
@@ -76,9 +77,13 @@ class CompiledFunction(Generic[P, R]):
         self.sha256 = None if self.is_ours else _digest_of(self.file)
         update_wrapper(self, function)
 
-    def __reduce__(self) -> str:
-        # As Python pickles functions: by name. Copies are the same object, and compiled code stays behind.
-        return self.py_func.__qualname__
+    def __deepcopy__(self, memo: Any) -> CompiledFunction[P, R]:
+        return self  # as Python copies functions; LightGBM copies its parameters, and with them the objective
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        # As Python pickles functions: by name. Where the name is the bare function's, by that.
+        named = getattr(sys.modules.get(self.__module__), self.py_func.__qualname__, None)
+        return self.py_func.__qualname__ if named is self else (CompiledFunction, (self.py_func, self.signature))
 
     @cached_property
     def compiled(self) -> Callable[P, R]:

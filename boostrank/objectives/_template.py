@@ -1,7 +1,15 @@
-"""The template of an objective: copy this file, rename it, and the registry finds it.
+"""The template of an objective: a file of your own, or one of boostrank's.
+
+    boostrank check-objective --template > my.py      writes this file
+    boostrank check-objective my.py                   says what it keeps and what it breaks, and how to mend that
+    boostrank train train.txt --objective my.py --model model.txt
+
+In Python, `import my`, then `boostrank.train({"objective": my.SPEC}, ...)`; `lgb.train`, `LGBMRanker` and `xgb.train`
+take `boostrank.Objective(my.SPEC, sigma=0.5)`. For boostrank itself put it into this folder under the objective's name:
+the registry finds it (it leaves out names that start with an underscore).
 
 This one is RankNet, the logistic loss of every pair, so that the tests can hold the template to the same contract as
-the rest. The registry leaves out modules whose name starts with an underscore.
+the rest.
 
     L = sum over pairs with g_i > g_j of ln(1 + exp(-(s_i - s_j) / sigma))
 
@@ -11,10 +19,11 @@ paper and why, what the hessian is, and what a query costs. Then four things, in
 1. `PARAMS`: declared once; validation, command-line help and documentation read them. Share those in `kernels.query`.
 2. A `prepare` for constants of documents and queries, where the default (ideal DCG, see `kernels.query`) is not it.
 3. `kernel`: one query, the contract in `kernels.spec`. Helpers it calls are `@inline` and stand in this file or in
-   `kernels`; what two objectives need moves to `kernels`, since objectives never import each other.
-4. `SPEC`.
+   `boostrank.kernels`, whose arithmetic is yours to use; objectives never import each other.
+4. `SPEC`, which says what the rest claims. `boostrank.define_objective(name, kernel)` fills in what is not said.
 
-The only second file is the twin in `tests/reference/`, slow and obvious NumPy of the same name with underscores.
+In boostrank the only second file is the twin in `tests/reference/`, slow and obvious NumPy of the same name with
+underscores. Type hints are boostrank's habit, and may be left out.
 
 Source: Burges et al., "Learning to rank using gradient descent", ICML 2005. Hessian: the exact diagonal.
 Cost: n^2 / 2 pairs a query, an exponential each.

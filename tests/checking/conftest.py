@@ -1,0 +1,1 @@
+from tests.cli.conftest import data as data

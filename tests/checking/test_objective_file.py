@@ -1,0 +1,168 @@
+"""A file of a user's own, from its text to a saved model; what is wrong with it is one line with its place."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import pickle
+from pathlib import Path
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import xgboost as xgb
+
+import boostrank
+from boostrank.core.errors import FileFormatError, ParameterError
+from boostrank.objective_file import load_objective, template_text
+from tests.cli.conftest import invoke
+from tests.training.test_trainer import ranking
+
+ARGUMENTS = "scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch"
+OWN = f"""
+import boostrank
+
+
+def kernel({ARGUMENTS}):
+    grad[:] = 0.0
+    hess[:] = 0.0
+    mean, loss = 0.0, 0.0
+    for i in range(scores.shape[0]):
+        mean += (scores[i] - gains[i]) / scores.shape[0]
+    for i in range(scores.shape[0]):
+        grad[i] = params[0] * (scores[i] - gains[i] - mean)
+        hess[i] = params[0]
+        loss += 0.5 * params[0] * (scores[i] - gains[i] - mean) ** 2
+    return loss
+
+
+SPEC = boostrank.define_objective(
+    "centred-squares", kernel, params=[boostrank.Param("weight", 2.0, "of everything", low=0.0)], quadratic=False
+)
+"""
+QUIET = {"verbosity": -1, "metric": "None", "num_leaves": 7, "num_threads": 1}
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path: Path = tmp_path_factory.mktemp("own") / "centred_squares.py"
+    path.write_text(OWN)
+    return path
+
+
+def test_one_function_trains_on_every_engine_in_their_own_functions(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(own.parent)
+    module = importlib.import_module(own.stem)
+    data = ranking()
+    dataset = lgb.Dataset(data.features, data.labels, group=data.queries.sizes)
+    objective = boostrank.Objective(module.SPEC, weight=1.0)
+    assert pickle.loads(pickle.dumps(objective)).spec.kernel.py_func is module.kernel
+
+    ours = boostrank.train({"objective": module.SPEC, "weight": 1.0, **QUIET}, data, 4)
+    wanted = ours.predict(data)
+    alone = lgb.train({"objective": objective, "deterministic": True, "force_col_wise": True, **QUIET}, dataset, 4)
+    np.testing.assert_array_equal(alone.predict(data.features), wanted)
+    ranker = lgb.LGBMRanker(objective=objective, n_estimators=4, num_leaves=7, verbose=-1, n_jobs=1)
+    ranker.fit(data.features, data.labels, group=data.queries.sizes)
+    assert np.corrcoef(ranker.predict(data.features), wanted)[0, 1] > 0.9
+    matrix = xgb.DMatrix(data.features, data.labels, group=data.queries.sizes)
+    boosted = xgb.train({"base_score": 0, "max_depth": 3, "nthread": 1}, matrix, 4, obj=objective)
+    assert np.corrcoef(boosted.predict(matrix), wanted)[0, 1] > 0.8
+
+    told = ours.info["objective"]
+    digest = hashlib.sha256(own.read_bytes()).hexdigest()
+    assert told["name"] == "centred-squares"
+    assert told["source"] == {"file": own.name, "sha256": digest}
+    assert told["params"] == {"weight": 1.0}
+    with pytest.raises(ParameterError, match=r"centred_squares\.py.* import it"):
+        boostrank.Objective.from_dict(told)
+    with pytest.raises(ParameterError, match="a kernel, not an objective"):
+        boostrank.train({"objective": module.SPEC.kernel}, data, 1)
+
+
+def test_a_kernel_that_writes_beyond_its_arrays_is_stopped_before_anything_else(tmp_path: Path) -> None:
+    path = tmp_path / "my.py"
+    path.write_text(OWN.replace("    return loss", "    grad[scores.shape[0]] = 1.0\n    return loss"))
+    result = invoke("check-objective", path)
+    assert result.exit_code == 3
+    heading, failed, *explained, last = result.stdout.splitlines()
+    assert heading.startswith("centred-squares: ")
+    assert failed == "  FAIL  memory    the kernel writes beyond an end of grad"
+    assert [line.split(":")[0].strip() for line in explained if ": " in line][:2] == ["example", "why"]
+    assert last == "centred-squares fails: memory"
+
+
+def test_the_command_line_trains_with_a_file_and_says_so_in_the_sidecar(data: Path, own: Path, tmp_path: Path) -> None:
+    model = tmp_path / "model.txt"
+    result = invoke(
+        "train", data / "train.txt", "--objective", f"{own}:SPEC", "--set", "weight=3", "--rounds", 3, "--model", model
+    )
+    assert result.exit_code == 0, result.stderr
+    told = json.loads(Path(f"{model}.meta.json").read_text())["objective"]
+    assert told["source"]["file"] == own.name
+    assert told["params"] == {"weight": 3.0}
+    refused = invoke("train", data / "train.txt", "--objective", own, "--set", "sigma=3", "--model", model)
+    assert refused.exit_code == 2
+    assert "objective 'centred-squares' has no parameter 'sigma'" in refused.stderr
+
+
+def test_the_printed_template_passes(tmp_path: Path) -> None:
+    printed = invoke("check-objective", "--template").stdout
+    assert printed == template_text()
+    path = tmp_path / "my.py"
+    path.write_text(printed)
+    result = invoke("check-objective", path, "--json")
+    assert result.exit_code == 0, result.stdout + result.stderr
+    verdict = json.loads(result.stdout)
+    assert verdict["passed"]
+    checks = {c["check"]: c["status"] for c in verdict["checks"]}
+    assert {"threads", "speed", "lightgbm", "xgboost"} <= set(checks)
+    assert {status for check, status in checks.items() if check != "speed"} == {"pass"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("x = (1,\n", "my.py:1:5: '(' was never closed"),
+        ("import math\n\nx = math.nosuch\n", "my.py:3: AttributeError: module 'math' has no attribute 'nosuch'"),
+        ("x = 1\n", "my.py: it holds no objective: end the file with SPEC = boostrank.define_objective("),
+        (OWN.replace(", scratch, iscratch", ""), "my.py:5: kernel takes 8 arguments, not 10: write def kernel(scores,"),
+        (OWN.replace("grad, hess", "hess, grad"), "my.py:5: kernel calls its argument 7 hess, which is argument 8"),
+        (OWN.replace("quadratic=False", "hessian='best'"), "my.py:18: hessian='best' is not one of exact | majoriser"),
+        (OWN.replace("centred-squares", "sdcg"), "my.py: the name 'sdcg' is taken by boostrank's own objective"),
+        (OWN.replace("    return loss\n", ""), "it returns nothing on some path; a kernel returns its loss"),
+        (
+            OWN.replace("loss += 0.5", "loss += nosuch"),
+            "my.py:14: the kernel cannot be compiled: NameError: name 'nosuch'",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_one_line_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "my.py"
+    path.write_text(text)
+    with pytest.raises(FileFormatError) as error:
+        load_objective(path)
+    assert told in str(error.value)
+    assert str(error.value).startswith(f"{path}:")
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_with_several_objectives_is_asked_for_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "my.py"
+    path.write_text(OWN.replace("SPEC =", "A =") + "B = A\n")
+    with pytest.raises(FileFormatError, match=r"it holds 2 objectives: say which, .*my\.py:A, .*my\.py:B"):
+        load_objective(path)
+    with pytest.raises(FileFormatError, match=r"there is no objective 'C'\. Known: A, B\."):
+        load_objective(f"{path}:C")
+
+
+def test_a_missing_file_and_an_unknown_name_are_usage_errors(tmp_path: Path) -> None:
+    for argument, told in (
+        (tmp_path / "no.py", "No such file"),
+        ("nosuch", "unknown objective"),
+        (None, "name a file"),
+    ):
+        result = invoke("check-objective", *([] if argument is None else [argument]))
+        assert result.exit_code == 2
+        assert told in result.stderr
