@@ -132,5 +132,6 @@ SPEC = ObjectiveSpec(
     kernel=kernel,
     params=PARAMS,
     hessian=HessianKind.MAJORISER,
+    exact_gradient=False,
     reference="Wang, Li, Golbandi, Bendersky, Najork 2018",
 )

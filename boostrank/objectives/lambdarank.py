@@ -226,6 +226,7 @@ SPEC = ObjectiveSpec(
     kernel=kernel,
     params=PARAMS,
     hessian=HessianKind.PROXY,
+    exact_gradient=False,
     reference="Burges 2010; LightGBM rank_objective.hpp",
     deviation="the two normalisations of lambdarank_norm are separate switches; equal gains make no pair",
     prepare=_constants,

@@ -52,6 +52,7 @@ SPEC = ObjectiveSpec(
     kernel=kernel,
     params=PARAMS,
     hessian=HessianKind.MAJORISER,
+    exact_gradient=False,
     quadratic=False,
     scratch_per_document=SCRATCH,
     reference="Wu, Chang, Zheng, Zha 2009, eqs (12)-(17)",

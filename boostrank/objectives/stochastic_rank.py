@@ -171,6 +171,7 @@ SPEC = ObjectiveSpec(
     kernel=kernel,
     params=PARAMS,
     hessian=HessianKind.PROXY,
+    exact_gradient=False,
     reference="Ustimenko, Prokhorenkova 2020; CatBoost error_functions.cpp",
     deviation="no Langevin noise",
     prepare=_constants,

@@ -88,6 +88,7 @@ SPEC = ObjectiveSpec(
     kernel=kernel,
     params=PARAMS,
     hessian=HessianKind.PROXY,
+    exact_gradient=False,
     reference="Bruch 2021; LightGBM rank_objective.hpp",
     deviation="queries of equal gains are left out",
     prepare=numbered_constants,
