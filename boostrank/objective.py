@@ -11,8 +11,10 @@ Called with what an engine hands to a custom objective, it does both by itself:
 from __future__ import annotations
 
 import sys
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -37,6 +39,21 @@ GAIN_HELP = (
 )
 
 
+@dataclass
+class _Binding:
+    """What an objective that an engine calls remembers between rounds; the engine's data set is not kept alive.
+
+    Args:
+        key: the data set, or the labels, that `bound` was made from.
+        bound: the objective with their labels and queries.
+        calls: how often it was called: the round, where the caller does not tell.
+    """
+
+    key: weakref.ref[Any]
+    bound: BoundObjective
+    calls: int = 0
+
+
 class TrainingObjective(ABC):
     """What an engine can train with: one objective, or several made into one.
 
@@ -51,9 +68,7 @@ class TrainingObjective(ABC):
     hessian_scale: str
     total_rounds: int | None
     threads: int | None
-    _bound: BoundObjective | None = None
-    _bound_to: Any = None
-    _calls: int = 0
+    _binding: _Binding | None = None
 
     @property
     @abstractmethod
@@ -95,7 +110,7 @@ class TrainingObjective(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         # Buffers and compiled code stay behind: a copy (LightGBM deep-copies its parameters) starts afresh.
-        return self.__dict__ | {"_bound": None, "_bound_to": None, "_calls": 0}
+        return self.__dict__ | {"_binding": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -120,21 +135,18 @@ class TrainingObjective(ABC):
         Returns:
             Gradient and hessian, float32[N], valid until the next call.
         """
-        if hasattr(second, "get_label"):
-            key, scores = second, np.asarray(first)
-        else:
-            key, scores = first, np.asarray(second)
-        if self._bound is None or self._bound_to is not key:
-            if hasattr(second, "get_label"):
+        native = hasattr(second, "get_label")
+        key, scores = (second, np.asarray(first)) if native else (first, np.asarray(second))
+        known, round = self._binding, _round_of_caller()
+        # A training that starts may have new labels in the same data set.
+        if known is None or known.key() is not key or round == 0:
+            if native:
                 labels, queries = queries_of_native(second)
             else:
                 labels, queries = np.asarray(first), _queries(group, weight, len(scores))
-            self._bound, self._bound_to, self._calls = self.bind(labels, queries), key, 0
-        round = _round_of_caller()
-        if round is None:
-            round = self._calls
-        self._calls += 1
-        result = self._bound.gradient(scores, round)
+            known = self._binding = _Binding(weakref.ref(key), self.bind(labels, queries))
+        result = known.bound.gradient(scores, known.calls if round is None else round)
+        known.calls += 1
         if scores.dtype == np.float32 and scores.ndim == 2:
             return result.grad.reshape(-1, 1), result.hess.reshape(-1, 1)
         return result.grad, result.hess

@@ -110,6 +110,24 @@ def test_a_schedule_over_an_unknown_length_is_refused_with_what_to_say() -> None
         lgb.train({"objective": boostrank.RegShfSdcg(), **QUIET}, dataset, 2)
 
 
+def test_new_labels_in_the_same_data_are_seen() -> None:
+    data = ranking()
+    matrix = xgb.DMatrix(data.features, data.labels, group=data.queries.sizes)
+    objective, params = boostrank.ShfSdcg(), {"base_score": 0, "nthread": 1}
+    xgb.train(params, matrix, 2, obj=objective)
+    matrix.set_label(3 - data.labels)
+    again = xgb.train(params, matrix, 2, obj=objective).predict(matrix)
+    np.testing.assert_array_equal(again, xgb.train(params, matrix, 2, obj=boostrank.ShfSdcg()).predict(matrix))
+
+
+def test_a_schedule_longer_than_one_stage_is_kept() -> None:
+    data = ranking()
+    objective = boostrank.ShfSdcg(sigma="geometric(8, 0.5)", total_rounds=20)
+    model = boostrank.train({"objective": objective, **QUIET}, data, 5)
+    assert model.info["objective"]["total_rounds"] == 20
+    assert boostrank.train({"objective": "shf-sdcg", **QUIET}, data, 5).info["objective"]["total_rounds"] == 5
+
+
 def test_without_groups_nothing_is_trained() -> None:
     data = ranking()
     with pytest.raises(DataError, match="no queries"):

@@ -29,7 +29,7 @@ _ROUNDS = (
     "num_iterations", "num_iteration", "n_iter", "num_tree", "num_trees", "num_round", "num_rounds", "nrounds",
     "num_boost_round", "n_estimators", "max_iter",
 )  # fmt: skip
-_STOPPING = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
+STOPPING_NAMES = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
 _METRIC = ("metric", "metrics", "metric_types")
 _EVAL_AT = ("eval_at", "ndcg_eval_at", "ndcg_at", "map_eval_at", "map_at")
 _GAIN = ("gain", "label_gain")
@@ -90,7 +90,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     rest = dict(params or {})
     chosen = _pop(rest, _OBJECTIVE, DEFAULT_OBJECTIVE)
     rounds = _whole(_pop(rest, _ROUNDS, num_boost_round), "num_boost_round", 1)
-    stopping = max(0, _whole(_pop(rest, _STOPPING, None) or 0, "early_stopping_round", -1))  # 0 and -1: off
+    stopping = max(0, _whole(_pop(rest, STOPPING_NAMES, None) or 0, "early_stopping_round", -1))  # 0 and -1: off
     min_delta = float(rest.pop("early_stopping_min_delta", 0.0))
     rest.pop("first_metric_only", None)  # always so: see callbacks.EarlyStopping
     threads = _pop(rest, _THREADS, None)

@@ -69,7 +69,9 @@ def train(
     given = split_params(params, num_boost_round, engine)
     booster = _booster_to_continue(init_model, engine, train_set)
     before = 0 if booster is None else engine.rounds_of(booster)
-    objective = None if given.objective is None else given.objective.over(before + given.rounds)
+    objective = given.objective
+    if objective is not None and objective.total_rounds is None:  # else: this is one stage of a longer training
+        objective = objective.over(before + given.rounds)
 
     native_train, valid, names = _datasets(train_set, valid_sets, valid_names, engine, given)
     labels_of = _Labels([(native_train, train_set), *((d, s) for (_, d), s in zip(valid, names, strict=True))])
@@ -239,14 +241,17 @@ def _stopping(
     callbacks: Sequence[Callback],
 ) -> tuple[Callback | None, list[Callback]]:
     """Our early stopping if it was asked for by parameter, and the user's callbacks, held back until settled."""
-    settled = 0 if objective is None else objective.settled_round(before + given.rounds)
+    settled = 0 if objective is None else objective.settled_round(objective.total_rounds or before + given.rounds)
     stopper: Callback | None = None
+    ours = given.stopping_rounds or any(isinstance(callback, EarlyStopping) for callback in callbacks)
+    if ours and "dart" in (
+        str(given.engine.get(name, "")) for name in ("boosting", "boosting_type", "boost", "booster")
+    ):
+        raise ParameterError(
+            "early stopping does not go with dart: later rounds rescale earlier trees, so the model of the best "
+            "round is gone when it is known"
+        )
     if given.stopping_rounds:
-        if "dart" in (str(given.engine.get(name, "")) for name in ("boosting", "boosting_type", "boost", "booster")):
-            raise ParameterError(
-                "early stopping does not go with dart: later rounds rescale earlier trees, so the model of the best "
-                "round is gone when it is known"
-            )
         trained_on = tuple(name for name, data in valid if data is native_train)
         if len(trained_on) == len(valid):
             raise ParameterError("early stopping needs a validation set that is not the training set")
