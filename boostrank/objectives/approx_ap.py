@@ -9,7 +9,9 @@ once to all documents and once to the relevant ones.
 
 Source: Qin, Liu, Li, "A general approximation framework for direct optimization of information retrieval measures",
 Information Retrieval 13 (2010), gradient through c_y as in eqs (35) and (38). Deviation: the paper tunes alpha in
-50..300 for linear models on normalised features; the default here suits scores on the scale of labels.
+50..300 for linear models on normalised features; the default here suits scores on the scale of labels. Then ranks are
+blunt, and with a sharp beta a relevant document gains by falling below another relevant one: on OHSUMED (five folds,
+120 trees) MAP is .390 with beta 1, .448 with 0.1 and .451 with 0.02. beta may rise with the rounds.
 
 Hessian: h_p = alpha^2 sum_x w_xp (|c_x| + |c_p|), w = P (1 - P), a proxy that bounds |P''|.
 Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs a query with sums="direct".
@@ -30,7 +32,7 @@ PARAMS = (
     ALPHA,
     Param(
         "beta",
-        1.0,
+        0.1,
         "sharpness of one relevant document standing above another",
         low=0.0,
         open_low=True,
@@ -109,7 +111,7 @@ SPEC = ObjectiveSpec(
     params=PARAMS,
     hessian=HessianKind.PROXY,
     reference="Qin, Liu, Li 2010, eqs (35), (38)",
-    deviation="alpha defaults to the scale of labels",
+    deviation="alpha defaults to the scale of labels, beta to a tenth a rank",
     prepare=relevance_constants,
     quadratic=False,
     scratch_per_document=18,

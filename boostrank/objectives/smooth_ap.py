@@ -9,7 +9,8 @@ bracket alone: its sigmoid takes differences of ranks (`approx_ap`).
 
 Source: Chapelle, Wu, "Gradient descent optimization of smoothed information retrieval metrics", Information Retrieval
 13 (2010), eq (9). Deviation: the printed double sum includes i = j, which would count 1/2 for the document itself; it
-counts 1 here, so that J tends to average precision as sigma falls.
+counts 1 here, so that J tends to average precision as sigma falls. There is no second form through the Gaussian
+neighbourhoods of SmoothNDCG: eq (9) is the one for which the gradient is given, and it also moves tied documents.
 
 Hessian: h_p = (1/sigma^2) (sum_j w_pj (|c_j| + |c_p|) + the same over relevant j with d for c), w = P (1 - P),
 c = dJ / drank, d = dJ / dbracket; a proxy.

@@ -16,6 +16,7 @@ SCALARS, QUERY, ERROR, RUN = (
     "kernels/squared_error.py",
     "kernels/driver.py",
 )
+COMPOSE = "kernels/composition.py"
 SHF, REG, SMOOTH = "objectives/shf_sdcg.py", "objectives/reg_shf_sdcg.py", "objectives/smooth_ndcg.py"
 LAMBDA, APPROX, SDCG = "objectives/lambdarank.py", "objectives/approx_ndcg.py", "objectives/sdcg.py"
 APPROX_AP, SMOOTH_AP, SMOOTH_MRR = "objectives/approx_ap.py", "objectives/smooth_ap.py", "objectives/smooth_mrr.py"
@@ -117,15 +118,26 @@ MUTATIONS = [
     (SOFT, "alpha * alpha * abs(weighted[i])", "alpha * alpha * weighted[i]", EXPSUM),
     # The driver.
     (RUN, "(documents / curvature, HESSIAN_FLOOR)", "(curvature / documents, HESSIAN_FLOOR)", DRIVER),
-    (RUN, "np.float32(weight * h[i])", "np.float32(h[i])", DRIVER),
+    (RUN, "weight * g[i], weight * h[i]", "weight * g[i], h[i]", DRIVER),
     (RUN, "loss[q] = weight * value", "loss[q] = value", DRIVER),
     (RUN, "if h < floor32 and state[q] == LIVE:", "if h < floor32:", DRIVER),
     (RUN, "h = floor32\n                floored += 1", "h = floor32", DRIVER),
     (RUN, "if h32 < 0.0:", "if h32 < -1e30:", DRIVER),
-    (RUN, "elif largest == 0.0:", "elif largest < 0.0:", DRIVER),
-    (RUN, "grad[i] *= scale32", "grad[i] *= np.float32(1.0)", DRIVER),
-    (RUN, "if curvature > 0 else (1.0, 1.0)", "if curvature > 0 else (1.0, 0.0)", DRIVER),
-    (RUN, "probe += 0.0 * scores[i]", "probe += 0.0", DRIVER),
+    (RUN, "DEAD if force == 0.0 else LIVE", "LIVE", DRIVER),
+    (RUN, "grad[i] * scale32, hess[i]", "grad[i], hess[i]", DRIVER),
+    (RUN, "if curved else (1.0, 1.0)", "if curved else (1.0, 0.0)", DRIVER),
+    (RUN, "probe += 0.0 * s[i]", "probe += 0.0", DRIVER),
+    (RUN, "share * g[i]", "g[i]", DRIVER),
+    (RUN, "params[slot] = slot_values[q]", "params[slot] = slot_values[0]", DRIVER),
+    (RUN, "query_const, params.copy()", "query_const, params", DRIVER),
+    (RUN, "a * first_grad[i] + b * second_grad[i]", "a * first_grad[i] + second_grad[i]", DRIVER),
+    # What composes over any objective.
+    (COMPOSE, "index = draw * n + i", "index = i", DRIVER),
+    (COMPOSE, "scores[i] + temperature * e", "scores[i] + e", DRIVER),
+    (COMPOSE, "along += grad[i] * z", "along += z * z", DRIVER),
+    (COMPOSE, "(math.log(2.0) * size)", "size", DRIVER),
+    (COMPOSE, "hess[i] *= factor", "hess[i] *= 1.0", DRIVER),
+    (COMPOSE, "if not size > _LEAST_FORCE:", "if False:", DRIVER),
     # Schedules.
     ("schedules/__init__.py", "round / (rounds - 1)", "round / rounds", SCHEDULES),
     ("schedules/__init__.py", "(round + 1 - (self.rounds or 0) / 2)", "(round - (self.rounds or 0) / 2)", SCHEDULES),
@@ -155,9 +167,9 @@ MUTATIONS = [
     (ASSIGN, "price[c] -= step", "price[c] += step", "margin-ndcg"),
     (ASSIGN, "reach[c] -= step", "reach[c] -= 0.0", "margin-ndcg"),
     (ASSIGN, "- a[row] * s[c]", "+ a[row] * s[c]", "margin-ndcg"),
-    (ASSIGN, "if previous >= 0 else new", "if previous >= 0 else 0", "margin-ndcg"),
-    (MARGIN, "if of_this_gain <= depth:", "if of_this_gain < depth:", "margin-ndcg"),
+    (MARGIN, "if of_this_gain <= depth:", "if of_this_gain <= 1 or pos < depth:", "margin-ndcg"),
     (MARGIN, "(found[pos] - target[pos]) / depth", "(target[pos] - found[pos]) / depth", "margin-ndcg"),
+    (MARGIN, "2.0 * margin", "0.2 * margin", "margin-ndcg"),
     (MARGIN, "_share_ties(target, g, s)", "_share_ties(target, g, g)", "margin-ndcg"),
     (MARGIN, "_share_ties(by_rank, s, s)", "_share_ties(by_rank, s, g)", "margin-ndcg"),
     (MARGIN, "worth[m] = margin * g[pos] / ideal", "worth[m] = margin * g[pos]", "margin-ndcg"),

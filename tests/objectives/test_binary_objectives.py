@@ -69,7 +69,7 @@ def test_two_relevant_documents_in_approx_ap_and_smooth_ap():
     by_score = ((1 + sigmoid(-2)) / upper + (1 + sigmoid(2)) / lower) / 2
     by_rank = ((1 + sigmoid(upper - lower)) / upper + (1 + sigmoid(lower - upper)) / lower) / 2
     assert -run("smooth-ap", [1, 0, 1], [1.0, 0.0, -1.0])[0] == pytest.approx(by_score, rel=1e-14)
-    assert -run("approx-ap", [1, 0, 1], [1.0, 0.0, -1.0])[0] == pytest.approx(by_rank, rel=1e-14)
+    assert -run("approx-ap", [1, 0, 1], [1.0, 0.0, -1.0], beta=1.0)[0] == pytest.approx(by_rank, rel=1e-14)
 
 
 def test_smooth_mrr_at_tied_scores_does_not_depend_on_how_many_are_relevant():

@@ -11,11 +11,13 @@ from boostrank.objectives import OBJECTIVES
 from tests.objectives.conformance import evaluate, make_query
 
 SPEC = OBJECTIVES.get("margin-ndcg")
-PAPER = {"margin_unit": "score"}
+CONVEX, SPREAD = {"bound": "convex"}, {"margin_unit": "spread"}
 
 
 def run(labels, scores, **changed):
-    return evaluate(SPEC, make_query(labels), scores, {p.name: p.default for p in SPEC.params} | changed)
+    return evaluate(
+        SPEC, make_query(labels), scores, {p.name: p.default for p in SPEC.params} | {"margin": 1.0} | changed
+    )
 
 
 def discounts(n, k):
@@ -49,8 +51,8 @@ def test_both_bounds_are_the_maximum_over_all_rankings():
     for labels, scores, k in random_cases(60):
         for margin in (0.3, 1.0):
             xi, xi_tight = bounds_over_all_rankings(labels, scores, k, margin)
-            convex, _, _ = run(labels, scores, k=k, margin=margin, **PAPER)
-            tight, _, _ = run(labels, scores, k=k, margin=margin, bound="tight", **PAPER)
+            convex, _, _ = run(labels, scores, k=k, margin=margin, **CONVEX)
+            tight, _, _ = run(labels, scores, k=k, margin=margin)
             assert k * convex == pytest.approx(xi, abs=1e-12)
             assert k * tight == pytest.approx(xi_tight, abs=1e-12)
 
@@ -60,8 +62,8 @@ def test_the_tight_bound_lies_between_the_loss_in_ndcg_and_the_convex_bound():
         ranked = np.argsort(-scores, kind="stable")
         if len(set(scores)) < len(scores):
             continue
-        convex, _, _ = run(labels, scores, k=k, **PAPER)
-        tight, _, _ = run(labels, scores, k=k, bound="tight", **PAPER)
+        convex, _, _ = run(labels, scores, k=k, **CONVEX)
+        tight, _, _ = run(labels, scores, k=k)
         assert 1 - ndcg(labels, ranked, k) <= k * tight + 1e-12
         assert tight <= convex + 1e-12
 
@@ -70,10 +72,10 @@ def test_the_convex_bound_lies_above_its_tangents_where_one_ranking_is_perfect_a
     rng = np.random.default_rng(2)
     for _, scores, k in random_cases(60):
         labels = rng.permutation(len(scores))
-        here, grad, _ = run(labels, scores, k=k, **PAPER)
+        here, grad, _ = run(labels, scores, k=k, **CONVEX)
         for scale in (0.1, 1.0, 10.0):
             move = scale * rng.normal(size=len(scores))
-            there, _, _ = run(labels, scores + move, k=k, **PAPER)
+            there, _, _ = run(labels, scores + move, k=k, **CONVEX)
             assert there >= here + grad @ move - 1e-12
 
 
@@ -90,10 +92,10 @@ def test_tied_documents_of_one_gain_get_the_same_gradient_in_any_order():
 def test_the_gradient_from_a_constant_start_is_the_worst_order_against_the_best():
     # k = 2: A = 2, 1. The worst ranking puts the two irrelevant documents first, in either order.
     for start in (0.0, 0.3, -1e4):
-        _, grad, hess = run([2, 0, 1, 0], np.full(4, start), k=2)
+        _, grad, hess = run([2, 0, 1, 0], np.full(4, start), k=2, **CONVEX, **SPREAD)
         assert grad.tolist() == [-1.0, 0.75, -0.5, 0.75]
         assert hess.tolist() == [1.0] * 4
-        _, tight, _ = run([2, 0, 1, 0], np.full(4, start), k=2, bound="tight")
+        _, tight, _ = run([2, 0, 1, 0], np.full(4, start), k=2, **SPREAD)
         assert tight.tolist() == [-0.375, 0.375, -0.375, 0.375]
 
 
@@ -101,16 +103,23 @@ def test_a_margin_in_units_of_the_spread_does_not_mind_the_scale_of_the_scores()
     rng = np.random.default_rng(3)
     labels, scores = rng.integers(0, 4, 30), rng.normal(size=30)
     for bound in ("convex", "tight"):
-        loss, grad, _ = run(labels, scores, bound=bound)
+        loss, grad, _ = run(labels, scores, bound=bound, **SPREAD)
         for scale in (1e-6, 1e4):
-            scaled_loss, scaled, _ = run(labels, scale * scores, bound=bound)
+            scaled_loss, scaled, _ = run(labels, scale * scores, bound=bound, **SPREAD)
             assert scaled == pytest.approx(grad)
             assert scaled_loss == pytest.approx(scale * loss, rel=1e-9)
 
 
 def test_a_margin_in_score_units_fades_beside_large_scores_and_leaves_the_tight_bound_without_a_gradient():
     labels, scores = np.array([0, 2, 1, 0]), np.array([0.1, 0.0, -0.1, -5.0])
-    assert run(labels, scores, bound="tight", k=2)[1].any()
-    loss, grad, _ = run(labels, 1e3 * scores, bound="tight", k=2, **PAPER)
+    assert run(labels, scores, k=2)[1].any()
+    loss, grad, _ = run(labels, 1e3 * scores, k=2)
     assert not grad.any()
     assert 2 * loss == pytest.approx(1 - ndcg(labels, np.arange(4), 2), abs=1e-10)
+
+
+def test_large_scores_leave_small_differences_their_say():
+    # Ranks 1 to 5 hold A = 1, .8, .6, .4, .2: tied documents are worst in ascending order of gain, and of the last
+    # two, one is in. Documents of equal gain go by score, however close.
+    _, grad, _ = run([0, 31, 2, 1, 0, 0], [1e4, 1e4, -1e4, -1e4, 1e-40, 0.0], k=5)
+    assert grad == pytest.approx([0.1, -0.1, -0.1, 0.1, 0.0, 0.0], abs=1e-12)

@@ -43,11 +43,17 @@ def weights(order, a):
 def worst(query, scores, values, t):
     """A(yhat_i), and margin Delta(yhat)."""
     a, d = places(query, values)
-    rows, columns = linear_sum_assignment(
-        np.outer((scores - scores[0]) / t, a) - np.outer(query.gains, d), maximize=True
-    )
+    # Gaps beyond the margin change nothing but the digits left for the rest.
+    order = descending(scores)
+    gaps = np.minimum(-np.diff(scores[order]) / t, 2 * values["margin"])
+    near = np.zeros(len(query))
+    near[order[1:]] = -np.cumsum(gaps)
+    rows, columns = linear_sum_assignment(np.outer(near, a) - np.outer(query.gains, d), maximize=True)
     out = np.zeros(len(query))
     out[rows] = a[columns]
+    for gain in np.unique(query.gains):  # differences too small for a sum still decide between equal gains
+        same = order[query.gains[order] == gain]
+        out[same] = np.sort(out[same])[::-1]
     return out, values["margin"] - query.gains[rows] @ d[columns]
 
 
