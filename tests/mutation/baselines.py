@@ -4,6 +4,7 @@ from __future__ import annotations
 
 PAIRS, SOFTMAX = "kernels/margin_pairs.py", "kernels/softmax.py"
 NOISE, NOISE_TESTS = "kernels/noise.py", "tests.kernels.test_noise"
+EXPSUM = "tests.kernels.test_expsum"
 NET, LIST, XE = "objectives/ranknet.py", "objectives/listnet.py", "objectives/xe_ndcg.py"
 LOSS, YETI, STOCHASTIC = "objectives/lambdaloss.py", "objectives/yetirank.py", "objectives/stochastic_rank.py"
 
@@ -15,6 +16,8 @@ BASELINES = [
     (NET, "alpha * above * (right * e - wrong)", "alpha * above * (right * e + wrong)", "ranknet"),
     (NET, "alpha * alpha * (right + wrong)", "alpha * alpha * right", "ranknet"),
     (NET, "value += alpha * gaps", "value += gaps", "ranknet"),
+    (NET, "every[i] - equal[k] + wrong[i]", "every[i] - equal[k] - wrong[i]", EXPSUM),
+    (NET, "return 0.5 * value", "return value", EXPSUM),
     (PAIRS, "< margin:", "<= margin:", "ranksvm"),
     (PAIRS, "short if squared else pairs)\n", "short)\n", "ranksvm"),
     (PAIRS, "0.5 * (lack * (short + sums)", "0.5 * (lack * short", "ranksvm"),
