@@ -37,7 +37,7 @@ def drive(kernel, scores, gains, sizes, weights=None, unit_hessian=True, threads
     out = Buffers.allocate(s.size, ptr.size - 1)
     w = np.ones(ptr.size - 1) if weights is None else np.asarray(weights, dtype=np.float64)
     none = np.zeros((s.size, 0)), np.zeros((ptr.size - 1, 0))
-    run_kernel(kernel, s, g, ptr, w, *none, np.array(params, dtype=np.float64), out, threads=threads, **options)
+    run_kernel(kernel, s, g, ptr, w, *none, np.asarray(params, dtype=np.float64), out, threads=threads, **options)
     return out, finish(ptr, out, unit_hessian=unit_hessian, threads=threads)
 
 
