@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -131,3 +132,17 @@ def test_standard_input_is_read(data: Path, tmp_path: Path) -> None:
             [*COMMAND, "train", "-", "-m", str(tmp_path / "m"), *FEW], stdin=file, capture_output=True, text=True
         )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_mixture_and_what_composes_are_words_on_the_command_line(data: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m.txt"
+    noise = ["--set", "score_noise=logistic", "--set", "mix=linear(0.2, 0.8)", "--seed", 5]
+    invoke("train", data / "train.txt", "--objective", "mix(sdcg(sigma=2), regression)", *noise, "-m", model, *FEW)
+    told: Any = sidecar(model)["objective"]
+    assert (told["name"], told["mix"]) == ("mixture", "linear(0.2, 0.8)")
+    assert told["first"]["params"]["sigma"] == 2
+    assert {part["options"]["score_noise"] for part in (told["first"], told["second"])} == {"logistic"}
+    assert {part["options"]["seed"] for part in (told["first"], told["second"])} == {5}
+    refused = invoke("train", data / "train.txt", "--set", "score_nois=gumbel", "-m", model)
+    assert refused.exit_code == 2
+    assert "Did you mean 'score_noise'" in refused.stderr
