@@ -6,6 +6,8 @@ import hashlib
 import importlib
 import json
 import pickle
+import re
+import runpy
 from pathlib import Path
 
 import lightgbm as lgb
@@ -14,6 +16,7 @@ import pytest
 import xgboost as xgb
 
 import boostrank
+from boostrank.checking import Status, check_contract
 from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.objective_file import load_objective, template_text
 from tests.cli.conftest import invoke
@@ -166,3 +169,12 @@ def test_a_missing_file_and_an_unknown_name_are_usage_errors(tmp_path: Path) -> 
         result = invoke("check-objective", *([] if argument is None else [argument]))
         assert result.exit_code == 2
         assert told in result.stderr
+
+
+def test_the_file_in_the_readme_keeps_the_contract(tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (block,) = (b for b in re.findall(r"^```python\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE) if "def kernel" in b)
+    path = tmp_path / "my.py"
+    path.write_text(block)
+    spec = runpy.run_path(str(path))["SPEC"]
+    assert {f.status for f in check_contract(spec, spec.kernel.py_func)} == {Status.PASS}
