@@ -22,10 +22,17 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 
 class StopRequest:
-    """Whether somebody has asked to stop."""
+    """Whether somebody has asked to stop, and what came of it.
+
+    Attributes:
+        made: somebody has asked.
+        heeded: the training ended early because of it. A request in the last round, or while the model is being
+            written, changes nothing.
+        saving: the training is over, and the model is being written.
+    """
 
     def __init__(self) -> None:
-        self.made = False
+        self.made = self.heeded = self.saving = False
 
 
 class StopWhenAsked:
@@ -43,9 +50,10 @@ class StopWhenAsked:
         self._request, self._stopper = request, stopper
 
     def __call__(self, env: Any) -> None:
-        if self._request.made:
+        if self._request.made and env.iteration + 1 < env.end_iteration:
             from boostrank.backends.base import StopTraining
 
+            self._request.heeded = True
             best = None if self._stopper is None else self._stopper.best_iteration
             raise StopTraining(env.iteration if best is None else best)
 
@@ -83,9 +91,13 @@ def _listen(reader: int, request: StopRequest, tell: Callable[[str], None]) -> N
         now = time.monotonic()
         if not request.made:
             request.made, first = True, now
-            tell("stopping after this round (Ctrl-C once more: at once, and nothing is written)")
+            if request.saving:
+                tell("the training is over and the model is being written (Ctrl-C once more: at once)")
+            else:
+                tell("stopping after this round (Ctrl-C once more: at once, and nothing is written)")
         elif byte[0] == signal.SIGINT and now - first > _ONE_PRESS_SECONDS:
             if sys.stderr.isatty():
                 sys.stderr.write(_SHOW_CURSOR)
-            tell("boostrank: stopped at once; nothing was written")
+            outcome = "the model may not have been written" if request.saving else "nothing was written"
+            tell(f"boostrank: stopped at once; {outcome}")
             os._exit(INTERRUPTED)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Sequence
 from typing import Any
 
 from boostrank.cli.reporting import say
@@ -19,12 +18,6 @@ _RECENT_SECONDS = 10.0
 _RECENT_ROUNDS = 20
 _PATIENCE = 0.5
 _READING_EVERY = 10.0
-
-
-def headline(metrics: Sequence[str]) -> str | None:
-    """The metric that progress shows and early stopping watches: the first one, at its largest cut-off."""
-    family = [name for name in metrics if name.split("@")[0] == metrics[0].split("@")[0]]
-    return max(family, key=lambda name: int(name.partition("@")[2] or sys.maxsize)) if family else None
 
 
 class RoundProgress:

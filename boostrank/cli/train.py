@@ -13,7 +13,7 @@ import click
 
 from boostrank.cli.config import merged_with_config, read_config
 from boostrank.cli.engines import prepare_engines
-from boostrank.cli.interrupt import StopRequest, StopWhenAsked, graceful_stop
+from boostrank.cli.interrupt import StopWhenAsked, graceful_stop
 from boostrank.cli.options import (
     Assignment,
     Command,
@@ -24,7 +24,7 @@ from boostrank.cli.options import (
     threads_option,
     with_options,
 )
-from boostrank.cli.progress import RoundProgress, duration, headline
+from boostrank.cli.progress import RoundProgress, duration
 from boostrank.cli.reading import Reader, reading_options
 from boostrank.cli.reporting import DONE, INTERRUPTED, say
 from boostrank.cli.tables import aligned
@@ -32,7 +32,9 @@ from boostrank.cli.tables import aligned
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
     from boostrank.kernels.spec import ObjectiveSpec
+    from boostrank.training.callbacks import EarlyStopping
     from boostrank.training.model import RankingModel
+    from boostrank.training.params import TrainingParameters
 
 # As in boostrank.training.params and boostrank.backends, which are heavy to import.
 DEFAULT_OBJECTIVE = "reg-shf-sdcg"
@@ -112,14 +114,19 @@ def command(context: click.Context, /, train: str, model: str, valid: tuple[str,
 
     Prints where the model lies. Ctrl-C finishes the round and writes the model; twice stops at once.
     """
-    if given["early_stopping"] and not valid:
-        raise click.UsageError("--early-stopping needs --valid", context)
+    if [train, *valid].count("-") > 1:
+        raise click.UsageError("standard input can be read only once", context)
     from boostrank.core.atomic import check_writable
 
     check_writable(model)
     prepare_engines()
+    from boostrank.metric import Metric
+    from boostrank.training.params import headline
+
     params = _params(context, given)
-    metric = headline(_checked_metrics(params, given))
+    checked = _checked(params, given)
+    metric = headline([name for metric in checked.metrics for name in Metric.parse(metric).names])
+    stopper = _stopper(context, params, given, checked, metric, _set_names(valid))
     reader = Reader(given)
     train_set = reader.read(train)
     constant = train_set.constant_features()
@@ -129,10 +136,12 @@ def command(context: click.Context, /, train: str, model: str, valid: tuple[str,
 
     with graceful_stop() as stop:
         with RoundProgress(metric) as progress, contextlib.redirect_stdout(sys.stderr):  # the engines print
-            trained = _train(params, given, train_set, valid_sets, _set_names(valid), metric, progress, stop)
+            callbacks = [progress, *([stopper] if stopper else []), StopWhenAsked(stop, stopper)]
+            trained = _train(params, given, train_set, valid_sets, _set_names(valid), callbacks)
+        stop.saving = True
         trained.save(model)
-    _report(trained, model, progress, stopped=stop.made, as_json=given["as_json"])
-    return INTERRUPTED if stop.made else DONE
+    _report(trained, model, progress, stopped=stop.heeded, as_json=given["as_json"])
+    return INTERRUPTED if stop.heeded else DONE
 
 
 def _params(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
@@ -144,7 +153,7 @@ def _params(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     params |= own
     settings = merged_with_config(context, "set", given["settings"])
     objective = _loaded(given["objective"])
-    _check_settings(objective, settings)
+    _check_sides(objective, settings, own)
     options = {
         "objective": objective,
         "gain": given["gain"],
@@ -171,27 +180,37 @@ def _loaded(objective: str | None) -> str | ObjectiveSpec | None:
     return load_objective(objective) if is_objective_file(objective) else objective
 
 
-def _check_settings(objective: str | ObjectiveSpec | None, settings: dict[str, Any]) -> None:
-    """Refuse here what `boostrank.train` would take for a parameter of the engine."""
+def _check_sides(objective: str | ObjectiveSpec | None, settings: dict[str, Any], own: dict[str, Any]) -> None:
+    """`boostrank.train` sorts one dictionary; here `--set` is the objective's and `--param` (`own`) the engine's."""
     from boostrank.core.errors import ParameterError
-    from boostrank.core.params import resolve_params
+    from boostrank.core.params import find_param, resolve_params
     from boostrank.kernels.composition import OPTIONS
+    from boostrank.kernels.noise import SEED
     from boostrank.mixture import accepted_params
 
-    if objective is not None and not isinstance(objective, str):
-        resolve_params((*objective.params, *OPTIONS), settings, owner=f"objective {objective.name!r}")
-        return
-    name = objective or DEFAULT_OBJECTIVE
-    if ":" in name:
-        if settings:
-            raise ParameterError(
-                f"{name} takes its parameters from the engine: use --param for {next(iter(settings))!r}"
-            )
-        return
-    try:
-        takes = accepted_params(name)
-    except ParameterError:
-        return  # `boostrank.train` says what is wrong with the name
+    if "objective" in own:
+        raise ParameterError("the objective is chosen by --objective, not by --param")
+    if objective is None or isinstance(objective, str):
+        name = objective or DEFAULT_OBJECTIVE
+        if ":" in name:
+            for said in settings:
+                raise ParameterError(f"{name} takes its parameters from the engine: use --param for {said!r}")
+            return
+        try:
+            takes = accepted_params(name)
+        except ParameterError:
+            return  # `boostrank.train` says what is wrong with the name
+    else:
+        name, takes = objective.name, (*objective.params, *OPTIONS)
+    for said in own:
+        param = find_param(said, takes)
+        if param is not None and param is not SEED:
+            raise ParameterError(f"{said!r} is a parameter of objective {name!r}: use --set {said}={own[said]}")
+    if "gain" in own:
+        raise ParameterError(f"the gain is not the engine's: use --gain {own['gain']}")
+    for said in settings:
+        if find_param(said, [SEED]):
+            raise ParameterError("the objective and the trees have one seed: use --seed")
     resolve_params(takes, settings, owner=f"objective {name!r}")
 
 
@@ -200,14 +219,38 @@ def _shortened(names: tuple[str, ...], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f", and {len(names) - most} more" if len(names) > most else "")
 
 
-def _checked_metrics(params: dict[str, Any], given: dict[str, Any]) -> list[str]:
-    """Names of the metrics in the order of the log. Everything that can be refused is, before a byte is read."""
+def _checked(params: dict[str, Any], given: dict[str, Any]) -> TrainingParameters:
+    """The parameters by reader: everything that can be refused is, before a byte is read."""
     from boostrank.backends import get_backend
-    from boostrank.metric import Metric
     from boostrank.training.params import split_params
 
-    sorted_out = split_params(params, given["rounds"], get_backend(given["backend"]))
-    return [name for metric in sorted_out.metrics for name in Metric.parse(metric).names]
+    return split_params(params, given["rounds"], get_backend(given["backend"]))
+
+
+def _stopper(
+    context: click.Context,
+    params: dict[str, Any],
+    given: dict[str, Any],
+    checked: TrainingParameters,
+    metric: str | None,
+    names: list[str],
+) -> EarlyStopping | None:
+    """Early stopping as the option or the engine's parameter asks for it; the latter leaves `params`.
+
+    A parameter's stopper would be the trainer's, and Ctrl-C must know it, to ask for the best round so far.
+    """
+    from boostrank.training.callbacks import EarlyStopping
+    from boostrank.training.params import STOPPING_NAMES
+
+    for name in STOPPING_NAMES:
+        if params.pop(name, None) is not None and given["early_stopping"]:
+            raise click.UsageError(f"{name} is said twice: once by --param, once by its own option", context)
+    patience = given["early_stopping"] or checked.stopping_rounds
+    if not patience:
+        return None
+    if not names:
+        raise click.UsageError("early stopping needs --valid", context)
+    return EarlyStopping(patience, metric=metric, dataset=names[0], min_delta=checked.min_delta)
 
 
 def _train(
@@ -216,18 +259,10 @@ def _train(
     train_set: RankingDataset,
     valid_sets: list[RankingDataset],
     names: list[str],
-    metric: str | None,
-    progress: RoundProgress,
-    stop: StopRequest,
+    callbacks: list[Any],
 ) -> RankingModel:
-    from boostrank.training.callbacks import EarlyStopping
     from boostrank.training.trainer import train
 
-    callbacks: list[Any] = [progress]
-    stopper = None
-    if given["early_stopping"]:
-        stopper = EarlyStopping(given["early_stopping"], metric=metric, dataset=names[0])
-        callbacks.append(stopper)
     return train(
         params,
         train_set,
@@ -236,7 +271,7 @@ def _train(
         valid_sets=valid_sets or [train_set],
         valid_names=names or ["training"],
         init_model=given["init_model"],
-        callbacks=[*callbacks, StopWhenAsked(stop, stopper)],
+        callbacks=callbacks,
         backend=given["backend"],
         conventions=given["conventions"],
     )

@@ -8,11 +8,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import boostrank
-from tests.cli.conftest import start
+from boostrank.cli import train
+from boostrank.cli.interrupt import StopWhenAsked
+from tests.cli.conftest import FEW, invoke, sidecar, start
 
 WAIT = """
 import time
@@ -41,6 +44,59 @@ def test_a_signal_finishes_the_round_and_writes_the_model(number: signal.Signals
     loaded = boostrank.RankingModel.load(model)
     assert 1 <= loaded.best_iteration < 100_000
     assert loaded.info["training"]["rounds"] == 100_000
+
+
+def asking_in(monkeypatch: pytest.MonkeyPatch, round: int) -> None:
+    """From now on somebody asks to stop in this 0-based round of a training."""
+
+    class Asked(StopWhenAsked):
+        def __call__(self, env: Any) -> None:
+            self._request.made = env.iteration >= round
+            super().__call__(env)
+
+    monkeypatch.setattr(train, "StopWhenAsked", Asked)
+
+
+@pytest.mark.parametrize("patience", [["--early-stopping", "60"], ["--param", "early_stopping_round=60"]], ids=" ".join)
+def test_a_stop_keeps_the_best_round_so_far_however_early_stopping_was_asked_for(
+    patience: list[str], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking_in(monkeypatch, 50)
+    result = invoke(
+        "train", data / "train.txt", "--valid", data / "valid.txt", "-m", tmp_path / "m", "--objective", "lambdarank",
+        "--rounds", 100, "--num-leaves", 7, "--threads", 1, *patience,
+    )  # fmt: skip
+    assert result.exit_code == 130
+    history = sidecar(tmp_path / "m")["evals_result"]["valid"]["ndcg@10"]  # type: ignore[index]
+    assert len(history) == 51
+    best = boostrank.RankingModel.load(tmp_path / "m").best_iteration
+    assert best == history.index(max(history)) + 1 < 51
+
+
+def test_a_stop_in_the_last_round_is_a_complete_training(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking_in(monkeypatch, 3)
+    result = invoke("train", data / "train.txt", "-m", tmp_path / "m", *FEW)
+    assert result.exit_code == 0
+    assert "stopped after" not in result.stderr
+
+
+def test_a_signal_while_the_model_is_written_does_not_make_the_training_incomplete(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = boostrank.RankingModel.save
+
+    def interrupted(model: boostrank.RankingModel, path: Path) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        save(model, path)
+
+    monkeypatch.setattr(boostrank.RankingModel, "save", interrupted)
+    result = invoke("train", data / "train.txt", "-m", tmp_path / "m", *FEW)
+    assert result.exit_code == 0
+    assert "stopped after" not in result.stderr
+    assert "the model is being written" in result.stderr
+    assert boostrank.RankingModel.load(tmp_path / "m").best_iteration == 4
 
 
 def test_a_signal_while_files_are_read_leaves_at_once_and_writes_nothing(data: Path, tmp_path: Path) -> None:

@@ -98,6 +98,26 @@ def test_early_stopping_keeps_the_best_round_of_the_largest_cut_off(data: Path, 
     assert told["best_round"] == history.index(max(history)) + 1
 
 
+@pytest.mark.parametrize("name", ["early_stopping_round", "n_iter_no_change"])
+def test_early_stopping_by_the_engine_s_parameter_is_the_same(name: str, data: Path, tmp_path: Path) -> None:
+    common = (
+        "train", data / "train.txt", "--valid", data / "valid.txt", "--rounds", 60, "--num-leaves", 7, "--threads", 1,
+        "--objective", "lambdarank",
+    )  # fmt: skip
+    assert invoke(*common, "-m", tmp_path / "a", "--early-stopping", 2).exit_code == 0
+    assert invoke(*common, "-m", tmp_path / "b", "--param", f"{name}=2").exit_code == 0
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_early_stopping_does_not_go_with_dart(data: Path, tmp_path: Path) -> None:
+    result = invoke(
+        "train", data / "train.txt", "--valid", data / "valid.txt", "-m", tmp_path / "m", *FEW, "--early-stopping", 2,
+        "--param", "boosting=dart",
+    )  # fmt: skip
+    assert result.exit_code == 2
+    assert "does not go with dart" in result.stderr
+
+
 def test_training_goes_on_from_a_model(data: Path, model: Path, tmp_path: Path) -> None:
     result = invoke("train", data / "train.txt", "--init-model", model, "-m", tmp_path / "m", "--json", *FEW)
     assert json.loads(result.stdout)["rounds"] == 8
