@@ -29,7 +29,7 @@ print(*sys.modules, file=sys.stderr)
 @pytest.mark.parametrize(
     "arguments",
     [["--help"], ["--version"], ["train", "--help"], ["predict", "--help"], ["evaluate", "--help"],
-     ["objectives", "--help"], ["make-data", "--help"]],
+     ["objectives", "--help"], ["check-objective", "--help"], ["make-data", "--help"]],
     ids=" ".join,
 )  # fmt: skip
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
