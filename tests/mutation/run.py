@@ -13,6 +13,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import boostrank
 from tests.mutation.baselines import BASELINES
 from tests.mutation.mutations import MUTATIONS as FAMILY
@@ -61,7 +63,7 @@ def _parametrised(test: Any) -> list[dict[str, Any]]:
 
 
 def main(workplace: Path) -> int:
-    """Returns the number of faults that nobody noticed."""
+    """Returns the number of faults that no assertion noticed."""
     warnings.simplefilter("ignore")  # plain Python warns where compiled code does not
     sys.dont_write_bytecode = True  # a mutated file of the same length and second would be taken from the cache
     package = workplace / "boostrank"
@@ -81,8 +83,11 @@ def main(workplace: Path) -> int:
         load_afresh(package)
         try:
             run(who)
-        except Exception:  # an assertion, or code that cannot run any more
+        except (AssertionError, pytest.fail.Exception):
             pass
+        except Exception as error:  # code that cannot run at all says nothing about the tests
+            sys.stdout.write(f"BROKEN {file}: {old!r} -> {new!r} by {who}: {type(error).__name__}: {error}\n")
+            unnoticed += 1
         else:
             sys.stdout.write(f"UNNOTICED {file}: {old!r} -> {new!r} by {who}\n")
             unnoticed += 1
