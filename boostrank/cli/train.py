@@ -99,7 +99,7 @@ _options = with_options(
     option(
         "--early-stopping", metavar="N", type=click.IntRange(1), section=METRICS,
         help="Stop after N rounds without a better value of the first metric, at its largest cut-off, on the first "
-        "--valid file; keep the best round.",
+        "--valid file; keep the best round. An objective that changes over the rounds is watched once it has settled.",
     ),
 )  # fmt: skip
 
