@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help demo test check ohsumed parity discount clean
+.PHONY: help demo test check ohsumed parity discount bench clean
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM's own LambdaRank"
@@ -14,6 +14,7 @@ help:
 	@echo "make ohsumed   every objective on both engines over the OHSUMED folds (needs the data)"
 	@echo "make parity    our LambdaRank against the engines' own (needs the data)"
 	@echo "make discount  the training discount: log, linear, between (needs the data)"
+	@echo "make bench     what each objective costs, against list length and beside LightGBM"
 	@echo "make clean     remove .venv, the demo's output and caches"
 	@echo "PYTHON=python3.12 chooses the interpreter (3.11 or later) that .venv is made from."
 
@@ -46,8 +47,9 @@ check: $(VENV)/.installed-check
 	$(BIN)/lint-imports
 
 # XGBoost's threads spin while they wait: beside any other work they must not.
-ohsumed parity discount: export OMP_WAIT_POLICY ?= passive
-ohsumed parity discount: $(VENV)/.installed
+ohsumed parity discount bench: export OMP_WAIT_POLICY ?= passive
+bench: $(VENV)/.installed-bench
+ohsumed parity discount bench: $(VENV)/.installed
 	$(BIN)/python -m experiments.$@.run
 
 $(VENV)/.installed: pyproject.toml

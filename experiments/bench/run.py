@@ -1,0 +1,186 @@
+"""What a round's gradient and Hessian cost: against list length, against pair loops, against LightGBM's own.
+
+    python -m experiments.bench.run [--documents 200000] [--threads 2]
+
+See README.md in this folder. Ratios are taken within one run, in one process; times are of this machine, now.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+from rich.console import Console
+
+from boostrank.bound import BoundObjective
+from boostrank.core.params import find_param
+from boostrank.core.types import QueryIndex
+from boostrank.kernels.jit import resolve_threads
+from boostrank.objective import Objective
+from boostrank.objectives import OBJECTIVES
+from experiments.common import arguments, markdown, save
+
+LENGTHS = (10, 30, 100, 300, 1_000, 4_000)
+LONG = 4_000
+GRADES = (0.52, 0.32, 0.13, 0.02, 0.01)  # the shares of MSLR
+REPEATS = 5
+PEERS = (120, 2_000)
+PEER_DOCUMENTS = 1_000_000
+PEER_OBJECTIVES = ("approx-ndcg", "shf-sdcg", "lambdarank")
+# Pair loops take minutes at full length for nothing: they are measured on one list.
+PAIRS = {"sums": "direct"}
+
+
+def main() -> None:
+    """Measure, and write table, numbers and picture."""
+    parser = arguments(__doc__.split("\n")[0])
+    parser.add_argument("--documents", type=int, default=200_000, help="documents measured at each list length")
+    parser.add_argument("--no-peers", action="store_true", help="leave out the comparison with LightGBM")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out" / "bench.md")
+    options = parser.parse_args()
+    threads = resolve_threads(options.threads)
+    console = Console(stderr=True)
+    results: dict[str, dict[str, float]] = {}
+    for spec in OBJECTIVES:
+        results[spec.name] = measure(spec.name, options.documents, threads)
+        console.print(f"{spec.name}: {results[spec.name][str(LONG)]:.0f} ns a document in lists of {LONG:,}")
+    peers = {} if options.no_peers else against_lightgbm(threads, console)
+    save(options.out, report(results, peers, threads), {"objectives": results, "peers": peers, "threads": threads})
+    picture(results, options.out.with_suffix(".svg"))
+    print(options.out.read_text(), end="")
+
+
+def measure(name: str, documents: int, threads: int) -> dict[str, float]:
+    """List length -> nanoseconds a document; and the pair loop's at the longest, where there is one to switch to."""
+    objective = Objective(name, threads=threads, total_rounds=100)
+    result = {}
+    for length in LENGTHS:
+        # One list of the longest is enough for what is quadratic all the same.
+        queries = max(1, (documents if not objective.spec.quadratic or length < 1_000 else 4 * length) // length)
+        result[str(length)] = nanoseconds(objective, length, queries)
+    if find_param("sums", objective.spec.params):
+        result["direct"] = nanoseconds(Objective(name, threads=threads, total_rounds=100, **PAIRS), LONG, threads)
+    return result
+
+
+def bound(objective: Objective, length: int, queries: int) -> tuple[BoundObjective, np.ndarray[Any, Any]]:
+    """An objective over generated lists, and scores that lean towards the labels."""
+    rng = np.random.default_rng(length)
+    labels = rng.choice(len(GRADES), length * queries, p=GRADES).astype(np.float64)
+    scores = labels + 2.0 * rng.normal(size=labels.size)
+    return objective.bind(labels, QueryIndex.from_sizes([length] * queries)), scores
+
+
+def nanoseconds(objective: Objective, length: int, queries: int) -> float:
+    """Median time of a pass, per document, in a round past every warm start."""
+    over, scores = bound(objective, length, queries)
+    seconds = median(lambda: over.gradient(scores, 60))
+    return 1e9 * seconds / scores.size
+
+
+def median(work: Callable[[], Any], repeats: int = REPEATS) -> float:
+    """Median wall time, after one call that compiles."""
+    work()
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - started)
+    return float(np.median(times))
+
+
+def against_lightgbm(threads: int, console: Console) -> dict[str, dict[str, float]]:
+    """Lists of one length -> milliseconds a round for 1M documents, ours and the gradient of LightGBM's own.
+
+    LightGBM's gradient is the difference between training with its objective and with squared error, on one feature
+    and two leaves, where trees cost next to nothing. All are measured in turns.
+    """
+    peers: dict[str, dict[str, float]] = {}
+    for length in PEERS:
+        queries = PEER_DOCUMENTS // length
+        ours = {name: bound(Objective(name, threads=threads), length, queries) for name in PEER_OBJECTIVES}
+        labels = np.random.default_rng(length).choice(len(GRADES), length * queries, p=GRADES)
+        boosters = {name: booster(labels, length, params, threads) for name, params in NATIVE.items()}
+        times: dict[str, list[float]] = {}
+        for repeat in range(REPEATS + 1):
+            for name, (over, scores) in ours.items():
+                times.setdefault(name, []).append(seconds(lambda over=over, scores=scores: over.gradient(scores, 60)))
+            for name, trained in boosters.items():
+                times.setdefault(name, []).append(seconds(trained.update))
+            if repeat == 0:
+                times = {}  # compilation, first touches
+        middle = {name: 1e3 * float(np.median(values)) for name, values in times.items()}
+        base = middle.pop("regression")
+        peers[str(length)] = {n: v - base if n in NATIVE else v for n, v in middle.items()}
+        console.print(f"1M documents in lists of {length:,}: done")
+    return peers
+
+
+NATIVE: dict[str, dict[str, Any]] = {
+    "regression": {"objective": "regression", "boost_from_average": False},
+    "LightGBM lambdarank, truncation 30": {"objective": "lambdarank"},
+    "LightGBM lambdarank, whole list": {"objective": "lambdarank", "lambdarank_truncation_level": 10_000},
+    "LightGBM rank_xendcg": {"objective": "rank_xendcg"},
+}
+
+
+def booster(labels: np.ndarray[Any, Any], length: int, params: dict[str, Any], threads: int) -> lgb.Booster:
+    """One feature that says something, two leaves."""
+    feature = (labels + np.random.default_rng(0).normal(size=labels.size)).reshape(-1, 1)
+    dataset = lgb.Dataset(feature, labels, group=[length] * (labels.size // length))
+    return lgb.Booster({**params, "num_leaves": 2, "verbosity": -1, "num_threads": threads}, dataset)
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Wall time of one call."""
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def report(results: dict[str, dict[str, float]], peers: dict[str, dict[str, float]], threads: int) -> str:
+    """Tables: cost against list length; 1M documents beside LightGBM."""
+    rows = []
+    for name, row in results.items():
+        growth = row[str(LONG)] / row["100"]
+        faster = f"{row['direct'] / row[str(LONG)]:.0f}x" if "direct" in row else "-"
+        rows.append([name, *(f"{row[str(n)]:.0f}" for n in LENGTHS), f"{growth:.1f}", faster])
+    lengths = [f"{n:,}" for n in LENGTHS]
+    first = markdown(["objective", *lengths, f"{LONG:,} / 100", f"pair loop at {LONG:,}"], rows)
+    text = (
+        f"Nanoseconds a document for gradient and Hessian, {threads} threads, by list length. Last columns: growth from lists "
+        f"of 100 to {LONG:,}, and how many times slower the objective's own pair loop is there.\n\n{first}"
+    )
+    for length, values in peers.items():
+        base = values["LightGBM lambdarank, truncation 30"]
+        table = [[name, f"{ms:.1f}", f"{ms / base:.2f}"] for name, ms in values.items()]
+        text += f"\n\n1M documents in lists of {int(length):,}, one round.\n\n" + markdown(
+            ["gradient of", "ms", "/ LightGBM lambdarank, truncation 30"], table
+        )
+    return text
+
+
+def picture(results: dict[str, dict[str, float]], path: Path) -> None:
+    """Cost a document against list length, one line an objective, on log axes."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(9, 5.5), layout="constrained")
+    for i, (name, row) in enumerate(results.items()):
+        axes.plot(
+            LENGTHS, [row[str(n)] for n in LENGTHS], marker="o", ms=3, label=name, ls=("-", "--", ":")[i // 8 % 3]
+        )
+    axes.set(xscale="log", yscale="log", xlabel="documents in a list", ylabel="ns a document, gradient and Hessian")
+    axes.grid(alpha=0.3)
+    axes.legend(ncols=2, fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    figure.savefig(path)
+
+
+if __name__ == "__main__":
+    main()
