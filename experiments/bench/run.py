@@ -152,8 +152,8 @@ def report(results: dict[str, dict[str, float]], peers: dict[str, dict[str, floa
     lengths = [f"{n:,}" for n in LENGTHS]
     first = markdown(["objective", *lengths, f"{LONG:,} / 100", f"pair loop at {LONG:,}"], rows)
     text = (
-        f"Nanoseconds a document for gradient and Hessian, {threads} threads, by list length. Last columns: growth from lists "
-        f"of 100 to {LONG:,}, and how many times slower the objective's own pair loop is there.\n\n{first}"
+        f"Nanoseconds a document for gradient and Hessian, {threads} threads, by list length. Last columns: growth "
+        f"from lists of 100 to {LONG:,}, and how many times slower the objective's own pair loop is there.\n\n{first}"
     )
     for length, values in peers.items():
         base = values["LightGBM lambdarank, truncation 30"]
