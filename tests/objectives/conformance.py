@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from boostrank.checking.probe import options
 from boostrank.core.types import HessianKind
 from tests.reference._ranking import Query, descending
 
@@ -46,19 +47,6 @@ def evaluate(spec: Any, query: Query, scores: Any, values: Values) -> tuple[floa
     for now, then in zip(inputs, before, strict=True):
         assert np.array_equal(now, then), "the kernel wrote to its inputs"
     return loss, grad, hess
-
-
-def options(param: Any) -> list[Any]:
-    """Values of a parameter that are worth trying, from its declaration alone."""
-    if param.kind == "choice":
-        return list(param.choices)
-    if param.kind == "switch":
-        return [True, False]
-    if param.kind == "integer":
-        return [param.default, int(param.low or 0), 1, 3]
-    if param.high is not None:
-        return [param.low, 0.35, param.high]
-    return [param.default, 0.4 * param.default, 2.5 * param.default]
 
 
 def cases(spec: Any, combinations: int = 12) -> Iterator[Values]:
