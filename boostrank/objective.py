@@ -311,7 +311,8 @@ def parse_value(param: Param, value: Any, owner: str) -> Any:
     Raises:
         ParameterError: out of range, or a schedule where none is taken.
     """
-    if is_schedule_text(value) and value not in param.choices:  # "logistic" is also a kind of noise
+    called = param.schedulable and isinstance(value, str) and value.rstrip().endswith(")")
+    if (is_schedule_text(value) or called) and value not in param.choices:  # "logistic" is also a kind of noise
         value = parse_schedule(value)
     if isinstance(value, Schedule):
         if not param.schedulable:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.backends.base import Callback, StopTraining, TrainRequest, engine_names
-from boostrank.core.errors import ParameterError, did_you_mean
+from boostrank.core.errors import DataError, ParameterError, did_you_mean
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset
 
@@ -83,7 +83,7 @@ class LightGBM:
                 return function(scores, dataset, round_now.round)
 
             params["objective"] = _Undivided(objective)
-        booster = lightgbm.train(
+        booster = _train(
             params,
             request.train,
             num_boost_round=request.rounds,
@@ -123,6 +123,19 @@ class LightGBM:
 
 
 BACKEND = LightGBM()
+
+
+def _train(*args: Any, **kwargs: Any) -> Any:
+    """`lgb.train`, with words for a check of its C++ that small data fail."""
+    try:
+        return lightgbm.train(*args, **kwargs)
+    except lightgbm.basic.LightGBMError as error:
+        if "num_features()" not in str(error):
+            raise
+        raise DataError(
+            "LightGBM can split no feature: there are too few rows, or all features are constant. For very small data "
+            "set min_data_in_leaf=1 and min_data_in_bin=1"
+        ) from error
 
 
 class _Undivided:

@@ -140,7 +140,10 @@ def hessian_is_not_negative(probe: Probe) -> Finding:
 def gradient_is_the_derivative(probe: Probe) -> Finding:
     """Central differences of the returned loss."""
     if not probe.spec.exact_gradient:
-        return skipped("gradient", "exact_gradient=False: the forces are the derivative of no loss")
+        return skipped(
+            "gradient",
+            "the objective says that its forces are not the derivative of the loss it reports",
+        )
     for example, values in _cases(probe, ordinary_examples()):
         output = probe.run(example, values)
         wanted = _derivative(probe, example, values, _loss, output.grad)

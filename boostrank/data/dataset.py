@@ -119,7 +119,7 @@ class RankingDataset:
             DataError: what cannot be ranked, with the row and what mends it.
         """
         if (qid is None) == (group is None):
-            raise DataError("give either qid= (one id a row) or group= (sizes of the queries), not both")
+            raise DataError("give one of the two: qid= (one id a row) or group= (sizes of the queries)")
         if feature_names is None and hasattr(X, "columns"):
             feature_names = [str(c) for c in X.columns]
         features = as_features(X)
@@ -176,6 +176,11 @@ class RankingDataset:
             weight=None if weight is None else frame[weight].to_numpy(),
             sort=sort,
         )
+
+    def __repr__(self) -> str:
+        kind = "sparse" if self.is_sparse else "dense"
+        rows, queries = f"{self.n_documents:,} rows", f"{len(self.queries):,} queries"
+        return f"RankingDataset({rows}, {queries}, {self.n_features:,} {kind} features)"
 
     @property
     def n_documents(self) -> int:

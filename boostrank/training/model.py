@@ -91,6 +91,10 @@ class RankingModel:
         self.evals_result = {name: dict(metrics) for name, metrics in (evals_result or {}).items()}
         self.summary = summary
 
+    def __repr__(self) -> str:
+        name = self.info.get("objective", {}).get("name", "unknown objective")
+        return f"RankingModel({self.backend}, {name}, {self.best_iteration} rounds, {self.n_features} features)"
+
     @property
     def backend(self) -> str:
         """ "lightgbm" or "xgboost"."""

@@ -24,7 +24,7 @@ from boostrank.objectives import OBJECTIVES
 DEFAULT_OBJECTIVE = "reg-shf-sdcg"
 DEFAULT_EVAL_AT = (1, 3, 5, 10)
 
-_OBJECTIVE = ("objective", "objective_type", "app", "application", "loss")
+OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss")
 _ROUNDS = (
     "num_iterations", "num_iteration", "n_iter", "num_tree", "num_trees", "num_round", "num_rounds", "nrounds",
     "num_boost_round", "n_estimators", "max_iter",
@@ -88,7 +88,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
         ParameterError: unknown names, values out of range, one parameter said twice.
     """
     rest = dict(params or {})
-    chosen = _pop(rest, _OBJECTIVE, DEFAULT_OBJECTIVE)
+    chosen = _pop(rest, OBJECTIVE_NAMES, DEFAULT_OBJECTIVE)
     rounds = _whole(_pop(rest, _ROUNDS, num_boost_round), "num_boost_round", 1)
     stopping = max(0, _whole(_pop(rest, STOPPING_NAMES, None) or 0, "early_stopping_round", -1))  # 0 and -1: off
     min_delta = float(rest.pop("early_stopping_min_delta", 0.0))
@@ -169,15 +169,17 @@ def _explained(
 ) -> dict[str, Any]:
     """The engine's parameters; a near miss of an objective's parameter is refused here, where its name is known."""
     for name in rest:
-        elsewhere = [s.name for s in OBJECTIVES if find_param(name, s.params)]
-        if elsewhere and not find_param(name, takes):
-            try:
-                backend.check_params({name: rest[name]})
-            except ParameterError:
-                known = did_you_mean(name, [p.name for p in takes])
-                raise ParameterError(
-                    f"objective {objective.name!r} has no parameter {name!r} ({', '.join(elsewhere)} does).{known}"
-                ) from None
+        try:
+            backend.check_params({name: rest[name]})
+        except ParameterError:
+            own = [p.name for p in takes]
+            elsewhere = [s.name for s in OBJECTIVES if find_param(name, s.params)]
+            if not elsewhere and not did_you_mean(name, own, list_all=False):
+                raise
+            owners = f" ({', '.join(elsewhere)} does)" if elsewhere else ""
+            raise ParameterError(
+                f"objective {objective.name!r} has no parameter {name!r}{owners}.{did_you_mean(name, own)}"
+            ) from None
     return rest
 
 

@@ -17,11 +17,12 @@ from boostrank.core.types import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.kernels.jit import resolve_threads
 from boostrank.metric import BoundMetrics, Conventions
+from boostrank.mixture import objective_from_dict
 from boostrank.objective import TrainingObjective, queries_of_native
 from boostrank.training.callbacks import EarlyStopping, Gated, History
 from boostrank.training.gradient import GuardedGradient
 from boostrank.training.model import RankingModel, TrainingSummary, describe_training
-from boostrank.training.params import TrainingParameters, headline, split_params
+from boostrank.training.params import OBJECTIVE_NAMES, TrainingParameters, headline, split_params
 
 
 def train(
@@ -50,7 +51,8 @@ def train(
         valid_sets: data sets to evaluate each round; may hold `train_set` itself.
         valid_names: names for the log; `valid_0`, ... by default, "training" for the training set.
         feval: one function or a list, (scores, engine's data set) -> (name, value, higher is better) or a list.
-        init_model: path, booster or RankingModel to continue.
+        init_model: path, booster or RankingModel to continue. Rounds are added to its best ones; the objective that its
+            sidecar names goes on, unless `params` says another.
         keep_training_booster: as in `lgb.train`.
         callbacks: LightGBM's (on either backend), ours, or any callable that takes a `CallbackEnv`.
         backend: "lightgbm" or "xgboost".
@@ -66,7 +68,9 @@ def train(
     """
     started = time.perf_counter()
     engine = get_backend(backend)
-    given = split_params(params, num_boost_round, engine)
+    if isinstance(init_model, str | os.PathLike):
+        init_model = RankingModel.load(init_model)
+    given = split_params(_with_objective_of(init_model, params), num_boost_round, engine)
     booster = _booster_to_continue(init_model, engine, train_set)
     before = 0 if booster is None else engine.rounds_of(booster)
     objective = given.objective
@@ -122,17 +126,35 @@ def train(
     return RankingModel(engine, booster, best_rounds=best, info=info, evals_result=history.values, summary=summary)
 
 
-def _booster_to_continue(init_model: Any, engine: Backend, train_set: Any) -> Any:
-    """The booster to add to: checked where it comes from a file, and cut to the rounds that prediction uses.
+def _with_objective_of(init_model: Any, params: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The parameters; the objective of a model that is continued goes on unless another one is said.
 
     Raises:
-        ModelError: a damaged file.
+        ParameterError: the model was trained with code that only its author has.
+    """
+    given = dict(params or {})
+    told = init_model.info.get("objective") if isinstance(init_model, RankingModel) else None
+    if not told or any(name in given for name in OBJECTIVE_NAMES):
+        return given
+    if ":" in told["name"]:
+        return given | {"objective": told["name"]}
+    try:
+        return given | {"objective": objective_from_dict(told)}
+    except (KeyError, ParameterError) as error:
+        raise ParameterError(
+            f"the model that is continued was trained with objective {told['name']!r}, which cannot be made again from "
+            "its file: say objective="
+        ) from error
+
+
+def _booster_to_continue(init_model: Any, engine: Backend, train_set: Any) -> Any:
+    """The booster to add to, cut to the rounds that prediction uses.
+
+    Raises:
         ParameterError: of the other engine, or made for other features.
     """
     if init_model is None:
         return None
-    if isinstance(init_model, str | os.PathLike):
-        init_model = RankingModel.load(init_model)
     if not isinstance(init_model, RankingModel):
         return engine.load_booster(init_model)
     if init_model.backend != engine.name:

@@ -28,8 +28,8 @@ def test_query_ids_and_sizes_say_the_same() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "either qid= .* or group="),
-        ({"qid": [1] * 6, "group": [6]}, "not both"),
+        ({}, "one of the two: qid= .* or group="),
+        ({"qid": [1] * 6, "group": [6]}, "one of the two"),
         ({"group": [3, 2]}, "sum to the number of rows|5 rows in the groups"),
         ({"group": [3, 3, 0]}, "size 0"),
         ({"group": [7, -1]}, "size -1"),

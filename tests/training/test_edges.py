@@ -112,6 +112,40 @@ def test_going_on_from_the_best_round_whether_from_memory_or_from_a_file(backend
         assert boostrank.train(more, train, 2, init_model=start, backend=backend).best_iteration == best + 2
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_continued_model_keeps_its_objective_unless_another_is_said(backend: str, tmp_path: Path) -> None:
+    data = ranking(0)
+    for told in (
+        "lambdarank",
+        "mix(shf-sdcg, regression)",
+        f"{backend}:{'lambdarank' if backend == 'lightgbm' else 'rank:ndcg'}",
+    ):
+        first = boostrank.train({"objective": told, **FAST}, data, 2, backend=backend)
+        first.save(tmp_path / "model")
+        for start in (first, tmp_path / "model"):
+            more = boostrank.train(FAST, data, 1, init_model=start, backend=backend)
+            assert more.info["objective"]["name"] == first.info["objective"]["name"]
+        assert (
+            boostrank.train({"objective": "sdcg", **FAST}, data, 1, init_model=first, backend=backend).info[
+                "objective"
+            ]["name"]
+            == "sdcg"
+        )
+    custom = boostrank.train(
+        {"objective": lambda s, d: (np.sign(s - d.get_label()), np.ones(s.size)), **FAST}, data, 1, backend=backend
+    )
+    with pytest.raises(ParameterError, match="say objective="):
+        boostrank.train(FAST, data, 1, init_model=custom, backend=backend)
+
+
+def test_a_tiny_data_set_is_refused_with_what_to_set() -> None:
+    tiny = RankingDataset.from_arrays(np.arange(8.0).reshape(4, 2), [0, 1, 0, 1], group=[2, 2])
+    with pytest.raises(DataError, match="min_data_in_leaf=1"):
+        boostrank.train({"objective": "sdcg", "verbosity": -1}, tiny, 2)
+    small = {"min_data_in_leaf": 1, "min_data_in_bin": 1}
+    assert boostrank.train({"objective": "sdcg", "verbosity": -1, **small}, tiny, 2).best_iteration == 2
+
+
 def test_a_users_own_lightgbm_dataset_takes_the_training_parameters() -> None:
     data = ranking(0)
     native = lgb.Dataset(data.features, data.labels, group=data.queries.sizes)
