@@ -32,12 +32,6 @@ from boostrank.kernels.spec import ObjectiveSpec
 from boostrank.objectives import OBJECTIVES
 from boostrank.schedules import is_schedule_text, parse_schedule
 
-GAIN_OPTION = "gain"
-GAIN_HELP = (
-    "gain of a label: exponential (2^label - 1), linear (the label itself, real numbers welcome), or a table "
-    "such as 0,1,3,7,15"
-)
-
 
 @dataclass
 class _Binding:

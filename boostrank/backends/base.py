@@ -141,7 +141,7 @@ class Backend(Protocol):
         ...
 
     def load_booster(self, model: Any) -> Any:
-        """The booster behind what users hand over to continue: a path or a booster."""
+        """The booster that users hand over to continue; files come through `RankingModel.load`, which checks them."""
         ...
 
     def predict(

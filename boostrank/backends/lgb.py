@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import lightgbm
@@ -100,8 +98,6 @@ class LightGBM:
         return int(booster.current_iteration())
 
     def load_booster(self, model: Any) -> Any:
-        if isinstance(model, str | os.PathLike):
-            return lightgbm.Booster(model_file=Path(model))
         if isinstance(model, lightgbm.Booster):
             return model
         raise ParameterError(f"init_model must be a path, a Booster or a RankingModel, not {type(model).__name__}")

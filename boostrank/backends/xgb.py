@@ -163,8 +163,6 @@ class XGBoost:
         return int(booster.num_boosted_rounds())
 
     def load_booster(self, model: Any) -> Any:
-        if isinstance(model, str | os.PathLike):
-            return xgboost.Booster(model_file=os.fspath(model))
         if isinstance(model, xgboost.Booster):
             return model
         raise ParameterError(f"init_model must be a path, a Booster or a RankingModel, not {type(model).__name__}")

@@ -20,22 +20,13 @@ from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
 from boostrank.kernels.expsum import SUMS
 from boostrank.kernels.primitives import gather, ideal_dcg, scatter
-from boostrank.kernels.query import TRAIN_DISCOUNT, K
+from boostrank.kernels.query import ALPHA, TRAIN_DISCOUNT, K
 from boostrank.kernels.smooth_dcg import smooth_dcg
 from boostrank.kernels.soft_ranks import soft_forces, soft_ranks
 from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
 
 PARAMS = (
-    Param(
-        "alpha",
-        1.0,
-        "sharpness of the smooth ranks; from a zero start with Newton leaves it changes nothing by itself",
-        low=0.0,
-        open_low=True,
-        log=True,
-        schedulable=True,
-        unit="1/score",
-    ),
+    ALPHA,
     K,
     Param(
         "beta",
