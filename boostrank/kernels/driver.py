@@ -12,8 +12,8 @@ error, for every objective and in every round.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -30,7 +30,7 @@ from boostrank.kernels.composition import (
     control_scale,
     normalize_forces,
 )
-from boostrank.kernels.jit import CompiledFunction, entry_point, inline, run_parallel
+from boostrank.kernels.jit import CompiledFunction, entry_point, inline, inline_sums, run_parallel
 from boostrank.kernels.primitives import sort_descending
 from boostrank.kernels.spec import KERNEL_SIGNATURE, Kernel
 
@@ -41,6 +41,15 @@ HESSIAN_FLOOR = 1e-6
 _NO_CURVATURE = 1e-30
 # Small enough for threads to share the work evenly, large enough to hide what handing it over costs (~50 us).
 _DOCUMENTS_A_TASK = 20_000
+
+AddUp = Callable[[Float64Array], Float64Array]
+"""Sums of one process -> the sums over all that train together; every one of them must call it."""
+
+
+def alone(sums: Float64Array) -> Float64Array:
+    """`AddUp` for a process that trains by itself."""
+    return sums
+
 
 LIVE, DEAD, BROKEN = 0, 1, 2
 """State of a query after a pass: learning, zero gradient everywhere, not finite or of negative curvature.
@@ -66,6 +75,7 @@ class Buffers:
         hess_sum: float64[Q].
         force: float64[Q], sum of |grad|.
         state: uint8[Q].
+        scratch: what kernels work in, one entry a thread once they have run.
     """
 
     grad: np.ndarray[Any, np.dtype[Any]]
@@ -74,6 +84,7 @@ class Buffers:
     hess_sum: Float64Array
     force: Float64Array
     state: np.ndarray[Any, np.dtype[np.uint8]]
+    scratch: list[tuple[Float64Array, Int64Array, Float64Array, Int64Array]] = field(default_factory=list)
 
     @classmethod
     def allocate(cls, documents: int, queries: int, dtype: type[np.floating[Any]] = np.float32) -> Buffers:
@@ -100,7 +111,7 @@ class PassStats:
 
     Args:
         loss: weighted sum of the kernel's losses.
-        dead_queries: queries whose gradient is zero everywhere.
+        dead_queries: queries whose gradient is zero everywhere; these two of all processes that train together.
         broken_query: position of the first query with a score, gradient or hessian that is not finite, or a negative
             hessian; -1 without one.
         floored: documents of live queries whose hessian was lifted to the floor.
@@ -128,6 +139,7 @@ def run_kernel(
     composition: Composition = Composition(),  # noqa: B008 (immutable)
     slot: int = -1,
     slot_values: Int64Array | None = None,
+    ordered: bool = True,
     scratch_per_document: int = 8,
     threads: int = 1,
 ) -> None:
@@ -143,7 +155,7 @@ def run_kernel(
         out: overwritten.
         composition: what is laid over the kernel.
         slot, slot_values: a position in `params` that has a value of its own in each query, and int64[Q] of them.
-        scratch_per_document: see the kernel contract.
+        ordered, scratch_per_document: see the kernel contract; the latter does not change for one `out`.
         threads: at least 1.
     """
     queries = ptr.size - 1
@@ -153,11 +165,16 @@ def run_kernel(
 
     def work(task: tuple[int, int]) -> None:
         room = scratch_per_document * longest
+        try:
+            arrays = out.scratch.pop()
+        except IndexError:
+            arrays = np.empty(5 * longest), np.empty(2 * longest, np.int64), np.empty(room), np.empty(room, np.int64)
         gradients(
             kernel.compiled, task[0], task[1], scores, gains, ptr, weights, doc_const, query_const, params.copy(),
-            composition, slot, own, out.grad, out.hess, out.loss, out.hess_sum, out.force, out.state,
-            np.empty(5 * longest), np.empty(2 * longest, np.int64), np.empty(room), np.empty(room, np.int64),
+            composition, slot, own, ordered, out.grad, out.hess, out.loss, out.hess_sum, out.force, out.state,
+            *arrays,
         )  # fmt: skip
+        out.scratch.append(arrays)
 
     run_parallel(work, _split(ptr, threads), threads)
 
@@ -186,7 +203,9 @@ def mix_forces(
     out.loss[:] = a * first.loss + b * second.loss
 
 
-def finish(ptr: Int64Array, out: Buffers, *, unit_hessian: bool = True, threads: int = 1) -> PassStats:
+def finish(
+    ptr: Int64Array, out: Buffers, *, unit_hessian: bool = True, threads: int = 1, add_up: AddUp = alone
+) -> PassStats:
     """Bring gradient and hessian to the scale that the engine gets, and say what the pass found.
 
     Args:
@@ -195,12 +214,14 @@ def finish(ptr: Int64Array, out: Buffers, *, unit_hessian: bool = True, threads:
         unit_hessian: scale both so that the mean hessian of live documents is one, and lift it to the floor; else both
             are left alone.
         threads: at least 1.
+        add_up: called once, unless a query is broken.
     """
     live = out.state == LIVE
     scale, floored = 1.0, 0
+    loss, dead = float(out.loss.sum()), int(np.count_nonzero(out.state == DEAD))
     if out.broken_query < 0:
-        curvature = float(out.hess_sum[live].sum())
-        documents = int(np.diff(ptr)[live].sum())
+        sums = add_up(np.array([out.hess_sum[live].sum(), np.diff(ptr)[live].sum(), loss, dead]))
+        curvature, documents, loss, dead = float(sums[0]), int(sums[1]), float(sums[2]), int(sums[3])
         floor = 0.0
         if unit_hessian:
             # Without any curvature to speak of: plain gradient steps.
@@ -214,8 +235,8 @@ def finish(ptr: Int64Array, out: Buffers, *, unit_hessian: bool = True, threads:
             )
         )
     return PassStats(
-        loss=float(out.loss.sum()),
-        dead_queries=int(np.count_nonzero(out.state == DEAD)),
+        loss=loss,
+        dead_queries=dead,
         broken_query=out.broken_query,
         floored=floored,
         scale=scale,
@@ -232,7 +253,16 @@ def _split(ptr: Int64Array, threads: int) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
 
-@inline
+@inline_sums
+def _probe(values: Float64Array) -> float:
+    # 0 * x is 0 for every finite x and NaN otherwise.
+    probe = 0.0
+    for i in range(values.shape[0]):
+        probe += 0.0 * values[i]
+    return probe
+
+
+@inline_sums
 def _judge(grad: Any, hess: Any, probe: float) -> tuple[float, float, int]:
     """Sum of the hessian and of |gradient| of one query, and the query's state once it is float32.
 
@@ -245,10 +275,9 @@ def _judge(grad: Any, hess: Any, probe: float) -> tuple[float, float, int]:
         g32, h32 = np.float32(grad[i]), np.float32(hess[i])
         total += hess[i]
         force += abs(grad[i])
-        # 0 * x is 0 for every finite x and NaN otherwise. A negative curvature is as broken as an infinite one.
+        # As in `_probe`. A negative curvature is as broken as an infinite one.
         probe += 0.0 * g32 + 0.0 * h32
-        if h32 < 0.0:
-            probe = np.nan
+        probe += np.nan if h32 < 0.0 else 0.0
     if probe != 0.0:
         return total, force, BROKEN
     return total, force, DEAD if force == 0.0 else LIVE
@@ -268,6 +297,7 @@ def _gradients(
     composition: Composition,
     slot: int,
     slot_values: Int64Array,
+    ordered: bool,
     grad: Any,
     hess: Any,
     loss: Float64Array,
@@ -285,10 +315,7 @@ def _gradients(
         n = b - a
         s, order, spare = scores[a:b], iwork[:n], iwork[n : 2 * n]
         g, h = work[:n], work[n : 2 * n]
-        probe = 0.0
-        for i in range(n):
-            probe += 0.0 * s[i]
-        if probe != 0.0:
+        if _probe(s) != 0.0:
             state[q] = BROKEN
             continue
         if slot >= 0:
@@ -301,7 +328,8 @@ def _gradients(
             share = 1.0 / composition.draws
             for draw in range(composition.draws):
                 add_noise(composition.noise, composition.temperature, composition.seed, q, draw, s, drawn)
-                sort_descending(drawn, order, spare)
+                if ordered:
+                    sort_descending(drawn, order, spare)
                 value += share * kernel(
                     drawn, gains[a:b], order, doc_const[a:b], query_const[q], params, g, h, scratch, iscratch
                 )
@@ -310,7 +338,8 @@ def _gradients(
                     hs[i] += share * h[i]
             g, h = gs, hs
         else:
-            sort_descending(s, order, spare)
+            if ordered:
+                sort_descending(s, order, spare)
             value = kernel(s, gains[a:b], order, doc_const[a:b], query_const[q], params, g, h, scratch, iscratch)
         if composition.control > 0.0:
             control_scale(s, composition.control, composition.nu, g)
@@ -327,7 +356,7 @@ def _gradients_to(real: Any) -> CompiledFunction[..., None]:
     """`_gradients` for results of one type; each is compiled when it is first needed."""
     signature = types.void(
         types.FunctionType(KERNEL_SIGNATURE), types.int64, types.int64, _F1, _F1, _I1, _F1, _F2, _F2, _F1,
-        COMPOSITION, types.int64, _I1, real, real, _F1, _F1, _F1, _U1, _F1, _I1, _F1, _I1,
+        COMPOSITION, types.int64, _I1, types.boolean, real, real, _F1, _F1, _F1, _U1, _F1, _I1, _F1, _I1,
     )  # fmt: skip
     return CompiledFunction(_gradients, signature)
 
@@ -374,15 +403,23 @@ def _finish(
     floor: float,
 ) -> int:
     floored = 0
-    scale32, floor32 = np.float32(scale), np.float32(floor)
     for q in range(start, stop):
-        for i in range(ptr[q], ptr[q + 1]):
-            g, h = grad[i] * scale32, hess[i] * scale32
-            if not (np.isfinite(g) and np.isfinite(h)):  # finite before: too far above the average document
-                state[q] = BROKEN
-            grad[i] = g
-            if h < floor32 and state[q] == LIVE:
-                h = floor32
-                floored += 1
-            hess[i] = h
+        mine = slice(ptr[q], ptr[q + 1])
+        least = np.float32(floor if state[q] == LIVE else 0.0)
+        broken, lifted = _scale(grad[mine], hess[mine], np.float32(scale), least)
+        floored += lifted
+        if broken:  # finite before: too far above the average document
+            state[q] = BROKEN
     return floored
+
+
+@inline
+def _scale(grad: Float32Array, hess: Float32Array, scale: Any, least: Any) -> tuple[int, int]:
+    # Scales both and lifts the hessian; how many documents are not finite then, and how many were lifted.
+    broken, lifted = 0, 0
+    for i in range(grad.shape[0]):
+        g, h = grad[i] * scale, hess[i] * scale
+        broken += 0 if (abs(g) < np.inf) & (h < np.inf) else 1
+        lifted += 1 if h < least else 0
+        grad[i], hess[i] = g, max(h, least)
+    return broken, lifted

@@ -26,7 +26,6 @@ Not every curve is such a polynomial, but whoever may choose one (a bound on a c
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -34,7 +33,9 @@ from numpy.polynomial import Chebyshev, Polynomial
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array
-from boostrank.kernels.jit import inline, inline_sums
+from boostrank.kernels.jit import inline
+from boostrank.kernels.lanes import advance
+from boostrank.kernels.primitives import fast_exp
 
 SUMS = Param(
     "sums",
@@ -47,11 +48,11 @@ SUMS = Param(
 EXACT, DIRECT = 1, 2
 
 # Smaller factors between neighbours count as 0: their 16th power would leave what a double resolves at full speed.
-_NOTHING = 1e-18
+NOTHING = 1e-18
 # Below this a running sum is nothing, and the processor slows down a hundredfold on what comes after it. A sum gets
 # there over many documents of weight 0 only, so a look every so many is enough.
-_UNDERFLOW = 1e-290
-_LOOK = 64
+FADED = 1e-290
+LOOK = 64
 
 
 def fit(function: Callable[[Float64Array], Float64Array], terms: int) -> tuple[float, ...]:
@@ -100,11 +101,18 @@ def decays(s: Float64Array, rate: float, r: Float64Array) -> None:
     """
     r[0] = 0.0
     for i in range(1, s.shape[0]):
-        e = math.exp(rate * (s[i] - s[i - 1]))
-        r[i] = 0.0 if e < _NOTHING else e
+        e = fast_exp(max(rate * (s[i] - s[i - 1]), -700.0))
+        r[i] = 0.0 if e < NOTHING else e
 
 
-@inline_sums
+@inline
+def forget(state: Float64Array, slots: int) -> None:
+    """Set running sums that are nothing any more to 0."""
+    for slot in range(slots):
+        state[slot] = 0.0 if abs(state[slot]) < FADED else state[slot]
+
+
+@inline
 def add_sums(
     r: Float64Array,
     w: Float64Array,
@@ -119,35 +127,45 @@ def add_sums(
     Args:
         r: float64[n], from `decays`.
         w: float64[n].
-        coefficients: of f, at most 16; their number is part of the type, so that the inner loops are unrolled.
+        coefficients: of f, an even number of at most 16, which is part of the type.
         above, below: factors of the two sides: 1 and 1 make f an even function of the difference, -1 and 1 an odd one.
         out: float64[n].
         state: float64[ROOM], overwritten.
     """
-    n, terms = r.shape[0], len(coefficients)
-    down, up = state[:terms], state[terms : 2 * terms]
-    down[:] = 0.0
-    up[:] = 0.0
+    n, slots = r.shape[0], 2 * len(coefficients)
+    state[:slots] = 0.0
     # Both passes in one loop: they do not wait for each other.
     for i in range(1, n):
-        if i % _LOOK == 0:
-            for slot in range(2 * terms):
-                state[slot] = 0.0 if abs(state[slot]) < _UNDERFLOW else state[slot]
-        step, weight, total, power = r[i], w[i - 1], 0.0, r[i]
-        for term in range(terms):
-            e = power * (down[term] + weight)
-            down[term] = e
-            total += coefficients[term] * e
-            power *= step
-        out[i] += above * total
+        if i % LOOK == 0:
+            forget(state, slots)
         j = n - i
-        step, weight, total, power = r[j], w[j], 0.0, r[j]
-        for term in range(terms):
-            e = power * (up[term] + weight)
-            up[term] = e
-            total += coefficients[term] * e
-            power *= step
-        out[j - 1] += below * total
+        down, up = advance(state, (coefficients,), (r[i], r[j]), (w[i - 1], w[j]))
+        out[i] += above * down
+        out[j - 1] += below * up
+
+
+@inline
+def add_odd_and_even(
+    r: Float64Array,
+    w: Float64Array,
+    odd: tuple[float, ...],
+    even: tuple[float, ...],
+    out_odd: Float64Array,
+    out_even: Float64Array,
+    state: Float64Array,
+) -> None:
+    """`add_sums` of two functions in one go: `odd` with -1 above, `even` with 1, both with 1 below."""
+    n, slots = r.shape[0], 2 * len(odd)
+    state[:slots] = 0.0
+    for i in range(1, n):
+        if i % LOOK == 0:
+            forget(state, slots)
+        j = n - i
+        odd_down, odd_up, even_down, even_up = advance(state, (odd, even), (r[i], r[j]), (w[i - 1], w[j]))
+        out_odd[i] -= odd_down
+        out_odd[j - 1] += odd_up
+        out_even[i] += even_down
+        out_even[j - 1] += even_up
 
 
 @inline

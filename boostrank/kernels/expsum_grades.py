@@ -17,6 +17,7 @@ from __future__ import annotations
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.expsum import add_sigmoids, add_slopes, decays
 from boostrank.kernels.jit import inline
+from boostrank.kernels.lanes import WIDTH, add_to_range
 from boostrank.kernels.primitives import gather, sort_descending
 
 
@@ -55,7 +56,13 @@ def cut_between_grades(r: Float64Array, member: Int64Array, grade: Int64Array, b
 
 @inline
 def add_wrong_pairs(
-    grade: Int64Array, grades: int, w: Float64Array, below: float, out: Float64Array, tree: Float64Array
+    grade: Int64Array,
+    grades: int,
+    w: Float64Array,
+    below: float,
+    out: Float64Array,
+    count: Float64Array,
+    tree: Float64Array,
 ) -> None:
     """Add the weights of all lower-graded documents above, and `below` times those of all higher-graded ones below.
 
@@ -65,30 +72,53 @@ def add_wrong_pairs(
         w: float64[n], by position.
         below: 1 or -1.
         out: float64[n], by position.
-        tree: float64[grades + 1], overwritten.
+        count: float64[n], as `out`, with weights of 1.
+        tree: float64[max(2 grades + 2, 4 `lanes.WIDTH`)], overwritten.
     """
     n = grade.shape[0]
-    # A Fenwick tree: slot k holds a sum over the grades k - (k & -k) to k - 1.
-    tree[: grades + 1] = 0.0
+    if grades <= WIDTH:
+        # Every grade has its own running sum, no branch to foretell: the documents passed so far of grades beyond it.
+        tree[: 4 * WIDTH] = 0.0
+        lower, higher = tree[:WIDTH], tree[WIDTH : 2 * WIDTH]
+        how_many_lower, how_many_higher = tree[2 * WIDTH : 3 * WIDTH], tree[3 * WIDTH : 4 * WIDTH]
+        for i in range(n):
+            j = n - 1 - i
+            mine, theirs = grade[i], grade[j]
+            out[i] += lower[mine]
+            count[i] += how_many_lower[mine]
+            out[j] += below * higher[theirs]
+            count[j] += below * how_many_higher[theirs]
+            add_to_range(lower, 0, mine, w[i])
+            add_to_range(how_many_lower, 0, mine, 1.0)
+            add_to_range(higher, theirs + 1, WIDTH, w[j])
+            add_to_range(how_many_higher, theirs + 1, WIDTH, 1.0)
+        return
+    # Fenwick trees: slot k holds a sum over the grades k - (k & -k) to k - 1.
+    counts = tree[grades + 1 :]
+    tree[: 2 * grades + 2] = 0.0
     for i in range(n):
         # Grades counted from the lowest, so that "lower" is a prefix.
         k = grades - 1 - grade[i]
         while k > 0:
             out[i] += tree[k]
+            count[i] += counts[k]
             k -= k & -k
         k = grades - grade[i]
         while k <= grades:
             tree[k] += w[i]
+            counts[k] += 1.0
             k += k & -k
-    tree[: grades + 1] = 0.0
+    tree[: 2 * grades + 2] = 0.0
     for i in range(n - 1, -1, -1):
         k = grade[i]
         while k > 0:
             out[i] += below * tree[k]
+            count[i] += below * counts[k]
             k -= k & -k
         k = grade[i] + 1
         while k <= grades:
             tree[k] += w[i]
+            counts[k] += 1.0
             k += k & -k
 
 

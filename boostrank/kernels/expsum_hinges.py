@@ -5,15 +5,33 @@ slope's size is P = t / (1 + t) or 1 - P. So the part in t is the same whichever
 one sum over all documents, less one over equal gains. What is left of a wrong pair, |u| and 1, takes counts and sums
 over wrong pairs. The tangent kernel has nothing in t for a wrong pair, so its sums run over the right pairs alone.
 
+All sums over all documents, over documents grouped by gain, down and up are taken in one sweep of
+`lanes.advance`: one with weights of 1 for the ranks, one with the slopes for the forces.
+
 Two calls a query, `fast_hinge_ranks` and then `fast_hinge_forces` on the same `work` and `iwork`.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.expsum import add_sigmoids, add_slopes, add_softplus, add_sums, decays
+from boostrank.kernels.expsum import (
+    EXACT,
+    LOOK,
+    NOTHING,
+    SIGMOID,
+    SIGMOID_EXACT,
+    SLOPE,
+    SLOPE_EXACT,
+    SOFTPLUS,
+    SOFTPLUS_EXACT,
+    decays,
+    forget,
+)
 from boostrank.kernels.expsum_grades import add_right_pairs, add_wrong_pairs, cut_between_grades, group_by_gain
 from boostrank.kernels.jit import inline
+from boostrank.kernels.lanes import advance
 from boostrank.kernels.primitives import gather
 
 # A majoriser's curvature in widths u = x / sigma: CURVATURE in powers of exp(-|u| / 16), and CURVATURE_FAR. It bounds
@@ -26,7 +44,13 @@ TANGENT_CURVATURE = (0.0, 0.0, 0.0, 0.0425)
 TANGENT_CURVATURE_FAR = 0.02
 CURVATURE_RATE = 1.0 / 16.0
 
-WORK, IWORK = 14, 5
+# Rows of the scratch: factors between neighbours, for all documents and grouped by gain (the roots are their 16th
+# roots); what the ranks leave for the forces; what a sweep adds up.
+_STEP, _ROOT, _GROUP_STEP, _GROUP_ROOT, _PULL, _BEND, _CURVE = range(7)
+_SOFT, _GROUP_SOFT, _GROUP_PULL, _GROUP_CURVE = range(7, 11)
+_FORCE, _GROUP_FORCE, _GROUP_BEND, _CURVED, _GROUP_CURVED = range(7, 12)
+_NEAR, _FOUND, _WEIGHT, _REST = range(11, 15)
+WORK, IWORK = _REST + 4, 5
 """Numbers of float and integer scratch a document needs."""
 
 
@@ -58,67 +82,69 @@ def fast_hinge_ranks(
         work, iwork: float64[`WORK` n], int64[`IWORK` n], overwritten.
     """
     n = s.shape[0]
-    r, group_r, one, wrong = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n : 4 * n]
-    found, near, tree, rest = work[4 * n : 5 * n], work[5 * n : 6 * n], work[6 * n : 8 * n], work[8 * n : 12 * n]
+    rows, rest = work[: WORK * n].reshape((WORK, n)), work[_REST * n :]
+    soft, pull, near, found = rows[_SOFT], rows[_PULL], rows[_NEAR], rows[_FOUND]
     member, grade = iwork[:n], iwork[n : 2 * n]
-    state = rest[:n]
     grades = group_by_gain(gains, member, grade, iwork[2 * n : 3 * n])
-    decays(s, alpha, r)
+    _steps(s, alpha, rows[_ROOT], rows[_STEP])
     gather(s, member, found)
-    decays(found, alpha, group_r)
-    cut_between_grades(group_r, member, grade, 0)
-    one[:] = 1.0
+    _steps(found, alpha, rows[_GROUP_ROOT], rows[_GROUP_STEP])
+    cut_between_grades(rows[_GROUP_ROOT], member, grade, 0)
+    cut_between_grades(rows[_GROUP_STEP], member, grade, 0)
+    shape = TANGENT_CURVATURE if tangent else CURVATURE
+    if sums == EXACT:
+        _sweep_counts(rows, SOFTPLUS_EXACT, SIGMOID_EXACT, SLOPE_EXACT, shape, rest)
+    else:
+        _sweep_counts(rows, SOFTPLUS, SIGMOID, SLOPE, shape, rest)
 
-    # Documents of higher gain count one each, and equal ones by their kernel.
-    near[:] = 0.0
-    if equal_force and not equal_hinge:
-        add_sigmoids(sums, group_r, one, -1.0, 1.0, near, state)
-    # Scores from the middle one, so that a common offset costs no digits.
+    # Documents of higher gain count one each, and equal ones by their kernel. Scores from the middle one, so that a
+    # common offset costs no digits.
+    far = TANGENT_CURVATURE_FAR if tangent else CURVATURE_FAR
     middle = s[n // 2]
-    first, lift = 0, 0.0
-    for k in range(n):
-        i = member[k]
-        if k > 0 and grade[i] != grade[member[k - 1]]:
-            first, lift = k, 0.0
-        ranks[i] = 1.0 + first
+    first = 0
+    while first < n:
+        last = _end_of_group(member, grade, first)
+        if not equal_force:
+            for k in range(first, last):
+                ranks[member[k]] = 1.0 + 0.5 * (first + last - 1)
+        elif equal_hinge:
+            lift = 0.0
+            for k in range(first, last):
+                above = s[member[k]] - middle
+                ranks[member[k]] = 1.0 + first + height * alpha * (lift - (k - first) * above)
+                lift += above
+        else:
+            for k in range(first, last):
+                ranks[member[k]] = 1.0 + k + rows[_GROUP_PULL, k]
         if equal_force and equal_hinge:
-            ranks[i] += height * alpha * (lift - (k - first) * (s[i] - middle))
-            lift += s[i] - middle
-        elif equal_force:
-            ranks[i] += k - first + near[k]
-    if not equal_force:
-        last = n
-        for k in range(n - 1, -1, -1):
-            if k < n - 1 and grade[member[k]] != grade[member[k + 1]]:
-                last = k + 1
-            ranks[member[k]] += 0.5 * (last - ranks[member[k]])
+            for k in range(first, last):
+                pull[member[k]] += k - first
+                rows[_CURVE, member[k]] += far * (n - 1)
+        else:
+            for k in range(first, last):
+                i = member[k]
+                soft[i] -= rows[_GROUP_SOFT, k]
+                pull[i] -= rows[_GROUP_PULL, k]
+                rows[_CURVE, i] += far * (n - (last - first)) - rows[_GROUP_CURVE, k]
+        first = last
 
     # Wrong pairs: how many, and how far apart.
-    wrong[:] = 0.0
-    near[:] = 0.0
-    add_wrong_pairs(grade, grades, one, -1.0, wrong, tree)
     for i in range(n):
-        found[i] = s[i] - middle
-    add_wrong_pairs(grade, grades, found, -1.0, near, tree)
-    slant = 0.25 * alpha if tangent else height * alpha
+        rows[_WEIGHT, i], found[i], near[i] = s[i] - middle, 0.0, 0.0
+    add_wrong_pairs(grade, grades, rows[_WEIGHT], -1.0, near, found, rest)
+    slant, smooth = 0.25 * alpha if tangent else height * alpha, 0.0 if tangent else height
     for i in range(n):
-        ranks[i] += slant * (near[i] - wrong[i] * found[i])
-
-    found[:] = 0.0
+        ranks[i] += slant * (near[i] - found[i] * rows[_WEIGHT, i]) + smooth * soft[i]
+        pull[i] = 0.25 * found[i] if tangent else pull[i] + found[i]
     if tangent:
-        add_wrong_pairs(grade, grades, one, 1.0, found, tree)
         for i in range(n):
-            ranks[i] += 0.5 * found[i]
-        add_right_pairs(sums, False, s, alpha, grade, grades, one, 1.0, ranks, rest, iwork[2 * n : 5 * n])
-        return
-    add_softplus(sums, r, one, found, state)
-    if not (equal_force and equal_hinge):
-        near[:] = 0.0
-        add_softplus(sums, group_r, one, near, state)
-        for k in range(n):
-            found[member[k]] -= near[k]
-    for i in range(n):
-        ranks[i] += height * found[i]
+            rows[_WEIGHT, i], near[i], found[i] = 1.0, 0.0, 0.0
+        add_wrong_pairs(grade, grades, rows[_WEIGHT], 1.0, near, found, rest)
+        for i in range(n):
+            ranks[i] += 0.5 * near[i]
+        more = iwork[2 * n : 5 * n]
+        add_right_pairs(sums, False, s, alpha, grade, grades, rows[_WEIGHT], 1.0, ranks, rest, more)
+        add_right_pairs(sums, True, s, alpha, grade, grades, rows[_WEIGHT], -1.0, pull, rest, more)
 
 
 @inline
@@ -145,118 +171,148 @@ def fast_hinge_forces(
         sums, tangent, equal_hinge, equal_force, s, alpha, height: as there.
     """
     n = s.shape[0]
-    r, group_r, one, wrong = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n : 4 * n]
-    found, near, tree, rest = work[4 * n : 5 * n], work[5 * n : 6 * n], work[6 * n : 8 * n], work[8 * n : 12 * n]
-    weight, force = work[12 * n : 13 * n], work[13 * n : 14 * n]
+    rows, rest = work[: WORK * n].reshape((WORK, n)), work[_REST * n :]
+    force, curved, pull = rows[_FORCE], rows[_CURVED], rows[_PULL]
     member, grade = iwork[:n], iwork[n : 2 * n]
-    state = rest[:n]
     grades = grade[member[n - 1]] + 1
-    gather(slope, member, weight)
+    gather(slope, member, rows[_WEIGHT])
+    shape = TANGENT_CURVATURE if tangent else CURVATURE
+    if sums == EXACT:
+        _sweep_slopes(rows, slope, SIGMOID_EXACT, SLOPE_EXACT, shape, rest)
+    else:
+        _sweep_slopes(rows, slope, SIGMOID, SLOPE, shape, rest)
 
-    # Mixed gains. `force` gets sum_j c_j times a pair's pull, `found` sum_j of the pull alone.
-    force[:] = 0.0
-    add_wrong_pairs(grade, grades, slope, -1.0, force, tree)
-    for i in range(n):
-        found[i] = wrong[i]
+    # `pull` is sum_j of a pair's pull, `force` gets that of c_j times it.
     if tangent:
+        force[:] = 0.0
+        add_wrong_pairs(grade, grades, slope, -1.0, force, rows[_FOUND], rest)
         for i in range(n):
-            found[i] *= 0.25
             force[i] *= 0.25
-        add_right_pairs(sums, True, s, alpha, grade, grades, one, -1.0, found, rest, iwork[2 * n : 5 * n])
         add_right_pairs(sums, True, s, alpha, grade, grades, slope, -1.0, force, rest, iwork[2 * n : 5 * n])
     else:
-        add_sigmoids(sums, r, one, -1.0, 1.0, found, state)
-        add_sigmoids(sums, r, slope, -1.0, 1.0, force, state)
-        if equal_hinge and equal_force:
-            _add_equal_hinges(member, grade, weight, found, force)
-        else:
-            near[:] = 0.0
-            add_sigmoids(sums, group_r, one, -1.0, 1.0, near, state)
-            for k in range(n):
-                found[member[k]] -= near[k]
-                near[k] = 0.0
-            add_sigmoids(sums, group_r, weight, -1.0, 1.0, near, state)
-            for k in range(n):
-                force[member[k]] -= near[k]
-    for i in range(n):
-        grad[i] += alpha * height * (slope[i] * found[i] + force[i])
-
-    # Equal gains by the sigmoid: sum_j w_ij and sum_j w_ij c_j.
-    if equal_force and not equal_hinge:
-        found[:] = 0.0
-        force[:] = 0.0
-        add_slopes(sums, group_r, one, 1.0, 1.0, found, state)
-        add_slopes(sums, group_r, weight, 1.0, 1.0, force, state)
-        for k in range(n):
-            i = member[k]
-            grad[i] -= alpha * (force[k] - slope[i] * found[k])
-            hess[i] -= alpha * alpha * (force[k] + slope[i] * found[k])
-
-    # Curvature, of all pairs but those of equal gain that have no hinge.
+        add_wrong_pairs(grade, grades, slope, -1.0, force, rows[_FOUND], rest)
     far = TANGENT_CURVATURE_FAR if tangent else CURVATURE_FAR
-    shape = TANGENT_CURVATURE if tangent else CURVATURE
-    decays(s, alpha * CURVATURE_RATE, r)
-    total = 0.0
-    for i in range(n):
-        total += slope[i]
-    for i in range(n):
-        found[i], force[i] = far * (n - 1), far * (total - slope[i])
-    add_sums(r, one, shape, 1.0, 1.0, found, state)
-    add_sums(r, slope, shape, 1.0, 1.0, force, state)
-    if not (equal_hinge and equal_force):
-        gather(s, member, near)
-        decays(near, alpha * CURVATURE_RATE, group_r)
-        cut_between_grades(group_r, member, grade, 0)
-        near[:] = 0.0
-        add_sums(group_r, one, shape, 1.0, 1.0, near, state)
-        for k in range(n):
-            found[member[k]] -= near[k]
-            near[k] = 0.0
-        add_sums(group_r, weight, shape, 1.0, 1.0, near, state)
-        for k in range(n):
-            force[member[k]] -= near[k]
-        _take_group_totals(member, grade, weight, far, found, force)
-    for i in range(n):
-        hess[i] += alpha * alpha * height * max(-(slope[i] * found[i] + force[i]), 0.0)
-
-
-@inline
-def _add_equal_hinges(
-    member: Int64Array, grade: Int64Array, weight: Float64Array, found: Float64Array, force: Float64Array
-) -> None:
-    # Equal gains that take the hinge: the straight side, 1 for each above and -c_j for each below.
-    n = member.shape[0]
-    first = 0
-    for k in range(n):
-        if k > 0 and grade[member[k]] != grade[member[k - 1]]:
-            first = k
-        found[member[k]] += k - first
-    total = 0.0
-    for k in range(n - 1, -1, -1):
-        if k < n - 1 and grade[member[k]] != grade[member[k + 1]]:
-            total = 0.0
-        force[member[k]] -= total
-        total += weight[k]
-
-
-@inline
-def _take_group_totals(
-    member: Int64Array,
-    grade: Int64Array,
-    weight: Float64Array,
-    far: float,
-    found: Float64Array,
-    force: Float64Array,
-) -> None:
-    # far * (others in the group), far * (sum of their slopes), away from what all documents gave.
-    n = member.shape[0]
+    every = 0.0
     first = 0
     while first < n:
-        last, total = first, 0.0
-        while last < n and grade[member[last]] == grade[member[first]]:
-            total += weight[last]
-            last += 1
-        for k in range(first, last):
-            found[member[k]] -= far * (last - first - 1)
-            force[member[k]] -= far * (total - weight[k])
+        last = _end_of_group(member, grade, first)
+        total = 0.0
+        if equal_force and equal_hinge:
+            # The straight side: -c_j for each below.
+            for k in range(last - 1, first - 1, -1):
+                force[member[k]] -= total
+                total += rows[_WEIGHT, k]
+        else:
+            for k in range(first, last):
+                total += rows[_WEIGHT, k]
+            for k in range(first, last):
+                i = member[k]
+                if not tangent:
+                    force[i] -= rows[_GROUP_FORCE, k]
+                curved[i] -= rows[_GROUP_CURVED, k] + far * (total - rows[_WEIGHT, k])
+        if equal_force and not equal_hinge:
+            # Equal gains by the sigmoid: sum_j w_ij and sum_j w_ij c_j.
+            for k in range(first, last):
+                i, bent = member[k], rows[_WEIGHT, k] * rows[_BEND, k]
+                grad[i] -= alpha * (rows[_GROUP_BEND, k] - bent)
+                hess[i] -= alpha * alpha * (rows[_GROUP_BEND, k] + bent)
+        every += total
         first = last
+    for i in range(n):
+        grad[i] += alpha * height * (slope[i] * pull[i] + force[i])
+        bent = slope[i] * rows[_CURVE, i] + curved[i] + far * (every - slope[i])
+        hess[i] += alpha * alpha * height * max(-bent, 0.0)
+
+
+@inline
+def _end_of_group(member: Int64Array, grade: Int64Array, first: int) -> int:
+    last = first + 1
+    while last < member.shape[0] and grade[member[last]] == grade[member[first]]:
+        last += 1
+    return last
+
+
+@inline
+def _steps(s: Float64Array, alpha: float, root: Float64Array, step: Float64Array) -> None:
+    # Factors between neighbours at the rate of the curvature, and at alpha, which is 16 times that.
+    decays(s, alpha * CURVATURE_RATE, root)
+    for i in range(s.shape[0]):
+        e = root[i] * root[i]
+        e *= e
+        e *= e
+        e *= e
+        step[i] = 0.0 if e < NOTHING else e
+
+
+@inline
+def _sweep_counts(
+    rows: Any,
+    softplus: tuple[float, ...],
+    sigmoid: tuple[float, ...],
+    slope: tuple[float, ...],
+    shape: tuple[float, ...],
+    state: Float64Array,
+) -> None:
+    # Sums with weights of 1.
+    n, slots = rows.shape[1], 4 * len(sigmoid)
+    curves, every = state[slots:], slots + 4 * len(shape)
+    state[:every] = 0.0
+    rows[_PULL : _GROUP_CURVE + 1] = 0.0
+    for i in range(1, n):
+        if i % LOOK == 0:
+            forget(state, every)
+        j = n - i
+        ones = (1.0, 1.0, 1.0, 1.0)
+        steps = (rows[_STEP, i], rows[_STEP, j], rows[_GROUP_STEP, i], rows[_GROUP_STEP, j])
+        found = advance(state, (softplus, sigmoid, slope), steps, ones)
+        rows[_SOFT, i] += found[0]
+        rows[_SOFT, j - 1] += found[1]
+        rows[_GROUP_SOFT, i] += found[2]
+        rows[_GROUP_SOFT, j - 1] += found[3]
+        rows[_PULL, i] -= found[4]
+        rows[_PULL, j - 1] += found[5]
+        rows[_GROUP_PULL, i] -= found[6]
+        rows[_GROUP_PULL, j - 1] += found[7]
+        rows[_BEND, i] += found[10]
+        rows[_BEND, j - 1] += found[11]
+        roots = (rows[_ROOT, i], rows[_ROOT, j], rows[_GROUP_ROOT, i], rows[_GROUP_ROOT, j])
+        bent = advance(curves, (shape,), roots, ones)
+        rows[_CURVE, i] += bent[0]
+        rows[_CURVE, j - 1] += bent[1]
+        rows[_GROUP_CURVE, i] += bent[2]
+        rows[_GROUP_CURVE, j - 1] += bent[3]
+
+
+@inline
+def _sweep_slopes(
+    rows: Any,
+    w: Float64Array,
+    sigmoid: tuple[float, ...],
+    slope: tuple[float, ...],
+    shape: tuple[float, ...],
+    state: Float64Array,
+) -> None:
+    # Sums with the slopes as weights.
+    n, slots = rows.shape[1], 4 * len(sigmoid)
+    curves, every = state[slots:], slots + 4 * len(shape)
+    state[:every] = 0.0
+    rows[_FORCE : _GROUP_CURVED + 1] = 0.0
+    for i in range(1, n):
+        if i % LOOK == 0:
+            forget(state, every)
+        j = n - i
+        weights = (w[i - 1], w[j], rows[_WEIGHT, i - 1], rows[_WEIGHT, j])
+        steps = (rows[_STEP, i], rows[_STEP, j], rows[_GROUP_STEP, i], rows[_GROUP_STEP, j])
+        found = advance(state, (sigmoid, slope), steps, weights)
+        rows[_FORCE, i] -= found[0]
+        rows[_FORCE, j - 1] += found[1]
+        rows[_GROUP_FORCE, i] -= found[2]
+        rows[_GROUP_FORCE, j - 1] += found[3]
+        rows[_GROUP_BEND, i] += found[6]
+        rows[_GROUP_BEND, j - 1] += found[7]
+        roots = (rows[_ROOT, i], rows[_ROOT, j], rows[_GROUP_ROOT, i], rows[_GROUP_ROOT, j])
+        bent = advance(curves, (shape,), roots, weights)
+        rows[_CURVED, i] += bent[0]
+        rows[_CURVED, j - 1] += bent[1]
+        rows[_GROUP_CURVED, i] += bent[2]
+        rows[_GROUP_CURVED, j - 1] += bent[3]

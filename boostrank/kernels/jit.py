@@ -96,8 +96,8 @@ class CompiledFunction(Generic[P, R]):
             raise _explained(error, self.py_func) from error
 
     def _compile(self, directory: str | None) -> Callable[P, R]:
-        previous = numba.config.CACHE_DIR
         with _compile_lock:
+            previous = numba.config.CACHE_DIR
             try:
                 numba.config.CACHE_DIR = directory or previous
                 compiled: Callable[P, R] = numba.njit(self.signature, cache=directory is not None, **_OPTIONS)(
@@ -189,18 +189,6 @@ def _sources_digest() -> str:
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def available_threads() -> int:
-    """Cores this process may use (its affinity mask, not the machine's count)."""
-    if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
-    return os.cpu_count() or 1
-
-
-def resolve_threads(threads: int | None) -> int:
-    """The thread count to use: None and numbers below 1 mean every available core."""
-    return available_threads() if threads is None or threads < 1 else threads
 
 
 @cache

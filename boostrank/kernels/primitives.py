@@ -8,10 +8,21 @@ from __future__ import annotations
 import math
 
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.jit import inline
+from boostrank.kernels.jit import inline, inline_sums
+from boostrank.kernels.words import bits_of, float_of_bits
 
 LN2 = math.log(2.0)
+# ln 2 in two parts, of which the first has so few bits that k * _LN2_HIGH is exact.
+_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+_LOG2_E, _SQRT2 = 1.0 / LN2, math.sqrt(2.0)
+_TO_INTEGER = 1.5 * 2.0**52  # added to a small number it leaves the nearest integer in the last bits
+_EXPONENT_ONE = 1023 << 52
+_MANTISSA, _BITS_OF_2_52 = (1 << 52) - 1, 1075 << 52
+_EXPONENT_OFFSET = 2.0**52 + 1023.0
+
 _RUN = 24  # below this, insertion beats merging (measured on lists of 20 to 1,000 documents)
+_BINNED = 16  # below this, insertion beats bins
+_LARGE = 1e300
 
 
 @inline
@@ -31,37 +42,35 @@ def softplus(t: float) -> float:
 
 @inline
 def fast_exp(t: float) -> float:
-    """e^t for -700 <= t <= 0 by arithmetic alone, so that loops over it use SIMD; relative error below 2e-12.
+    """e^t for -700 <= t <= 0 by arithmetic alone, so that loops over it use SIMD; relative error below 1e-15.
 
-    A polynomial of degree 10 in t / 4096, squared twelve times.
+    e^t = 2^k e^f with |f| <= ln 2 / 2: a polynomial in f, and k put where a float has its exponent.
     """
-    y = t / 4096.0
-    e = 1.0 + y / 5.0 * (1.0 + y / 6.0 * (1.0 + y / 7.0 * (1.0 + y / 8.0 * (1.0 + y / 9.0 * (1.0 + y / 10.0)))))
-    e = 1.0 + y * (1.0 + y / 2.0 * (1.0 + y / 3.0 * (1.0 + y / 4.0 * e)))
-    e *= e
-    e *= e
-    e *= e
-    e *= e
-    e *= e
-    e *= e
-    e *= e
-    e *= e
-    e *= e
-    e *= e
-    e *= e
-    return e * e
+    shifted = t * _LOG2_E + _TO_INTEGER
+    k = shifted - _TO_INTEGER
+    f = (t - k * _LN2_HIGH) - k * _LN2_LOW
+    e = 1.0 / 40320.0 + f * (1.0 / 362880.0 + f * (1.0 / 3628800.0 + f * (1.0 / 39916800.0 + f / 479001600.0)))
+    e = 1.0 / 6.0 + f * (1.0 / 24.0 + f * (1.0 / 120.0 + f * (1.0 / 720.0 + f * (1.0 / 5040.0 + f * e))))
+    e = 1.0 + f * (1.0 + f * (0.5 + f * e))
+    return e * float_of_bits((bits_of(shifted) << 52) + _EXPONENT_ONE)
 
 
 @inline
-def tanh_over(u: float, tanh: float) -> float:
-    """tanh(u/2) / (2u) for u >= 0, given tanh(u/2): the Jaakkola-Jordan curvature that majorises ln(1 + e^u).
+def fast_log(x: float) -> float:
+    """ln x for finite x >= 1 by arithmetic alone, so that loops over it use SIMD; relative error below 1e-15.
 
-    A series near 0, where the quotient would lose digits; the limit is 1/4.
+    x = 2^k m with m around 1; ln m = 2 artanh((m - 1) / (m + 1)), a series.
     """
-    v = 0.25 * u * u
-    series = 0.25 * (1.0 - v * (1.0 / 3.0 - v * (2.0 / 15.0 - v * (17.0 / 315.0))))
-    quotient = tanh / (2.0 * max(u, 0.05))
-    return series if u < 0.05 else quotient
+    bits = bits_of(x)
+    k = float_of_bits((bits >> 52) | _BITS_OF_2_52) - _EXPONENT_OFFSET
+    m = float_of_bits((bits & _MANTISSA) | _EXPONENT_ONE)
+    k = k + 1.0 if m > _SQRT2 else k
+    m = 0.5 * m if m > _SQRT2 else m
+    u = (m - 1.0) / (m + 1.0)
+    v = u * u
+    series = 1.0 / 13.0 + v * (1.0 / 15.0 + v * (1.0 / 17.0 + v * (1.0 / 19.0 + v / 21.0)))
+    series = 1.0 / 3.0 + v * (1.0 / 5.0 + v * (1.0 / 7.0 + v * (1.0 / 9.0 + v * (1.0 / 11.0 + v * series))))
+    return k * _LN2_HIGH + (k * _LN2_LOW + (2.0 * u + 2.0 * u * v * series))
 
 
 @inline
@@ -77,18 +86,6 @@ def discount(rank: float, blend: float, n: int) -> float:
         value += (1.0 - blend) / math.log2(1.0 + rank)
     if blend > 0.0:
         value += blend * (1.0 - (rank - 1.0) / n)
-    return value
-
-
-@inline
-def discount_slope(rank: float, blend: float, n: int) -> float:
-    """Derivative of `discount` with respect to the rank; negative."""
-    value = 0.0
-    if blend < 1.0:
-        log = math.log1p(rank)
-        value -= (1.0 - blend) * LN2 / ((1.0 + rank) * log * log)
-    if blend > 0.0:
-        value -= blend / n
     return value
 
 
@@ -114,15 +111,18 @@ def scatter(values: Float64Array, order: Int64Array, out: Float64Array) -> None:
 
 @inline
 def _before(scores: Float64Array, i: int, j: int) -> bool:
-    # Strict order: higher score first, then input order, so that the result never depends on the algorithm.
-    return scores[i] > scores[j] or (scores[i] == scores[j] and i < j)
+    # Strict order: higher score first, then input order, so that the result never depends on the algorithm. Without
+    # branches, which nobody could foretell.
+    return (scores[i] > scores[j]) | ((scores[i] == scores[j]) & (i < j))
 
 
 @inline
 def sort_descending(scores: Float64Array, order: Int64Array, spare: Int64Array) -> None:
     """Fill `order` with the positions of documents by descending score; ties keep input order.
 
-    Runs sorted by insertion, then merged: O(n log n), no allocation.
+    Documents go to as many equal bins of score as there are documents, which leaves little for a merge sort to mend:
+    10 ns a document, where merging alone takes 36 in lists of 120 and 68 in lists of 2,000. Far outliers leave all to
+    the merge sort: O(n log n) whatever comes. No allocation.
 
     Args:
         scores: float64[n], finite.
@@ -130,27 +130,84 @@ def sort_descending(scores: Float64Array, order: Int64Array, spare: Int64Array) 
         spare: int64[n], overwritten.
     """
     n = scores.shape[0]
+    low, high = _span(scores)
+    bins = (n - 1) / (high - low) if n >= _BINNED else math.inf
+    if bins > 0.0 and bins < _LARGE:
+        spare[:] = 0
+        for i in range(n):
+            spare[_bin(high - scores[i], bins, n)] += 1
+        at = 0
+        for b in range(n):
+            size = spare[b]
+            spare[b] = at
+            at += size
+        for i in range(n):
+            b = _bin(high - scores[i], bins, n)
+            order[spare[b]] = i
+            spare[b] += 1
+    else:
+        for i in range(n):
+            order[i] = i
+    _mend(scores, order, spare)
+
+
+@inline_sums
+def _span(scores: Float64Array) -> tuple[float, float]:
+    low, high = math.inf, -math.inf
+    for i in range(scores.shape[0]):
+        low, high = min(low, scores[i]), max(high, scores[i])
+    return low, high
+
+
+@inline
+def _bin(below_highest: float, bins: float, n: int) -> int:
+    # Bounded on both sides, so that a score that is no number sorts wrongly and writes nowhere it must not.
+    b = int(below_highest * bins)
+    return max(0, min(b, n - 1))
+
+
+@inline
+def _mend(scores: Float64Array, order: Int64Array, spare: Int64Array) -> None:
+    # Runs sorted by insertion, then merged; of two runs only the part where they overlap is touched.
+    n = scores.shape[0]
     for start in range(0, n, _RUN):
-        stop = min(start + _RUN, n)
-        order[start] = start
-        for i in range(start + 1, stop):
-            j = i
-            while j > start and scores[i] > scores[order[j - 1]]:
+        for i in range(start + 1, min(start + _RUN, n)):
+            mine, j = order[i], i
+            while j > start and _before(scores, mine, order[j - 1]):
                 order[j] = order[j - 1]
                 j -= 1
-            order[j] = i
+            order[j] = mine
     width = _RUN
     while width < n:
-        for low in range(0, n, 2 * width):
-            middle, high = min(low + width, n), min(low + 2 * width, n)
-            i, j = low, middle
-            for out in range(low, high):
-                if i < middle and (j >= high or not _before(scores, order[j], order[i])):
-                    spare[out] = order[i]
-                    i += 1
-                else:
-                    spare[out] = order[j]
-                    j += 1
-        for i in range(n):
-            order[i] = spare[i]
+        for low in range(0, n - width, 2 * width):
+            middle, high = low + width, min(low + 2 * width, n)
+            if _before(scores, order[middle], order[middle - 1]):
+                _merge(scores, order, low, middle, high, spare)
         width *= 2
+
+
+@inline
+def _merge(scores: Float64Array, order: Int64Array, low: int, middle: int, high: int, spare: Int64Array) -> None:
+    # order[low:middle] and order[middle:high], each sorted, become one.
+    first, end = order[middle], middle - 1
+    while low < end:
+        half = (low + end) // 2
+        if _before(scores, first, order[half]):
+            end = half
+        else:
+            low = half + 1
+    left = middle - low
+    for i in range(left):
+        spare[i] = order[low + i]
+    i, j, out = 0, middle, low
+    while i < left and j < high:
+        mine, theirs = spare[i], order[j]
+        take = _before(scores, theirs, mine)
+        order[out] = theirs if take else mine
+        out += 1
+        j += take
+        i += 1 - take
+    while i < left:
+        order[out] = spare[i]
+        out += 1
+        i += 1

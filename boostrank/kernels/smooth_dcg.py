@@ -12,11 +12,13 @@ from __future__ import annotations
 import math
 
 from boostrank.core.types import Float64Array
-from boostrank.kernels.jit import inline
-from boostrank.kernels.primitives import discount, discount_slope, expit, softplus
+from boostrank.kernels.jit import inline_sums
+from boostrank.kernels.primitives import LN2, fast_exp, fast_log, softplus
+
+_FAR = 600.0  # widths from the cut at which a weight is 0 or 1
 
 
-@inline
+@inline_sums
 def smooth_dcg(
     ranks: Float64Array,
     gains: Float64Array,
@@ -39,19 +41,28 @@ def smooth_dcg(
     """
     n = ranks.shape[0]
     value = 0.0
+    if math.isinf(cut):
+        for i in range(n):
+            r, g = ranks[i], gains[i] / ideal
+            log = fast_log(1.0 + r)
+            slope[i] = -g * ((1.0 - blend) * LN2 / ((1.0 + r) * log * log) + blend / n)
+            value += g * ((1.0 - blend) * LN2 / log + blend * (1.0 - (r - 1.0) / n))
+        return value
     for i in range(n):
         r, g = ranks[i], gains[i] / ideal
-        weight = expit((cut - r) / width)
-        weight_slope = -weight * (1.0 - weight) / width
+        x = (cut - r) / width
+        e = fast_exp(max(-abs(x), -_FAR))
+        e = 0.0 if abs(x) > _FAR else e
+        weight, weight_slope = (1.0 if x >= 0.0 else e) / (1.0 + e), -e / ((1.0 + e) * (1.0 + e)) / width
+        log = fast_log(1.0 + r)
         # Two pieces: the discount up to n + 1, and how far the linear part has sunk below zero beyond it.
-        beyond = blend * max(r - (n + 1.0), 0.0) / n
-        d = discount(r, blend, n) + beyond
-        slope[i] = g * (discount_slope(r, blend, n) * weight + d * weight_slope)
+        d = (1.0 - blend) * LN2 / log + blend * max(1.0 - (r - 1.0) / n, 0.0)
+        d_slope = -(1.0 - blend) * LN2 / ((1.0 + r) * log * log) - blend / n
+        slope[i] = g * (d_slope * weight + d * weight_slope)
         value += g * d * weight
-        if beyond > 0.0:
-            if math.isinf(cut):
-                value -= g * beyond
-            else:
-                sunk = softplus((cut - (n + 1.0)) / width) - softplus((cut - r) / width)
-                value -= g * blend / n * width * sunk
+    if blend > 0.0:
+        for i in range(n):
+            if ranks[i] > n + 1.0:
+                sunk = softplus((cut - (n + 1.0)) / width) - softplus((cut - ranks[i]) / width)
+                value -= gains[i] / ideal * blend / n * width * sunk
     return value

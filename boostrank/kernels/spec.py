@@ -8,7 +8,7 @@ A kernel handles **one query** of n documents:
 |---|---|---|
 | scores | float64[n] | current scores, finite |
 | gains | float64[n] | gain of each document, >= 0 |
-| order | int64[n] | documents by descending score, ties in input order |
+| order | int64[n] | documents by descending score, ties in input order (anything if `ordered` is False) |
 | doc_const | float64[n, d] | constants of each document, from `prepare` |
 | query_const | float64[c] | constants of the query, from `prepare` |
 | params | float64[p] | the spec's parameters in declared order, as they are this round; then `round_seed` if `random` |
@@ -92,6 +92,7 @@ class ObjectiveSpec:
             for one, are the derivative of nothing.
         quadratic: whether a query of n documents costs n^2 operations (the driver then bounds n).
         settled: (values, total rounds) -> first round at which early stopping may look at the metric.
+        ordered: whether the kernel reads `order`.
         scratch_per_document: how many numbers of each scratch array a document needs.
         default_schedules: parameter -> schedule text, used when the user gives no value. `{name}` in it stands for
             the value of another parameter.
@@ -112,6 +113,7 @@ class ObjectiveSpec:
     exact_gradient: bool = True
     quadratic: bool = True
     settled: Settled = _settled_at_once
+    ordered: bool = True
     scratch_per_document: int = 8
     default_schedules: Mapping[str, str] = field(default_factory=dict)
 

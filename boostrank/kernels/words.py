@@ -1,9 +1,10 @@
-"""What compiled code needs of the machine and Numba does not offer: bare pointers, and counting leading zero bits."""
+"""What compiled code needs of the machine and Numba does not offer: bare pointers, bits of a float, leading zeros."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
@@ -35,3 +36,28 @@ def leading_zeros(typing: Any, word: Any) -> Any:
         return builder.ctlz(arguments[0], ir.IntType(1)(0))
 
     return types.uint64(types.uint64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def bits_of(typing: Any, number: Any) -> Any:
+    """The bits of a float64, as int64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(types.float64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def float_of_bits(typing: Any, bits: Any) -> Any:
+    """The float64 that has the bits of an int64."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
+if numba.config.DISABLE_JIT:  # the same in plain Python, where kernels run uncompiled
+    bits_of = lambda number: int(np.float64(number).view(np.int64))  # noqa: E731
+    float_of_bits = lambda bits: float(np.uint64(bits % (1 << 64)).view(np.float64))  # noqa: E731

@@ -66,4 +66,5 @@ SPEC = ObjectiveSpec(
     deviation="queries of equal gains are left out",
     prepare=target_constants,
     quadratic=False,
+    ordered=False,
 )

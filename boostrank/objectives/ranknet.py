@@ -112,19 +112,22 @@ def _logistic_sums(
     """
     n = s.shape[0]
     r, group_r, one, wrong = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n : 4 * n]
-    every, equal, tree, state = work[4 * n : 5 * n], work[5 * n : 6 * n], work[6 * n : 8 * n], work[8 * n : 9 * n]
+    every, equal, state = work[4 * n : 5 * n], work[5 * n : 6 * n], work[6 * n : 9 * n]
     member, grade = iwork[:n], iwork[n : 2 * n]
     grades = group_by_gain(g, member, grade, iwork[2 * n : 3 * n])
     gather(s, member, every)
     decays(s, alpha, r)
     decays(every, alpha, group_r)
     cut_between_grades(group_r, member, grade, 0)
-    one[:] = 1.0
-    wrong[:] = 0.0
-    add_wrong_pairs(grade, grades, one, -1.0, wrong, tree)
+    # Wrong pairs: how many, and how far apart. Scores from the middle one, so that a common offset costs no digits.
+    for i in range(n):
+        one[i], wrong[i], every[i] = s[i] - s[n // 2], 0.0, 0.0
+    add_wrong_pairs(grade, grades, one, -1.0, every, wrong, state)
+    value = 0.0
+    for i in range(n):
+        value += alpha * (every[i] - wrong[i] * one[i])
+        one[i], every[i], equal[i] = 1.0, 0.0, 0.0
 
-    every[:] = 0.0
-    equal[:] = 0.0
     add_sigmoids(sums, r, one, -1.0, 1.0, every, state)
     add_sigmoids(sums, group_r, one, -1.0, 1.0, equal, state)
     for k in range(n):
@@ -143,14 +146,8 @@ def _logistic_sums(
     equal[:] = 0.0
     add_softplus(sums, r, one, every, state)
     add_softplus(sums, group_r, one, equal, state)
-    value = 0.0
     for i in range(n):
         value += every[i] - equal[i]
-        every[i] = 0.0
-        one[i] = s[i] - s[n // 2]  # from the middle, so that a common offset costs no digits
-    add_wrong_pairs(grade, grades, one, -1.0, every, tree)
-    for i in range(n):
-        value += alpha * (every[i] - wrong[i] * one[i])
     return 0.5 * value  # every pair was met from both ends
 
 

@@ -58,4 +58,5 @@ SPEC = ObjectiveSpec(
     prepare=target_constants,
     shift_invariant=False,
     quadratic=False,
+    ordered=False,
 )

@@ -8,9 +8,9 @@ forces of the first among all documents, forces of the second among the relevant
 bracket alone: its sigmoid takes differences of ranks (`approx_ap`).
 
 Source: Chapelle, Wu, "Gradient descent optimization of smoothed information retrieval metrics", Information Retrieval
-13 (2010), eq (9). Deviation: the printed double sum includes i = j, which would count 1/2 for the document itself; it
-counts 1 here, so that J tends to average precision as sigma falls. There is no second form through the Gaussian
-neighbourhoods of SmoothNDCG: eq (9) is the one for which the gradient is given, and it also moves tied documents.
+13 (2010), eq (9), in two forms. The printed double sum includes i = j, so that a document counts P_ii = 1/2 in its own
+precision (`form=printed`); then J falls short of average precision by sum_i l_i / (2 N rank_i), and lone relevant
+documents weigh half. By default it counts 1, so that J tends to average precision as sigma falls (`form=corrected`).
 
 Hessian: h_p = (1/sigma^2) (sum_j w_pj (|c_j| + |c_p|) + the same over relevant j with d for c), w = P (1 - P),
 c = dJ / drank, d = dJ / dbracket; a proxy.
@@ -19,6 +19,7 @@ Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs a query with sums="d
 
 from __future__ import annotations
 
+from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
 from boostrank.kernels.expsum import SUMS
 from boostrank.kernels.primitives import gather, scatter
@@ -27,7 +28,17 @@ from boostrank.kernels.relevance import RELEVANT_FROM, relevance_constants, rele
 from boostrank.kernels.soft_ranks import soft_forces, soft_ranks
 from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
 
-PARAMS = (SIGMA, RELEVANT_FROM, SUMS)
+PARAMS = (
+    SIGMA,
+    RELEVANT_FROM,
+    Param(
+        "form",
+        "corrected",
+        "what a relevant document counts in its own precision: corrected, 1, as in average precision; printed, 1/2",
+        choices=("corrected", "printed"),
+    ),
+    SUMS,
+)
 
 
 @objective_kernel
@@ -47,7 +58,8 @@ def kernel(
     n = scores.shape[0]
     grad[:] = 0.0
     hess[:] = 0.0
-    alpha, sums = 1.0 / params[0], int(params[2])
+    alpha, sums = 1.0 / params[0], int(params[3])
+    missing = 0.5 * params[2]
     if n < 2 or query_const[0] == 0.0:
         return 0.0
     s, ranks, slope = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n]
@@ -71,7 +83,7 @@ def kernel(
     slope[:] = 0.0
     value = 0.0
     for a in range(m):
-        precision = among[a] / ranks[place[a]]
+        precision = (among[a] - missing) / ranks[place[a]]
         value += precision / m
         slope[place[a]] = -worth[a] * precision
     soft_forces(sums, s, alpha, slope, gs, hs, work)
@@ -93,7 +105,7 @@ SPEC = ObjectiveSpec(
     params=PARAMS,
     hessian=HessianKind.PROXY,
     reference="Chapelle, Wu 2010, eq (9)",
-    deviation="a document counts fully in its own precision, where the printed sum would count half",
+    deviation="a document counts fully in its own precision; half, as the printed sum has it, with form=printed",
     prepare=relevance_constants,
     quadratic=False,
     scratch_per_document=18,

@@ -13,19 +13,31 @@ Source: Chapelle, Wu, "Gradient descent optimization of smoothed information ret
 it continues from it; sigma falls with the rounds, where the paper optimises to the end at each of 13 values.
 J is not differentiable where two scores tie: the order d is held in the gradient.
 
-Hessian: (2/sigma) (sum_j D_j h_pj |g_p - gbar_j| + D_r(p) sum_i h_ir(p) |g_i - gbar_r(p)|), a proxy.
-Cost: n k a query, less where sigma is small beside the spread of the scores; n^2 without k.
+Hessian: (2/sigma) (sum_j D_j h_pj |g_p - gbar_j| + D_r(p) sum_i h_ir(p) |g_i - gbar_r(p)|), a proxy. In a query of more
+than eight distinct gains |g - gbar| is interpolated between eight of them (`kernels.gain_nodes`), which is never less,
+and the same unless g and gbar lie between the same two.
+
+Cost: near-linear in n whatever sigma is, by the lattice of `kernels.gauss_sums`, which `sums` fast and exact share;
+runs of documents with few neighbours go pair by pair. n k with sums="direct", n^2 without k.
+Against pairs, of the largest element: 2e-11 for lists of up to 4,000 documents, 3e-10 at the worst for 20,000 (10,000
+in a chain of gaps about as wide as the neighbourhood, a heap of 10,000 among them).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.jit import inline_sums
-from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg, scatter
+from boostrank.kernels.expsum import DIRECT, SUMS
+from boostrank.kernels.gain_nodes import gain_nodes
+from boostrank.kernels.gauss_sums import PART, ROOM, SLOTS, VALUE, WEIGHT, gauss_forces
+from boostrank.kernels.jit import inline, inline_sums
+from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg
 from boostrank.kernels.query import TRAIN_DISCOUNT, K
 from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
 from boostrank.kernels.squared_error import mix_squared_error, target_constants, target_param
@@ -53,10 +65,17 @@ PARAMS = (
         schedulable=True,
     ),
     target_param("gains"),
+    SUMS,
 )
 
-# Documents farther from an anchor weigh less than e^-700 of it: nothing.
-_FARTHEST = 700.0
+# Documents farther than sqrt(700 sigma) from an anchor weigh less than e^-700 of it. Those beyond sqrt(42 sigma) weigh
+# less than rounding.
+_FARTHEST, _NEAR = 700.0, 42.0
+# A document on the lattice takes as long as this many pairs: measured, lists of 80 documents take 160 to 200 ns a
+# document by pairs and 180 to 280 there, lists of 130 take 310 and 200 to 270.
+_PAIRS = 90
+# Where the nodes begin in `query_const`, after their number.
+_NODES = 4
 
 
 @objective_kernel
@@ -76,75 +95,150 @@ def kernel(
     n = scores.shape[0]
     grad[:] = 0.0
     hess[:] = 0.0
-    sigma, k, blend, mix = params[0], params[1], params[2], params[4]
+    sigma, k, blend, mix, sums = params[0], params[1], params[2], params[4], int(params[6])
     if n == 0:
         return 0.0
     ideal = ideal_dcg(query_const, blend)
     value = 0.0
     if n > 1 and ideal > 0.0 and mix < 1.0:
-        s, g, h = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n]
-        gs, hs = scratch[3 * n : 4 * n], scratch[4 * n : 5 * n]
+        s, force, curvature, weight = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
+        documents, node = scratch[4 * n : 7 * n].reshape((3, n)), iscratch[:n]
+        work, iwork = scratch[7 * n :], iscratch[n:]
+        nodes = query_const[_NODES : _NODES + int(query_const[_NODES - 1])]
+        unit = 1.0 / math.sqrt(sigma)
         gather(scores, order, s)
-        gather(gains, order, g)
-        gs[:] = 0.0
-        hs[:] = 0.0
+        for pos in range(n):
+            documents[WEIGHT, pos], documents[VALUE, pos] = 1.0, gains[order[pos]]
+            node[pos], documents[PART, pos] = int(doc_const[order[pos], 1]), doc_const[order[pos], 2]
+            force[pos], curvature[pos] = 0.0, 0.0
         anchors = min(int(k), n) if k > 0.0 else n
-        low, high = 0, 0
-        for j in range(anchors):
-            while (s[low] - s[j]) ** 2 > _FARTHEST * sigma:
-                low += 1
-            while high < n and (s[high] - s[j]) ** 2 <= _FARTHEST * sigma:
-                high += 1
-            weight = discount(j + 1.0, blend, n) / ideal
-            gain, pull, bend = _anchor(
-                s[j], s[low:high], g[low:high], sigma, weight, h[low:high], gs[low:high], hs[low:high]
-            )
-            value += weight * gain
-            gs[j] -= pull
-            hs[j] += bend
-        scatter(gs, order, grad)
-        scatter(hs, order, hess)
+        for pos in range(anchors):
+            weight[pos] = discount(pos + 1.0, blend, n) / ideal
+        reach = math.sqrt((_FARTHEST if sums == DIRECT else _NEAR) * sigma)
+        last = 0
+        while last < anchors:
+            # A run of documents that see nothing of what comes before or after.
+            first = last
+            last += 1
+            while last < n and s[last - 1] - s[last] <= reach:
+                last += 1
+            stop = min(last, anchors)
+            if sums != DIRECT and _many_pairs(s, first, last, stop, reach):
+                value += gauss_forces(
+                    s, first, last, stop, unit, weight, documents, node, nodes, force, curvature, work, iwork
+                )
+            else:
+                value += _pair_forces(
+                    s, first, last, stop, reach, unit, weight, documents, node, nodes, force, curvature, work
+                )
+        for pos in range(n):
+            grad[order[pos]] = -2.0 * unit * force[pos]
+            hess[order[pos]] = 2.0 / sigma * curvature[pos]
     if mix == 0.0:
         return -value
     error = mix_squared_error(scores, doc_const, mix, grad, hess)
     return mix * error - (1.0 - mix) * value
 
 
+@inline
+def _many_pairs(s: Float64Array, first: int, last: int, stop: int, reach: float) -> bool:
+    """Whether the anchors of a run see more documents than the lattice is worth."""
+    low, high, pairs = first, first, 0
+    for j in range(first, stop):
+        while s[low] - s[j] > reach:
+            low += 1
+        while high < last and s[j] - s[high] <= reach:
+            high += 1
+        pairs += high - low
+    return pairs > _PAIRS * (high - first)
+
+
+@inline
+def _pair_forces(
+    s: Float64Array,
+    first: int,
+    last: int,
+    stop: int,
+    reach: float,
+    unit: float,
+    weight: Float64Array,
+    documents: Float64Array,
+    node: Int64Array,
+    nodes: Float64Array,
+    force: Float64Array,
+    curvature: Float64Array,
+    work: Float64Array,
+) -> float:
+    """What `gauss_forces` does, pair by pair over the documents within `reach` of each anchor; the reference."""
+    n = s.shape[0]
+    h, low_gain, high_gain = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
+    for i in range(first, last):
+        low_gain[i], high_gain[i] = nodes[node[i]], nodes[min(node[i] + 1, nodes.shape[0] - 1)]
+    low, high, value = first, first, 0.0
+    for j in range(first, stop):
+        while s[low] - s[j] > reach:
+            low += 1
+        while high < last and s[j] - s[high] <= reach:
+            high += 1
+        gain, pull, bend = _anchor(
+            s[j], low, high, s, documents, low_gain, high_gain, unit, weight[j], h, force, curvature
+        )  # fmt: skip
+        value += weight[j] * gain
+        force[j] -= pull
+        curvature[j] += bend
+    return value
+
+
 @inline_sums
 def _anchor(
     mine: float,
+    low: int,
+    high: int,
     s: Float64Array,
-    g: Float64Array,
-    sigma: float,
+    documents: Float64Array,
+    low_gain: Float64Array,
+    high_gain: Float64Array,
+    unit: float,
     weight: float,
     h: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
+    force: Float64Array,
+    curvature: Float64Array,
 ) -> tuple[float, float, float]:
     """Add what one anchor of score `mine` and discount `weight` is worth to the documents it sees.
 
     Returns:
-        Its smoothed gain, its own gradient, its own curvature.
+        Its smoothed gain, the force on itself, its own curvature.
     """
+    s, g, part, h = s[low:high], documents[VALUE, low:high], documents[PART, low:high], h[low:high]
+    low_gain, high_gain = low_gain[low:high], high_gain[low:high]
+    force, curvature = force[low:high], curvature[low:high]
     total, gain, offset, both = 0.0, 0.0, 0.0, 0.0
     for i in range(s.shape[0]):
-        x = s[i] - mine
-        e = fast_exp(-x * x / sigma)
+        x = (mine - s[i]) * unit
+        e = fast_exp(-x * x)
         h[i] = e
         total += e
         gain += e * g[i]
         offset += e * x
         both += e * x * g[i]
     gain, offset, both = gain / total, offset / total, both / total
-    scale = 2.0 / sigma * weight
     spread = 0.0
     for i in range(s.shape[0]):
-        share = scale * h[i] / total
-        miss = g[i] - gain
-        grad[i] += share * (s[i] - mine) * miss
-        hess[i] += share * abs(miss)
-        spread += share * abs(miss)
-    return gain, scale * (both - gain * offset), spread
+        share = weight / total * h[i]
+        miss = (1.0 - part[i]) * abs(low_gain[i] - gain) + part[i] * abs(high_gain[i] - gain)
+        force[i] += share * (mine - s[i]) * unit * (g[i] - gain)
+        curvature[i] += share * miss
+        spread += share * miss
+    return gain, weight * (both - gain * offset), spread
+
+
+def _constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
+) -> tuple[Float64Array, Float64Array]:
+    """Beside the target, each document's place among the nodes; beside the query's constants, the nodes."""
+    documents, queries = target_constants(labels, gains, ptr, values)
+    mixture, nodes = gain_nodes(gains, ptr, SLOTS)
+    return np.column_stack([documents, mixture]), np.column_stack([queries, nodes])
 
 
 def _settled(values: Mapping[str, Any], total: int) -> int:
@@ -161,8 +255,10 @@ SPEC = ObjectiveSpec(
     hessian=HessianKind.PROXY,
     reference="Chapelle, Wu 2010, eq (10) and appendix 2",
     deviation="continues from the regression instead of being pulled back to it; sigma falls with the rounds",
-    prepare=target_constants,
+    prepare=_constants,
     shift_invariant=False,
+    quadratic=False,
+    scratch_per_document=7 + ROOM,
     settled=_settled,
     default_schedules={
         "sigma": "joined(constant(64); geometric(64, 0.015625); at={warm_rounds})",

@@ -14,15 +14,16 @@ from boostrank.kernels.hinge_ranks import SHF_KERNELS, SOFTPLUS2, TANGENT, hinge
 from tests.objectives.conformance import close
 
 
+@pytest.mark.parametrize("grades", [6, 15])
 @pytest.mark.parametrize("equal_force", [True, False])
 @pytest.mark.parametrize("kind", range(len(SHF_KERNELS)))
-def test_hinges_by_sums_equal_hinges_by_pairs(kind, equal_force):
+def test_hinges_by_sums_equal_hinges_by_pairs(kind, equal_force, grades):
     rng = np.random.default_rng(3)
     n, sigma = 40, 0.6
     alpha, height = 1 / sigma, {1: 1 / np.log(2), 3: sigma}.get(kind, 1.0)
     s, gains = (
         np.sort(rng.choice([-1e4, 1e4, *rng.normal(size=n)], n))[::-1].copy(),
-        rng.choice([0.0, 0.5, 1, 3, 7, 8], n),
+        rng.choice([0.0, 0.5, 1, 3, 7, 8, *range(9, 18)][:grades], n),
     )
     slope = -rng.random(n) * gains
     ranks, grad, hess = (np.zeros(n) for _ in range(3))

@@ -80,7 +80,7 @@ def test_one_list_by_three_ways(spec):
 @st.composite
 def long_queries(draw):
     """Lists beyond the length at which kernels switch: spread, tied, in far clusters, with one relevant document."""
-    n = draw(st.sampled_from([64, 100, 256, 300, 768]))
+    n = draw(st.sampled_from([32, 48, 64, 100, 256, 300, 768]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     shape = draw(st.sampled_from(["spread", "wide", "tied", "clusters", "equal"]))
     scores = {
@@ -118,7 +118,7 @@ def test_fast_and_exact_sums_equal_the_direct_loop(spec, example, pick):
 def test_tied_documents_of_equal_gain_get_the_same(spec):
     query, scores = make_query(np.repeat([3, 0, 1, 0], 40)), np.repeat([0.0, 1.0, 1.0, -2.0], 40)
     _, grad, hess = evaluate(spec, query, scores, {p.name: p.default for p in spec.params})
-    if spec.name != "smooth-ndcg":  # its anchors are ranks, and ties take different ranks
+    if spec.name not in ("smooth-ndcg", "lambdaloss", "stochastic-rank"):  # ties take different ranks, or noise
         for block in np.split(np.arange(160), 4):
             assert np.ptp(grad[block]) <= 1e-12 * np.abs(grad).max()
             assert np.ptp(hess[block]) <= 1e-12 * np.abs(hess).max()

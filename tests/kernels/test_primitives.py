@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boostrank.kernels.hinge_ranks import annealed_cut
-from boostrank.kernels.primitives import discount, discount_slope, expit, fast_exp, softplus, sort_descending, tanh_over
+from boostrank.kernels.primitives import discount, expit, fast_exp, fast_log, softplus, sort_descending
 from boostrank.kernels.query import default_constants
 from boostrank.kernels.smooth_dcg import smooth_dcg
 from boostrank.kernels.soft_ranks import sigmoid_ranks
@@ -24,33 +24,43 @@ def test_expit_and_softplus_neither_overflow_nor_lose_digits(t):
     assert softplus(t) == pytest.approx(float(np.logaddexp(0, t)), rel=1e-14)
 
 
-def test_fast_exp_keeps_eleven_digits_over_its_range():
+def test_fast_exp_keeps_all_digits_over_its_range():
     t = -np.concatenate([[0.0, 1e-300, 1e-9], np.linspace(0.001, 700, 2001)])
-    assert np.array([fast_exp(x) for x in t]) == pytest.approx(np.exp(t), rel=2e-12, abs=0)
+    assert np.array([fast_exp(x) for x in t]) == pytest.approx(np.exp(t), rel=1e-15, abs=0)
 
 
-@pytest.mark.parametrize("u", [0.0, 1e-12, 1e-3, 0.0499999, 0.05, 0.0500001, 1.0, 40.0, 1e5])
-def test_curvature_bound_is_smooth_through_zero(u):
-    exact = 0.25 if u == 0 else math.tanh(u / 2) / (2 * u)
-    assert tanh_over(u, math.tanh(u / 2)) == pytest.approx(exact, rel=1e-12)
+def test_fast_log_keeps_all_digits():
+    x = np.concatenate(
+        [[1.0, 1 + 2**-52, math.sqrt(2), 1.5, 2.0, 1e300], np.linspace(1, 9, 999), np.geomspace(9, 1e9, 999)]
+    )
+    assert np.array([fast_log(y) for y in x]) == pytest.approx(np.log(x), rel=1e-15, abs=0)
 
 
 @pytest.mark.parametrize("blend", [0.0, 0.3, 1.0])
-def test_discount_is_one_at_the_top_and_its_slope_is_its_derivative(blend):
+def test_discount_is_one_at_the_top(blend):
     assert discount(1.0, blend, 10) == pytest.approx(1.0)
-    for rank in (1.0, 2.5, 10.0, 40.0):
-        slope = (discount(rank + 1e-6, blend, 10) - discount(rank - 1e-6, blend, 10)) / 2e-6
-        assert discount_slope(rank, blend, 10) == pytest.approx(slope, rel=1e-7)
     assert discount(3.0, 0.0, 10) == pytest.approx(0.5)
     assert discount(3.0, 1.0, 10) == pytest.approx(0.8)
 
 
-@given(st.lists(st.integers(-3, 3), max_size=120))
-def test_sort_is_descending_and_stable(values):
+@given(
+    st.lists(st.integers(-3, 3) | st.floats(-1, 1) | st.sampled_from([1e4, -1e308, 1e308, 5e-324]), max_size=120),
+    st.integers(1, 20),
+)
+def test_sort_is_descending_and_stable(values, copies):
+    values = copies * values
     scores = np.array(values, dtype=np.float64)
     order, spare = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
     sort_descending(scores, order, spare)
     assert list(order) == list(np.argsort(-scores, kind="stable"))
+
+
+def test_a_long_list_sorts_whether_its_scores_fill_bins_evenly_or_one_of_them_is_far_away():
+    rng = np.random.default_rng(0)
+    for scores in (rng.normal(size=200), np.append(rng.normal(size=199), 1e9), rng.integers(0, 9, 200).astype(float)):
+        order, spare = np.empty(200, np.int64), np.empty(200, np.int64)
+        sort_descending(scores, order, spare)
+        assert list(order) == list(np.argsort(-scores, kind="stable"))
 
 
 def test_smooth_ranks_sum_like_hard_ranks_and_become_them():

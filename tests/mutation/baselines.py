@@ -6,6 +6,8 @@ PAIRS, SOFTMAX = "kernels/margin_pairs.py", "kernels/softmax.py"
 NOISE, NOISE_TESTS = "kernels/noise.py", "tests.kernels.test_noise"
 EXPSUM = "tests.kernels.test_expsum"
 NET, LIST, XE = "objectives/ranknet.py", "objectives/listnet.py", "objectives/xe_ndcg.py"
+TILES, LAMBDA_SUMS = "kernels/lambda_sums.py", "tests.kernels.lambda_sums"
+MOVES, GAUSS_MOVES = "kernels/gauss_moves.py", "tests.kernels.test_gauss_moves"
 LOSS, YETI, STOCHASTIC = "objectives/lambdaloss.py", "objectives/yetirank.py", "objectives/stochastic_rank.py"
 
 BASELINES = [
@@ -30,9 +32,17 @@ BASELINES = [
     (XE, "gains[i] + 1.0 - uniform", "gains[i] - uniform", "xe-ndcg"),
     (XE, "for _ in range(2):", "for _ in range(1):", "xe-ndcg"),
     (XE, "others if i == top else others - a[i] + first", "others + first", "xe-ndcg"),
-    (LOSS, "delta[j - i - 1]", "delta[j - i]", "lambdaloss"),
-    (LOSS, "g[i] * d[i], gain * disc", "g[i] * d[i], 0.0", "lambdaloss"),
-    (LOSS, "(1.0 - e) * above)", "above)", "lambdaloss"),
+    (LOSS, "delta[j - start - i - 1]", "delta[j - start - i]", "lambdaloss"),
+    (LOSS, "d_above[i], gain * disc", "d_above[i], 0.0", "lambdaloss"),
+    (LOSS, "CURVATURE[3] * fourth", "CURVATURE[3] * root", "lambdaloss"),
+    (LOSS, "(found[i] - i) + below)", "(found[i] - i) - below)", EXPSUM),
+    (TILES, "max(gap, 0.0), abs(gap)", "max(-gap, 0.0), abs(gap)", LAMBDA_SUMS),
+    (TILES, "side * d[i] if a == _DISCOUNT", "d[i] if a == _DISCOUNT", LAMBDA_SUMS),
+    (TILES, "place = reach[end - k]", "place = reach[end - k + 1]", LAMBDA_SUMS),
+    (TILES, "blend * by_delta / n", "blend * by_delta", LAMBDA_SUMS),
+    (TILES, "row[a] * (power * first[a])", "row[a] * first[a]", LAMBDA_SUMS),
+    (TILES, "row, rest, more = state[begin : begin + columns]", "row, rest, more = state[:columns]", LAMBDA_SUMS),
+    (TILES, "range(2, tiles)", "range(2, tiles - 1)", LAMBDA_SUMS),
     (LOSS, "discount(pos + 2.0, params[3], n)", "discount(pos + 3.0, params[3], n)", "lambdaloss"),
     (YETI, "draw * n + pos", "pos", "yetirank"),
     (YETI, "weight *= decay", "weight *= 1.0", "yetirank"),
@@ -40,6 +50,12 @@ BASELINES = [
     (STOCHASTIC, "(total - noise[pos]) / (n - 1.0)", "total / (n - 1.0)", "stochastic-rank"),
     (STOCHASTIC, "(gain - g[q + 1]) * drop[q]", "(gain - g[q]) * drop[q]", "stochastic-rank"),
     (STOCHASTIC, "sigma * math.sqrt(n / (n - 1.0))", "sigma", "stochastic-rank"),
+    (MOVES, "place = a if side > 0.0 else a - 1", "place = a", GAUSS_MOVES),
+    (MOVES, "drop[place], gains[a]", "drop[a], gains[a]", GAUSS_MOVES),
+    (MOVES, "grid[0, m + shift], grid[1, m + shift]", "grid[0, m], grid[1, m]", GAUSS_MOVES),
+    (MOVES, "gain * total - taken", "taken - gain * total", GAUSS_MOVES),
+    (MOVES, "first, start = x[a], away", "first, start = x[a], 0.0", GAUSS_MOVES),
+    ("kernels/lattice.py", "STEP = 0.3", "STEP = 0.5", GAUSS_MOVES),
     (STOCHASTIC, "params[3] if n > 2 else 0.0", "params[3]", "stochastic-rank"),
     (STOCHASTIC, "sigma * shift * doc_const", "shift * doc_const", "stochastic-rank"),
 ]

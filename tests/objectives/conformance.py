@@ -32,18 +32,34 @@ def tolerance_of(twin: Any, values: Values, usual: float) -> float:
     return max(usual, twin.tolerance(values)) if hasattr(twin, "tolerance") else usual
 
 
+_MARGIN, _OUTSIDE = 64, -987654321
+
+
+def _framed(size: int, content: float) -> tuple[np.ndarray, np.ndarray]:
+    """An array of `size` numbers inside a larger one, and that."""
+    whole = np.full(size + 2 * _MARGIN, _OUTSIDE, dtype=type(content))
+    inside = whole[_MARGIN : _MARGIN + size]
+    inside[:] = content
+    return inside, whole
+
+
 def evaluate(spec: Any, query: Query, scores: Any, values: Values) -> tuple[float, np.ndarray, np.ndarray]:
-    """Loss, gradient and hessian of one query; outputs and scratch are poisoned, inputs checked afterwards."""
+    """Loss, gradient and hessian of one query; outputs and scratch are poisoned, inputs and margins checked after."""
     n = len(query)
     s = np.array(scores, dtype=np.float64)
     ptr = np.array([0, n], dtype=np.int64)
     doc_const, query_const = spec.prepare(query.labels, query.gains, ptr, values)
     params = spec.encode({p.name: p.parse(values[p.name]) for p in spec.params}, 0)
-    inputs = [s, query.gains.copy(), descending(s), doc_const, query_const[0], params]
+    order = descending(s) if spec.ordered else np.full(n, -(2**62))
+    inputs = [s, query.gains.copy(), order, doc_const, query_const[0], params]
     before = [a.copy() for a in inputs]
-    grad, hess = np.full(n, np.nan), np.full(n, np.nan)
     room = spec.scratch_per_document * n
-    loss = spec.kernel(*inputs, grad, hess, np.full(room, np.nan), np.full(room, -(2**62)))
+    written = [_framed(n, np.nan), _framed(n, np.nan), _framed(room, np.nan), _framed(room, -(2**62))]
+    (grad, hess, _, _), frames = zip(*written, strict=True)
+    loss = spec.kernel(*inputs, *(inside for inside, _ in written))
+    for frame in frames:
+        margins = frame[:_MARGIN], frame[-_MARGIN:]
+        assert all((margin == _OUTSIDE).all() for margin in margins), "the kernel wrote beyond an end of its memory"
     for now, then in zip(inputs, before, strict=True):
         assert np.array_equal(now, then), "the kernel wrote to its inputs"
     return loss, grad, hess

@@ -1,0 +1,233 @@
+"""What the scores of a forest become when features take other values: one walk of each tree answers for all features.
+
+A document reaches its leaf through a handful of nodes. Another value of feature f changes the leaf only if it turns
+the way at one of these nodes; so while the document walks down, each node is asked about the other value too, and
+only from where the ways part is there a second walk. A tree of 31 leaves has some twenty features: scoring once for
+each of them would cost about twenty times as much.
+
+Scores are sums of whole numbers (leaf values times a power of two), so they do not depend on the order of addition:
+documents in the same leaves have equal scores, and tie, exactly as they do for the engine.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.kernels.jit import entry_point, inline
+from boostrank.kernels.noise import uniform
+
+NAN_LEFT, ZERO_IS_MISSING = 1, 2
+"""Bits of `Forest.kind`."""
+
+ZERO = float(np.float32(1e-35))
+"""LightGBM's kZeroThreshold, a float32 there: what is that near to 0 counts as 0."""
+
+# Documents whose values and changes stay in a core's cache while all trees pass over them.
+_CHUNK = 256
+# The largest sum of leaf values, as a whole number, leaves room for a difference of two.
+_SUM_BITS = 60
+
+_F2 = types.Array(types.float32, 2, "C")
+_D1 = types.Array(types.float64, 1, "C")
+_I1 = types.Array(types.int64, 1, "C")
+_I2 = types.Array(types.int64, 2, "C")
+_N1 = types.Array(types.int32, 1, "C")
+_B1 = types.Array(types.uint8, 1, "C")
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """All trees of a model, their nodes one after another. A document goes left where its value <= threshold.
+
+    Args:
+        feature: int32[M], column that each node splits by.
+        threshold: float64[M].
+        kind: uint8[M]: NAN_LEFT, a missing value goes left; ZERO_IS_MISSING, as LightGBM's zero_as_missing.
+        left, right: int32[M], >= 0: a node; < 0: ~child is a leaf. Of all trees together.
+        value: float64[L], what each leaf adds to the score.
+        roots: int32[T], as left and right.
+        tree: int32[M], the tree of each node.
+    """
+
+    feature: npt.NDArray[np.int32]
+    threshold: Float64Array
+    kind: npt.NDArray[np.uint8]
+    left: npt.NDArray[np.int32]
+    right: npt.NDArray[np.int32]
+    value: Float64Array
+    roots: npt.NDArray[np.int32]
+    tree: npt.NDArray[np.int32]
+
+    @property
+    def used(self) -> Int64Array:
+        """Columns that some node splits by, ascending."""
+        return np.unique(self.feature).astype(np.int64)
+
+    def whole_values(self) -> tuple[Int64Array, float]:
+        """Leaf values as whole numbers, int64[L], and what 1 of them is worth.
+
+        No score needs more than 60 bits, so that rounding is below 2^-60 of the largest possible one a tree.
+        """
+        leaf_tree = self._leaf_trees()
+        largest = np.zeros(max(1, self.roots.size))
+        np.maximum.at(largest, leaf_tree, np.abs(self.value))
+        exponent = _SUM_BITS - math.frexp(max(float(largest.sum()), 1e-300))[1]
+        exponent = min(exponent, 1000)
+        return np.rint(np.ldexp(self.value, exponent)).astype(np.int64), math.ldexp(1.0, -exponent)
+
+    def _leaf_trees(self) -> Int64Array:
+        owner = np.zeros(self.value.size, np.int64)
+        for child in (self.left, self.right):
+            owner[~child[child < 0]] = self.tree[child < 0]
+        alone = self.roots < 0
+        owner[~self.roots[alone]] = np.flatnonzero(alone)
+        return owner
+
+
+class Walker:
+    """Scores documents by a forest, and says how the scores change.
+
+    Args:
+        forest: the trees.
+        columns: int64[c], ascending: the columns that the rows will have; all that the forest uses are among them.
+    """
+
+    def __init__(self, forest: Forest, columns: Int64Array) -> None:
+        self._forest = forest
+        self._feature = np.searchsorted(columns, forest.feature).astype(np.int32)
+        self._value, self._worth = forest.whole_values()
+        self._n_columns = columns.size
+
+    def scores(self, rows: Float32Array) -> Float64Array:
+        """float64[n] of float32[n, c]."""
+        nothing = np.full(self._n_columns, -1, np.int64)
+        return np.asarray(self._walk(rows, rows, nothing, 0)[0] * self._worth, dtype=np.float64)
+
+    def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array:
+        """The scores when the columns of one unit take their values from `other`, for each unit.
+
+        Args:
+            rows, other: float32[n, c], C order; NaN is missing.
+            unit: int64[c], the unit of each column, < `units`; -1 for columns that stay.
+            units: how many.
+
+        Returns:
+            float64[units, n].
+        """
+        base, change = self._walk(rows, other, unit, units)
+        changed = np.ascontiguousarray(change.T)
+        changed += base
+        return np.asarray(changed * self._worth, dtype=np.float64)
+
+    def _walk(
+        self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int
+    ) -> tuple[Int64Array, Int64Array]:
+        f = self._forest
+        base, change = np.zeros(rows.shape[0], np.int64), np.zeros((rows.shape[0], units), np.int64)
+        _changes(
+            rows, other, unit, self._feature, f.threshold, f.kind, f.left, f.right, self._value, f.roots,
+            np.empty(units, np.int64), base, change,
+        )  # fmt: skip
+        return base, change
+
+
+@inline
+def _goes_left(value: float, threshold: float, kind: int) -> bool:
+    if value != value or (kind & 2 and -ZERO <= value <= ZERO):
+        return (kind & 1) != 0
+    return value <= threshold
+
+
+@entry_point(types.void(_F2, _F2, _I1, _N1, _D1, _B1, _N1, _N1, _I1, _N1, _I1, _I1, _I2))
+def _changes(
+    rows: Float32Array,
+    other: Float32Array,
+    unit: Int64Array,
+    feature: npt.NDArray[np.int32],
+    threshold: Float64Array,
+    kind: npt.NDArray[np.uint8],
+    left: npt.NDArray[np.int32],
+    right: npt.NDArray[np.int32],
+    value: Int64Array,
+    roots: npt.NDArray[np.int32],
+    changed: Int64Array,
+    base: Int64Array,
+    change: Int64Array,
+) -> None:
+    n = rows.shape[0]
+    for start in range(0, n, _CHUNK):
+        stop = min(n, start + _CHUNK)
+        for root in roots:
+            for i in range(start, stop):
+                node, count = root, 0
+                while node >= 0:
+                    f = feature[node]
+                    went_left = _goes_left(rows[i, f], threshold[node], kind[node])
+                    u = unit[f]
+                    if u >= 0 and _goes_left(other[i, f], threshold[node], kind[node]) != went_left:
+                        parted = False
+                        for j in range(count):
+                            parted = parted or changed[j] == u
+                        if not parted:
+                            at = right[node] if went_left else left[node]
+                            while at >= 0:
+                                g = feature[at]
+                                seen = other[i, g] if unit[g] == u else rows[i, g]
+                                at = left[at] if _goes_left(seen, threshold[at], kind[at]) else right[at]
+                            change[i, u] += value[~at]
+                            changed[count] = u
+                            count += 1
+                    node = left[node] if went_left else right[node]
+                leaf = value[~node]
+                base[i] += leaf
+                for j in range(count):
+                    change[i, changed[j]] -= leaf
+
+
+@entry_point(types.void(_F2, _I1, types.int64, _I1, types.int64, _I1, _D1, _I1, _F2))
+def permute_within(
+    rows: Float32Array,
+    ptr: Int64Array,
+    first_query: int,
+    unit: Int64Array,
+    units: int,
+    within: Int64Array,
+    seeds: Float64Array,
+    order: Int64Array,
+    out: Float32Array,
+) -> None:
+    """Shuffle the values of columns among the documents of each query; columns of one unit move together.
+
+    Fisher and Yates, from numbers that depend on the unit's seed and the query alone.
+
+    Args:
+        rows: float32[n, c].
+        ptr: int64[q+1], the queries of these rows.
+        first_query: number of the first of them in the data set.
+        unit: int64[c], -1 for columns that stay.
+        units: how many.
+        within: int64[units], 0 where a unit is left alone.
+        seeds: float64[units], as `noise.uniform` takes them.
+        order: int64[longest query], overwritten.
+        out: float32[n, c], a copy of `rows`; the columns of the units are written.
+    """
+    for q in range(ptr.shape[0] - 1):
+        a, n = ptr[q], ptr[q + 1] - ptr[q]
+        for u in range(units):
+            if within[u] == 0:
+                continue
+            for i in range(n):
+                order[i] = i
+            for i in range(n - 1, 0, -1):
+                j = int(uniform(seeds[u], first_query + q, i) * (i + 1))
+                order[i], order[j] = order[j], order[i]
+            for c in range(unit.shape[0]):
+                if unit[c] == u:
+                    for i in range(n):
+                        out[a + i, c] = rows[a + order[i], c]

@@ -1,0 +1,63 @@
+"""Sums over tiles on lists too short for the kernel to switch: run uncompiled, with planted faults, and compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from boostrank.kernels import expsum, lambda_sums
+
+
+def discount(rank, blend, n):
+    return (1 - blend) / np.log2(1 + rank) + blend * (1 - (rank - 1) / n)
+
+
+def far_pairs(s, gains, alpha, by_rank, by_delta, blend):
+    """Forces and curvatures of the pairs that are not in one tile nor in neighbouring ones, and of all pairs."""
+    n = len(s)
+    place = np.arange(n)
+    gap = np.abs(place[:, None] - place[None, :])
+    d = discount(place + 1.0, blend, n)
+    safe = np.maximum(gap, 1)
+    delta = discount(safe, blend, n) - discount(safe + 1, blend, n)
+    w = np.maximum(gains[:, None] - gains[None, :], 0.0) * (
+        by_rank * np.abs(d[:, None] - d[None, :]) + by_delta * delta
+    )
+    u = alpha * (s[:, None] - s[None, :])
+    bound = 0.056 * np.exp(-np.abs(u) / 16) + 0.223 * np.exp(-np.abs(u) / 4) + 0.008
+    tile = place // lambda_sums.TILE
+    for kept in (np.abs(tile[:, None] - tile[None, :]) > 1, True):
+        force = alpha * np.where(kept, w, 0.0) * np.exp(-np.logaddexp(0.0, u))
+        curvature = alpha**2 * np.where(kept, w + w.T, 0.0) * bound
+        yield force.sum(axis=0) - force.sum(axis=1), curvature.sum(axis=1)
+
+
+def check(s, gains, alpha, by_rank, by_delta, blend, sums, tolerance):
+    s = np.sort(s)[::-1].copy()
+    worth, grade = np.unique(gains, return_inverse=True)
+    d = discount(np.arange(1.0, len(s) + 1.0), blend, len(s))
+    grad, hess = np.zeros(len(s)), np.zeros(len(s))
+    lambda_sums.add_far_pairs(sums, s, grade.astype(np.int64), worth, d, alpha, by_rank, by_delta, blend, grad, hess)
+    (force, curvature), (largest_force, largest_curvature) = far_pairs(s, gains, alpha, by_rank, by_delta, blend)
+    assert grad == pytest.approx(force, abs=tolerance * np.abs(largest_force).max() + 1e-14)
+    assert hess == pytest.approx(curvature, abs=tolerance * largest_curvature.max() + 1e-14)
+
+
+@pytest.mark.parametrize(("sums", "tolerance"), [(0, 2e-6), (expsum.EXACT, 1e-10)])
+def test_far_pairs_of_a_list_whose_last_tile_is_not_full(sums, tolerance):
+    rng = np.random.default_rng(2)
+    scores, gains = rng.choice([-1e4, 1e4, *rng.normal(size=101)], 101), rng.choice([0.0, 0.02, 0.1], 101)
+    check(scores, gains, 0.7, 1.0, 10.0, 0.0, sums, tolerance)
+    check(scores, gains, 0.7, 0.0, 1.0, 0.5, sums, tolerance)
+
+
+@pytest.mark.parametrize(
+    ("row", "longest", "bound"), [(0, 4096, 5e-7), (1, 4096, 5e-10), (2, 1 << 20, 1e-8), (3, 1 << 20, 6e-10)]
+)
+def test_drops_of_the_discount_keep_their_stated_error(row, longest, bound):
+    m = np.unique(np.geomspace(lambda_sums.TILE + 1, longest, 5000).round())
+    wanted = 1.0 / np.log2(1.0 + m) - 1.0 / np.log2(2.0 + m)
+    columns = [a for a in range(lambda_sums._RATES.shape[1]) if a != 1]  # the second is the discount's
+    found = np.exp(-np.outer(m, lambda_sums._RATES[row, columns])) @ lambda_sums._WEIGHTS[row, columns]
+    error = np.trapezoid(np.abs(found - wanted), m) / np.trapezoid(wanted, m)
+    assert bound / 5 < error < bound
