@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
 import secrets
 import stat
@@ -23,7 +24,7 @@ def write_atomically(path: AnyPath, data: bytes) -> None:
         TrainingError: as `replacing`.
     """
     with replacing(path) as descriptor:
-        _write_all(descriptor, data)
+        write_all(descriptor, data)
 
 
 @contextmanager
@@ -78,6 +79,14 @@ def check_writable(path: AnyPath) -> None:
         raise InputError(f"{os.fspath(path)}: cannot be written: {_reason(error, target)}") from error
 
 
+def remove_leftovers(path: AnyPath) -> None:
+    """Delete what a killed process left of its attempts to write this file; nobody else may be writing it now."""
+    folder, name = os.path.split(os.path.realpath(path))
+    for part in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(name[:100])}.{'[0-9a-f]' * 12}.tmp")):
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+
+
 def write_output(path: AnyPath, data: bytes) -> None:
     """`write_atomically`; into a pipe or a device (`/dev/stdout`), which nothing can replace, plainly.
 
@@ -85,13 +94,26 @@ def write_output(path: AnyPath, data: bytes) -> None:
         TrainingError: as `replacing`.
         BrokenPipeError: nobody reads the pipe any more.
     """
+    with writing(path) as descriptor:
+        write_all(descriptor, data)
+
+
+@contextmanager
+def writing(path: AnyPath) -> Iterator[int]:
+    """`replacing`; of a pipe or a device, which nothing can replace, a descriptor to write to plainly.
+
+    Raises:
+        TrainingError: as `replacing`.
+        BrokenPipeError: nobody reads the pipe any more.
+    """
     if not _is_stream(path):
-        write_atomically(path, data)
+        with replacing(path) as descriptor:
+            yield descriptor
         return
     with _failing_as_training_error(path, "a part may have been written"):
         descriptor = os.open(path, os.O_WRONLY)
         try:
-            _write_all(descriptor, data)
+            yield descriptor
         finally:
             os.close(descriptor)
 
@@ -151,7 +173,8 @@ def _create_beside(target: str) -> tuple[int, str]:
     return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666), temporary
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    """Write all of it, also where the system takes a part at a time."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]

@@ -67,6 +67,12 @@ class TrainingError(BoostrankError, RuntimeError):
     """Training cannot go on: a broken gradient, nothing to learn, a failed write."""
 
 
+class WorkerLost(TrainingError):
+    """A worker of a training on several machines died, or nobody answers there any more."""
+
+    exit_code = 4
+
+
 class TrainingWarning(UserWarning):
     """Training goes on, but probably not as meant."""
 

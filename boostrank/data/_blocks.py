@@ -99,6 +99,8 @@ class Parser:
         missing_tokens: spellings of missing values.
     """
 
+    may_be_dense = True
+
     def __init__(self, options: Int64Array, missing_tokens: Sequence[bytes]) -> None:
         self.options = options.copy()
         self.options[parse.N_TOKENS] = len(missing_tokens)
@@ -153,7 +155,7 @@ class Parser:
         block = Block(scratch.labels[:rows].copy(), state[: parse.N_STATE].copy(), unterminated=text.unterminated)
         limit = int(self.options[parse.LIMIT])
         width = min(int(state[parse.TOP_ID]), limit) + 1
-        if 4 * rows * width <= 8 * (cells - int(state[parse.BEYOND])):
+        if self.may_be_dense and 4 * rows * width <= 8 * (cells - int(state[parse.BEYOND])):
             block.dense = zeroed((rows, width), np.float32)
             fill_dense(scratch.row_ends, rows, scratch.ids, scratch.values, limit, block.dense)
         else:

@@ -6,32 +6,24 @@ few chunks are held at a time.
 
 from __future__ import annotations
 
-import bz2
 import contextlib
-import lzma
 import os
 import stat
 import sys
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from boostrank.core.errors import FileFormatError
+from boostrank.data._unpack import LONGEST_MAGIC, Unpacker, is_packed
 
 MAX_LINE = 64 << 20
 HEAD = 1 << 16
 PADDING = b"\n\n"  # the parser reads up to two bytes past the text
 
 _BOM = b"\xef\xbb\xbf"
-_DECOMPRESSORS: tuple[tuple[bytes, str, Callable[[], Any]], ...] = (
-    (b"\x1f\x8b", "gzip", partial(zlib.decompressobj, 16 + zlib.MAX_WBITS)),
-    (b"BZh", "bzip2", bz2.BZ2Decompressor),
-    (b"\xfd7zXZ\x00", "xz", partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)),
-)
 _FOREIGN = (
-    (b"\x28\xb5\x2f\xfd", "zstd-compressed: pipe it in, `zstd -dc FILE | boostrank ... -`"),
     (b"PK\x03\x04", "a zip archive: unpack it first"),
     (b"PAR1", "a Parquet file: load it as a data frame and use RankingDataset.from_frame"),
     (b"\xff\xfe", "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"),
@@ -74,7 +66,14 @@ class Source:
         head: the first bytes of the text, without the byte order mark.
         total: bytes to be read, None when that is not known.
         done: bytes read so far (of the file itself, when it is compressed).
+        text_bytes: bytes of text: of a file all, of a stream those read so far.
+        is_packed: whether it is compressed.
     """
+
+    is_packed = False
+    text_bytes: int
+    _fd: int | None = None
+    _before: tuple[int, int] | None = None
 
     def __init__(self, name: str, path: str | None, head: bytes, total: int | None) -> None:
         self.name, self.path, self.total, self.done = name, path, total, 0
@@ -92,7 +91,15 @@ class Source:
         raise NotImplementedError
 
     def check_unchanged(self) -> None:
-        """Refuse a file that was written to while it was read."""
+        """Refuse a file that was written to while it was read.
+
+        Raises:
+            FileFormatError: its size or time is another than when it was opened.
+        """
+        if self._fd is not None and _state(self._fd) != self._before:
+            raise FileFormatError(
+                "the file changed while it was read: read it again when it is complete", file=self.name
+            )
 
     def close(self) -> None:
         """Let go of what was opened."""
@@ -104,16 +111,16 @@ class FileSource(Source):
     def __init__(
         self, fd: int, path: str, head: bytes, max_bytes: int | None, closing: contextlib.ExitStack
     ) -> None:  # fmt: skip
-        self.fd, self.before, self.closing = fd, os.fstat(fd), closing
-        super().__init__(path, path, head, self.before.st_size)
-        if max_bytes is not None and self.before.st_size > max_bytes:
-            raise FileFormatError(
-                f"the file has {self.before.st_size:,} bytes, more than max_bytes={max_bytes:,}", file=path
-            )
+        self.fd, self.closing = fd, closing
+        self._fd, self._before = fd, _state(fd)
+        self.size = self.text_bytes = self._before[0]
+        super().__init__(path, path, head, self.size)
+        if max_bytes is not None and self.size > max_bytes:
+            raise FileFormatError(f"the file has {self.size:,} bytes, more than max_bytes={max_bytes:,}", file=path)
 
     def loads(self, chunk_bytes: int) -> Iterator[Load]:
-        for begin in range(self.bom, self.before.st_size, chunk_bytes):
-            self.done = min(begin + chunk_bytes, self.before.st_size)
+        for begin in range(self.bom, self.size, chunk_bytes):
+            self.done = min(begin + chunk_bytes, self.size)
             yield partial(self._load, begin, self.done)
 
     def _load(self, begin: int, stop: int, buffer: bytearray | None) -> Text:
@@ -127,8 +134,9 @@ class FileSource(Source):
         start = 0 if begin == self.bom else buffer.find(b"\n", 0, end) + 1
         if (start == 0 and begin != self.bom) or start == end:
             return Text(buffer, 0, 0)
-        while buffer[end - 1] != 10 and offset + end < self.before.st_size:
-            size = min(self.before.st_size - offset, end + min(max(end, HEAD), 4 << 20))
+        step = HEAD
+        while buffer[end - 1] != 10 and offset + end < self.size:
+            size, step = min(self.size - offset, end + step), min(2 * step, 4 << 20)
             if len(buffer) < size + len(PADDING):
                 buffer.extend(bytes(size + len(PADDING) - len(buffer)))
             self._read(buffer, end, size, offset)
@@ -143,43 +151,45 @@ class FileSource(Source):
     def _read(self, buffer: bytearray, begin: int, end: int, offset: int) -> None:
         with memoryview(buffer) as view:
             while begin < end:
-                count = os.preadv(self.fd, [view[begin:end]], offset + begin)
+                try:
+                    count = os.preadv(self.fd, [view[begin:end]], offset + begin)
+                except OSError as error:
+                    raise FileFormatError(f"cannot be read: {error.strerror}", file=self.name) from None
                 if count == 0:
                     raise FileFormatError("the file became shorter while it was read", file=self.name)
                 begin += count
-
-    def check_unchanged(self) -> None:
-        now = os.fstat(self.fd)
-        if (now.st_size, now.st_mtime_ns) != (self.before.st_size, self.before.st_mtime_ns):
-            raise FileFormatError(
-                "the file changed while it was read: read it again when it is complete", file=self.name
-            )
 
     def close(self) -> None:
         self.closing.close()
 
 
 class StreamSource(Source):
-    """Anything that can only be read from front to back; reading (and decompressing) runs ahead of the parsers."""
+    """Anything that can only be read from front to back: a pipe, a file object, a compressed file."""
 
     def __init__(
         self, read: Callable[[int], bytes], name: str, path: str | None, total: int | None, max_bytes: int | None,
-        closing: contextlib.ExitStack,
+        closing: contextlib.ExitStack, fd: int | None = None,
     ) -> None:  # fmt: skip
         self.raw, self.closing, self.max_bytes, self.text_bytes, self.raw_bytes = read, closing, max_bytes, 0, 0
-        self.name = name
-        self.packed = first = self._read_raw(HEAD)
-        self.next: Callable[[int], bytes] = self._plain
-        for magic, label, make in _DECOMPRESSORS:
-            if first.startswith(magic):
-                self.make, self.label, self.member = make, label, make()
-                self.next = self._unpacked
+        self.name, self.closed = name, False
+        if fd is not None:
+            self._fd, self._before = fd, _state(fd)
+        first = b""
+        while len(first) < LONGEST_MAGIC and (more := self._read_raw(HEAD)):  # a pipe may give a byte at a time
+            first += more
+        self.is_packed = is_packed(first)
+        self.waiting = b"" if self.is_packed else first
+        self.next = Unpacker(self._read_raw, first, name).read if self.is_packed else self._plain
         self.ended = False
         head = self._fill(HEAD)
+        if self.is_packed and is_packed(head):
+            raise FileFormatError("is compressed twice: unpack it once first", file=name)
         super().__init__(name, path, head, total)
         self.done = self.raw_bytes
 
     def _read_raw(self, size: int) -> bytes:
+        if self.closed:
+            raise FileFormatError("the reading was given up", file=self.name)
         try:
             data = self.raw(size)
         except OSError as error:
@@ -188,36 +198,8 @@ class StreamSource(Source):
         return data
 
     def _plain(self, size: int) -> bytes:
-        data, self.packed = self.packed, b""
+        data, self.waiting = self.waiting, b""
         return data or self._read_raw(size)
-
-    def _unpacked(self, size: int) -> bytes:
-        """Up to `size` bytes of text, b"" at the end of the last member."""
-        while True:
-            if self.member is None:  # between members; tapes and some tools pad with zeros
-                self.packed = (self.packed or self._read_raw(1 << 20)).lstrip(b"\0")
-                if not self.packed:
-                    if self._exhausted():
-                        return b""
-                    continue
-                self.member = self.make()
-            if not self.packed and getattr(self.member, "needs_input", True):
-                self.packed = self._read_raw(1 << 20)
-                if not self.packed:
-                    raise FileFormatError(f"the {self.label} data is truncated: nothing of it is used", file=self.name)
-            try:
-                text = self.member.decompress(self.packed, size)
-            except (zlib.error, lzma.LZMAError, OSError, ValueError) as error:
-                raise FileFormatError(f"the {self.label} data is damaged: {error}", file=self.name) from None
-            self.packed = getattr(self.member, "unconsumed_tail", b"")
-            if self.member.eof:
-                self.packed, self.member = self.member.unused_data, None
-            if text:
-                return bytes(text)
-
-    def _exhausted(self) -> bool:
-        self.packed = self._read_raw(1 << 20)
-        return not self.packed
 
     def _fill(self, size: int) -> bytes:
         """Exactly `size` bytes of text, fewer at the end."""
@@ -250,7 +232,13 @@ class StreamSource(Source):
             carry, want = carry[cut:], chunk_bytes
 
     def close(self) -> None:
+        self.closed = True
         self.closing.close()
+
+
+def _state(fd: int) -> tuple[int, int]:
+    now = os.fstat(fd)
+    return now.st_size, now.st_mtime_ns
 
 
 def _ready(text: Text, buffer: bytearray | None) -> Text:
@@ -289,12 +277,11 @@ def open_source(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None
         if regular:
             head = os.read(fd, HEAD)
             os.lseek(fd, 0, os.SEEK_SET)
-            plain = not any(head.startswith(magic) for magic, _, _ in _DECOMPRESSORS)
-            if plain and hasattr(os, "preadv"):  # Windows has no such call: front to back then
+            if not is_packed(head) and hasattr(os, "preadv"):  # Windows has no such call: front to back then
                 return FileSource(fd, path, head, max_bytes, closing)
         return StreamSource(
             partial(os.read, fd), path, path if regular else None, info.st_size if regular else None, max_bytes,
-            closing,
+            closing, fd if regular else None,
         )  # fmt: skip
     except BaseException:
         closing.close()

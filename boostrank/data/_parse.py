@@ -387,3 +387,47 @@ def parse_lines(
         if options[SKIP] == 0:
             return
         p = _next_line(text, line_start)
+
+
+@entry_point(
+    nb.void(
+        nb.uint8[::1], nb.int64, nb.int64, nb.int64[::1], nb.float64[::1], nb.int64[:, ::1], nb.int64[::1],
+        nb.int64[::1], nb.int64[::1],
+    )
+)  # fmt: skip
+def scan_lines(
+    buffer: Bytes, start: int, end: int, options_: Int64Array, scratch: Float64Array, runs_: Int64Array,
+    ends_: Int64Array, fault_: Int64Array, state_: Int64Array,
+) -> None:  # fmt: skip
+    """Find the queries in the lines of buffer[start:end]; of a row, only label and query id are looked at.
+
+    Args:
+        buffer, start, end, options: as of `parse_lines`.
+        scratch: room for a number a row.
+        runs: as of `parse_lines`. Out.
+        ends: where the last row of each run ends, newline included. Out.
+        fault: N_BAD numbers about the row that cannot be read, where the scan stops. Out.
+        state: counts, N_STATE of them, all 0 at the start; BAD_ROWS is 1 if there is such a row. Out.
+    """
+    text, options, state, runs = pointer_to(buffer), pointer_to(options_), pointer_to(state_), pointer_to(runs_)
+    labels, ends, fault = pointer_to(scratch), pointer_to(ends_), pointer_to(fault_)
+    none, nothing, undecided = pointer_to(ends_), pointer_to(scratch), pointer_to(state_[N_STATE:])
+    p = start
+    while p < end:
+        state[LINES] += 1
+        line_start = p
+        while text[p] == BLANK or text[p] == TAB:
+            p += 1
+        if text[p] == NEWLINE or text[p] == HASH or (text[p] == RETURN and text[p + 1] == NEWLINE):
+            state[BLANK_LINES] += 1
+            p = _next_line(text, p)
+            continue
+        state[UNDECIDED] = 0  # what the label is does not matter
+        p = _head(text, p, options, none, nothing, undecided, labels, runs, state, fault)
+        if p < 0:
+            fault[BAD_LINE], fault[BAD_LINE_START] = state[LINES], line_start
+            state[BAD_ROWS] = 1
+            return
+        p = _next_line(text, p)
+        state[ROWS] += 1
+        ends[state[RUNS] - 1] = p

@@ -20,7 +20,7 @@ from boostrank.core.types import Float64Array, Int64Array, QueryIndex
 _ROWS_AT_A_TIME = 1 << 14
 _NUMBERED = re.compile(r"f\d+")
 
-Features = Any  # float32[N, d] C-ordered, or scipy.sparse.csr_matrix of float32
+Features = Any  # float32[N, d] C-ordered, scipy.sparse.csr_matrix of float32, or boostrank.data.stored.StoredFeatures
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class RankingDataset:
 
     Args:
         features: float32[N, d], C order, or `scipy.sparse.csr_matrix` of float32. NaN is missing; what a sparse row
-            does not name is zero, on every backend.
+            does not name is zero, on every backend. Those of `stream` lie on disk, and slices of them come to memory.
         labels: float64[N], finite; bigger is better.
         queries: which rows belong to which query.
         feature_names: d distinct names.
@@ -83,11 +83,26 @@ class RankingDataset:
             raise DataError(f"label of row {bad[0]} is {labels[bad[0]]}; labels must be finite numbers")
 
     @classmethod
-    def from_libsvm(cls, path: str | PathLike[str], **options: Any) -> RankingDataset:
-        """Read a libsvm (SVMrank, LETOR) file; the options are those of `boostrank.data.libsvm.read_libsvm`."""
+    def from_libsvm(cls, path: str | PathLike[str] | Sequence[str | PathLike[str]], **options: Any) -> RankingDataset:
+        """Read libsvm (SVMrank, LETOR) files as one data set; see `boostrank.data.libsvm.read_libsvm` for options.
+
+        Args:
+            path: a file, plain or compressed; several; a pattern, `shards/*.gz`; or "-", standard input.
+            options: of `read_libsvm`.
+        """
         from boostrank.data.libsvm import read_libsvm
 
         return read_libsvm(path, **options)
+
+    @classmethod
+    def stream(
+        cls, path: str | PathLike[str] | Sequence[str | PathLike[str]], *, cache: str | PathLike[str] | bool = True,
+        external_memory: bool = False, **options: Any,
+    ) -> RankingDataset:  # fmt: skip
+        """Read libsvm files without holding their features in memory; `boostrank.data.stream.stream_libsvm`."""
+        from boostrank.data.stream import stream_libsvm
+
+        return stream_libsvm(path, cache=cache, external_memory=external_memory, **options)
 
     @classmethod
     def from_arrays(
@@ -194,8 +209,13 @@ class RankingDataset:
 
     @property
     def is_sparse(self) -> bool:
-        """Whether the features are a CSR matrix."""
-        return bool(sparse.issparse(self.features))
+        """Whether the features, or what is read of them from disk, are a CSR matrix."""
+        return bool(self.features.is_sparse if self.on_disk else sparse.issparse(self.features))
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the features are `boostrank.data.stored.StoredFeatures`."""
+        return hasattr(self.features, "pieces")
 
     def with_features(self, names: Sequence[str], *, whose: str) -> RankingDataset:
         """The same rows with the features in the order of `names`.
@@ -217,8 +237,8 @@ class RankingDataset:
         missing = [name for name in names if name not in places]
         if not missing:
             order = [places[name] for name in names]
-            features = self.features[:, order]
-            if not self.is_sparse:
+            features = self.features.in_order(order) if self.on_disk else self.features[:, order]
+            if isinstance(features, np.ndarray):
                 features = np.ascontiguousarray(features)
             return replace(self, features=features, feature_names=tuple(names))
         if all(map(_NUMBERED.fullmatch, names)) or all(map(_NUMBERED.fullmatch, self.feature_names)):
@@ -246,6 +266,8 @@ class RankingDataset:
         """Names of the features that have one value in every row, or are missing in every row: no tree can use them."""
         if not self.n_documents:
             return ()
+        if self.on_disk:
+            return tuple(self.feature_names[i] for i in self.features.constant_columns())
         if self.is_sparse:
             low, high = (extreme(axis=0).toarray().ravel() for extreme in (self.features.min, self.features.max))
             return tuple(self.feature_names[i] for i in np.flatnonzero(low == high))
@@ -259,6 +281,8 @@ class RankingDataset:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of features, labels and query boundaries: the same for the same numbers in the same order."""
+        if self.on_disk:
+            return str(self.features.fingerprint(self.labels, self.queries.ptr))
         digest = hashlib.blake2b(digest_size=16)
         parts = [self.labels, self.queries.ptr]
         if self.is_sparse:

@@ -10,31 +10,27 @@ a few chunks is in memory.
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import BinaryIO
+from collections.abc import Callable, Mapping, Sequence
 
-from boostrank.core.errors import DataWarning, FileFormatError, ParameterError, warn_user
+from boostrank.core.errors import DataWarning, ParameterError, warn_user
+from boostrank.core.machine import resolve_threads
 from boostrank.data import _parse as parse
 from boostrank.data._assemble import Assembly
-from boostrank.data._blocks import Block, Parser
-from boostrank.data._chunks import MAX_LINE, LineTooLong, Source, open_source
+from boostrank.data._blocks import Parser
 from boostrank.data._options import FeatureSpace, ReadOptions, check_options, parse_label_map
+from boostrank.data._sources import AnySource, Opened, expand, parsed
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.sidecar import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
+from boostrank.data.sidecar import GROUP_SUFFIXES, find_sidecar
+from boostrank.data.stored import RowStore
 from boostrank.data.writer import write_libsvm
-from boostrank.kernels.jit import resolve_threads
 
 __all__ = ["FeatureSpace", "parse_label_map", "read_libsvm", "write_libsvm"]
 
 _PROBED_LINES = 64
-_SMALLEST_CHUNK = 1 << 20  # smaller ones cost more to hand out than they save by spreading evenly
 
 
 def read_libsvm(
-    source: str | os.PathLike[str] | BinaryIO,
+    source: AnySource,
     *,
     zero_based: bool | str = "auto",
     n_features: int | None = None,
@@ -53,15 +49,20 @@ def read_libsvm(
     chunk_bytes: int = 16 << 20,
     progress: Callable[[int, int | None], None] | None = None,
     like: RankingDataset | FeatureSpace | None = None,
+    store: RowStore | None = None,
 ) -> RankingDataset:
-    """Read a libsvm file: `label qid:ID number:value ... # comment`, one document a line.
+    """Read libsvm text: `label qid:ID number:value ... # comment`, one document a line.
+
+    Several files are one data set, in the order given: the files decide together on width and on whether features
+    count from 0, and a query lies in one of them. One that goes on in the next file is refused, since ids that restart
+    in each file look the same; with `regroup` it is joined.
 
     A file without any qid is grouped by a sidecar beside it (`FILE.query` or `FILE.group`, sizes in rows; beside a file
     with qids it must agree with them); a `FILE.weight` gives the weights of the queries.
 
     Args:
-        source: a path, "-" for standard input, a pipe, or a binary file object. gzip, bzip2 and xz are recognised by
-            their first bytes.
+        source: a path, a pattern (`shards/*.gz`), "-" for standard input, a pipe, a binary file object, or a sequence
+            of them. gzip, bzip2, xz and zstd (with the extra `zst`) are recognised by their first bytes.
         zero_based: whether the first feature has number 0. "auto": it has if number 0 occurs anywhere in the file,
             or, with `like`, if it has in the training data.
         n_features: width of the data; larger numbers are refused. None: the largest number in the file decides.
@@ -74,13 +75,14 @@ def read_libsvm(
         regroup: bring the scattered rows of a query together, stably; `input_rows` remembers where they were.
         label_map: old label -> new label, others stay; or text such as "-1=0,2=1".
         max_feature: largest feature number that is believed.
-        max_bytes: refuse more text than this (after decompression).
+        max_bytes: refuse more text than this (after decompression, all files together).
         keep_comments: keep what stands behind `#`, without the blanks around it.
         threads: parsing threads; None for every available core. The result does not depend on it.
         chunk_bytes: text handed to a thread at a time. The result does not depend on it.
         progress: called with the bytes read and their total, None when that is not known.
         like: the training data (or its `FeatureSpace`): width, names and counting of the features come from it.
             Features that it does not have are ignored with a warning; fewer are padded with zeros.
+        store: leaves the features on disk, as `StoredFeatures`; see `boostrank.data.stream`, which also remembers.
 
     Returns:
         Features float32, dense or CSR; labels float64; query ids int64 when all are canonical integers, else text.
@@ -97,67 +99,44 @@ def read_libsvm(
     if chunk_bytes < 1:
         raise ParameterError(f"chunk_bytes={chunk_bytes!r} must be at least 1")
     workers = resolve_threads(threads)
-    opened = open_source(source, max_bytes)
+    opened = Opened(expand(source), max_bytes)
     try:
-        sizes_file = find_sidecar(opened.path, GROUP_SUFFIXES)
-        has_qid = sizes_file is None or _has_qid(opened.head)
-        if opened.total is not None:  # several chunks a thread, or the last one keeps the others waiting
-            chunk_bytes = min(chunk_bytes, max(opened.total // (4 * workers), _SMALLEST_CHUNK))
-        assembly = _parse_all(opened, options, has_qid, min(chunk_bytes, MAX_LINE), workers, progress)
-        opened.check_unchanged()
-        data = assembly.finish(opened.path, sizes_file, find_sidecar(opened.path, (WEIGHT_SUFFIX,)), workers)
+        assembly = _parse_all(opened, options, store, chunk_bytes, workers, progress)
+        data = assembly.finish(workers)
     finally:
         opened.close()
+    if store is not None:
+        data.features.known["warnings"] = list(assembly.warnings)
     for words in assembly.warnings:
         warn_user(words, DataWarning)
     return data
 
 
 def _parse_all(
-    source: Source,
+    opened: Opened,
     options: ReadOptions,
-    has_qid: bool,
+    store: RowStore | None,
     chunk_bytes: int,
     threads: int,
     progress: Callable[[int, int | None], None] | None,
 ) -> Assembly:
-    """All chunks of the source, parsed and in order."""
+    """All chunks of the sources, parsed and in order."""
     slots = options.for_parser()
-    slots[parse.EXPECT_QID] = has_qid
+    first = opened.first
+    slots[parse.EXPECT_QID] = find_sidecar(first.path, GROUP_SUFFIXES) is None or has_qid(first.head)
     parser = Parser(slots, [token.encode() for token in options.missing_tokens])
-    assembly = Assembly(source.name, options)
-    try:
-        for block in _in_order(parser, source, chunk_bytes, threads):
-            assembly.add(block)
-            if progress is not None:
-                progress(source.done, source.total)
-    except LineTooLong as error:
-        raise FileFormatError(
-            f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?", file=source.name,
-            line=assembly.lines + error.lines + 1,
-        ) from None  # fmt: skip
+    assembly, current = Assembly(options, store), None
+    for source, block in parsed(opened, parser, chunk_bytes, threads):
+        if source is not current:
+            assembly.enter(source.name, source.path)
+            current = source
+        assembly.add(block)
+        if progress is not None:
+            progress(opened.done, opened.total)
     return assembly
 
 
-def _in_order(parser: Parser, source: Source, chunk_bytes: int, threads: int) -> Iterator[Block]:
-    """The parsed chunks in file order; at most two more than there are threads are under way."""
-    if threads <= 1:
-        yield from map(parser, source.loads(chunk_bytes))
-        return
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="boostrank-read")
-    waiting: deque[Future[Block]] = deque()
-    try:
-        for load in source.loads(chunk_bytes):
-            waiting.append(pool.submit(parser, load))
-            if len(waiting) > threads + 1:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _has_qid(head: bytes) -> bool:
+def has_qid(head: bytes) -> bool:
     """Whether one of the first rows has a query id; the rows after them must then have one too."""
     rows = (line.split(b"#", 1)[0].split() for line in head.split(b"\n"))
     probed = [row for row in rows if row][:_PROBED_LINES]

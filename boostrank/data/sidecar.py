@@ -18,7 +18,7 @@ GROUP_SUFFIXES = (".query", ".group")
 WEIGHT_SUFFIX = ".weight"
 
 _NUMBER = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_PACKED = (".gz", ".bz2", ".xz")
+_PACKED = (".gz", ".bz2", ".xz", ".zst")
 
 
 def find_sidecar(path: str | None, suffixes: tuple[str, ...]) -> str | None:

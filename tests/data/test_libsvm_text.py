@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import DataWarning
-from boostrank.data import _chunks, libsvm
+from boostrank.data import _chunks, _sources
 from boostrank.data.libsvm import read_libsvm
 from tests.data.conftest import Read, dense, refused, same_data
 
@@ -128,7 +128,7 @@ def test_fault_011_an_endless_line_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, from_stream: bool, chunk_bytes: int, end: str
 ) -> None:
     monkeypatch.setattr(_chunks, "MAX_LINE", 1000)
-    monkeypatch.setattr(libsvm, "MAX_LINE", 1000)
+    monkeypatch.setattr(_sources, "MAX_LINE", 1000)
     path = tmp_path / "data.txt"
 
     def read(length: int) -> int:

@@ -1,0 +1,83 @@
+"""A linter for ranking data: what train will refuse, what will cost quality, what is worth knowing.
+
+Nothing ends it at the first error. The text is read once, as a stream, with the reader that training uses.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from boostrank.core.gains import Gain, parse_gain
+from boostrank.core.machine import resolve_threads
+from boostrank.data._options import check_options
+from boostrank.data._sources import AnySource
+from boostrank.data.doctor.checks import AGAINST_TRAINING, BETWEEN_SETS, OF_A_SET, OF_TRAINING_DATA
+from boostrank.data.doctor.facts import Facts
+from boostrank.data.doctor.finding import Finding, Severity, in_order
+
+__all__ = ["Facts", "Finding", "Severity", "doctor", "examine", "look_at"]
+
+
+def doctor(
+    files: AnySource, *, valid: str | Sequence[AnySource] = (), test: str | Sequence[AnySource] = (),
+    gain: Gain = "exponential", threads: int | None = None, **options: Any,
+) -> list[Finding]:  # fmt: skip
+    """Everything that is found in ranking data, the gravest first.
+
+    Memory: a few chunks of text and the longest query, 8 bytes a row (some 60 for a moment where sets are compared), 50
+    bytes a query and 100 a feature. Of more than a million features the first million are looked at one by one.
+
+    Args:
+        files: the training data: a path, a pattern, "-", a binary file object, or several of them as one data set.
+        valid, test: data sets that are looked at too, and compared: a path, or a sequence of sets, each as `files`.
+        gain: what labels are worth, as in training.
+        threads: that read; None for every available core.
+        options: `missing_tokens`, `zero_based`, `inf`, `label_map`, `regroup`, `on_bad_line`, `max_bad_share`,
+            `max_feature` and `max_bytes` of `read_libsvm`: the findings are what training with them would meet.
+
+    Raises:
+        ParameterError: options out of range, or in contradiction.
+    """
+    sets = [("train", files), *(("valid", one) for one in _several(valid)), *(("test", one) for one in _several(test))]
+    return examine([look_at(one, role=role, gain=gain, threads=threads, **options) for role, one in sets])
+
+
+def look_at(
+    files: AnySource, *, role: str = "train", gain: Gain = "exponential", threads: int | None = None,
+    progress: Callable[[int, int | None], None] | None = None, max_bytes: int | None = None, **options: Any,
+) -> Facts:  # fmt: skip
+    """One pass over one data set; arguments as of `doctor`.
+
+    Args:
+        role: "train", "valid" or "test": what the data are for.
+        progress: called with the bytes read and their total, None when that is not known.
+    """
+    facts = Facts(role, check_options(**{**_DEFAULTS, **options}), parse_gain(gain))
+    facts.read(files, resolve_threads(threads), max_bytes, progress)
+    return facts
+
+
+def examine(sets: Sequence[Facts]) -> list[Finding]:
+    """What all checks find in the data sets, the training data first."""
+    findings: list[Finding] = []
+    for facts in sets:
+        for check in OF_A_SET + (OF_TRAINING_DATA if facts.role == "train" else ()):
+            findings += check(facts)
+    for one, other in itertools.combinations(sets, 2):
+        if one.role != other.role:
+            for compare in BETWEEN_SETS + (AGAINST_TRAINING if one.role == "train" else ()):
+                findings += compare(one, other)
+    return in_order(findings)
+
+
+def _several(sets: str | Sequence[AnySource]) -> Sequence[AnySource]:
+    return [sets] if isinstance(sets, str) else sets
+
+
+_DEFAULTS: Mapping[str, Any] = {
+    "zero_based": "auto", "n_features": None, "layout": "auto", "missing_tokens": (), "inf": "stop",
+    "on_bad_line": "stop", "max_bad_share": 0.001, "strict": False, "regroup": False, "label_map": None,
+    "max_feature": 2**24, "keep_comments": False, "like": None,
+}  # fmt: skip

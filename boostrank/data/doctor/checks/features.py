@@ -1,0 +1,163 @@
+"""What single features hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.types import Int64Array
+from boostrank.data.doctor import _tally
+from boostrank.data.doctor.facts import Facts
+from boostrank.data.doctor.finding import Finding, Severity, found, percent
+
+# A feature that says nothing orders n documents by their labels with a chance of 1/n at most; all queries together
+# must be this much less likely (in e-folds) before it counts as a copy.
+EVIDENCE = 30.0
+MOSTLY_MISSING = 0.95
+FLOAT32_WHOLE = 2.0**24  # above it float32 skips whole numbers
+_SHOWN = 12
+# What programs write for "unknown". -1 also in columns of counts and shares.
+_SENTINELS = frozenset(
+    {-1.0, -2.0, -9.0, -99.0, -100.0, -999.0, -1000.0, -9999.0, -99999.0, -999999.0, -1e9, -(2.0**31)}
+)
+
+
+def label_copies(facts: Facts) -> Iterator[Finding]:
+    """Features that order the documents of (nearly) every query exactly by their labels."""
+    live = facts.low < facts.high
+    if facts.live < 2 or float(np.log(np.maximum(facts.sizes[live], 2)).sum()) < EVIDENCE + math.log(
+        len(facts.columns)
+    ):
+        return
+    up, down = facts.columns[:, _tally.UP], facts.columns[:, _tally.DOWN]
+    exact = np.maximum(up, down)
+    labelled = facts.n_rows - (facts.labels[0.0].count if 0.0 in facts.labels else 0)
+    for j in np.flatnonzero(facts.live - exact <= _tally.SHARE * facts.live).tolist():
+        same = facts.columns[j, _tally.LIKE_LABEL] == facts.columns[j, _tally.STORED] == labelled
+        order = "falling" if down[j] > up[j] else "rising"
+        told = f"feature {j} equals the label in every row" if same and not facts.many_labels else (
+            f"feature {j} ranks the documents of {percent(int(exact[j]), facts.live)} of the queries without a "
+            f"mistake ({order} with the label)"
+        )  # fmt: skip
+        yield found(
+            facts, "label-copy", Severity.WARNING, 0, int(exact[j]), told,
+            "a model will look perfect here and fail where the label is not known yet",
+            f"leave feature {j} out, if it is made from the label or from what happened after the ranking",
+        )  # fmt: skip
+
+
+def constant_features(facts: Facts) -> Iterator[Finding]:
+    """Features with one value in every row, or none."""
+    used = _numbers(facts)
+    missing = used[facts.columns[used, _tally.MISSING] == facts.n_rows]
+    low, high = ranges(facts)
+    constant = used[(low[used] == high[used]) & (facts.columns[used, _tally.MISSING] == 0)]
+    if missing.size:
+        yield found(
+            facts, "missing-features", Severity.WARNING, 0, missing.size,
+            f"{listed(missing)} missing in every row", "they take time and teach nothing", "was a join lost?",
+        )  # fmt: skip
+    if constant.size:
+        zeros = constant[high[constant] == 0]
+        more = f" ({zeros.size:,} of them 0 or not in the file)" if zeros.size else ""
+        yield found(
+            facts, "constant-features", Severity.NOTE, 0, constant.size,
+            f"{listed(constant)} the same in every row{more}", "they take time and teach nothing",
+            "leave them out, if that is so in all of your data",
+        )  # fmt: skip
+
+
+def mostly_missing(facts: Facts) -> Iterator[Finding]:
+    """Features that are missing in nearly all rows."""
+    missing = facts.columns[:, _tally.MISSING]
+    rare = np.flatnonzero((missing > MOSTLY_MISSING * facts.n_rows) & (missing < facts.n_rows))
+    if rare.size:
+        yield found(
+            facts, "rare-features", Severity.NOTE, 0, rare.size,
+            f"{listed(rare)} missing in more than {percent(MOSTLY_MISSING, 1)} of the rows",
+            "they say little, unless that they are there says something", "",
+        )  # fmt: skip
+
+
+def query_features(facts: Facts) -> Iterator[Finding]:
+    """Features that are constant within every query."""
+    if not np.any(facts.sizes > 1):
+        return
+    low, high = ranges(facts)
+    used = _numbers(facts)
+    counts = facts.columns[used]
+    missing = counts[:, _tally.MISSING]
+    constant = (missing == facts.n_rows) | ((low[used] == high[used]) & (missing == 0))
+    alike = (counts[:, _tally.VARIES] == 0) & ~constant
+    if alike.any():
+        yield found(
+            facts, "query-features", Severity.NOTE, 0, int(alike.sum()),
+            f"{listed(used[alike])} the same for all documents of a query",
+            "alone they rank nothing; together with others they can (which query is it?)", "",
+        )  # fmt: skip
+
+
+def stand_in_numbers(facts: Facts) -> Iterator[Finding]:
+    """Features whose only negative value is one such as -1 or -999."""
+    counts, extremes = facts.columns, facts.extremes
+    low, largest = extremes[:, _tally.LOW], extremes[:, _tally.HIGH_NEGATIVE]
+    # Of values up to 1 a -1 may be a sign or a cosine.
+    one = (counts[:, _tally.NEGATIVE] > 0) & (low == largest) & (extremes[:, _tally.HIGH] > 1)
+    for value in np.unique(low[one]).tolist():
+        if value not in _SENTINELS:
+            continue
+        which = np.flatnonzero(one & (low == value))
+        cells = int(counts[which, _tally.NEGATIVE].sum())
+        yield found(
+            facts, "stand-in-numbers", Severity.NOTE, 0, which.size,
+            f"{value:g} is the only negative value of {listed(which, verb=False)} ({cells:,} times): does it mean "
+            "missing?",
+            "trees can split it off; as missing it goes to whichever side suits, and means carry no false number",
+            f"--missing-token={value:g} reads it as missing, in every feature",
+        )  # fmt: skip
+
+
+def coarse_values(facts: Facts) -> Iterator[Finding]:
+    """Whole numbers so large that float32 makes neighbours equal."""
+    low, high = ranges(facts)
+    largest = np.maximum(np.abs(low), np.abs(high))
+    stored = facts.columns[:, _tally.STORED] > 0
+    coarse = np.flatnonzero((facts.columns[:, _tally.FRACTIONS] == 0) & stored & (largest > FLOAT32_WHOLE)
+                            & np.isfinite(largest))  # fmt: skip
+    if coarse.size:
+        j = int(coarse[np.argmax(largest[coarse])])
+        step = float(np.spacing(np.float32(largest[j])))
+        yield found(
+            facts, "coarse-values", Severity.NOTE, 0, coarse.size,
+            f"{listed(coarse, verb=False)} hold{'s' * (coarse.size == 1)} whole numbers above {FLOAT32_WHOLE:,.0f}, "
+            f"up to {largest[j]:.6g}",
+            f"features are float32: around the largest, values less than {step:g} apart are one",
+            "of times and ids subtract a start; hashes are no features",
+        )  # fmt: skip
+
+
+def _numbers(facts: Facts) -> Int64Array:
+    """The numbers of the features that are looked at, whether they occur or not."""
+    if not facts.n_rows:
+        return np.zeros(0, np.int64)
+    return np.arange(facts.base, min(facts.top.top_id + 1, len(facts.columns)))
+
+
+def ranges(facts: Facts) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """(smallest, largest) value of each feature; where rows do not name it, 0 is one."""
+    low, high = facts.extremes[:, _tally.LOW], facts.extremes[:, _tally.HIGH]
+    everywhere = facts.columns[:, _tally.STORED] + facts.columns[:, _tally.MISSING] == facts.n_rows
+    zero = np.float32(0.0)
+    return np.where(everywhere, low, np.minimum(low, zero)), np.where(everywhere, high, np.maximum(high, zero))
+
+
+def listed(numbers: Int64Array, *, verb: bool = True) -> str:
+    """`features 3, 5 and 9 are`; of many the first."""
+    shown = [str(number) for number in numbers[:_SHOWN].tolist()]
+    if numbers.size == 1:
+        return f"feature {shown[0]}" + " is" * verb
+    rest = f" and {numbers.size - _SHOWN:,} more" if numbers.size > _SHOWN else f" and {shown.pop()}"
+    return f"features {', '.join(shown)}{rest}" + " are" * verb

@@ -1,0 +1,86 @@
+"""What the doctor found, and how it is told."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from boostrank.data.doctor.facts import Facts
+
+
+class Severity(enum.Enum):
+    """How much a finding matters."""
+
+    ERROR = "error"  # `boostrank train` refuses the data
+    WARNING = "warning"  # it costs quality, or makes numbers look better than they are
+    NOTE = "note"  # worth knowing
+
+    @property
+    def order(self) -> int:
+        """0 for the gravest."""
+        return list(Severity).index(self)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing about the data.
+
+    Args:
+        check: its name, stable.
+        severity: how much it matters.
+        file: where it is seen first; empty when no place shows it.
+        line: 1-based line there, 0 when the whole file is meant.
+        column: 1-based byte column, 0 when the whole line is meant.
+        count: how often, in what `told` speaks of (rows, queries, features).
+        told: what was seen.
+        cost: what follows from it.
+        fix: the command or option that mends it, or what to look at; empty where nothing need be done.
+    """
+
+    check: str
+    severity: Severity
+    file: str
+    line: int
+    column: int
+    count: int
+    told: str
+    cost: str
+    fix: str
+
+    @property
+    def where(self) -> str:
+        """`file:line:column`, as far as there is one."""
+        return ":".join([self.file, *(str(n) for n in (self.line, self.column) if n)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self) | {"severity": self.severity.value}
+
+
+def found(
+    facts: Facts, check: str, severity: Severity, line: int, count: int, told: str, cost: str, fix: str
+) -> Finding:  # fmt: skip
+    """A finding at a line counted through all files of the data set; 0 means the whole."""
+    return Finding(check, severity, *facts.place(int(line)), 0, int(count), told, cost, fix)
+
+
+def in_order(findings: list[Finding]) -> list[Finding]:
+    """The gravest first, otherwise in the order in which they were made."""
+    return sorted(findings, key=lambda finding: finding.severity.order)
+
+
+def percent(count: float, total: float) -> str:
+    """`4.0%`; never rounded to 0 or to 100 when it is not."""
+    share = 100.0 * count / max(total, 1)
+    if 0 < share < 0.05:
+        return "under 0.1%"
+    if 99.5 <= share < 100:
+        return f"{share:.1f}%" if share < 99.95 else "over 99.9%"
+    return f"{share:.1f}%" if share < 10 else f"{share:.0f}%"
+
+
+def plural(number: int, one: str, several: str) -> str:
+    """`1 query`, `2,000 queries`."""
+    return f"{number:,} {one if number == 1 else several}"

@@ -1,0 +1,178 @@
+"""A cache entry is whole and of the right key, or it is as if there were none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from boostrank.data.cache import Cache
+
+KEY = {"files": [["a.txt", 3]], "reader": "one"}
+ARRAYS = {"labels": np.arange(1000.0), "ptr": np.array([0, 400, 1000])}
+
+
+def fill(path: str) -> bool:
+    Path(path).write_bytes(bytes(range(256)) * 10_000)
+    return True
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    cache = Cache(tmp_path / "cache")
+    assert cache.save("entry", KEY, {"n": 1}, ARRAYS, fill)
+    return cache
+
+
+def is_whole(cache: Cache) -> bool:
+    entry = cache.load("entry", KEY)
+    if entry is None:
+        return False
+    assert entry.big is not None
+    with entry.big:
+        assert entry.big.read() == bytes(range(256)) * 10_000
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(entry.arrays[name], array)
+    return entry.note == {"n": 1}
+
+
+def test_what_was_saved_comes_back(cache: Cache) -> None:
+    assert is_whole(cache)
+
+
+def test_fault_060_another_key_finds_nothing(cache: Cache) -> None:
+    """Case 60."""
+    assert cache.load("entry", KEY | {"reader": "two"}) is None
+    assert cache.load("entry", {}) is None
+    assert cache.load("other", KEY) is None
+
+
+def test_fault_060_any_byte_flipped_in_the_entry_is_noticed(cache: Cache) -> None:
+    """Case 60."""
+    path = cache.folder / "entry"
+    good = path.read_bytes()
+    for at in [*range(0, 300), *range(300, len(good), 97), *range(len(good) - 40, len(good))]:
+        path.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
+        assert cache.load("entry", KEY) is None, at
+    path.write_bytes(good)
+    assert is_whole(cache)
+
+
+@pytest.mark.parametrize("which", ["entry", "big"])
+def test_fault_060_a_file_cut_anywhere_is_noticed(cache: Cache, which: str) -> None:
+    """Case 82: half-written at a power cut."""
+    path = cache.folder / "entry" if which == "entry" else next(cache.folder.glob("*.big"))
+    good = path.read_bytes()
+    for length in (0, 1, 17, 26, len(good) // 2, len(good) - 1):
+        path.write_bytes(good[:length])
+        assert cache.load("entry", KEY) is None
+        path.write_bytes(good[:length] + b"\0" * (len(good) - length))  # the length is there, the content is not
+        assert cache.load("entry", KEY) is None
+    path.write_bytes(good + b"\0")
+    assert cache.load("entry", KEY) is None
+
+
+def test_a_byte_flipped_in_the_big_file_is_noticed(cache: Cache) -> None:
+    """Case 82."""
+    path = next(cache.folder.glob("*.big"))
+    good = path.read_bytes()
+    for at in (0, 1 << 20, len(good) - 1):
+        path.write_bytes(good[:at] + bytes([good[at] ^ 128]) + good[at + 1 :])
+        assert cache.load("entry", KEY) is None
+    path.unlink()
+    assert cache.load("entry", KEY) is None
+
+
+def test_fault_060_foreign_files_are_no_entries(cache: Cache) -> None:
+    """Case 60."""
+    for foreign in (b"", b"\x80\x04K\x01.", b"boostrank cache 2\n" + b"\0" * 100, b"boostrank cache 1\n"):
+        (cache.folder / "entry").write_bytes(foreign)
+        assert cache.load("entry", KEY) is None
+
+
+def test_what_is_open_stays_what_was_checked(cache: Cache) -> None:
+    entry = cache.load("entry", KEY)
+    assert entry is not None
+    assert entry.big is not None
+    assert cache.save("entry", KEY, {"n": 2}, {}, lambda path: bool(Path(path).write_bytes(b"other")))
+    assert len(list(cache.folder.glob("*.big"))) == 1
+    with entry.big:
+        assert Path(entry.big_path()).read_bytes() == bytes(range(256)) * 10_000
+
+
+def test_an_incomplete_big_file_is_not_kept(cache: Cache) -> None:
+    assert not cache.save("entry", KEY, {"n": 2}, {}, lambda path: not Path(path).write_bytes(b"half"))
+    assert cache.refused is not None
+    assert is_whole(cache)
+    assert len(list(cache.folder.iterdir())) == 2
+
+
+_WRITER = """
+import sys, numpy as np
+from pathlib import Path
+from boostrank.data.cache import Cache
+cache = Cache(Path(sys.argv[1]))
+print("ready", flush=True)
+while True:
+    def fill(path):
+        with open(path, "wb") as out:
+            for _ in range(10_000):
+                out.write(bytes(range(256)))
+        return True
+    cache.save("entry", {"files": [["a.txt", 3]], "reader": "one"}, {"n": 1},
+               {"labels": np.arange(1000.0), "ptr": np.array([0, 400, 1000])}, fill)
+    if len(sys.argv) > 2:
+        break
+"""
+
+
+def test_fault_082_a_writer_killed_at_any_moment_leaves_a_whole_entry(cache: Cache) -> None:
+    """Cases 60 and 82."""
+    for wait in np.linspace(0.001, 0.08, 6):
+        writer = subprocess.Popen([sys.executable, "-c", _WRITER, str(cache.folder)], stdout=subprocess.PIPE)
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        time.sleep(wait)
+        writer.kill()
+        writer.wait()
+        writer.stdout.close()
+        assert is_whole(cache)
+
+
+def test_fault_061_two_writers_at_once_are_both_right(cache: Cache) -> None:
+    """Case 61: whatever a reader finds meanwhile is whole; afterwards nothing is left over but what is named."""
+    writers = [subprocess.Popen([sys.executable, "-c", _WRITER, str(cache.folder)], stdout=-1) for _ in range(2)]
+    try:
+        for writer in writers:
+            assert writer.stdout is not None
+            writer.stdout.readline()
+        found = [is_whole(cache) for _ in range(60)]
+    finally:
+        for writer in writers:
+            writer.kill()
+            writer.communicate()
+    assert any(found)
+    subprocess.run([sys.executable, "-c", _WRITER, str(cache.folder), "once"], check=True, stdout=subprocess.PIPE)
+    assert is_whole(cache)
+
+
+def test_entries_of_another_user_are_no_entries(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    me = os.geteuid()
+    for path in cache.folder.iterdir():
+        os.chown(path, me or 12345, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    assert cache.load("entry", KEY) is None
+    assert cache.save("entry", KEY, {"n": 1}, ARRAYS, fill)
+
+
+def test_a_pipe_in_the_place_of_an_entry_does_not_hold_anybody_up(cache: Cache) -> None:
+    (big,) = cache.folder.glob("*.big")
+    for path in (big, cache.folder / "entry"):
+        path.unlink()
+        os.mkfifo(path)
+        assert cache.load("entry", KEY) is None

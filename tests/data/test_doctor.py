@@ -1,0 +1,525 @@
+"""The doctor finds each planted defect, at its line, and nothing else in clean data."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boostrank
+from boostrank.core.errors import FileFormatError, ParameterError
+from boostrank.data.doctor import Finding, Severity, facts
+from boostrank.data.libsvm import read_libsvm
+from boostrank.data.synthetic import make_ranking_data
+from boostrank.data.writer import write_libsvm
+
+Lines = list[str]
+# Generated data have short lists, and features of the query.
+ORDINARY = {"dead-queries", "single-document-queries", "query-features"}
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Lines:
+    """Rows of 60 queries; the first query has several documents, of several grades."""
+    path = tmp_path_factory.mktemp("clean") / "train.txt"
+    write_libsvm(path, make_ranking_data(60, seed=26, mean_length=15).dataset)
+    lines = path.read_text().splitlines(keepends=True)
+    assert len({line.split()[0] for line in lines[:6]}) > 1
+    assert {line.split()[1] for line in lines[:9]} == {"qid:0"}
+    return lines
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Callable[..., dict[str, Finding]]:
+    """`ask(lines)`: what is found in them, by the name of the check, but for what is ordinary."""
+
+    def found_in(lines: Lines, *, valid: Lines | None = None, **options: Any) -> dict[str, Finding]:
+        (tmp_path / "train.txt").write_text("".join(lines))
+        if valid is not None:
+            (tmp_path / "valid.txt").write_text("".join(valid))
+            options["valid"] = [tmp_path / "valid.txt"]
+        findings = boostrank.doctor(tmp_path / "train.txt", threads=1, **options)
+        told = {f.check: f for f in findings if f.check not in ORDINARY}
+        assert len(told) == sum(f.check not in ORDINARY for f in findings)
+        return told
+
+    return found_in
+
+
+def one(found: dict[str, Finding], check: str, severity: str, line: int, *words: str) -> Finding:
+    """The single finding, which is this one."""
+    assert list(found) == [check]
+    assert (found[check].severity.value, found[check].line) == (severity, line), found[check]
+    for word in words:
+        assert word in found[check].told + " / " + found[check].cost + " / " + found[check].fix, found[check]
+    return found[check]
+
+
+def changed(lines: Lines, number: int, change: Callable[[str], str]) -> Lines:
+    """The lines with another one at the 1-based number."""
+    return [change(line) if i == number else line for i, line in enumerate(lines, start=1)]
+
+
+def with_label(line: str, label: object) -> str:
+    return f"{label} {line.split(' ', 1)[1]}"
+
+
+def with_feature(lines: Lines, value: Callable[[str, int], object], number: int = 39) -> Lines:
+    """Every row with one more feature."""
+    return [f"{line.rstrip()} {number}:{value(line, i)}\n" for i, line in enumerate(lines)]
+
+
+def label_of(line: str) -> float:
+    return float(line.split(" ", 1)[0])
+
+
+def test_clean_data_have_notes_on_what_they_are_made_to_have(ask: Any, clean: Lines, tmp_path: Path) -> None:
+    assert ask(clean) == {}
+    findings = boostrank.doctor(tmp_path / "train.txt")
+    assert {f.check for f in findings} == ORDINARY
+    assert {f.severity for f in findings} == {Severity.NOTE}
+
+
+def test_the_three_files_of_make_data_share_nothing(tmp_path: Path) -> None:
+    parts = make_ranking_data(200, seed=2).split()._asdict()
+    for name, part in parts.items():
+        write_libsvm(tmp_path / name, part.dataset)
+    findings = boostrank.doctor(tmp_path / "train", valid=[tmp_path / "valid"], test=[tmp_path / "test"])
+    assert {f.check for f in findings} <= ORDINARY
+
+
+# Rows and words ------------------------------------------------------------------------------------------------------
+
+
+def test_rows_that_cannot_be_read_are_told_in_the_readers_words(ask: Any, clean: Lines) -> None:
+    lines = changed(clean, 7, lambda line: line.replace(" 2:", " 2:x", 1))
+    found = one(ask(lines), "unreadable-row", "error", 7, "is not a number", "--on-bad-line skip")
+    assert found.column == lines[6].index("2:x") + 1
+
+
+def test_of_many_such_rows_the_first_are_told_and_all_are_counted(ask: Any, clean: Lines, tmp_path: Path) -> None:
+    lines = [line.replace(" 2:", " 2:0x", 1) if i % 3 == 0 else line for i, line in enumerate(clean)]
+    (tmp_path / "bad").write_text("".join(lines))
+    findings = boostrank.doctor(tmp_path / "bad")
+    rows = [f for f in findings if f.check == "unreadable-row"]
+    bad = sum("0x" in line for line in lines)
+    assert [f.line for f in rows] == [i + 1 for i, line in enumerate(lines) if "0x" in line][: facts.SHOWN_ROWS]
+    (total,) = (f for f in findings if f.check == "unreadable-rows")
+    assert total.count == bad
+    assert "--max-bad-share 0.3" in total.fix
+
+
+def test_rows_that_training_would_skip_are_a_warning(ask: Any, clean: Lines) -> None:
+    lines = changed(clean, 7, lambda line: line.replace(" 2:", " 2:x", 1))
+    one(ask(lines, on_bad_line="skip", max_bad_share=0.1), "unreadable-row", "warning", 7, "left out")
+
+
+def test_values_beyond_float32_are_rows_that_cannot_be_read(ask: Any, clean: Lines) -> None:
+    one(ask(changed(clean, 5, lambda line: line.rstrip() + " 90:1e39\n")), "unreadable-row", "error", 5, "float32")
+
+
+def test_a_word_for_missing_is_one_finding_and_the_rest_is_looked_at_as_if_it_were_read(ask: Any, clean: Lines) -> None:
+    lines = [f"{line.rstrip()} 39:{'NULL' if i > 2 and i % 2 else i % 7}\n" for i, line in enumerate(clean)]
+    found = one(ask(lines), "missing-token", "error", 4, "'NULL'", "--missing-token NULL")
+    assert found.count == sum("NULL" in line for line in lines)
+    assert lines[3][found.column - 1 :].startswith("NULL")
+    assert ask(lines, missing_tokens="NULL") == {}
+
+
+def test_a_row_with_a_fault_and_a_word_for_missing_counts_as_the_fault(ask: Any, clean: Lines) -> None:
+    lines = changed(clean, 8, lambda line: line.rstrip() + " 98:NULL 99:x\n")
+    found = ask(lines)
+    assert set(found) == {"missing-token", "unreadable-row"}
+    assert found["unreadable-row"].line == 8
+    assert found["missing-token"].count == 0
+
+
+def test_damaged_and_empty_files_are_findings(tmp_path: Path, clean: Lines) -> None:
+    packed = gzip.compress("".join(clean).encode())
+    (tmp_path / "cut.gz").write_bytes(packed[: len(packed) // 2])
+    (tmp_path / "empty").write_text("# nothing\n")
+    (tmp_path / "utf16").write_bytes("".join(clean).encode("utf-16"))
+    for name, words in (("cut.gz", "truncated"), ("empty", "no rows"), ("utf16", "UTF-16"), ("absent", "No such file")):
+        findings = boostrank.doctor(tmp_path / name, valid=[tmp_path / "empty"])
+        assert findings[0].check == "unreadable-file"
+        assert words in findings[0].told
+        assert findings[0].file == str(tmp_path / name)
+
+
+def test_a_last_line_without_newline(ask: Any, clean: Lines) -> None:
+    one(ask([*clean[:-1], clean[-1].rstrip()]), "no-final-newline", "warning", 0)
+
+
+def test_untidy_text_is_noted(ask: Any, clean: Lines) -> None:
+    one(ask(["\n"] * 100 + clean), "blank-lines", "note", 0)
+    lines = changed(clean, 4, lambda line: line.rstrip() + " 1:0\n" if " 1:" not in line else " ".join(
+        [*line.split()[:2], *reversed(line.split()[2:])]) + "\n")  # fmt: skip
+    one(ask(lines), "feature-order", "note", 4)
+    lines = changed(clean, 4, lambda line: line.rstrip() + " 99:inf\n")
+    assert ask(lines)["unreadable-row"].line == 4
+    assert ask(lines, inf="keep")["infinite-values"].count == 1
+
+
+def test_lines_are_right_where_comments_blank_lines_and_bad_rows_are_between(ask: Any, clean: Lines) -> None:
+    lines = ["# head\n", "\n", *clean[:3], "# 1 qid:0 1:2\n", "bad row\n", *clean[3:]]
+    lines[9] = with_label(lines[8], 0 if label_of(lines[8]) else 1)
+    found = ask(lines)
+    assert found["unreadable-row"].line == 7
+    assert found["contradicting-duplicates"].line == 9
+    assert "line 10" in found["contradicting-duplicates"].told
+
+
+# Queries -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_query_that_comes_back(ask: Any, clean: Lines) -> None:
+    lines = [*clean[1:], clean[0]]
+    one(ask(lines), "split-queries", "error", len(lines), "qid 0 comes back", "line 1;", "boostrank sort", "--regroup")
+    one(ask(lines, regroup=True), "split-queries", "note", len(lines))
+
+
+def test_a_query_that_goes_on_in_the_next_file(tmp_path: Path, clean: Lines) -> None:
+    (tmp_path / "a").write_text("".join(clean[:3]))
+    (tmp_path / "b").write_text("".join(clean[3:]))
+    (found,) = (f for f in boostrank.doctor([tmp_path / "a", tmp_path / "b"]) if f.check not in ORDINARY)
+    assert (found.check, found.file, found.line) == ("split-queries", str(tmp_path / "b"), 1)
+    assert "goes on from the file before" in found.told
+
+
+def test_ids_that_do_not_ascend(ask: Any, clean: Lines) -> None:
+    size = sum(line.split()[1] == "qid:0" for line in clean)
+    lines = [line.replace("qid:0 ", "qid:1000 ") for line in clean]
+    one(ask(lines), "unsorted-ids", "note", size + 1, "1 follows 1000")
+    assert ask([line.replace("qid:", "qid:x") for line in lines]) == {}
+
+
+def test_dead_and_single_queries_are_counted_apart(tmp_path: Path) -> None:
+    rows = [(0, 1), (1, 1), (0, 2), (0, 2), (1, 3), (2, 4), (2, 4), (1, 5), (0, 5)]
+    path = tmp_path / "t"
+    path.write_text("".join(f"{label} qid:{q} 1:{i}.5\n" for i, (label, q) in enumerate(rows)))
+    found = {f.check: f for f in boostrank.doctor(path)}
+    assert set(found) == {"dead-queries", "single-document-queries"}
+    assert (found["dead-queries"].line, found["dead-queries"].count) == (3, 2)
+    assert "2 of 5 queries (40%)" in found["dead-queries"].told
+    assert found["dead-queries"].severity is Severity.WARNING
+    assert (found["single-document-queries"].line, found["single-document-queries"].count) == (5, 1)
+
+
+def test_nothing_to_learn_is_an_error(ask: Any, clean: Lines) -> None:
+    one(ask([with_label(line, 1) for line in clean]), "nothing-to-learn", "error", 0)
+    lines = [line.replace(line.split()[1], f"qid:{i}") for i, line in enumerate(clean)]
+    one(ask(lines), "nothing-to-learn", "error", 0, "every query has one document")
+
+
+def test_lists_that_lightgbm_refuses(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("".join(f"{i % 2} qid:{i // 10_001} 1:{i + 1}\n" for i in range(10_003)))
+    found = {f.check: f for f in boostrank.doctor(tmp_path / "t")}
+    assert set(found) == {"long-queries"}
+    assert (found["long-queries"].line, found["long-queries"].count) == (1, 1)
+    assert "10,001" in found["long-queries"].told
+
+
+def test_few_queries_with_many_documents(tmp_path: Path) -> None:
+    sizes = [*[4] * 150, 300]
+    rows = [(q, i) for q, size in enumerate(sizes) for i in range(size)]
+    (tmp_path / "t").write_text("".join(f"{i % 3 % 2} qid:{q} 1:{n}.5\n" for n, (q, i) in enumerate(rows)))
+    (found,) = boostrank.doctor(tmp_path / "t")
+    assert (found.check, found.line) == ("uneven-queries", 601)
+    assert "normalize_query" in found.fix
+
+
+def test_rows_in_the_order_of_their_labels(ask: Any, clean: Lines) -> None:
+    groups = [list(g) for _, g in itertools.groupby(clean, key=lambda line: line.split()[1])]
+    one(ask([line for g in groups for line in sorted(g, key=label_of, reverse=True)]), "rows-by-label", "note", 1)
+
+
+def test_queries_with_the_documents_of_another_query(ask: Any, clean: Lines) -> None:
+    copy = [line.replace("qid:0 ", "qid:900 ") for line in reversed(clean) if " qid:0 " in line]
+    one(ask([*clean, *copy]), "repeated-queries", "note", len(clean) + 1, "qid 900 those of qid 0, line 1")
+
+
+# Labels --------------------------------------------------------------------------------------------------------------
+
+
+def test_labels_that_look_like_something_else(ask: Any, clean: Lines) -> None:
+    one(ask(changed(clean, 3, lambda line: with_label(line, -1))), "negative-labels", "error", 3, "--label-map=-1=0")
+    assert ask(changed(clean, 3, lambda line: with_label(line, -1)), label_map="-1=0") == {}
+    one(ask(changed(clean, 3, lambda line: with_label(line, 1.5))), "fractional-labels", "note", 3)
+    one(ask(changed(clean, 5, lambda line: with_label(line, 12))), "steep-gains", "warning", 5, "4,095 times", "--gain")
+    assert ask(changed(clean, 5, lambda line: with_label(line, 12)), gain="linear") == {}
+
+
+def test_gains_that_overflow(ask: Any, clean: Lines) -> None:
+    lines = changed(clean, 5, lambda line: with_label(line, 40))
+    found = ask(lines)
+    assert set(found) == {"gain-overflow", "labels-for-engines"}
+    assert (found["gain-overflow"].severity, found["gain-overflow"].line) == (Severity.ERROR, 5)
+    assert set(ask(lines, gain="linear")) == {"labels-for-engines"}
+
+
+def test_labels_that_start_above_zero(ask: Any, clean: Lines) -> None:
+    lines = [with_label(line, int(label_of(line)) + 1) for line in clean]
+    one(ask(lines), "no-label-zero", "warning", 0, "--label-map=1=0,2=1,3=2,4=3,5=4")
+
+
+def test_amounts_in_place_of_grades(ask: Any, clean: Lines) -> None:
+    found = ask([with_label(line, i % 997) for i, line in enumerate(clean)], gain="linear")
+    assert found["many-labels"].count == min(len(clean), 997)
+
+
+def test_one_label_nearly_everywhere(ask: Any, clean: Lines) -> None:
+    one(ask([with_label(line, int(i % 50 == 0)) for i, line in enumerate(clean)]), "one-sided-labels", "note", 0, "98%")
+
+
+# Features ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_feature_that_is_the_label(ask: Any, clean: Lines) -> None:
+    one(ask(with_feature(clean, lambda line, i: line.split()[0], 39)), "label-copy", "warning", 0, "feature 39 equals")
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_feature_that_orders_each_query_as_the_label_does(ask: Any, clean: Lines, sign: int) -> None:
+    def copy(line: str, i: int) -> float:
+        shift = int(line.split()[1][4:]) * 10  # another scale in each query
+        return round(sign * (label_of(line) + 0.9 * (i % 7) / 7) + shift, 3)
+
+    one(ask(with_feature(clean, copy, 39)), "label-copy", "warning", 0, "falling" if sign < 0 else "rising", "100%")
+
+
+def test_a_good_feature_is_not_a_copy(ask: Any, clean: Lines) -> None:
+    rng = np.random.default_rng(0)
+    assert ask(with_feature(clean, lambda line, i: round(label_of(line) + rng.normal(0, 0.5), 4), 39)) == {}
+
+
+def test_few_queries_do_not_prove_a_copy(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("".join(f"{i % 2} qid:{i // 2} 1:{i % 2 + 0.1 * i + 0.1:.1f}\n" for i in range(8)))
+    assert boostrank.doctor(tmp_path / "t") == []
+
+
+def test_constant_and_missing_features(ask: Any, clean: Lines) -> None:
+    one(ask(with_feature(clean, lambda line, i: 5, 39)), "constant-features", "note", 0, "feature 39 is the same")
+    one(ask(with_feature(clean, lambda line, i: "nan", 39)), "missing-features", "warning", 0, "feature 39 is missing")
+    rare = with_feature(clean, lambda line, i: "nan" if i % 40 else i, 39)
+    one(ask(rare), "rare-features", "note", 0, "feature 39")
+    gap = with_feature(clean, lambda line, i: i % 11, 41)
+    assert "features 39 and 40 are" in one(ask(gap), "constant-features", "note", 0).told
+
+
+def test_features_that_are_never_other_than_zero_count_as_constant(ask: Any, clean: Lines) -> None:
+    one(ask(with_feature(clean, lambda line, i: "0.000", 40)), "constant-features", "note", 0, "features 39 and 40 are")
+
+
+def test_of_very_many_features_the_first_are_looked_at(ask: Any, clean: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = ask(with_feature(clean, lambda line, i: 5, 3_000_000))["constant-features"]
+    assert whole.count == facts.MOST_FEATURES - 39
+    monkeypatch.setattr(facts, "MOST_FEATURES", 39)
+    assert ask(with_feature(clean, lambda line, i: 5 + i % 2, 3_000_000)) == {}
+
+
+def test_features_of_the_query_are_all_listed(ask: Any, clean: Lines, tmp_path: Path) -> None:
+    ask(with_feature(clean, lambda line, i: int(line.split()[1][4:]) + 1, 39))
+    (found,) = (f for f in boostrank.doctor(tmp_path / "train.txt") if f.check == "query-features")
+    assert found.told == "features 26, 27, 28, 29, 30 and 39 are the same for all documents of a query"
+
+
+def test_numbers_that_stand_for_missing(ask: Any, clean: Lines) -> None:
+    lines = with_feature(clean, lambda line, i: -999 if i % 5 == 0 else i % 11, 39)
+    one(ask(lines), "stand-in-numbers", "note", 0, "-999", "feature 39", "--missing-token=-999")
+    assert ask(with_feature(clean, lambda line, i: -i % 11 - 5, 39)) == {}
+    assert ask(with_feature(clean, lambda line, i: i % 3 - 1, 39)) == {}
+
+
+def test_whole_numbers_beyond_those_of_float32(ask: Any, clean: Lines) -> None:
+    lines = with_feature(clean, lambda line, i: 1_700_000_000 + 1000 * i, 39)
+    one(ask(lines), "coarse-values", "note", 0, "feature 39 holds", "less than 128 apart")
+
+
+# Documents -----------------------------------------------------------------------------------------------------------
+
+
+def test_duplicates_with_other_labels_and_with_the_same(ask: Any, clean: Lines) -> None:
+    twin = with_label(clean[2], 0 if label_of(clean[2]) else 1)
+    found = one(ask([*clean[:5], twin, *clean[5:]]), "contradicting-duplicates", "warning", 3, "like line 6", "1 query")
+    assert found.count == 2
+    assert one(ask([*clean[:5], clean[2], *clean[5:]]), "duplicates", "note", 3, "like line 6").count == 2
+
+
+def test_documents_without_features(ask: Any, clean: Lines) -> None:
+    one(ask(changed(clean, 4, lambda line: " ".join(line.split()[:2]) + " 3:0 4:-0.0\n")), "empty-documents", "note", 4)
+
+
+# Between sets --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def later(tmp_path_factory: pytest.TempPathFactory) -> Lines:
+    """Rows of other queries."""
+    path = tmp_path_factory.mktemp("later") / "valid.txt"
+    write_libsvm(path, make_ranking_data(30, seed=5, mean_length=15).dataset)
+    return [line.replace("qid:", "qid:7000") for line in path.read_text().splitlines(keepends=True)]
+
+
+def test_queries_in_both_sets(ask: Any, clean: Lines, later: Lines) -> None:
+    assert ask(clean, valid=later) == {}
+    first = [line for line in clean if " qid:0 " in line]
+    one(ask(clean, valid=[*first, *later]), "leaked-queries", "warning", 1, "1 of 31 queries", "qid 0")
+    renamed = [line.replace("qid:0 ", "qid:800000 ") for line in reversed(first[1:])]
+    found = one(
+        ask(clean, valid=[*later, *renamed]), "leaked-documents", "warning", len(later) + 1, "qid 800000 those of"
+    )
+    assert "train.txt:1" in found.told
+    others = [line.replace("qid:70000 ", "qid:1 ") for line in later]
+    one(ask(clean, valid=others), "shared-ids", "warning", 1, "other documents")
+
+
+def from_zero(lines: Lines) -> Lines:
+    """The rows with features that count from 0."""
+
+    def less(cell: str) -> str:
+        number, value = cell.split(":")
+        return f"{int(number) - 1}:{value}"
+
+    return [" ".join([*line.split()[:2], *map(less, line.split()[2:])]) + "\n" for line in lines]
+
+
+def test_sets_that_count_features_differently(ask: Any, clean: Lines, later: Lines) -> None:
+    one(ask(clean, valid=from_zero(later)), "numbering", "error", 1, "feature 0 occurs", "--zero-based true")
+    clean, later = ([f"{line.rstrip()} 60:1.{i}\n" for i, line in enumerate(lines)] for lines in (clean, later))
+    found = ask(from_zero(clean), valid=later)
+    assert (found["numbering"].severity, found["numbering"].line) == (Severity.ERROR, 1)
+    assert "one past its last" in found["numbering"].told
+    shorter = [line.rsplit(maxsplit=1)[0] + "\n" for line in later]
+    assert ask(from_zero(clean), valid=shorter)["numbering"].severity is Severity.WARNING
+    assert "numbering" not in ask(from_zero(clean), valid=shorter, zero_based="true")
+    assert ask(from_zero(clean), valid=from_zero(later)).keys() == {"constant-features"}
+
+
+def test_files_of_a_set_that_count_features_differently(tmp_path: Path, clean: Lines, later: Lines) -> None:
+    (tmp_path / "a").write_text("".join(from_zero(clean)))
+    (tmp_path / "b").write_text("".join(later))
+    found = {f.check: f for f in boostrank.doctor([tmp_path / "a", tmp_path / "b"])}
+    assert found["numbering"].file == str(tmp_path / "b")
+
+
+def test_widths_that_differ(ask: Any, clean: Lines, later: Lines) -> None:
+    wide = changed(later, 3, lambda line: line.rstrip() + " 55:1.5\n")
+    one(ask(clean, valid=wide), "widths", "warning", 3, "features up to 55")
+    narrow = [" ".join(line.split()[:-5]) + "\n" for line in later]
+    assert ask(clean, valid=narrow)["widths"].severity is Severity.NOTE
+
+
+def test_a_feature_that_a_later_set_lost(ask: Any, clean: Lines, later: Lines) -> None:
+    def lost(line: str) -> str:
+        return " ".join(cell for cell in line.split() if not cell.startswith("3:")) + "\n"
+
+    one(ask(clean, valid=[lost(line) for line in later]), "lost-features", "warning", 0, "feature 3 is")
+
+
+def test_labels_that_training_does_not_have(ask: Any, clean: Lines, later: Lines) -> None:
+    one(ask(clean, valid=changed(later, 3, lambda line: with_label(line, 5))), "other-labels", "note", 3, "label 5")
+
+
+# How it reads --------------------------------------------------------------------------------------------------------
+
+
+def test_findings_do_not_depend_on_chunks_threads_and_packing(
+    tmp_path: Path, clean: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = ["# head\n", *clean[:40], "\n", "x\n", clean[39], *clean[40:], clean[0]]
+    (tmp_path / "a").write_text("".join(lines))
+    whole = boostrank.doctor(tmp_path / "a", threads=1)
+    assert {f.check for f in whole} == ORDINARY | {"unreadable-row", "split-queries", "duplicates"}
+    for size, threads in ((50, 1), (700, 2), (5000, 2)):
+        monkeypatch.setattr(facts, "CHUNK_BYTES", size)
+        assert boostrank.doctor(tmp_path / "a", threads=threads) == whole
+    (tmp_path / "a").write_bytes(gzip.compress("".join(lines).encode()))
+    assert boostrank.doctor(tmp_path / "a") == whole
+
+
+@pytest.mark.filterwarnings("ignore:.*missing values")
+def test_counts_are_those_of_comparing_everything_with_everything(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    lines = []
+    for q in range(80):
+        for _ in range(rng.integers(1, 9)):
+            cells = [f"{j}:{v}" for j in range(1, 5) if (v := rng.integers(0, 3)) or rng.random() < 0.2]
+            lines.append(f"{rng.integers(0, 3)} qid:{q} {' '.join(cells)} 7:{q % 3} 8:{'nan' if q % 2 else 4}\n")
+    (tmp_path / "t").write_text("".join(lines))
+    data = read_libsvm(tmp_path / "t", layout="dense")
+    same, contradicting, queries_of = set(), set(), data.queries.ptr
+    rows = [row.tobytes() for row in data.features]
+    for a, b in itertools.pairwise(queries_of.tolist()):
+        for row in set(rows[a:b]):
+            alike = [i for i in range(a, b) if rows[i] == row]
+            if len(alike) > 1:
+                (same if len({data.labels[i] for i in alike}) == 1 else contradicting).update(alike)
+    found = {f.check: f for f in boostrank.doctor(tmp_path / "t")}
+    assert found["duplicates"].count == len(same)
+    assert found["duplicates"].line == min(same) + 1
+    assert found["contradicting-duplicates"].count == len(contradicting)
+    assert found["contradicting-duplicates"].line == min(contradicting) + 1
+    assert found["query-features"].told == "features 7 and 8 are the same for all documents of a query"
+    assert found["constant-features"].told.startswith("features 5 and 6 are")
+
+
+def test_queries_of_a_file_beside(data_root: Path) -> None:
+    by_size = boostrank.doctor(data_root / "lambdarank-example" / "rank.train")
+    by_id = boostrank.doctor(data_root / "lambdarank-example" / "train.txt")
+    assert [(f.check, f.line, f.count) for f in by_size] == [(f.check, f.line, f.count) for f in by_id]
+
+
+def test_sizes_that_do_not_fit_are_told(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("1 1:1\n0 1:2\n2 1:3\n")
+    for sizes in ("2\n2\n", "2\n", "x\n3\n", "0\n3\n"):
+        (tmp_path / "t.query").write_text(sizes)
+        assert "unreadable-file" in {f.check for f in boostrank.doctor(tmp_path / "t")}
+    (tmp_path / "t.query").write_text("3\n")
+    assert boostrank.doctor(tmp_path / "t") == []
+    (tmp_path / "t.weight").write_text("1\n2\n")
+    (found,) = boostrank.doctor(tmp_path / "t")
+    assert found.file == str(tmp_path / "t.weight")
+
+
+def test_the_real_file_with_null(data_root: Path) -> None:
+    findings = boostrank.doctor(data_root / "ohsumed-null" / "testset.txt")
+    assert (findings[0].check, findings[0].line, findings[0].count) == ("missing-token", 2, 1386)
+    assert sum(f.severity is Severity.ERROR for f in findings) == 1
+
+
+def test_what_the_reader_refuses_is_an_error_and_nothing_else_is(tmp_path: Path, clean: Lines) -> None:
+    rng, path, refusals = np.random.default_rng(11), tmp_path / "t", 0
+    bits = [" ", ":", "#", "\n", "\r", "\0", "nan", "NULL", "inf", "1e400", "-", "qid:", "0:1 ", "1:1 ", "?", ".", "e5"]
+    for _ in range(150):
+        lines = clean[: rng.integers(2, 40)]
+        lines.insert(int(rng.integers(len(lines))), lines.pop(int(rng.integers(len(lines)))))
+        text = "".join(lines if rng.random() < 0.2 else sorted(lines, key=lambda line: int(line.split()[1][4:])))
+        for _ in range(rng.integers(0, 3)):
+            at = int(rng.integers(len(text)))
+            text = text[:at] + str(rng.choice(bits)) + text[at + int(rng.integers(0, 9)) :]
+        path.write_text(text, newline="")
+        where = None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                read_libsvm(path, threads=1)
+            except FileFormatError as error:
+                where, refusals = error.line, refusals + 1
+        reading = ("unreadable-file", "unreadable-row", "unreadable-rows", "missing-token", "split-queries")
+        errors = [f.line for f in boostrank.doctor(path) if f.check in reading and f.severity is Severity.ERROR]
+        assert (where is not None) == bool(errors), text
+        assert where is None or where in errors, text
+    assert 40 < refusals < 130
+
+
+def test_options_that_contradict_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError):
+        boostrank.doctor(tmp_path, gain="steep")
+    with pytest.raises(ParameterError):
+        boostrank.doctor(tmp_path, inf="maybe")

@@ -1,0 +1,208 @@
+"""Rows on disk are the rows of the file, and what is remembered of a file is never another file's."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boostrank.core.errors import DataError, DataWarning, FileFormatError
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.libsvm import read_libsvm
+from boostrank.data.route import free_memory
+from boostrank.data.stream import stream_libsvm
+from tests.data.conftest import same_data
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*missing values:boostrank.core.errors.DataWarning")
+
+
+def text_of(rows: int, columns: int, *, seed: int = 0, present: float = 1.0) -> str:
+    """Integers, zeros, fractions, a missing value now and then; queries of seven rows."""
+    rng = np.random.default_rng(seed)
+    lines = []
+    for row in range(rows):
+        kinds = rng.integers(0, 4, columns)
+        values = ["0", str(rng.integers(0, 99)), f"{rng.random():.6f}", "nan" if rng.random() < 0.1 else "-0"]
+        cells = [f"{i + 1}:{values[k]}" for i, k in enumerate(kinds) if rng.random() < present or row == 0]
+        lines.append(f"{rng.integers(0, 5)} qid:{row // 7} {' '.join(cells)}\n")
+    return "".join(lines)
+
+
+@pytest.fixture(params=[1.0, 0.2], ids=["dense", "sparse"])
+def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    path = tmp_path / "data.txt"
+    path.write_text(text_of(300, 8, present=request.param))
+    return path
+
+
+def in_memory(data: RankingDataset) -> RankingDataset:
+    return RankingDataset(
+        data.features[0 : data.n_documents], data.labels, data.queries, data.feature_names, data.provenance
+    )
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_streamed_rows_are_those_of_the_reader(file: Path, cache: bool) -> None:
+    plain = read_libsvm(file)
+    for _ in range(2):  # the second time from the cache
+        streamed = stream_libsvm(file, cache=cache, chunk_bytes=3000, threads=2)
+        assert same_data(plain, in_memory(streamed))
+        assert streamed.fingerprint == plain.fingerprint
+        assert streamed.constant_features() == plain.constant_features()
+        assert streamed.provenance == plain.provenance
+
+
+def test_slices_and_picked_rows_are_read_across_blocks(file: Path) -> None:
+    plain, streamed = read_libsvm(file), stream_libsvm(file, cache=False, chunk_bytes=1000, threads=1)
+    assert streamed.features.store.starts.size > 3
+    rows = np.array([299, 0, 17, 17, 120])
+    for picked, expected in (
+        (streamed.features[100:211], plain.features[100:211]),
+        (streamed.features[rows], plain.features[rows]),
+        (streamed.features[5:5], plain.features[5:5]),
+    ):
+        dense = [part.toarray() if plain.is_sparse else part for part in (picked, expected)]
+        np.testing.assert_array_equal(dense[0], dense[1])
+    taken = streamed.take([2, 0])
+    np.testing.assert_array_equal(taken.labels, plain.take([2, 0]).labels)
+
+
+def test_columns_come_in_the_order_asked_for(file: Path) -> None:
+    plain, streamed = read_libsvm(file), stream_libsvm(file, cache=False)
+    names = plain.feature_names[::-1]
+    one, two = (d.with_features(names, whose="the model") for d in (plain, streamed))
+    assert same_data(one, in_memory(two))
+
+
+def test_the_second_start_reads_nothing_of_the_text(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = stream_libsvm(file)
+    monkeypatch.setattr("boostrank.data.stream.read_libsvm", None)
+    second = stream_libsvm(file)
+    assert not second.features.is_open
+    assert second.fingerprint == first.fingerprint
+    np.testing.assert_array_equal(second.labels, first.labels)
+    np.testing.assert_array_equal(second.queries.qid, first.queries.qid)
+
+
+def test_what_the_reader_warned_of_is_said_again(tmp_path: Path) -> None:
+    path = tmp_path / "data.txt"
+    path.write_text("1 qid:a 1:nan 2:3\n0 qid:a 1:2")
+    for _ in range(2):
+        with pytest.warns(DataWarning) as said:
+            data = stream_libsvm(path)
+        words = [str(w.message) for w in said if w.category is DataWarning]
+        assert sorted(w.removeprefix(f"{path}: ") for w in words) == [
+            "1 missing values: 1 in f1", "the last line has no newline: maybe truncated",
+        ]  # fmt: skip
+    assert data.queries.qid.tolist() == ["a"]
+
+
+def test_weights_are_remembered_and_other_weights_seen(file: Path) -> None:
+    queries = len(read_libsvm(file).queries)
+    for weight in ("2", "3"):
+        Path(f"{file}.weight").write_text(f"{weight}\n" * queries)
+        for _ in range(2):
+            weights = stream_libsvm(file).queries.weights
+            assert weights is not None
+            assert weights.tolist() == [float(weight)] * queries
+
+
+def test_a_change_of_the_same_size_and_time_is_seen(file: Path) -> None:
+    """Case 60: the entry is keyed by all that the file system knows of the file."""
+    before = os.stat(file)
+    stream_libsvm(file)
+    text = file.read_text()
+    assert text[0] != "9"
+    with file.open("r+") as out:
+        out.write("9")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = os.stat(file)
+    assert (after.st_size, after.st_mtime_ns, after.st_ino) == (before.st_size, before.st_mtime_ns, before.st_ino)
+    assert stream_libsvm(file).labels[0] == 9.0
+
+
+@pytest.mark.parametrize(
+    "option", [{"label_map": "4=7"}, {"n_features": 20}, {"inf": "keep"}, {"layout": "csr"}, {"missing_tokens": "NA"}]
+)
+def test_other_options_are_another_entry(file: Path, option: dict[str, Any]) -> None:
+    """Case 60."""
+    stream_libsvm(file)
+    changed = stream_libsvm(file, **option)
+    assert changed.features.is_open
+    assert same_data(read_libsvm(file, **option), in_memory(changed))
+
+
+def test_a_validation_set_is_remembered_for_its_training_set(file: Path, tmp_path: Path) -> None:
+    wider = tmp_path / "wider.txt"
+    wider.write_text(text_of(50, 11, seed=1))
+    valid = tmp_path / "valid.txt"
+    valid.write_text("".join(f"1 qid:{q} 1:{q} 8:1\n" for q in range(100, 120)))
+    for train in (file, wider, file):
+        like = stream_libsvm(train)
+        assert stream_libsvm(valid, like=like).n_features == like.n_features
+
+
+def test_a_file_that_changes_after_the_start_is_refused_when_its_rows_are_needed(file: Path) -> None:
+    stream_libsvm(file)
+    remembered = stream_libsvm(file)
+    time.sleep(0.02)
+    file.write_text(text_of(300, 8, seed=5))
+    with pytest.raises(DataError, match="changed"):
+        remembered.features[0:1]
+
+
+def test_errors_are_those_of_the_reader(tmp_path: Path) -> None:
+    path = tmp_path / "data.txt"
+    path.write_text("1 qid:1 1:2\n1 qid:1 1:x\n")
+    with pytest.raises(FileFormatError) as streamed:
+        stream_libsvm(path)
+    with pytest.raises(FileFormatError) as plain:
+        read_libsvm(path)
+    assert str(streamed.value) == str(plain.value)
+    path.write_text("1 qid:1 1:2\n1 qid:2 1:1\n0 qid:1 1:5\n")
+    with pytest.raises(DataError, match="scattered"):
+        stream_libsvm(path, regroup=True)
+
+
+def test_a_pipe_is_streamed_without_a_cache(file: Path) -> None:
+    """Case 74: the same bits by every way of reading."""
+    with file.open("rb") as stream:
+        data = stream_libsvm(stream)
+    assert data.fingerprint == read_libsvm(file).fingerprint
+    assert not list(file.parent.glob(".boostrank-cache"))
+
+
+def test_several_files_are_one_data_set(tmp_path: Path) -> None:
+    whole, parts = text_of(140, 5), [tmp_path / "a.txt", tmp_path / "b.txt"]
+    lines = whole.splitlines(keepends=True)
+    for part, piece in zip(parts, (lines[:70], lines[70:]), strict=True):
+        part.write_text("".join(piece))
+    (tmp_path / "whole.txt").write_text(whole)
+    for _ in range(2):
+        assert stream_libsvm(parts).fingerprint == read_libsvm(tmp_path / "whole.txt").fingerprint
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the super-user may write anywhere")
+def test_a_read_only_folder_means_no_cache_and_one_line(file: Path) -> None:
+    os.chmod(file.parent, 0o500)
+    try:
+        with pytest.warns(DataWarning, match="no cache in"):
+            stream_libsvm(file)
+    finally:
+        os.chmod(file.parent, 0o700)
+
+
+def test_a_cache_that_cannot_be_made_is_said_once(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file where the folder should be")
+    with pytest.warns(DataWarning, match="no cache in") as said:
+        data = stream_libsvm(file, cache=tmp_path / "taken")
+    assert sum("no cache" in str(w.message) for w in said) == 1
+    assert data.fingerprint == read_libsvm(file).fingerprint
+
+
+def test_some_memory_is_free() -> None:
+    assert free_memory() > 0
