@@ -7,16 +7,20 @@ exception with `best_iteration` and `best_score` to stop. Both engines call them
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset
+
+if TYPE_CHECKING:
+    from boostrank.backends.resume import Resumed, Snapshot
 
 
 class EvalResult(NamedTuple):
@@ -51,6 +55,13 @@ class CallbackEnv:
     begin_iteration: int
     end_iteration: int
     evaluation_result_list: list[Any] | None
+
+
+def beginning_at(env: Any, round: int) -> Any:
+    """The same environment, ours or LightGBM's of any version, of a training that began in this round."""
+    if dataclasses.is_dataclass(env) and not isinstance(env, type):
+        return dataclasses.replace(env, begin_iteration=round)
+    return env._replace(begin_iteration=round)
 
 
 class StopTraining(Exception):
@@ -89,6 +100,7 @@ class TrainRequest:
         callbacks: LightGBM-style callbacks.
         keep_training_booster: as in `lgb.train`.
         own_datasets: whether the data sets came from `Backend.dataset`, and not from the user.
+        resumed: a training that stopped, to go on with; `rounds` are still all that it was to have.
     """
 
     params: dict[str, Any]
@@ -102,6 +114,7 @@ class TrainRequest:
     callbacks: list[Callback] = field(default_factory=list)
     keep_training_booster: bool = False
     own_datasets: bool = True
+    resumed: Resumed | None = None
 
 
 class Backend(Protocol):
@@ -136,6 +149,18 @@ class Backend(Protocol):
         """Train; returns the booster and its best number of rounds (0: all of them)."""
         ...
 
+    def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
+        """What in these parameters keeps a training from being resumed exactly, in words; None if nothing."""
+        ...
+
+    def snapshot(self, model: Any) -> Snapshot:
+        """A training after a round.
+
+        Args:
+            model: what its callbacks find as `model`.
+        """
+        ...
+
     def rounds_of(self, booster: Any) -> int:
         """Rounds a booster holds."""
         ...
@@ -154,6 +179,15 @@ class Backend(Protocol):
             rounds: at most as many as there are.
             threads: at least 1.
             absent_is_missing: what a sparse row does not name is missing and not zero, if the engine can tell.
+        """
+        ...
+
+    def contributions(
+        self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
+    ) -> Float64Array:
+        """What each feature adds to each score, float64[N, d+1], and the score of no feature last (TreeSHAP).
+
+        Arguments as for `predict`, whose scores are the sums of the rows; the features not on disk.
         """
         ...
 
@@ -185,7 +219,7 @@ def engine_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(safe)
 
 
-def dense_batches(features: Features, batch_bytes: int = 32 << 20) -> list[tuple[int, int]]:
+def dense_batches(features: Features, batch_bytes: int = 16 << 20) -> list[tuple[int, int]]:
     """Row ranges whose dense float32 form takes about `batch_bytes` each."""
     rows, columns = features.shape
     step = max(1, batch_bytes // max(1, 4 * columns))

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import lightgbm
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.backends.base import Callback, StopTraining, TrainRequest, engine_names
+from boostrank.backends.base import (
+    Callback,
+    CallbackEnv,
+    StopTraining,
+    TrainRequest,
+    beginning_at,
+    dense_batches,
+    dense_rows,
+    engine_names,
+    ordered,
+)
+from boostrank.backends.lgb_stream import StreamedDataset
+from boostrank.backends.resume import Resumed, Snapshot, remembers, round_seed
 from boostrank.core.errors import DataError, ParameterError, did_you_mean
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset
@@ -16,6 +31,8 @@ from boostrank.data.dataset import Features, RankingDataset
 # Without these two, LightGBM times both layouts at the start and takes the faster: two runs may then differ.
 _DEFAULTS = {"deterministic": True, "force_col_wise": True}
 _LAYOUTS = ("force_col_wise", "force_row_wise")
+_NUM_THREADS = re.compile(r"\n\[num_threads: \d+\]")
+_TRUE = (True, 1, "true", "True", "1", "+")
 
 
 class LightGBM:
@@ -52,15 +69,17 @@ class LightGBM:
         row_weights = None
         if weights and data.queries.weights is not None:
             row_weights = np.repeat(data.queries.weights, data.queries.sizes)
-        return lightgbm.Dataset(
-            data.features,
-            label=data.labels,
-            group=data.queries.sizes,
-            weight=row_weights,
-            feature_name=list(engine_names(data.feature_names)),
-            reference=reference,
-            params=_with_defaults(params),
-        )
+        options = {
+            "label": data.labels,
+            "group": data.queries.sizes,
+            "weight": row_weights,
+            "feature_name": list(engine_names(data.feature_names)),
+            "reference": reference,
+            "params": _with_defaults(params),
+        }
+        if data.on_disk:
+            return StreamedDataset(data.features, _known_parameters(), **options)
+        return lightgbm.Dataset(data.features, **options)
 
     def train(self, request: TrainRequest) -> tuple[Any, int]:
         for data in (request.train, *(d for _, d in request.valid)):
@@ -70,7 +89,7 @@ class LightGBM:
                     "model instead (init_model=)"
                 )
         params = _with_defaults(request.params) | {"metric": "None"}
-        round_now = _RoundCounter()
+        round_now = _RoundStart(request, params)
         gradient = request.gradient
         if gradient is None:
             params["objective"] = request.native_objective
@@ -78,21 +97,57 @@ class LightGBM:
             function = gradient
 
             def objective(scores: npt.NDArray[Any], dataset: Any) -> tuple[Any, Any]:
+                round_now.seed_sampling()
                 return function(scores, dataset, round_now.round)
 
             params["objective"] = _Undivided(objective)
-        booster = _train(
-            params,
-            request.train,
-            num_boost_round=request.rounds,
-            valid_sets=[d for _, d in request.valid] or None,
-            valid_names=[n for n, _ in request.valid] or None,
-            feval=list(request.metrics) or None,
-            init_model=request.init_model,
-            keep_training_booster=request.keep_training_booster,
-            callbacks=[round_now, *(_Translated(cb) for cb in request.callbacks)],
-        )
+        init_model, rounds = request.init_model, request.rounds
+        with contextlib.ExitStack() as given:
+            if request.resumed is not None:
+                init_model = self.from_bytes(request.resumed.snapshot.model)
+                rounds += request.resumed.begin - self.rounds_of(init_model)
+                for data, scores in zip(_score_holders(request), request.resumed.snapshot.scores, strict=True):
+                    given.enter_context(_starting_at(data, scores))
+            booster = _train(
+                params,
+                request.train,
+                num_boost_round=rounds,
+                valid_sets=[d for _, d in request.valid] or None,
+                valid_names=[n for n, _ in request.valid] or None,
+                feval=list(request.metrics) or None,
+                init_model=init_model,
+                keep_training_booster=request.keep_training_booster,
+                callbacks=[round_now, *(_Translated(cb, request.resumed) for cb in request.callbacks)],
+            )
         return booster, max(0, booster.best_iteration)
+
+    def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
+        said = _main_names(params)
+        boosting = str(said.get("boosting", "gbdt"))
+        if boosting == "dart":
+            return "dart rescales earlier trees by random numbers that LightGBM does not show"
+        if "goss" in (boosting, str(said.get("data_sample_strategy"))):
+            return "goss counts its rounds from the start of the process: use bagging_fraction"
+        if said.get("use_quantized_grad") in _TRUE and said.get("stochastic_rounding", True) in _TRUE:
+            return "LightGBM does not show the state of its stochastic rounding: set stochastic_rounding=false"
+        if any(name.startswith("cegb_penalty_feature") for name in said):
+            return "LightGBM does not show which features it has paid for (cegb)"
+        if native_objective == "rank_xendcg":
+            return "LightGBM's rank_xendcg draws random numbers that it does not show: use xe-ndcg, which is ours"
+        if "lambdarank_position_bias_regularization" in said:
+            return "LightGBM does not show the position biases that it has learnt"
+        return None
+
+    def snapshot(self, model: Any) -> Snapshot:
+        scores: list[Float64Array] = []
+
+        def keep(values: npt.NDArray[Any], dataset: Any) -> tuple[str, float, bool]:
+            scores.append(np.array(values, dtype=np.float64).reshape(-1))
+            return "kept", 0.0, True
+
+        model.eval_train(keep)
+        model.eval_valid(keep)
+        return Snapshot(self.to_bytes(model, rounds=0), tuple(scores))
 
     def rounds_of(self, booster: Any) -> int:
         return int(booster.current_iteration())
@@ -105,11 +160,24 @@ class LightGBM:
     def predict(
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
     ) -> Float64Array:
-        scores = booster.predict(features, raw_score=True, num_iteration=rounds or -1, num_threads=threads)
-        return np.asarray(scores, dtype=np.float64).reshape(-1)
+        parts = (piece for _, piece in features.pieces()) if hasattr(features, "pieces") else [features]
+        scores = [booster.predict(p, raw_score=True, num_iteration=rounds or -1, num_threads=threads) for p in parts]
+        return np.concatenate(scores).astype(np.float64, copy=False).reshape(-1)
+
+    def contributions(
+        self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
+    ) -> Float64Array:
+        parts = [
+            booster.predict(
+                dense_rows(features, a, b), pred_contrib=True, num_iteration=rounds or -1, num_threads=threads
+            )
+            for a, b in dense_batches(features)
+        ]
+        return np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts])
 
     def to_bytes(self, booster: Any, *, rounds: int) -> bytes:
-        return str(booster.model_to_string(num_iteration=rounds or -1)).encode()
+        text = str(booster.model_to_string(num_iteration=rounds or -1))
+        return _NUM_THREADS.sub("\n[num_threads: 0]", text).encode()  # any number of them grows these trees
 
     def from_bytes(self, data: bytes) -> Any:
         return lightgbm.Booster(model_str=data.decode())
@@ -148,29 +216,118 @@ class _Undivided:
         return self
 
 
-class _RoundCounter:
-    """Remembers the round: LightGBM tells its callbacks, not its objective."""
+class _RoundStart:
+    """Remembers the round, which LightGBM tells its callbacks, not its objective; and seeds the sampling in it."""
 
     before_iteration = True
     order = -(2**31)
 
-    def __init__(self) -> None:
+    def __init__(self, request: TrainRequest, params: dict[str, Any]) -> None:
         self.round = 0
+        self._request, self._sampling, self._model = request, _Sampling(params), None
+        self._resumed = request.resumed
 
     def __call__(self, env: Any) -> None:
-        self.round = int(env.iteration)
+        self.round, self._model = int(env.iteration), env.model
+        if self._resumed is not None:
+            # The model file tells how many rounds were asked for, not how many were left.
+            env.model.reset_parameter({"num_iterations": self._request.rounds})
+            self._replay(env, self._resumed)
+            self._resumed = None
+        if self._request.gradient is None:
+            self.seed_sampling()
+
+    def _replay(self, env: Any, resumed: Resumed) -> None:
+        """Let the callbacks that remember see the earlier rounds once more."""
+        callbacks = [cb for cb in ordered(self._request.callbacks, before=False) if remembers(cb)]
+        end = resumed.begin + self._request.rounds
+        for number, results in enumerate(resumed.results, resumed.begin):
+            for callback in callbacks:
+                callback(CallbackEnv(env.model, env.params, number, resumed.begin, end, list(results)))
+
+    def seed_sampling(self) -> None:
+        """With an objective of ours only in its call: before, LightGBM resets a booster once more in its first round,
+        which draws features."""
+        self._sampling.seed(self._model, self.round)
+
+
+class _Sampling:
+    """Seeds LightGBM's sampling of rows and features by the round: it does not show the state of its random numbers.
+
+    Not with dart and goss, whose own state a change of parameters would reset.
+    """
+
+    def __init__(self, params: dict[str, Any]) -> None:
+        said = _main_names(params)
+        special = str(said.get("boosting", "gbdt")) in ("dart", "goss") or said.get("data_sample_strategy") == "goss"
+        self._seeds: dict[str, int] = {}
+        self._fraction = float(said.get("bagging_fraction", 1.0))
+        self._every = int(said.get("bagging_freq", 0))
+        if special:
+            return
+        if self._fraction < 1 and self._every > 0:
+            self._seeds["bagging_seed"] = 3
+        if min(float(said.get(name, 1.0)) for name in ("feature_fraction", "feature_fraction_bynode")) < 1:
+            self._seeds["feature_fraction_seed"] = 2
+        if said.get("extra_trees") in _TRUE:
+            self._seeds["extra_seed"] = 6
+        self._seeds = {name: int(said.get(name, said.get("seed", default))) for name, default in self._seeds.items()}
+
+    def seed(self, model: Any, round: int) -> None:
+        """Seed what is sampled in this round; rows keep their sample for as many rounds as `bagging_freq` says."""
+        if not self._seeds:
+            return
+        seeds: dict[str, Any] = {
+            name: round_seed(name, seed, round // self._every if name == "bagging_seed" else round)
+            for name, seed in self._seeds.items()
+        }
+        if "bagging_seed" in seeds:
+            # LightGBM takes a new seed for rows only together with a new fraction.
+            model.reset_parameter({"bagging_fraction": 0.999 * self._fraction})
+            seeds["bagging_fraction"] = self._fraction
+        model.reset_parameter(seeds)
+
+
+def _score_holders(request: TrainRequest) -> list[Any]:
+    """The data sets whose scores LightGBM keeps: the training set, then the others in order."""
+    return [request.train, *(data for _, data in request.valid if data is not request.train)]
+
+
+@contextlib.contextmanager
+def _starting_at(dataset: Any, scores: Float64Array) -> Iterator[None]:
+    """Inside, a data set that is to continue a model begins with these scores.
+
+    LightGBM would predict them from the features: slower, not always the same to the last bit (bagging by query),
+    and impossible for a data set whose features are gone.
+    """
+
+    def start(**_: Any) -> Any:
+        return dataset.set_init_score(scores)
+
+    def take(predictor: Any) -> Any:
+        dataset._predictor = predictor
+        return dataset if dataset._handle is None or predictor is None else start()
+
+    dataset._set_init_score_by_predictor, dataset._set_predictor = start, take
+    try:
+        yield
+    finally:
+        del dataset._set_init_score_by_predictor, dataset._set_predictor
 
 
 class _Translated:
-    """A callback whose `StopTraining` becomes the exception that LightGBM understands."""
+    """A callback whose `StopTraining` becomes the exception that LightGBM understands, and whose training began where
+    it first began."""
 
-    def __init__(self, callback: Callback) -> None:
-        self._callback = callback
+    def __init__(self, callback: Callback, resumed: Resumed | None) -> None:
+        self._callback, self._resumed = callback, resumed
         self.before_iteration = bool(getattr(callback, "before_iteration", False))
         if hasattr(callback, "order"):
             self.order = callback.order
 
     def __call__(self, env: Any) -> None:
+        if self._resumed is not None:
+            env = beginning_at(env, self._resumed.begin)
         try:
             self._callback(env)
         except StopTraining as stop:
@@ -180,6 +337,11 @@ class _Translated:
 def _with_defaults(params: dict[str, Any]) -> dict[str, Any]:
     defaults = {k: v for k, v in _DEFAULTS.items() if not (k in _LAYOUTS and any(a in params for a in _LAYOUTS))}
     return defaults | params
+
+
+def _main_names(params: dict[str, Any]) -> dict[str, Any]:
+    known = _known_parameters()
+    return {known.get(name, name): value for name, value in params.items()}
 
 
 def _known_parameters() -> dict[str, str]:

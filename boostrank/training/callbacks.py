@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
-from boostrank.backends.base import Callback, StopTraining
+from boostrank.backends.base import Callback, StopTraining, beginning_at
 from boostrank.core.errors import ParameterError
 
 
@@ -36,8 +35,8 @@ class EarlyStopping:
         min_delta: float = 0.0,
         ignore: tuple[str, ...] = (),
     ) -> None:
-        self.stopping_rounds = stopping_rounds
-        self._metric, self._dataset, self._min_delta, self._ignore = metric, dataset, min_delta, ignore
+        self.stopping_rounds, self.min_delta = stopping_rounds, min_delta
+        self._metric, self._dataset, self._ignore = metric, dataset, ignore
         self.best_iteration: int | None = None
         self.best_score: list[Any] = []
         self._best = 0.0
@@ -45,7 +44,7 @@ class EarlyStopping:
     def __call__(self, env: Any) -> None:
         result = self._watched(env.evaluation_result_list or [])
         value = result[2] if result[3] else -result[2]
-        if self.best_iteration is None or value > self._best + self._min_delta:
+        if self.best_iteration is None or value > self._best + self.min_delta:
             self._best, self.best_iteration = value, env.iteration
             self.best_score = list(env.evaluation_result_list)
         stalled = env.iteration - self.best_iteration >= self.stopping_rounds
@@ -77,20 +76,14 @@ class Gated:
     before_iteration = False
 
     def __init__(self, callback: Callback, first_round: int) -> None:
-        self._callback, self._first_round = callback, first_round
+        self.gated, self._first_round = callback, first_round
         self.order = getattr(callback, "order", 0)
         self.stopping_rounds = getattr(callback, "stopping_rounds", 0)
 
     def __call__(self, env: Any) -> None:
         if env.iteration < self._first_round:
             return
-        begin = max(self._first_round, env.begin_iteration)
-        shifted = (
-            dataclasses.replace(env, begin_iteration=begin)
-            if dataclasses.is_dataclass(env) and not isinstance(env, type)
-            else env._replace(begin_iteration=begin)
-        )
-        self._callback(shifted)
+        self.gated(beginning_at(env, max(self._first_round, env.begin_iteration)))
 
 
 class History:
@@ -98,6 +91,7 @@ class History:
 
     before_iteration = False
     order = 20
+    remembers_rounds = True
 
     def __init__(self) -> None:
         self.values: dict[str, dict[str, list[float]]] = {}

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from boostrank.bound import BoundObjective
 from boostrank.core.errors import TrainingError, TrainingWarning, warn_user
 from boostrank.core.types import QueryIndex
-from boostrank.kernels.driver import PassStats
+from boostrank.kernels.driver import AddUp, PassStats, alone
 from boostrank.objective import TrainingObjective
 
 _STANDSTILL_ROUNDS = 3
@@ -25,6 +25,7 @@ class GuardedGradient:
         objective: ours, or None with `function`.
         labels_of: labels and queries of an engine's data set.
         function: a callable of the user's own, (scores, data set) -> (gradient, hessian).
+        add_up: see `BoundObjective`.
     """
 
     def __init__(
@@ -32,8 +33,10 @@ class GuardedGradient:
         objective: TrainingObjective | None,
         labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]],
         function: Any = None,
+        add_up: AddUp = alone,
     ) -> None:
         self._objective, self._labels_of, self._function = objective, labels_of, function
+        self._add_up = add_up
         self._bound: BoundObjective | None = None
         self.seconds = 0.0
         self.stats: PassStats | None = None
@@ -44,7 +47,7 @@ class GuardedGradient:
         """Give our objective its data. At the first call unless done before: a `lgb.Dataset` must not be asked for its
         labels before LightGBM has merged the training parameters into it."""
         if self._objective is not None and self._bound is None:
-            self._bound = self._objective.bind(*self._labels_of(dataset))
+            self._bound = self._objective.bind(*self._labels_of(dataset), self._add_up)
 
     def __call__(self, scores: npt.NDArray[Any], dataset: Any, round: int) -> tuple[Any, Any]:
         self._watch(scores, round)
@@ -62,11 +65,12 @@ class GuardedGradient:
     def _watch(self, scores: npt.NDArray[Any], round: int) -> None:
         """Say so when trees stop changing the scores: the engines go on in silence."""
         previous, self._previous = self._previous, np.array(scores)
-        if previous is None:
+        if previous is None or not previous.size:
             return
-        step = self._previous - previous
-        rounding = 4 * float(np.finfo(step.dtype).eps) * float(np.abs(previous).max(initial=0.0))
-        same = float(np.ptp(step)) <= 1e-6 * float(np.abs(step).max()) + rounding
+        largest = max(float(previous.max()), -float(previous.min()))  # no arrays besides: there may be 10^8 scores
+        step = np.subtract(self._previous, previous, out=previous)
+        low, high = float(step.min()), float(step.max())
+        same = high - low <= 1e-6 * max(high, -low) + 4 * float(np.finfo(step.dtype).eps) * largest
         self._still = self._still + 1 if same else 0
         if self._still == _STANDSTILL_ROUNDS:
             warn_user(
@@ -76,7 +80,7 @@ class GuardedGradient:
             )
 
     def _cause(self) -> str:
-        queries = -1 if self._bound is None else len(self._bound.queries)
+        queries = -1 if self._bound is None else self._bound.total_queries
         if self.stats is not None and self.stats.dead_queries == queries:
             return "Every query has a zero gradient: the training set is fitted perfectly, or sigma is too small."
         return (

@@ -18,12 +18,14 @@ import numpy.typing as npt
 from boostrank.backends import get_backend
 from boostrank.backends.base import Backend
 from boostrank.core.errors import DataError, ModelError
+from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array, Int64Array, QueryIndex
 from boostrank.data.dataset import RankingDataset, as_features
-from boostrank.kernels.jit import resolve_threads
 from boostrank.metric import Conventions
-from boostrank.objective import TrainingObjective
+from boostrank.objective import TrainingObjective, queries_of_native
+from boostrank.training.forest import Trees, read_trees
 from boostrank.training.model_text import (
+    content_sha256,
     engine_of,
     read_model_files,
     stamp_lightgbm,
@@ -124,6 +126,15 @@ class RankingModel:
         return self._best_rounds or self._engine.rounds_of(self.booster)
 
     @property
+    def absent_is_missing(self) -> bool:
+        """Whether what a sparse row does not name is missing to this model; otherwise it is zero."""
+        return self.backend == "xgboost" and self.info.get("data", {}).get("absent", "missing") == "missing"
+
+    def trees(self) -> Trees:
+        """The trees that prediction uses, as arrays."""
+        return read_trees(self._engine.to_bytes(self.booster, rounds=self._best_rounds), self.n_features)
+
+    @property
     def best_score(self) -> dict[str, dict[str, float]]:
         """Data set -> metric -> value at the best round."""
         first = int(self.info.get("training", {}).get("rounds_before", 0))
@@ -157,9 +168,40 @@ class RankingModel:
             features,
             rounds=self._rounds(num_iteration),
             threads=resolve_threads(threads),
-            absent_is_missing=self.info.get("data", {}).get("absent", "missing") == "missing",
+            absent_is_missing=self.absent_is_missing,
         )
         return data.in_input_order(scores) if isinstance(data, RankingDataset) else scores
+
+    def contributions(self, data: Any, *, threads: int | None = None) -> Float64Array:
+        """What each feature adds to each document's score, by the engine's TreeSHAP.
+
+        Args:
+            data: as for `predict`, its features in memory.
+            threads: None means every available core.
+
+        Returns:
+            float64[N, d+1], in the order in which the rows were given: a column a feature, in the order of
+            `feature_names`, and the mean score that the model started from last. A row's sum is its score.
+
+        Raises:
+            DataError: as `predict`.
+            ModelError: the engine cannot tell them (LightGBM for linear trees).
+        """
+        features = self._features(data)
+        if features.shape[0] == 0:
+            return np.zeros((0, self.n_features + 1))
+        try:
+            parts = self._engine.contributions(
+                self.booster,
+                features,
+                rounds=self._best_rounds,
+                threads=resolve_threads(threads),
+                absent_is_missing=self.absent_is_missing,
+            )
+        except Exception as error:  # each engine raises its own kind
+            told = str(error).partition("\n")[0]
+            raise ModelError(f"{self._engine.name} cannot tell contributions: {told}") from error
+        return data.in_input_order(parts) if isinstance(data, RankingDataset) else parts
 
     def _rounds(self, num_iteration: int | None) -> int:
         """Rounds in the engine's terms: 0 for all, and never more than there are."""
@@ -307,15 +349,9 @@ def describe_training(
             "feature_names": list(train_set.feature_names),
             "fingerprint": train_set.fingerprint,
         }
-    if objective is not None:
-        told: Any = objective.to_dict()
-    elif given.native_objective is not None:
-        told = {"name": f"{engine.name}:{given.native_objective}"}
-    else:
-        told = {"name": "custom", "function": getattr(given.function, "__qualname__", type(given.function).__name__)}
     return {
         "backend": engine.name,
-        "objective": told,
+        "objective": _told_objective(engine, given, objective),
         "metrics": list(given.metrics),
         "conventions": dataclasses.asdict(conventions),
         "parameters": {k: v for k, v in params.items() if isinstance(v, str | int | float | bool | list | tuple)},
@@ -323,6 +359,68 @@ def describe_training(
         "data": data,
         "versions": _versions(engine),
     }
+
+
+def _told_objective(engine: Backend, given: TrainingParameters, objective: TrainingObjective | None) -> dict[str, Any]:
+    if objective is not None:
+        return objective.to_dict()
+    if given.native_objective is not None:
+        return {"name": f"{engine.name}:{given.native_objective}"}
+    return {"name": "custom", "function": getattr(given.function, "__qualname__", type(given.function).__name__)}
+
+
+# What changes no bit of the model.
+_INDIFFERENT = {"num_threads", "nthread", "verbosity", "verbose"}
+
+
+def describe_identity(
+    engine: Backend,
+    given: TrainingParameters,
+    objective: TrainingObjective | None,
+    conventions: Conventions,
+    init_booster: Any,
+    valid: Mapping[str, Any],
+    train_set: Any,
+) -> dict[str, Any]:
+    """Everything that the bytes of a model depend on, plain data: two trainings that agree in it are one."""
+    continued = None if init_booster is None else content_sha256(engine.to_bytes(init_booster, rounds=0))
+    identity = {
+        "versions": {name: told for name, told in _versions(engine).items() if name != "python"},
+        "objective": _told_objective(engine, given, objective),
+        "rounds": given.rounds,
+        "parameters": {name: value for name, value in given.engine.items() if name not in _INDIFFERENT},
+        "metrics": list(given.metrics),
+        "conventions": dataclasses.asdict(conventions),
+        "init_model": continued,
+        "train": _fingerprints(train_set),
+        "valid": {name: "the training set" if d is train_set else _fingerprints(d) for name, d in valid.items()},
+    }
+    told: dict[str, Any] = _plain(identity)
+    return told
+
+
+def _fingerprints(data: Any) -> dict[str, Any]:
+    """What tells one data set from another; of an engine's own, whose features cannot be seen, labels and queries."""
+    if not isinstance(data, RankingDataset):
+        # Asking LightGBM would build the data set, which it must do itself, with the parameters of the training.
+        constructed = not hasattr(data, "construct") or data._handle is not None
+        labels, group = (data.get_label(), None) if constructed else (data.label, data.group)
+        sizes = queries_of_native(data)[1].sizes if constructed else group
+        return {"labels": _digest(labels), "queries": _digest(sizes)}
+    return {
+        "data": data.fingerprint,
+        "features": _digest("\n".join(data.feature_names)),
+        "weights": _digest(data.queries.weights),
+        "k": _digest(data.queries.k),
+    }
+
+
+def _digest(values: Any) -> str | None:
+    if values is None:
+        return None
+    if isinstance(values, str):
+        return content_sha256(values.encode())[:32]
+    return content_sha256(np.asarray(values, dtype=np.float64).tobytes())[:32]
 
 
 def _versions(engine: Backend) -> dict[str, str]:

@@ -12,16 +12,17 @@ import numpy.typing as npt
 
 from boostrank.backends import get_backend
 from boostrank.backends.base import Backend, Callback, TrainRequest
-from boostrank.core.errors import ParameterError
+from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.machine import resolve_threads
 from boostrank.core.types import QueryIndex
 from boostrank.data.dataset import RankingDataset
-from boostrank.kernels.jit import resolve_threads
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.mixture import objective_from_dict
 from boostrank.objective import TrainingObjective, queries_of_native
 from boostrank.training.callbacks import EarlyStopping, Gated, History
+from boostrank.training.checkpoint import Checkpoint, settings_of
 from boostrank.training.gradient import GuardedGradient
-from boostrank.training.model import RankingModel, TrainingSummary, describe_training
+from boostrank.training.model import RankingModel, TrainingSummary, describe_identity, describe_training
 from boostrank.training.params import OBJECTIVE_NAMES, TrainingParameters, headline, split_params
 
 
@@ -38,6 +39,7 @@ def train(
     *,
     backend: str = "lightgbm",
     conventions: Conventions | str | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> RankingModel:
     """Train a ranker. Signature and habits are those of `lgb.train`.
 
@@ -58,6 +60,8 @@ def train(
         backend: "lightgbm" or "xgboost".
         conventions: how metrics treat gains, ties and empty queries; a `Conventions`, or a preset's name. The default
             takes the objective's gain, the mean over tie orders, and leaves out queries without relevant documents.
+        checkpoint: writes the training down now and then, and goes on with it (`resume=True`) to the same bytes. A
+            callable objective must be a function of its arguments, and so must callbacks that change parameters.
 
     Returns:
         The model; `.booster` is the engine's own.
@@ -71,6 +75,8 @@ def train(
     if isinstance(init_model, str | os.PathLike):
         init_model = RankingModel.load(init_model)
     given = split_params(_with_objective_of(init_model, params), num_boost_round, engine)
+    # Left alone, the engines take every core that they see; they see no quota.
+    given.engine.setdefault("num_threads", resolve_threads(given.threads))
     booster = _booster_to_continue(init_model, engine, train_set)
     before = 0 if booster is None else engine.rounds_of(booster)
     objective = given.objective
@@ -91,6 +97,17 @@ def train(
     history = History()
     stopper, late = _stopping(given, objective, before, valid, native_train, callbacks or ())
 
+    resumed = None
+    if checkpoint is not None:
+        reason = engine.unresumable(given.engine, given.native_objective)
+        if reason:
+            raise ParameterError(f"no checkpoint with these parameters: {reason}")
+        identity = describe_identity(
+            engine, given, objective, rules, booster, dict(zip([n for n, _ in valid], names, strict=True)), train_set
+        )
+        identity["stopping"] = settings_of([*late, stopper])
+        resumed = checkpoint.begin(engine, identity)
+
     booster, best = engine.train(
         TrainRequest(
             params=given.engine,
@@ -101,9 +118,10 @@ def train(
             native_objective=given.native_objective,
             metrics=[watch] if watch.functions else [],
             init_model=booster,
-            callbacks=[history, *late, *([stopper] if stopper else [])],
+            callbacks=[history, *late, *filter(None, [stopper, checkpoint])],
             keep_training_booster=keep_training_booster,
             own_datasets=isinstance(train_set, RankingDataset),
+            resumed=resumed,
         )
     )
     labels, queries = labels_of(native_train)
@@ -186,6 +204,8 @@ def _datasets(
     names = [] if valid_names is None else [valid_names] if isinstance(valid_names, str) else list(valid_names)
     if len(names) > len(sources):
         raise ParameterError(f"{len(names)} valid_names for {len(sources)} valid_sets")
+    if isinstance(train_set, RankingDataset) and not train_set.n_features:  # the engines fail in words of their own
+        raise DataError("the training data have no features: no row holds a number:value pair")
     train = native(train_set, None)
     valid: list[tuple[str, Any]] = []
     for i, given_source in enumerate(sources):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import boostrank
+from boostrank.backends.lgb import _Sampling
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 
@@ -25,10 +26,17 @@ REAL = [
 
 def scores_of_both(data: RankingDataset, rounds: int, **options: Any) -> tuple[Any, Any]:
     norm = options.pop("lambdarank_norm", True)
+    sampling = _Sampling(options)  # what is sampled follows from seed and round here, so that training can resume
+
+    def seed(env: Any) -> None:
+        sampling.seed(env.model, env.iteration)
+
+    seed.before_iteration = True  # type: ignore[attr-defined]
     theirs = lgb.train(
         {**TREES, **SAME_LAYOUT, **options, "objective": "lambdarank", "lambdarank_norm": norm},
         lgb.Dataset(data.features, data.labels, group=data.queries.sizes),
         rounds,
+        callbacks=[seed],
     )
     ours = boostrank.train(
         {
@@ -54,6 +62,7 @@ def scores_of_both(data: RankingDataset, rounds: int, **options: Any) -> tuple[A
         {"sigmoid": 2.0},
         {"lambdarank_truncation_level": 5},
         {"bagging_fraction": 0.7, "bagging_freq": 1, "seed": 3},
+        {"feature_fraction": 0.6, "extra_trees": True, "seed": 3},
     ],
     ids=lambda o: ",".join(o) or "defaults",
 )

@@ -16,6 +16,8 @@ from scipy import sparse
 import boostrank
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.libsvm import read_libsvm
+from boostrank.data.stream import stream_libsvm
 
 from .test_trainer import BACKENDS, FAST, ranking
 
@@ -265,3 +267,12 @@ def test_dates_are_no_features() -> None:
     dates = pd.DataFrame({"when": pd.to_datetime(["2020-01-01", "2020-01-02"])})
     with pytest.raises(DataError, match="datetime64"):
         RankingDataset.from_arrays(dates, [0, 1], group=[2])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_data_without_a_single_feature_are_refused(backend: str, streamed: bool, tmp_path: Path) -> None:
+    (tmp_path / "bare").write_text("".join(f"{i % 3} qid:{i // 5}\n" for i in range(20)))
+    data = (stream_libsvm if streamed else read_libsvm)(tmp_path / "bare")
+    with pytest.raises(DataError, match="the training data have no features"):
+        boostrank.train({"objective": "sdcg", **FAST}, data, 3, backend=backend)

@@ -1,0 +1,207 @@
+"""What each way of training costs: peak anonymous memory, and time.
+
+The constants were measured on the command line itself, `boostrank train` with its default objective and the metrics of
+the training set each round, LightGBM 4.7.0 and XGBoost 3.2.0: the peak of `RssAnon` of the whole process, sampled every
+3 ms from outside. Files: 20,000, 80,000 and 320,000 rows of 136 dense features, 10,000 and 40,000 rows of 700 features,
+27% present, 7 to 127 leaves, one and two threads; 1.0 and 2.7 million rows from `make bench-scale`. Of those 46
+trainings 45 are within 12%; XGBoost on 10,000 rows x 700 with 7 leaves takes less than it should. Eight on other files
+(220 features with a validation set, 1.4 GB under a limit) came out within 8%. Times are those of a machine whose reader
+parses `_REFERENCE_SPEED`, from `make bench-scale`, and scale with what it parses here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from boostrank.data.survey import Survey
+
+ROUTES_OF = {"lightgbm": ("memory", "bins", "again"), "xgboost": ("memory", "bins", "external")}
+"""What each engine can: floats in memory; streamed into bins; bins from the cache of a run before; bins on disk.
+
+XGBoost has no bins that could be loaded again."""
+
+# Memory ---------------------------------------------------------------------------------------------------------------
+
+# The process after imports, with compiled kernels, before it has data; and what reading leaves with the allocator.
+_PROGRAM = 157e6
+_READER = 20e6
+# Compiling the objective, at its first training on a machine; it stays with the process.
+_COMPILER = 160e6
+# LightGBM's bytes a cell (bins by column and, while it tries which is faster, by row) and a row of a training set
+# (labels, scores, gradients and Hessians, order, leaves).
+_LGB_CELL, _LGB_ROW = 1.68, 92
+# Of a validation set: bins by column; labels, scores.
+_VALID_CELL, _VALID_ROW = 1.0, 60
+# LightGBM finds bounds in a sample of this many rows: a number and its place for each value that is not 0. Given the
+# floats in memory it lets its vectors grow.
+_LGB_SAMPLED_ROWS = 200_000
+_LGB_SAMPLED_VALUE, _LGB_GROWTH = 13.5, 1.35
+# Streamed, the sample is put together from pieces of this many rows, with scratch for each value.
+_LGB_PIECE_ROWS, _LGB_SCRATCH = 8192, 30
+# Of what the sample of sparse data took, the share that the allocator still holds during training.
+_LGB_KEPT = 0.55
+# Histograms: sums of gradients and of Hessians; XGBoost keeps those of all nodes, LightGBM's those of the leaves.
+_HISTOGRAM_BIN = 16
+_XGB_NODES_A_LEAF = 2.3
+# XGBoost: bins by row and by column; what it has for a row.
+_XGB_CELL, _XGB_ROW = 1.6, 60
+_XGB_BATCH = 32e6
+_XGB_PAGES = 5  # of external memory, which are held at a time
+# XGBoost's sketch of a column: levels of entries (src/common/quantile.h; its eps is 1 / (8 max_bin)).
+_SKETCH_ENTRY, _SKETCH_FINENESS = 16, 8
+
+# Time -----------------------------------------------------------------------------------------------------------------
+
+_REFERENCE_SPEED = 280e6  # bytes of text a second and thread, parsed in place
+_READER_SHARE = 0.5  # of that, when results are put together too
+_START, _COMPILATION = 3.0, 12.0  # seconds: imports and loading of kernels; compiling them
+_LGB_BIN, _XGB_BIN = 90e-9, 200e-9  # a cell and thread
+_STREAMED = 30e-9  # to the temporary file and back, a cell
+_LOAD = 4e-9  # a cell from the cache
+_LGB_ROUND, _XGB_ROUND = 6.6e-9, 5e-9  # a cell, round and thread, 31 leaves
+_ROW_ROUND = 150e-9  # a row, round and thread: gradient, metrics
+_EXTERNAL_PAGE = 0.12e-9  # a cell, round and leaf: every split reads all pages
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is to be trained.
+
+    Args:
+        train, valid: the data.
+        leaves: of a tree, at most.
+        max_bin: bins of a feature, at most.
+        threads: how many work.
+        rounds: how many are planned.
+        compiles: whether the objective must be compiled.
+    """
+
+    train: Survey
+    valid: Sequence[Survey] = ()
+    leaves: int = 31
+    max_bin: int = 255
+    threads: int = 1
+    rounds: int = 100
+    compiles: bool = False
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one way costs.
+
+    Args:
+        peak_bytes: largest anonymous memory of the process.
+        first_round_seconds: from the start of the program to the first round.
+        round_seconds: a round.
+    """
+
+    peak_bytes: float
+    first_round_seconds: float
+    round_seconds: float
+
+    def seconds(self, rounds: int) -> float:
+        """All of it."""
+        return self.first_round_seconds + rounds * self.round_seconds
+
+
+def cost(backend: str, route: str, work: Work) -> Cost | None:
+    """None when nobody knows how many rows there are.
+
+    Args:
+        backend: "lightgbm" or "xgboost".
+        route: one of `ROUTES_OF[backend]`.
+        work: what is to be trained.
+    """
+    if any(data.rows is None for data in (work.train, *work.valid)):
+        return None
+    peak = _lightgbm_peak(route, work) if backend == "lightgbm" else _xgboost_peak(route, work)
+    return Cost(peak, *_times(backend, route, work))
+
+
+def float_bytes(data: Survey, columns: int) -> float:
+    """Of the features in memory, dense or CSR."""
+    rows = data.rows or 0
+    return rows * (8.0 * data.nonzero * columns + 8) if data.is_sparse else 4.0 * rows * columns
+
+
+def _lightgbm_peak(route: str, work: Work) -> float:
+    data, columns = work.train, work.train.features
+    rows = data.rows or 0
+    sampled = min(rows, _LGB_SAMPLED_ROWS) * data.nonzero * columns * _LGB_SAMPLED_VALUE
+    growing = (
+        work.compiles * _COMPILER + _lgb_histograms(work) + rows * (_LGB_CELL * columns + _LGB_ROW) + _valid_rows(work)
+    )
+    if route == "again":
+        return _PROGRAM + growing
+    kept = _LGB_KEPT * sampled if data.is_sparse else 0.0
+    if route == "bins":
+        piece = min(rows, _LGB_PIECE_ROWS) * data.nonzero * columns * _LGB_SCRATCH
+        return _PROGRAM + max(_READER / 2 + piece + sampled, _READER + growing + kept)
+    floats = sum(float_bytes(one, columns) for one in (data, *work.valid))
+    return _PROGRAM + floats + max(_LGB_GROWTH * sampled, _READER + growing + kept)
+
+
+def _lgb_histograms(work: Work) -> float:
+    return _HISTOGRAM_BIN * work.leaves * _bins(work)
+
+
+def _xgboost_peak(route: str, work: Work) -> float:
+    data, columns = work.train, work.train.features
+    rows = data.rows or 0
+    histograms = _HISTOGRAM_BIN * _XGB_NODES_A_LEAF * work.leaves * _bins(work)
+    batch = min(_XGB_BATCH, 4.0 * rows * columns)
+    bins = _XGB_CELL * rows * columns
+    if route == "external":
+        bins = min(bins, _XGB_PAGES * _XGB_CELL * batch / 4)
+    phase = max(_sketches(work) + batch, histograms + work.compiles * _COMPILER)
+    peak = _PROGRAM + _READER + bins + rows * _XGB_ROW + _valid_rows(work) + phase
+    if route == "memory":
+        peak += sum(float_bytes(one, columns) for one in (data, *work.valid))
+    return peak
+
+
+def _sketches(work: Work) -> float:
+    """Of all columns: a queue, a scratch of two levels, and the levels, which columns of few values do not fill."""
+    rows = work.train.rows or 0
+    fineness = _SKETCH_FINENESS * work.max_bin
+    levels, limit = 1, fineness + 1
+    while (1 << levels) * limit < rows:
+        levels += 1
+        limit = levels * fineness + 1
+    used = math.ceil(math.log2(rows / (2 * limit) + 1))
+    values = np.where(work.train.distinct >= work.max_bin, work.train.nonzero * rows, work.train.distinct)
+    held = np.minimum(values, 2 * limit) + used * np.minimum(values, limit)
+    return float(_SKETCH_ENTRY * (min(limit, rows) * values.size + held.sum()))
+
+
+def _bins(work: Work) -> int:
+    """Of all columns."""
+    return int(np.minimum(work.train.distinct, work.max_bin).sum())
+
+
+def _valid_rows(work: Work) -> float:
+    return sum((one.rows or 0) * (_VALID_CELL * work.train.features + _VALID_ROW) for one in work.valid)
+
+
+def _times(backend: str, route: str, work: Work) -> tuple[float, float]:
+    """(seconds to the first round, seconds a round)."""
+    slower = _REFERENCE_SPEED / work.train.bytes_a_second
+    starting = _START + work.compiles * _COMPILATION
+    everything = (work.train, *work.valid)
+    rows, cells = sum(one.rows or 0 for one in everything), sum((one.rows or 0) * one.features for one in everything)
+    threads = work.threads
+    reading = sum((one.text_bytes or 0.0) / one.bytes_a_second for one in everything) / (_READER_SHARE * threads)
+    binning = (_LGB_BIN if backend == "lightgbm" else _XGB_BIN) * cells / threads
+    a_round = ((_LGB_ROUND if backend == "lightgbm" else _XGB_ROUND) * cells + _ROW_ROUND * rows) / threads
+    a_round *= work.leaves / 31 if backend == "xgboost" else math.sqrt(work.leaves / 31)
+    if route == "again":
+        return slower * (starting + _LOAD * cells), slower * a_round
+    if route != "memory":
+        binning += _STREAMED * cells
+    if route == "external":
+        a_round += _EXTERNAL_PAGE * cells * work.leaves
+    return reading + slower * (starting + binning), slower * a_round

@@ -1,0 +1,69 @@
+"""XGBoost's matrices from rows that come in pieces: bins in memory, or on disk too."""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from typing import Any
+
+import xgboost
+
+from boostrank.backends.base import dense_batches, dense_rows
+from boostrank.core.errors import MissingDependency
+from boostrank.core.machine import return_memory
+from boostrank.data.dataset import Features, RankingDataset
+
+
+class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
+    """Feeds sparse features, or rows on disk, to XGBoost in dense pieces.
+
+    Its own sparse route takes what is absent for missing.
+
+    Args:
+        features: the rows.
+        cache_prefix: where XGBoost writes its bins; None for in memory.
+    """
+
+    def __init__(self, features: Features, cache_prefix: str | None = None) -> None:
+        self._features, self._batches, self._next = features, dense_batches(features), 0
+        super().__init__(cache_prefix=cache_prefix)
+
+    def next(self, input_data: Any) -> bool:
+        """The next piece; whether there was one."""
+        if self._next == len(self._batches):
+            return False
+        start, stop = self._batches[self._next]
+        return_memory()  # what the sketches of the last batch left
+        input_data(data=dense_rows(self._features, start, stop))
+        self._next += 1
+        watch = getattr(self._features, "watch", None)
+        if watch is not None:
+            watch(stop, self._features.shape[0])
+        return True
+
+    def reset(self) -> None:
+        """Begin again."""
+        self._next = 0
+
+
+def matrix_in_pieces(data: RankingDataset, options: dict[str, Any]) -> Any:
+    """A quantile matrix without labels.
+
+    Args:
+        data: sparse, or on disk. Those that ask for external memory have their bins on disk, in a folder of their own
+            that goes with the matrix.
+        options: of `QuantileDMatrix`.
+
+    Raises:
+        MissingDependency: external memory needs XGBoost 3.
+    """
+    if not (data.on_disk and data.features.external):
+        return xgboost.QuantileDMatrix(DenseBatches(data.features), **options)
+    if not hasattr(xgboost, "ExtMemQuantileDMatrix"):
+        raise MissingDependency(f"external memory needs xgboost 3.0 or later, this is {xgboost.__version__}")
+    folder = tempfile.TemporaryDirectory(
+        prefix="boostrank-xgboost-", dir=data.features.folder, ignore_cleanup_errors=True
+    )
+    matrix = xgboost.ExtMemQuantileDMatrix(DenseBatches(data.features, f"{folder.name}/bins"), **options)
+    weakref.finalize(matrix, folder.cleanup)
+    return matrix

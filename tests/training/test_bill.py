@@ -1,0 +1,137 @@
+"""Which way is chosen, and in which words one is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from boostrank.backends.costs import Work, cost
+from boostrank.core.errors import InputError, ParameterError
+from boostrank.core.sizes import parse_size, size_words
+from boostrank.data.survey import Survey
+from boostrank.training import bill as bills
+from boostrank.training.bill import draw_up
+
+MB = 1e6
+
+
+def a_survey(rows: int | None, features: int = 136) -> Survey:
+    return Survey(
+        files=1, disk_bytes=None if rows is None else rows * 1110, exact=False, sampled_rows=10_000, refused_rows=0,
+        text_bytes=None if rows is None else 1110.0 * rows, rows=rows, queries=None if rows is None else rows // 120,
+        longest=240, features=features, present=1.0, nonzero=0.7, grades={0.0: 0.6, 1.0: 0.4},
+        distinct=np.full(features, 300), bytes_a_second=150e6,
+    )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def plenty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """10 GB are free."""
+    monkeypatch.setattr(bills, "free_memory", lambda: 10e9)
+
+
+def peak(rows: int, route: str, backend: str = "lightgbm", **others: int) -> float:
+    found = cost(backend, route, Work(a_survey(rows), **others))
+    assert found is not None
+    return found.peak_bytes
+
+
+def test_what_fits_in_half_of_the_free_memory_stays_in_memory() -> None:
+    bill = draw_up(a_survey(1_000_000))
+    assert bill.check().route == "memory"
+    assert bill.why == "the quickest that fits in half of the 10.00 GB that are free"
+
+
+def test_what_does_not_is_streamed() -> None:
+    bill = draw_up(a_survey(10_000_000))
+    assert bill.check().route == "bins"
+    assert "floats in memory would take" in bill.why
+
+
+def test_a_limit_that_is_said_may_be_used_up() -> None:
+    limit = peak(1_000_000, "memory") + 1
+    assert draw_up(a_survey(1_000_000), limit=limit).check().route == "memory"
+    assert draw_up(a_survey(1_000_000), limit=limit - 2).check().route == "bins"
+
+
+def test_xgboost_goes_on_to_external_memory() -> None:
+    limit = peak(5_000_000, "bins", "xgboost") - 1
+    assert draw_up(a_survey(5_000_000), backend="xgboost", limit=limit).check().route == "external"
+
+
+def test_the_second_start_is_told_but_never_chosen() -> None:
+    bill = draw_up(a_survey(1_000_000))
+    again = next(way for way in bill.ways if way.route == "again")
+    assert again.cost is not None
+    assert again.cost.first_round_seconds < bill.check().cost.first_round_seconds  # type: ignore[union-attr]
+
+
+def test_a_refusal_names_the_number_and_the_mode_that_fits() -> None:
+    rows, limit = 4_000_000, 1e9
+    assert peak(rows, "external", "xgboost") < limit < peak(rows, "bins")
+    with pytest.raises(InputError) as refused:
+        draw_up(a_survey(rows), limit=limit).check()
+    words = str(refused.value)
+    assert words.startswith(f"training would take about {size_words(peak(rows, 'bins'))} (--backend lightgbm")
+    assert "--memory-limit is 1.00 GB" in words
+    external = size_words(peak(rows, "external", "xgboost"))
+    assert words.endswith(f"--backend xgboost --route external would take about {external}")
+
+
+def test_a_route_that_is_asked_for_is_refused_when_it_does_not_fit() -> None:
+    with pytest.raises(InputError, match=r"only 10\.00 GB are free: --backend lightgbm --route bins would take about"):
+        draw_up(a_survey(15_000_000), route="memory").check()
+
+
+def test_fewer_leaves_are_offered_where_histograms_are_what_does_not_fit() -> None:
+    wide = a_survey(1000, features=5000)
+    with pytest.raises(InputError, match="with --num-leaves 15 it would take about"):
+        draw_up(wide, limit=800 * MB, params={"max_leaves": 255}).check()
+
+
+def test_a_part_of_the_queries_is_offered_when_no_route_fits() -> None:
+    with pytest.raises(InputError, match=r"boostrank sample --fraction 0\.\d+\) would take about"):
+        draw_up(a_survey(50_000_000), limit=1e9).check()
+
+
+def test_less_than_the_program_itself_is_refused_as_such() -> None:
+    with pytest.raises(InputError, match="the program alone takes"):
+        draw_up(a_survey(1_000_000), limit=50 * MB).check()
+
+
+def test_a_pipe_is_taken_into_memory_or_under_a_limit_streamed() -> None:
+    assert draw_up(a_survey(None)).check().route == "memory"
+    assert draw_up(a_survey(None), limit=1e9).check().route == "bins"
+    assert draw_up(a_survey(None), backend="xgboost", limit=1e9).check().route == "external"
+
+
+def test_validation_sets_rows_leaves_and_bins_cost_memory() -> None:
+    data = a_survey(1_000_000)
+
+    def peak_of(work: Work, backend: str) -> float:
+        found = cost(backend, "bins", work)
+        assert found is not None
+        return found.peak_bytes
+
+    for backend in ("lightgbm", "xgboost"):
+        plain = peak_of(Work(data), backend)
+        assert peak_of(Work(data, valid=(data,)), backend) > plain
+        assert peak_of(Work(replace(data, rows=2_000_000)), backend) > plain
+        assert peak_of(Work(data, leaves=1000), backend) > plain
+        assert peak_of(Work(data, leaves=1000, max_bin=15), backend) < peak_of(Work(data, leaves=1000), backend)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("800MB", 800_000_000), ("1.5 GB", 1_500_000_000), ("2GiB", 2 << 30), ("1000000", 1_000_000), ("64k", 64_000)],
+)
+def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "GB", "-1GB", "1 parsec", "0", "nan", "1e400"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(ParameterError, match="is not a size such as 800MB"):
+        parse_size(text)
