@@ -1,0 +1,281 @@
+"""One worker's training: the same loop as on a single machine, with sums over all workers where there are sums."""
+
+from __future__ import annotations
+
+import copy
+import time
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.backends import get_backend
+from boostrank.backends.base import Callback, StopTraining, TrainRequest
+from boostrank.cluster.peers import Peers
+from boostrank.core.errors import DataError
+from boostrank.core.types import Float64Array, QueryIndex
+from boostrank.data.dataset import RankingDataset
+from boostrank.metric import BoundMetrics, Conventions
+from boostrank.objective import TrainingObjective
+from boostrank.training.callbacks import EarlyStopping, Gated, History
+from boostrank.training.gradient import GuardedGradient
+
+if TYPE_CHECKING:
+    from boostrank.cluster.worker import Job
+
+# Added to the seed for each worker: the noise on its queries is its own. Above every seed that people choose, and
+# away from those that `kernels.composition` derives from them.
+_SEEDS_APART = 1 << 42
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A training, as every worker gets it.
+
+    Args:
+        objective: ours, told the length of the whole training; or None with `native_objective`.
+        native_objective: one of XGBoost's own.
+        engine: its parameters, without threads unless the user chose them.
+        rounds: to add.
+        metrics, conventions: of every round.
+        feature_names: of the training set.
+        valid_names: of the validation sets.
+        stopping_rounds, min_delta, watched: early stopping; 0 for none, and the metric that decides.
+        settled_round: first round at which it may look.
+        init_model: model file to continue; empty for none.
+        checkpoint_every: rounds between models for the client; 0 for none.
+    """
+
+    objective: TrainingObjective | None
+    native_objective: str | None
+    engine: dict[str, Any]
+    rounds: int
+    metrics: tuple[str, ...]
+    conventions: Conventions
+    feature_names: tuple[str, ...]
+    valid_names: tuple[str, ...]
+    stopping_rounds: int
+    min_delta: float
+    watched: str | None
+    settled_round: int
+    init_model: bytes
+    checkpoint_every: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a worker's training came to.
+
+    Args:
+        model: the model file, from the first worker; else empty.
+        checksum: of every worker's model: they must be the same.
+        best_rounds: rounds to use, 0 for all.
+        history: data set -> metric -> value each round.
+        stopped: the training ended early because the client asked.
+        dead_queries: of all workers, in the last round; None with an engine's own objective.
+        kernel_seconds, metric_seconds: of this worker.
+        rounds_seen: rounds that this worker's objective was told, in order.
+    """
+
+    model: bytes
+    checksum: int
+    best_rounds: int
+    history: dict[str, dict[str, list[float]]]
+    stopped: bool
+    dead_queries: int | None
+    kernel_seconds: float
+    metric_seconds: float
+    rounds_seen: tuple[int, ...]
+
+
+def fit(job: Job, rank: int, meeting: Mapping[str, Any], plan: Plan) -> Outcome:
+    """Train in step with the others.
+
+    Args:
+        job: the shards of this worker.
+        rank: its number.
+        meeting: where the workers meet.
+        plan: the same for all.
+
+    Raises:
+        PeerFailed: another worker failed.
+        TrainingError, DataError: as `boostrank.train`.
+    """
+    from boostrank.backends.xgb_workers import LostContact, add_up, bins_of, contact, member
+
+    engine = get_backend("xgboost")
+    params = {"num_threads": job.threads} | plan.engine
+    with member(meeting, rank):
+        peers = Peers(add_up, LostContact)
+        weighted = plan.native_objective is not None
+        train = bins_of(job.training, plan.feature_names, params, reference=None, weights=weighted)
+        valid = [
+            (name, bins_of(parts, plan.feature_names, params, reference=train, weights=False))
+            for name, parts in zip(plan.valid_names, job.validation, strict=True)
+        ]
+        sets = {id(train): labels_of(job.training)}
+        sets |= {id(data): labels_of(parts) for (_, data), parts in zip(valid, job.validation, strict=True)}
+        job.training, job.validation = [], []  # they are in bins now
+        if not valid:
+            valid = [("training", train)]
+        gradient = None
+        if plan.objective is not None:
+            gradient = _Gradient(plan.objective, rank, sets[id(train)], params["num_threads"], peers)
+        metrics = _Metrics(plan, sets, params["num_threads"], peers)
+        history = History()
+        stopper = _stopper(plan)
+        stop = _StopWhenAgreed(job, peers, stopper)
+        booster = None if not plan.init_model else engine.from_bytes(plan.init_model)
+        callbacks: list[Callback] = [history, _Tell(job if rank == 0 else None, plan.checkpoint_every), stop]
+        if stopper is not None:
+            callbacks.append(Gated(stopper, plan.settled_round))
+        with contact():
+            booster, best = engine.train(
+                TrainRequest(
+                    params=params,
+                    train=train,
+                    valid=valid,
+                    rounds=plan.rounds,
+                    gradient=gradient,
+                    native_objective=plan.native_objective,
+                    metrics=[metrics] if plan.metrics else [],
+                    init_model=booster,
+                    callbacks=callbacks,
+                )
+            )
+    body = engine.to_bytes(booster, rounds=0)
+    return Outcome(
+        model=body if rank == 0 else b"",
+        checksum=zlib.crc32(body),
+        best_rounds=best,
+        history=history.values,
+        stopped=stop.heeded,
+        dead_queries=None
+        if gradient is None or gradient.guarded.stats is None
+        else gradient.guarded.stats.dead_queries,
+        kernel_seconds=0.0 if gradient is None else gradient.guarded.seconds,
+        metric_seconds=metrics.seconds,
+        rounds_seen=() if gradient is None else tuple(gradient.rounds),
+    )
+
+
+def labels_of(parts: Sequence[RankingDataset]) -> tuple[Float64Array, QueryIndex]:
+    """Labels and queries of several shards, one behind the other."""
+    labels = np.concatenate([np.zeros(0), *(part.labels for part in parts)])
+    sizes = np.concatenate([np.zeros(0, np.int64), *(part.queries.sizes for part in parts)])
+    qids = [part.queries.qid for part in parts]
+    if any(ids.dtype.kind == "O" for ids in qids):
+        qids = [ids.astype(str).astype(object) for ids in qids]
+    weights = None
+    if any(part.queries.weights is not None for part in parts):
+        weights = np.concatenate(
+            [np.ones(len(p.queries)) if p.queries.weights is None else p.queries.weights for p in parts]
+        )
+    ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return labels, QueryIndex(ptr, np.concatenate(qids) if qids else np.zeros(0, np.int64), weights)
+
+
+class _Gradient:
+    """The objective over this worker's queries; it fails on all workers or on none."""
+
+    def __init__(
+        self,
+        objective: TrainingObjective,
+        rank: int,
+        data: tuple[Float64Array, QueryIndex],
+        threads: int,
+        peers: Peers,
+    ) -> None:
+        mine = copy.deepcopy(objective)
+        mine.threads = threads
+        for part in mine.parts:
+            for values in (part.params, part.options):
+                if "seed" in values:
+                    values["seed"] = int(values["seed"]) + rank * _SEEDS_APART
+        self.guarded = GuardedGradient(mine, lambda _: data, add_up=peers.add_up)
+        self._peers = peers
+        self.rounds: list[int] = []
+        with peers.together():
+            self.guarded.bind(None)
+
+    def __call__(self, scores: npt.NDArray[Any], matrix: Any, round: int) -> tuple[Any, Any]:
+        self.rounds.append(round)
+        with self._peers.together():
+            return self.guarded(scores, matrix, round)
+
+
+class _Metrics:
+    """Every metric over the queries of all workers: sums and weights are added up, not means."""
+
+    def __init__(self, plan: Plan, sets: Mapping[int, tuple[Float64Array, QueryIndex]], threads: int, peers: Peers):
+        self._plan, self._sets, self._threads, self._peers = plan, sets, threads, peers
+        self._bound: dict[int, BoundMetrics] = {}
+        self.seconds = 0.0
+
+    def __call__(self, scores: npt.NDArray[Any], matrix: Any) -> list[tuple[str, float, bool]]:
+        started = time.perf_counter()
+        with self._peers.together():
+            sums = self._bind(matrix).sums(np.asarray(scores, dtype=np.float64).reshape(-1))
+        total = self._peers.add_up(np.array(list(sums.values())).reshape(-1)).reshape(-1, 2)
+        for name, weight in zip(sums, total[:, 1], strict=True):
+            if not weight:
+                raise DataError(f"{name}: no query of any worker counts; {self._plan.conventions.describe()}")
+        self.seconds += time.perf_counter() - started
+        return [(name, float(value / weight), True) for name, (value, weight) in zip(sums, total, strict=True)]
+
+    def _bind(self, matrix: Any) -> BoundMetrics:
+        if id(matrix) not in self._bound:
+            labels, queries = self._sets[id(matrix)]
+            self._bound[id(matrix)] = BoundMetrics(
+                self._plan.metrics, labels, queries, self._plan.conventions, self._threads, partial=True
+            )
+        return self._bound[id(matrix)]
+
+
+def _stopper(plan: Plan) -> EarlyStopping | None:
+    """Every worker has one; they see the same values, and so decide alike."""
+    if not plan.stopping_rounds:
+        return None
+    return EarlyStopping(
+        plan.stopping_rounds, metric=plan.watched, dataset=plan.valid_names[0], min_delta=plan.min_delta
+    )
+
+
+class _Tell:
+    """Keeps what the client will ask for: the metrics of each round, and now and then the model so far."""
+
+    before_iteration = False
+    order = 25
+
+    def __init__(self, job: Job | None, checkpoint_every: int) -> None:
+        self._job, self._every = job, checkpoint_every
+
+    def __call__(self, env: Any) -> None:
+        if self._job is None:
+            return
+        done = env.iteration + 1
+        if self._every and done % self._every == 0 and done < env.end_iteration:
+            self._job.checkpoint = done, get_backend("xgboost").to_bytes(env.model.booster, rounds=0)
+        results = [tuple(result) for result in env.evaluation_result_list or []]
+        self._job.news.append((env.iteration, env.begin_iteration, env.end_iteration, results))
+
+
+class _StopWhenAgreed:
+    """Ends the training on all workers after the same round, when the client has asked one of them or is gone."""
+
+    before_iteration = False
+    order = 40  # the last: early stopping has seen this round
+
+    def __init__(self, job: Job, peers: Peers, stopper: EarlyStopping | None) -> None:
+        self._job, self._peers, self._stopper = job, peers, stopper
+        self.heeded = False
+
+    def __call__(self, env: Any) -> None:
+        asked = self._peers.add_up(np.array([float(self._job.stop or self._job.abandoned)]))[0]
+        if asked and env.iteration + 1 < env.end_iteration:
+            self.heeded = True
+            best = None if self._stopper is None else self._stopper.best_iteration
+            raise StopTraining(env.iteration if best is None else best)

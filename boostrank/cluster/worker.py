@@ -1,0 +1,282 @@
+"""What runs on a worker: read shards, say what is in them, train in step with the others.
+
+`claim`, `pulse`, `gather` and `release` answer the client at any time; `read`, `settle` and `fit` are the work, one
+after the other. Between them a worker keeps what it has read here, and only for one training at a time.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from boostrank.cluster.peers import PeerFailed
+from boostrank.cluster.placing import Facts, Shard
+from boostrank.core.errors import (
+    BoostrankError,
+    DataError,
+    DataWarning,
+    InputError,
+    MissingDependency,
+    ModelError,
+    ParameterError,
+    TrainingError,
+    TrainingWarning,
+)
+from boostrank.core.machine import openmp_environment
+
+if TYPE_CHECKING:
+    from boostrank.cluster.fitting import Plan
+    from boostrank.data.dataset import RankingDataset
+    from boostrank.data.libsvm import FeatureSpace
+
+# A client that has not been heard of for so long is gone: the training ends, and the worker is free.
+CLIENT_SILENCE_SECONDS = 60.0
+
+
+@dataclass
+class Job:
+    """A worker's part in one training.
+
+    Args:
+        token: of the training.
+        name: of this worker, for messages.
+    """
+
+    token: str
+    name: str
+    threads: int = 1
+    paths: tuple[str, ...] = ()
+    training: list[RankingDataset] = field(default_factory=list)
+    validation: list[list[RankingDataset]] = field(default_factory=list)
+    news: list[Any] = field(default_factory=list)
+    """Of each round so far: (round, rounds in all, metrics), on the first worker."""
+    checkpoint: tuple[int, bytes] | None = None
+    stop: bool = False
+    running: bool = False
+    tracker: Any = None
+    heard: float = field(default_factory=time.monotonic)
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether the client is gone."""
+        return time.monotonic() - self.heard > CLIENT_SILENCE_SECONDS
+
+    @property
+    def files(self) -> str:
+        """The shards, for messages."""
+        more = len(self.paths) - 3
+        return ", ".join(self.paths[:3]) + (f" and {more} more" if more > 0 else "")
+
+
+@dataclass(frozen=True)
+class Done:
+    """A piece of work that succeeded.
+
+    Args:
+        value: its result.
+        warnings: what was warned of on the way.
+    """
+
+    value: Any
+    warnings: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A piece of work that failed.
+
+    Args:
+        kind: name of the error's class.
+        message: in full.
+        secondary: it failed because another worker did.
+    """
+
+    kind: str
+    message: str
+    secondary: bool
+
+    def error(self) -> BoostrankError:
+        """The error to raise on the client."""
+        kinds = (DataError, InputError, MissingDependency, ModelError, ParameterError, TrainingError)
+        return {kind.__name__: kind for kind in kinds}.get(self.kind, TrainingError)(self.message)
+
+
+_job: Job | None = None
+_guard = threading.Lock()
+
+
+def claim(token: str, paths: Sequence[str], dask_worker: Any = None) -> Facts:
+    """Facts about this worker, which from now on works for this training unless it is busy with another."""
+    global _job
+    for name, value in openmp_environment().items():  # read once, when XGBoost is loaded
+        os.environ.setdefault(name, value)
+    threads = int(dask_worker.state.nthreads)
+    with _guard:
+        busy = ""
+        if _job is not None and _job.token != token and (_job.running or not _job.abandoned):
+            busy = "trains" if _job.running else "reads"
+        else:
+            _job = Job(token, str(dask_worker.address), threads=threads)
+    sizes = {path: os.path.getsize(path) for path in paths if os.path.isfile(path) and os.access(path, os.R_OK)}
+    return Facts(platform.node(), threads, versions(), busy, sizes)
+
+
+def versions() -> dict[str, str]:
+    """What must be the same wherever a training runs."""
+    import boostrank
+    from boostrank.backends import get_backend
+
+    found = {"boostrank": boostrank.__version__, "xgboost": get_backend("xgboost").version}
+    return found | {package: version(package) for package in ("numpy", "numba")}
+
+
+def gather(token: str, workers: int, host: str, port: int) -> dict[str, Any]:
+    """Open the place where the workers meet; what each needs to find it."""
+    from boostrank.backends.xgb_workers import Tracker
+
+    job = _job_of(token)
+    job.tracker = Tracker(workers, host, port)
+    return dict(job.tracker.arguments)
+
+
+def pulse(token: str, seen: int, checkpoint: int, stop: bool) -> tuple[list[Any], tuple[int, bytes] | None] | None:
+    """The client is there, and wants to know what is new; None from a worker that knows nothing of the training.
+
+    Args:
+        token: of the training.
+        seen: rounds that the client knows of.
+        checkpoint: round of the last model that it has.
+        stop: whether the training shall end after this round.
+    """
+    job = _job
+    if job is None or job.token != token:
+        return None
+    job.heard = time.monotonic()
+    job.stop = job.stop or stop
+    model = job.checkpoint if job.checkpoint and job.checkpoint[0] > checkpoint else None
+    return job.news[seen:], model
+
+
+def release(token: str) -> None:
+    """The training is over, or given up: what was read for it goes."""
+    global _job
+    with _guard:
+        if _job is not None and _job.token == token:
+            if _job.running:
+                _job.stop, _job.heard = True, -CLIENT_SILENCE_SECONDS
+            else:
+                _job = None
+
+
+def _job_of(token: str) -> Job:
+    if _job is None or _job.token != token:
+        raise TrainingError("this worker was started anew and has lost what it had read")
+    return _job
+
+
+def _reporting(work: Callable[..., Any]) -> Callable[..., Done | Failed]:
+    """Errors and warnings as values: Dask would show the first error that arrives, not the one that is the cause."""
+
+    @functools.wraps(work)
+    def reported(*arguments: Any) -> Done | Failed:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("always", DataWarning)
+            warnings.simplefilter("always", TrainingWarning)
+            try:
+                # In a thread of its own: Dask looks at the stack of its threads a hundred times a second, holding the
+                # lock that Python code needs, and numba's compiler has very deep stacks.
+                with ThreadPoolExecutor(1) as pool:
+                    value = pool.submit(work, *arguments).result()
+            except BoostrankError as error:
+                kind = "DataError" if isinstance(error, DataError) else type(error).__name__
+                return Failed(kind, str(error), False)
+            except PeerFailed:
+                return Failed("PeerFailed", "another worker failed", True)
+            except Exception as error:
+                secondary = type(error).__name__ == "LostContact"
+                lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+                return Failed(type(error).__name__, f"{type(error).__name__}: {lines[0] if lines else ''}", secondary)
+        return Done(value, tuple((w.category.__name__, str(w.message)) for w in told))
+
+    return reported
+
+
+@_reporting
+def read(token: str, paths: Sequence[str], options: Mapping[str, Any], agreed: Mapping[str, Any]) -> Any:
+    """Read this worker's training shards.
+
+    Args:
+        token: of the training.
+        paths: its shards.
+        options: of the reader.
+        agreed: what the training is; comes back as this worker understood it.
+    """
+    job = _job_of(token)
+    job.paths = tuple(paths)
+    job.training = [_read(path, options, job) for path in paths]
+    return {name: str(value) for name, value in agreed.items()}, [_found(part) for part in job.training]
+
+
+@_reporting
+def settle(token: str, space: FeatureSpace, valid: Sequence[Sequence[str]], options: Mapping[str, Any]) -> Any:
+    """Read the validation shards, and once more each training shard that does not name every feature by itself."""
+    job = _job_of(token)
+    job.training = [
+        part
+        if (part.provenance.index_base, part.n_features) == (space.index_base, space.n_features)
+        else _read(part.provenance.files[0], options, job, like=space)
+        for part in job.training
+    ]
+    job.validation = [[_read(path, options, job, like=space) for path in paths] for paths in valid]
+    return [[_found(part) for part in parts] for parts in job.validation]
+
+
+@_reporting
+def fit(token: str, rank: int, meeting: Mapping[str, Any], plan: Plan) -> Any:
+    """Train; the outcome as `fitting.fit` gives it."""
+    from boostrank.cluster import fitting
+
+    global _job
+    job = _job_of(token)
+    job.running = True
+    try:
+        return fitting.fit(job, rank, meeting, plan)
+    except BoostrankError as error:
+        raise type(error)(f"worker {job.name} ({job.files}): {error}") from error
+    finally:
+        job.running = False
+        with _guard:
+            if _job is job and job.abandoned:
+                _job = None
+
+
+def _read(path: str, options: Mapping[str, Any], job: Job, like: FeatureSpace | None = None) -> RankingDataset:
+    from boostrank.data.libsvm import read_libsvm
+    from boostrank.data.stream import stream_libsvm
+
+    options = {**options, "like": like, "threads": job.threads}
+    try:
+        if options.get("regroup"):  # rows on disk cannot be moved
+            return read_libsvm(path, **options)
+        return stream_libsvm(path, cache=False, **options)
+    except BoostrankError:
+        raise
+    except Exception as error:
+        raise TrainingError(f"{path} on worker {job.name}: {type(error).__name__}: {error}") from error
+
+
+def _found(part: RankingDataset) -> Shard:
+    return Shard(
+        part.provenance.files[0], part.provenance.index_base, part.n_features, part.n_documents, part.queries.qid,
+        part.fingerprint,
+    )  # fmt: skip

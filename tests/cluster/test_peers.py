@@ -1,0 +1,123 @@
+"""Sums over several processes, played by threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boostrank.cluster.peers import PeerFailed, Peers
+from boostrank.core.types import Float64Array
+from boostrank.data.synthetic import make_ranking_data
+from boostrank.metric import BoundMetrics, Conventions
+from boostrank.mixture import Mixture
+from boostrank.objective import Objective, TrainingObjective
+
+PATIENCE = 60
+
+
+class Lost(Exception): ...
+
+
+class Room:
+    """Adds up what each of several threads brings."""
+
+    def __init__(self, members: int) -> None:
+        self._brought: list[Float64Array] = []
+        self._barrier = threading.Barrier(members, timeout=PATIENCE)
+
+    def add_up(self, sums: Float64Array) -> Float64Array:
+        self._brought.append(sums)
+        self._barrier.wait()
+        total = np.sum(self._brought, axis=0)
+        if self._barrier.wait() == 0:
+            self._brought.clear()
+        self._barrier.wait()
+        return total
+
+
+def run(*works: Callable[[Peers], Any]) -> list[Any]:
+    """Each in a thread of its own; results or errors."""
+    room = Room(len(works))
+
+    def one(work: Callable[[Peers], Any]) -> Any:
+        try:
+            return work(Peers(room.add_up, Lost))
+        except Exception as error:
+            return error
+
+    with ThreadPoolExecutor(len(works)) as pool:
+        return list(pool.map(one, works))
+
+
+def test_what_fails_on_one_worker_fails_on_all_and_nobody_waits() -> None:
+    def good(peers: Peers) -> None:
+        with peers.together():
+            peers.add_up(np.ones(3))
+
+    def bad(peers: Peers) -> None:
+        with peers.together():
+            raise ValueError("mine")
+
+    first, second, third = run(good, bad, good)
+    assert isinstance(second, ValueError)
+    assert isinstance(first, PeerFailed)
+    assert isinstance(third, PeerFailed)
+
+
+def test_all_is_well_when_every_worker_succeeds() -> None:
+    def work(peers: Peers) -> list[float]:
+        with peers.together():
+            return list(peers.add_up(np.array([1.0, 2.0])))
+
+    assert run(work, work) == [[2.0, 4.0], [2.0, 4.0]]
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [Objective("shf-sdcg"), Mixture("shf-sdcg", "regression", mix=0.3)],
+    ids=["alone", "mixture"],
+)
+def test_gradients_over_workers_are_those_of_one_machine(objective: TrainingObjective) -> None:
+    """The Hessian's scale, the balance of a mixture and the mean weight are those of all queries."""
+    whole = make_ranking_data(queries=30, mean_length=10, seed=3).dataset
+    rng = np.random.default_rng(0)
+    labels, scores = whole.labels, rng.normal(size=whole.n_documents)
+    queries, _ = whole.queries.take(np.arange(30))
+    object.__setattr__(queries, "weights", rng.uniform(0.5, 2.0, 30))
+    cuts = [range(0, 4), range(4, 30), range(30, 30)]  # uneven, and one worker without any row
+
+    def worker(mine: range) -> Callable[[Peers], Any]:
+        index, rows = queries.take(np.array(mine, dtype=np.int64))
+        bound_labels, bound_scores = labels[rows], scores[rows]
+
+        def work(peers: Peers) -> Any:
+            result = objective.bind(bound_labels, index, peers.add_up).gradient(bound_scores, 1)
+            return result.grad, result.hess, result.stats
+
+        return work
+
+    expected = objective.bind(labels, queries).gradient(scores, 1)
+    parts = run(*(worker(mine) for mine in cuts))
+    np.testing.assert_allclose(np.concatenate([p[0] for p in parts]), expected.grad, rtol=1e-6)
+    np.testing.assert_allclose(np.concatenate([p[1] for p in parts]), expected.hess, rtol=1e-6)
+    for _, _, stats in parts:
+        assert stats.dead_queries == expected.stats.dead_queries
+        assert stats.scale == pytest.approx(expected.stats.scale, rel=1e-12)
+
+
+def test_fault_95_sums_of_parts_give_the_metric_of_the_whole() -> None:
+    whole = make_ranking_data(queries=40, mean_length=8, seed=5).dataset
+    scores = np.random.default_rng(1).normal(size=whole.n_documents)
+    names = ["ndcg@1,10", "map", "mrr@5"]
+    expected = BoundMetrics(names, whole.labels, whole.queries).values(scores)
+    total = dict.fromkeys(expected, (0.0, 0.0))
+    for mine in (range(0, 3), range(3, 40), range(40, 40)):
+        index, rows = whole.queries.take(np.array(mine, dtype=np.int64))
+        part = BoundMetrics(names, whole.labels[rows], index, Conventions(), partial=True).sums(scores[rows])
+        total = {name: (total[name][0] + part[name][0], total[name][1] + part[name][1]) for name in expected}
+    assert {name: value / weight for name, (value, weight) in total.items()} == pytest.approx(expected, abs=1e-12)

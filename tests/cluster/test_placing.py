@@ -1,0 +1,82 @@
+"""Which worker reads what, and what is refused before anything is read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from boostrank.cluster.placing import (
+    Shard,
+    host_of,
+    place,
+    refuse_differences,
+    refuse_shared_queries,
+    refuse_unreachable,
+)
+from boostrank.core.errors import DataError, InputError
+
+
+def shard(path: str, *qids: object, features: int = 3) -> Shard:
+    ids = np.array(qids, dtype=object if any(isinstance(q, str) for q in qids) else np.int64)
+    return Shard(path, 1, features, len(qids), ids, "")
+
+
+def test_workers_get_about_as_many_bytes_each() -> None:
+    sizes = {"a": 10, "b": 60, "c": 30, "d": 25}
+    assert place(list(sizes), {"w1": sizes, "w2": sizes}) == {"w1": ["b"], "w2": ["a", "c", "d"]}
+
+
+def test_validation_shards_go_to_workers_with_little_to_train_on() -> None:
+    sizes = {"train": 50, "valid": 20}
+    workers = {"w1": sizes, "w2": sizes}
+    training = place(["train"], workers)
+    assert place(["valid"], workers, training) == {"w1": [], "w2": ["valid"]}
+
+
+def test_a_shard_goes_where_it_can_be_read() -> None:
+    assert place(["a", "b"], {"w1": {"b": 5}, "w2": {"a": 500}}) == {"w1": ["b"], "w2": ["a"]}
+
+
+def test_a_shard_that_no_worker_can_read_is_refused_by_name() -> None:
+    with pytest.raises(InputError, match=r"^/data/b: no worker can read it"):
+        place(["/data/a", "/data/b"], {"w1": {"/data/a": 1}, "w2": {}})
+
+
+def test_one_path_that_is_two_files_is_refused() -> None:
+    with pytest.raises(InputError, match=r"part\.txt: 10 bytes on w1, 11 on w2"):
+        place(["part.txt"], {"w1": {"part.txt": 10}, "w2": {"part.txt": 11}})
+
+
+def test_fault_91_a_query_in_two_shards_is_refused_with_both_files() -> None:
+    shards = [("w1", shard("a.txt", 1, 2)), ("w2", shard("b.txt", 3, 4)), ("w1", shard("c.txt", 5, 3))]
+    with pytest.raises(DataError, match=r"^query 3 is in b.txt \(on w2\) and in c.txt \(on w1\): a shard holds whole"):
+        refuse_shared_queries(shards)
+    refuse_shared_queries(shards[:2])
+
+
+def test_query_ids_are_the_same_as_text_and_as_numbers() -> None:
+    with pytest.raises(DataError, match="query 2 is in"):
+        refuse_shared_queries([("w1", shard("a.txt", 1, 2)), ("w2", shard("b.txt", "x", "2"))])
+
+
+@pytest.mark.parametrize("what", ["boostrank", "parameters", "features", "max_bin"])
+def test_fault_94_workers_that_differ_are_refused_with_what_and_where(what: str) -> None:
+    alike = {"boostrank": "1", "parameters": "{}", "features": "136", "max_bin": "255"}
+    refuse_differences({"w1": alike, "w2": dict(alike)})
+    with pytest.raises(InputError, match=f"{what} is {alike[what]} on w1 and other on w3"):
+        refuse_differences({"w1": alike, "w2": alike, "w3": alike | {what: "other"}})
+
+
+def test_fault_96_a_host_name_that_leads_to_itself_is_refused_among_several_machines() -> None:
+    refuse_unreachable({"tcp://127.0.0.1:1": "a", "tcp://127.0.0.1:2": "a"})
+    refuse_unreachable({"tcp://10.0.0.1:1": "a", "tcp://10.0.0.2:2": "b"})
+    with pytest.raises(InputError, match=r"tcp://127.0.1.1:1 on b .*`dask worker --host"):
+        refuse_unreachable({"tcp://10.0.0.1:1": "a", "tcp://127.0.1.1:1": "b"})
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [("tcp://10.0.0.7:4711", "10.0.0.7"), ("tls://[::1]:4711", "::1"), ("node3:8786", "node3")],
+)
+def test_the_host_of_an_address(address: str, host: str) -> None:
+    assert host_of(address) == host

@@ -1,0 +1,287 @@
+"""Training over two worker processes of a Dask cluster on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boostrank
+from boostrank.backends.base import StopTraining
+from boostrank.core.errors import BoostrankError, DataError, InputError, ParameterError, TrainingError, WorkerLost
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.libsvm import read_libsvm, write_libsvm
+from boostrank.data.synthetic import make_ranking_data
+from tests.cli.conftest import invoke
+
+distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")
+pytest.importorskip("xgboost", reason="XGBoost is not installed")
+
+from boostrank.cluster import client as client_module  # noqa: E402
+from boostrank.cluster import connected, train  # noqa: E402
+
+PARAMS = {"objective": "shf-sdcg", "sigma": "linear(2, 1)", "num_leaves": 7, "eval_at": [1, 10], "num_threads": 1}
+ROUNDS = 12
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    with connected("local:2") as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """train.txt, also as three uneven shards s0.txt to s2.txt; valid.txt as v0.txt and v1.txt."""
+    folder = tmp_path_factory.mktemp("shards")
+    whole = make_ranking_data(queries=200, mean_length=12, seed=11).dataset
+    train_set, valid = whole.take(np.arange(140)), whole.take(np.arange(140, 200))
+    write_libsvm(folder / "train.txt", train_set)
+    write_libsvm(folder / "valid.txt", valid)
+    for i, (a, b) in enumerate([(0, 80), (80, 90), (90, 140)]):
+        write_libsvm(folder / f"s{i}.txt", whole.take(np.arange(a, b)))
+    for i, (a, b) in enumerate([(140, 145), (145, 200)]):
+        write_libsvm(folder / f"v{i}.txt", whole.take(np.arange(a, b)))
+    return folder
+
+
+@pytest.fixture
+def outcomes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What each worker came to, worker by worker."""
+    seen: list[Any] = []
+    make = client_module.ClusterTraining._model
+
+    def model(self: Any, found: Any) -> Any:
+        seen.extend(found)
+        return make(self, found)
+
+    monkeypatch.setattr(client_module.ClusterTraining, "_model", model)
+    return seen
+
+
+def sets(data: Path) -> tuple[RankingDataset, RankingDataset]:
+    train_set = read_libsvm(data / "train.txt")
+    return train_set, read_libsvm(data / "valid.txt", like=train_set)
+
+
+def ndcg(model: boostrank.RankingModel, data: RankingDataset, **options: Any) -> float:
+    scores = model.predict(data, **options)
+    return boostrank.Metric.parse("ndcg@10").evaluate(data.labels, scores, data.queries).mean
+
+
+@pytest.fixture(scope="module")
+def trained(cluster: Any, data: Path) -> boostrank.RankingModel:
+    shards, valid = [data / "s*.txt"], [data / "v0.txt", data / "v1.txt"]
+    return train(cluster, PARAMS, shards, ROUNDS, valid, ["valid"])
+
+
+def test_fault_95_the_metric_over_workers_is_that_of_one_process_scoring_everything(
+    trained: boostrank.RankingModel, data: Path
+) -> None:
+    _, valid = sets(data)
+    history = trained.evals_result["valid"]["ndcg@10"]
+    assert len(history) == ROUNDS
+    for round in (1, 5, ROUNDS):
+        assert ndcg(trained, valid, num_iteration=round) == pytest.approx(history[round - 1], abs=1e-9)
+
+
+def test_the_model_is_as_good_as_that_of_a_single_machine(trained: boostrank.RankingModel, data: Path) -> None:
+    train_set, valid = sets(data)
+    alone = boostrank.train(PARAMS, train_set, ROUNDS, backend="xgboost")
+    assert ndcg(trained, train_set) == pytest.approx(ndcg(alone, train_set), abs=0.005)
+    assert ndcg(trained, valid) == pytest.approx(ndcg(alone, valid), abs=0.02)  # 60 queries
+
+
+def test_the_model_knows_how_it_was_made(trained: boostrank.RankingModel, data: Path, tmp_path: Path) -> None:
+    trained.save(tmp_path / "m.json")
+    loaded = boostrank.RankingModel.load(tmp_path / "m.json")
+    about = loaded.info["data"]
+    train_set, _ = sets(data)
+    assert about["files"] == [str(data / f"s{i}.txt") for i in range(3)]
+    assert (about["rows"], about["queries"]) == (train_set.n_documents, 140)
+    assert loaded.info["objective"]["total_rounds"] == ROUNDS
+    assert np.array_equal(loaded.predict(train_set), trained.predict(train_set))
+
+
+def test_every_worker_hears_of_every_round_and_ends_with_the_same_model(
+    cluster: Any, data: Path, outcomes: list[Any]
+) -> None:
+    shards = [data / f"s{i}.txt" for i in range(3)]
+    before = train(cluster, PARAMS, shards, 2)
+    model = train(cluster, PARAMS, shards, 3, init_model=before)
+    assert [outcome.rounds_seen for outcome in outcomes] == [(0, 1)] * 2 + [(2, 3, 4)] * 2
+    assert outcomes[2].checksum == outcomes[3].checksum
+    assert model.best_iteration == 5
+
+
+def test_fault_93_workers_without_rows_or_without_rows_to_evaluate_take_part(cluster: Any, data: Path) -> None:
+    model = train(cluster, PARAMS, [data / "train.txt"], 3, [data / "valid.txt"])
+    train_set, valid = sets(data)
+    assert model.info["training"]["workers"] == 2
+    assert model.evals_result["valid_0"]["ndcg@10"][-1] == pytest.approx(ndcg(model, valid), abs=1e-9)
+    alone = boostrank.train(PARAMS, train_set, 3, backend="xgboost")
+    assert ndcg(model, train_set) == pytest.approx(ndcg(alone, train_set), abs=1e-6)
+
+
+def test_all_workers_stop_after_the_round_that_the_global_metric_says(
+    cluster: Any, data: Path, outcomes: list[Any]
+) -> None:
+    shards = [data / f"s{i}.txt" for i in range(3)]
+    params = PARAMS | {"sigma": 1.0, "early_stopping_round": 3, "learning_rate": 1.0}
+    model = train(cluster, params, shards, 60, [[data / "v0.txt", data / "v1.txt"]])
+    values = model.evals_result["valid_0"]["ndcg@10"]
+    assert len(values) < 60
+    assert model.best_iteration == int(np.argmax(values)) + 1 == len(values) - 3
+    assert outcomes[0].history == outcomes[1].history
+
+
+def test_a_callback_that_stops_ends_the_training_on_all_workers(cluster: Any, data: Path) -> None:
+    def stop(env: Any) -> None:
+        raise StopTraining(env.iteration)
+
+    model = train(cluster, PARAMS, [data / "s*.txt"], 100_000, callbacks=[stop])
+    assert 1 <= model.best_iteration < 100_000
+
+
+@pytest.mark.parametrize("case", ["training", "validation"])
+def test_fault_91_a_query_in_two_shards_is_refused_with_both_files(cluster: Any, data: Path, case: str) -> None:
+    v0, copy = data / "v0.txt", data / "copy.txt"
+    copy.write_bytes(v0.read_bytes())
+    two = [v0, copy]
+    given: Mapping[str, Any] = (
+        {"shards": two} if case == "training" else {"shards": data / "s0.txt", "valid_shards": two}
+    )
+    with pytest.raises(DataError, match=r"query 14\d is in .*v0.txt \(on tcp.* and in .*copy.txt \(on tcp"):
+        train(cluster, PARAMS, num_boost_round=2, **given)
+
+
+def test_a_bad_line_is_told_with_file_and_line(cluster: Any, data: Path) -> None:
+    bad = data / "bad.txt"
+    bad.write_text("1 qid:900 1:0.5\n1 qid:900 1:oops\n")
+    with pytest.raises(DataError, match=r"bad.txt:2:\d+: .*oops"):
+        train(cluster, PARAMS, [data / "s0.txt", bad], 2)
+
+
+def test_what_goes_wrong_on_one_worker_is_told_with_its_shards(cluster: Any, data: Path) -> None:
+    huge = data / "huge.txt"
+    huge.write_text("5000 qid:900 1:0.5\n0 qid:900 1:1\n")
+    with pytest.raises(DataError, match=r"^worker tcp://\S+ \(\S+huge.txt\): .*5000"):
+        train(cluster, PARAMS, [data / "s0.txt", huge], 2)
+
+
+def test_a_shard_that_nobody_can_read_is_refused(cluster: Any, data: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere.txt: no worker can read it"):
+        train(cluster, PARAMS, [data / "s0.txt", data / "nowhere.txt"], 2)
+
+
+def test_shards_of_different_width_count_features_as_one_file_would(cluster: Any, tmp_path: Path) -> None:
+    """One shard names feature 0 and the other feature 3: together they have four."""
+    rng = np.random.default_rng(0)
+    lines: list[list[str]] = [[], []]
+    for q in range(40):
+        for _ in range(6):
+            x = rng.normal(size=3).round(3)
+            first = 0 if q % 2 else 1
+            cells = " ".join(f"{first + i}:{v}" for i, v in enumerate(x))
+            lines[q % 2].append(f"{int(x[1 - first] > 0)} qid:{q} {cells}")
+    for i in (0, 1):
+        (tmp_path / f"{i}.txt").write_text("\n".join(lines[i]) + "\n")
+    with pytest.warns(UserWarning, match="names 3 features, others up to 4"):
+        model = train(cluster, PARAMS, [tmp_path / "0.txt", tmp_path / "1.txt"], 3)
+    assert model.index_base == 0
+    assert model.feature_names == ("f0", "f1", "f2", "f3")
+
+
+def test_callables_and_other_engines_models_are_refused(cluster: Any, data: Path) -> None:
+    with pytest.raises(ParameterError, match="cannot travel"):
+        train(cluster, {"objective": lambda scores, data: (scores, scores)}, [data / "s0.txt"], 2)
+    with pytest.raises(ParameterError, match="needs validation"):
+        train(cluster, PARAMS | {"early_stopping_round": 2}, [data / "s0.txt"], 2)
+
+
+def test_fault_94_workers_with_another_version_than_the_client_are_refused(
+    cluster: Any, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = client_module.worker.versions()
+    monkeypatch.setattr(client_module.worker, "versions", lambda: here | {"xgboost": "1.0"})
+    with pytest.raises(InputError, match=r"xgboost is 1.0 on the client and \S+ on tcp://.*same installation"):
+        train(cluster, PARAMS, [data / "s0.txt"], 2)
+
+
+def test_fault_94_a_model_with_other_features_is_not_continued(cluster: Any, data: Path, tmp_path: Path) -> None:
+    (tmp_path / "narrow.txt").write_text("0 qid:1 1:1 2:3\n1 qid:1 1:0 2:1\n")
+    before = train(cluster, PARAMS, [tmp_path / "narrow.txt"], 1)
+    with pytest.raises(DataError, match="the model that is continued has 2 features"):
+        train(cluster, PARAMS, [data / "s0.txt"], 1, init_model=before)
+
+
+def test_fault_96_a_port_that_is_taken_is_passed_over(cluster: Any, data: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        model = train(cluster, PARAMS, [data / "s0.txt"], 2, port=taken.getsockname()[1])
+    assert model.best_iteration == 2
+
+
+def test_fault_96_an_address_of_another_machine_is_told() -> None:
+    from boostrank.backends.xgb_workers import Tracker
+
+    with pytest.raises(TrainingError, match=r"workers cannot meet at 192\.0\.2\.1, any port: \w+"):
+        Tracker(2, "192.0.2.1")
+
+
+def test_the_command_line_trains_on_a_cluster(cluster: Any, data: Path, tmp_path: Path) -> None:
+    scheduler = cluster.scheduler.address
+    model = tmp_path / "m.json"
+    result = invoke(
+        "train", data / "s*.txt", "--dask", scheduler, "--valid", data / "v?.txt", "-m", model, "--rounds", 4,
+        "--num-leaves", 7, "--objective", "shf-sdcg", "--early-stopping", 2, "--checkpoint-every", 1,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == f"model written to {model}\n"
+    assert "2 workers with 2 threads on 1 machine: 3 shards," in result.stderr
+    assert boostrank.RankingModel.load(model).backend == "xgboost"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.json", "m.json.meta.json"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--dask", "local:2", "--backend", "lightgbm"], "--dask trains with XGBoost: LightGBM"),
+        (["--dask", "nowhere"], "neither an address .* nor a scheduler's file nor local"),
+        (["--dask", "local:2", "--resume"], "there is --checkpoint-every alone"),
+        (["--dask", "local:2", "--route", "bins"], "--route is for one machine"),
+    ],
+)
+def test_what_the_command_line_refuses(options: list[str], words: str, data: Path, tmp_path: Path) -> None:
+    result = invoke("train", data / "s0.txt", "-m", tmp_path / "m", *options)
+    assert result.exit_code == 2
+    assert re.search(words, result.stderr)
+
+
+def test_fault_92_a_killed_worker_ends_the_job_and_its_checkpoint_goes_on_elsewhere(
+    cluster: Any, data: Path, tmp_path: Path
+) -> None:
+    """The last test of the module: Dask starts the worker anew."""
+    path = tmp_path / "so-far.json"
+
+    def kill(env: Any) -> None:
+        if path.exists() and not killed:
+            victim = sorted(cluster.run(os.getpid).values())[-1]
+            killed.append(victim)
+            os.kill(victim, signal.SIGKILL)
+
+    killed: list[int] = []
+    with pytest.raises(WorkerLost, match=r"so-far.json holds the first \d+ rounds, continue it for \d+ more") as caught:
+        train(cluster, PARAMS, [data / "s*.txt"], 100_000, callbacks=[kill], checkpoint=path, checkpoint_every=5)
+    assert isinstance(caught.value, BoostrankError)
+    assert caught.value.exit_code == 4
+    so_far = boostrank.RankingModel.load(path)
+    assert so_far.best_iteration % 5 == 0
+    further = train(cluster, PARAMS, [data / "train.txt"], 2, init_model=so_far)  # on one worker
+    assert further.best_iteration == so_far.best_iteration + 2
