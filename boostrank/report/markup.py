@@ -1,0 +1,57 @@
+"""HTML whose text is always escaped: what comes from files cannot become markup."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+_EMPTY = {"circle", "line", "meta", "path", "rect"}
+
+
+class Markup(str):
+    """Text that is HTML already; `tag` and `join` make it, and nothing else should."""
+
+    __slots__ = ()
+
+
+def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
+    """An element.
+
+    Args:
+        name: of the element.
+        children: markup, or anything else, whose text is escaped; None is left out.
+        attributes: escaped values; `class_` stands for class, `_` for a hyphen; None is left out, True has no value.
+    """
+    told = "".join(
+        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(str(value), quote=True)}"')
+        for key, value in attributes.items()
+        if value is not None
+    )
+    if name in _EMPTY and not children:
+        return Markup(f"<{name}{told}/>")
+    return Markup(f"<{name}{told}>{join(*children)}</{name}>")
+
+
+def join(*parts: Any) -> Markup:
+    """One after the other; None is left out."""
+    return Markup("".join(p if isinstance(p, Markup) else escape(str(p), quote=True) for p in parts if p is not None))
+
+
+def page(title: str, style: str, *body: Any) -> str:
+    """A whole document that loads nothing and runs nothing.
+
+    Args:
+        title: text.
+        style: our own CSS.
+        body: as children of `tag`.
+    """
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content="default-src 'none'; style-src 'unsafe-inline'"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+        tag("style", Markup(style)),
+    )
+    return f"<!DOCTYPE html>\n{tag('html', head, tag('body', tag('main', *body)), lang='en')}\n"

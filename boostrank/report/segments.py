@@ -1,0 +1,131 @@
+"""Parts of a data set that are looked at by themselves: every query is in one segment of each kind."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import DataError, DataWarning, FileFormatError, warn_user
+from boostrank.core.types import Float64Array, Int64Array, QueryIndex
+
+NO_SEGMENT = "(none)"
+# More are a mistake in the file: a column of ids, say.
+MOST_SEGMENTS = 1_000
+_LENGTHS = ((1, "1 document"), (2, "2 to 9"), (10, "10 to 29"), (30, "30 to 99"), (100, "100 or more"))
+_MOST_LABELS = 8
+_HEADINGS = {"qid", "query", "query_id", "queryid"}
+
+
+@dataclass(frozen=True, eq=False)
+class Segmentation:
+    """One way to cut a data set.
+
+    Args:
+        kind: what the segments are about ("list length").
+        names: of the segments, in the order in which they are shown.
+        of_query: int64[Q], which of them each query is in.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    of_query: Int64Array
+
+
+def by_length(queries: QueryIndex) -> Segmentation:
+    """By the number of documents."""
+    starts = np.array([start for start, _ in _LENGTHS])
+    at = np.maximum(np.searchsorted(starts, queries.sizes, side="right") - 1, 0)
+    return Segmentation("list length", tuple(name for _, name in _LENGTHS), at.astype(np.int64))
+
+
+def by_best_label(labels: Float64Array, queries: QueryIndex) -> Segmentation:
+    """By the largest label that a query has; where there are many different ones, by whether it is above 0."""
+    best = np.full(len(queries), -np.inf)
+    filled = queries.sizes > 0
+    if filled.any():
+        best[filled] = np.maximum.reduceat(labels, queries.ptr[:-1][filled])
+    found, at = np.unique(best, return_inverse=True)
+    if found.size <= _MOST_LABELS:
+        return Segmentation("best label", tuple(f"{label:g}" for label in found.tolist()), at.astype(np.int64))
+    return Segmentation("best label", ("0 or less", "above 0"), (best > 0).astype(np.int64))
+
+
+def by_table(table: Mapping[Any, Any], queries: QueryIndex, kind: str = "segment") -> Segmentation:
+    """As a table says; queries that it does not have are in `NO_SEGMENT`, with a warning.
+
+    Args:
+        table: query id -> segment; ids count as the same when their text is.
+        queries: of the data set.
+        kind: what the segments are about.
+
+    Raises:
+        DataError: no query of the data is in the table, or more than 1,000 segments.
+    """
+    known = {str(qid): str(segment) for qid, segment in table.items()}
+    told = [known.get(str(qid)) for qid in queries.qid.tolist()]
+    missing = told.count(None)
+    if missing == len(told):
+        raise DataError(f"none of the {len(told):,} queries of the data is among the {len(known):,} with a segment")
+    if missing:
+        warn_user(f"{missing:,} of {len(told):,} queries have no segment: shown as {NO_SEGMENT}", DataWarning)
+    of_query = [NO_SEGMENT if name is None else name for name in told]
+    names = sorted(set(of_query))
+    if len(names) > MOST_SEGMENTS:
+        raise DataError(f"{len(names):,} segments: more than {MOST_SEGMENTS:,} cannot be told apart")
+    place = {name: i for i, name in enumerate(names)}
+    return Segmentation(kind, tuple(names), np.array([place[name] for name in of_query], dtype=np.int64))
+
+
+def read_segments(path: str | PathLike[str]) -> dict[str, str]:
+    """Query id -> segment, from a file of two columns between commas or tabs; a first line `qid,...` is a heading.
+
+    Raises:
+        FileFormatError: another number of columns, or a query in two segments.
+    """
+    name = os.fspath(path)
+    table: dict[str, str] = {}
+    with open(path, encoding="utf-8-sig", errors="backslashreplace", newline="") as file:
+        text = file.read()
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter="\t" if "\t" in text.partition("\n")[0] else ",")
+    try:
+        for row in rows:
+            cells = [cell.strip() for cell in row]
+            if not any(cells) or (rows.line_num == 1 and cells[0].lower() in _HEADINGS):
+                continue
+            if len(cells) != 2 or not all(cells):
+                found = "an empty cell" if len(cells) == 2 else f"{len(cells)} columns"
+                reason = f"{found}, where a query id and its segment are expected"
+                raise FileFormatError(reason, file=name, line=rows.line_num)
+            qid, segment = cells
+            if table.setdefault(qid, segment) != segment:
+                reason = f"query {qid} is in {table[qid]!r} already, and here in {segment!r}"
+                raise FileFormatError(reason, file=name, line=rows.line_num)
+    except csv.Error as error:
+        raise FileFormatError(str(error), file=name, line=rows.line_num) from error
+    if not table:
+        raise FileFormatError("no segments: lines such as 817,mobile are expected", file=name)
+    return table
+
+
+def holm(p: npt.ArrayLike) -> Float64Array:
+    """P-values of several tests, adjusted so that the chance of any false one below alpha is at most alpha.
+
+    Args:
+        p: float[m].
+
+    Source: S. Holm, "A simple sequentially rejective multiple test procedure", Scand. J. Statistics 6, 1979.
+    """
+    given = np.asarray(p, dtype=np.float64)
+    order = np.argsort(given, kind="stable")
+    steps = np.maximum.accumulate(given[order] * np.arange(given.size, 0, -1))
+    out = np.empty_like(given)
+    out[order] = np.minimum(steps, 1.0)
+    return out

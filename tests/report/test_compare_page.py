@@ -1,0 +1,140 @@
+"""The page of a comparison: whole, quiet, and deaf to what files try to say to a browser."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boostrank
+from boostrank.data.dataset import RankingDataset
+from boostrank.report.comparison import Comparison, compare
+from boostrank.report.markup import Markup, join, tag
+from boostrank.report.moves import Ranker
+
+EVIL = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
+VOID = {"meta", "line", "rect"}
+
+
+class Page(HTMLParser):
+    """Elements, attributes and text of a page whose elements must nest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID or (tag == "rect" and self.get_starttag_text()[-2:] != "/>"):  # type: ignore[index]
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: Any) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def count(self, name: str, /, **attributes: str) -> int:
+        return sum(n == name and attributes.items() <= a.items() for n, a in self.elements)
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Comparison:
+    """Queries, documents, segments, features and rankers, all with names that are markup."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 3))
+    y = np.clip(np.round(X[:, 0] + 0.5 * rng.normal(size=600)), 0, 2)
+    qid = [f"{EVIL}{i // 15}" for i in range(600)]
+    names = [f"{EVIL}f{i}" for i in range(3)]
+    data = RankingDataset.from_arrays(X, y, qid=qid, feature_names=names)
+    model = boostrank.train({"objective": "regression", "num_threads": 1, "verbose": -1}, data, 3)
+    old = Ranker(f"{EVIL}old", model.predict(data), model, data)
+    new = Ranker(f"{EVIL}new", rng.normal(size=600))
+    return compare(
+        old, new, data, ["ndcg@10", "map"], segments={q: f"{EVIL}{q[-1]}" for q in qid}, docnos=[EVIL] * 600,
+        fail_if=["ndcg@10 < 0 in any", "map > 0"],
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def text(comparison: Comparison) -> str:
+    return comparison.to_html(f"{EVIL}data")
+
+
+def test_nothing_that_comes_from_files_becomes_markup(text: str) -> None:
+    page = Page(text)
+    names = {name for name, _ in page.elements}
+    assert names.isdisjoint({"script", "img", "iframe", "object", "link", "a", "form"})
+    assert not [key for _, attributes in page.elements for key in attributes if key.startswith("on")]
+    assert "<script" not in text
+    assert "<img" not in text
+    for what in ("old", "new", "data", "f0"):
+        assert any(f"{EVIL}{what}" in told for told in page.texts), what
+    assert any(f"{EVIL}1" in told for told in page.texts)
+
+
+def test_the_page_asks_for_nothing(text: str) -> None:
+    page = Page(text)
+    policy = next(a["content"] for n, a in page.elements if n == "meta" and "http-equiv" in a)
+    assert policy == "default-src 'none'; style-src 'unsafe-inline'"
+    assert not re.search(r"\b(src|href)=|url\(|@import|https?:", text.replace("&lt;img src=x", ""))
+
+
+def test_it_is_readable_on_a_phone_in_the_dark_and_by_keyboard(text: str) -> None:
+    page = Page(text)
+    assert page.count("meta", name="viewport", content="width=device-width, initial-scale=1") == 1
+    assert "prefers-color-scheme: dark" in text
+    assert page.count("details") == page.count("summary") == 20
+    assert all(a.get("aria-label") for n, a in page.elements if n == "svg")
+
+
+def test_everything_is_drawn(text: str, comparison: Comparison) -> None:
+    page = Page(text)
+    shown = [s for s in comparison.segments if s.difference.metric == "ndcg@10"]
+    assert page.count("svg", **{"class": "interval"}) == 2 + len(shown)
+    assert page.count("svg", **{"class": "bars"}) == 1
+    assert sum(told.startswith(("Fails", "Passes")) for told in page.texts) == 2
+    numbers = [float(a[key]) for n, a in page.elements for key in ("x", "x1", "x2", "y", "height") if key in a]  # type: ignore[arg-type]
+    assert np.isfinite(numbers).all()
+    assert min(numbers) >= 0
+    assert max(numbers) <= 1000
+    told = " ".join("".join(page.texts).split())
+    for regression in comparison.regressions:
+        assert f"{regression.old:.4f} → {regression.new:.4f} {regression.new - regression.old:+.4f}" in told
+    assert f"{comparison.metrics['map'].mean:+.4f}" in told
+    assert f"{comparison.churn.changed:.1%} of the top 10" in told
+
+
+def test_the_bars_hold_every_query_that_changed(text: str, comparison: Comparison) -> None:
+    d = comparison.metrics["ndcg@10"]
+    counts = [int(n) for n in re.findall(r"<title>[+-][\d.]+ to [+-][\d.]+: (\d+) queries</title>", text)]
+    assert sum(counts) == d.better + d.worse
+
+
+def test_rankers_that_agree_make_a_page_too() -> None:
+    data = RankingDataset.from_arrays(np.zeros((4, 1)), [1, 0, 1, 0], group=[2, 2])
+    page = Page(compare([1, 2, 1, 2], [1, 2, 1, 2], data).to_html())
+    told = "".join(page.texts)
+    assert "ndcg@10 is not different" in told
+    assert "No query changed." in told
+    assert "No query lost." in told
+    assert "No query has more than 10 documents." in told
+
+
+def test_text_is_escaped_once_and_markup_not_again() -> None:
+    inner = tag("b", "<&>", title='"x"')
+    assert inner == '<b title="&quot;x&quot;">&lt;&amp;&gt;</b>'
+    assert isinstance(join(inner, "<"), Markup)
+    assert tag("p", inner, None, 1 < 2, class_=None, aria_label="a") == f'<p aria-label="a">{inner}True</p>'
+    assert tag("rect", x=1) == '<rect x="1"/>'

@@ -1,0 +1,72 @@
+"""Conditions read as they are written, and what does not read is shown where it stands."""
+
+from __future__ import annotations
+
+import pytest
+
+from boostrank.core.errors import ParameterError
+from boostrank.report.gate import Condition
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [
+        ("ndcg@10 < -0.002 at p<0.05", Condition("ndcg@10", "<", -0.002, 0.05)),
+        ("map<=0", Condition("map", "<=", 0.0)),
+        ("  NDCG@5>=1e-3  AT P < .01 ", Condition("ndcg@5", ">=", 1e-3, 0.01)),
+        ("mrr > +2. in any", Condition("mrr", ">", 2.0, None, True)),
+        ("ndcg@10<-0.01 at p<0.05 in any", Condition("ndcg@10", "<", -0.01, 0.05, True)),
+    ],
+)
+def test_a_condition_reads_as_it_is_written_and_prints_what_reads_the_same(text: str, condition: Condition) -> None:
+    assert Condition.parse(text.lower()) == condition
+    assert Condition.parse(str(condition)) == condition
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "words"),
+    [
+        ("", 1, "a metric such as ndcg@10 expected, not the end"),
+        ("< 0", 1, "a metric such as ndcg@10 expected, not '<'"),
+        ("ndgc@10 < 0", 1, "Did you mean 'ndcg'"),
+        ("ndcg@1,3 < 0", 1, "one cut-off at a time"),
+        ("ndcg@10", 8, "< or <= or > or >= expected, not the end"),
+        ("ndcg@10 = 0", 9, "expected, not '='"),
+        ("ndcg@10 == 0", 9, "expected, not '='"),
+        ("ndcg@10 << 0", 10, "a number such as -0.002 expected, not '<'"),
+        ("ndcg@10 < -0.002x", 11, "a number such as -0.002 expected, not '-0.002x'"),
+        ("ndcg@10 < nan", 11, "a number such as -0.002 expected"),
+        ("ndcg@10 < 1_0", 11, "a number such as -0.002 expected"),
+        ("ndcg@10 < 0 p<0.05", 13, "'at p<0.05' or the end expected, not 'p'"),
+        ("ndcg@10 < 0 at 0.05", 16, "p expected, not '0.05'"),
+        ("ndcg@10 < 0 at p>0.05", 17, "< expected, not '>'"),
+        ("ndcg@10 < 0 at p<", 18, "a number such as 0.05 expected, not the end"),
+        ("ndcg@10 < 0 at p<5", 18, "a p-value lies between 0 and 1, 5 does not"),
+        ("ndcg@10 < 0 at p<0", 18, "a p-value lies between 0 and 1, 0 does not"),
+        ("ndcg@10 < 0 at p<0.05 in mobile", 26, "any expected, not 'mobile'"),
+        ("ndcg@10 < 0 in any at p<0.05", 20, "the end expected, not 'at'"),
+        ("ndcg@10 < 0 and map < 0", 13, "expected, not 'and'"),
+    ],
+)
+def test_what_does_not_read_is_shown_where_it_stands(text: str, column: int, words: str) -> None:
+    with pytest.raises(ParameterError) as refused:
+        Condition.parse(text)
+    assert f"condition {text!r}, column {column}: " in str(refused.value)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "difference", "p", "holds"),
+    [
+        ("map < -0.01", -0.02, 1.0, True),
+        ("map < -0.01", -0.01, 0.0, False),
+        ("map <= -0.01", -0.01, 0.0, True),
+        ("map > 0.01", 0.02, 1.0, True),
+        ("map >= 0.01", 0.009, 0.0, False),
+        ("map < -0.01 at p<0.05", -0.02, 0.049, True),
+        ("map < -0.01 at p<0.05", -0.02, 0.05, False),
+        ("map < -0.01 at p<0.05", -0.005, 0.0001, False),
+    ],
+)
+def test_it_holds_beyond_the_bound_and_below_the_p_value(text: str, difference: float, p: float, holds: bool) -> None:
+    assert Condition.parse(text).holds(difference, p) is holds

@@ -1,0 +1,324 @@
+"""Importance by shuffling within queries: what it finds where the truth is known, and how sure it is."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import xgboost as xgb
+from scipy import sparse
+
+import boostrank
+from boostrank.core.conventions import Conventions
+from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.types import QueryIndex
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.synthetic import SyntheticData, make_ranking_data
+from boostrank.kernels.forest import Walker
+from boostrank.metric import Metric
+from boostrank.report import Importance, importance
+from boostrank.report.importances import _Predicted, sample_queries
+from boostrank.report.permuting import Losses, Rows, Unit, measure_losses
+from boostrank.training.forest import Trees
+from boostrank.training.model import RankingModel
+
+NDCG = Metric.parse("ndcg@10")
+PARAMS = {"objective": "lambdarank", "verbose": -1, "num_threads": 1, "deterministic": True}
+
+
+def ranker(data: RankingDataset, rounds: int, folder: Any, **params: Any) -> RankingModel:
+    """A model that LightGBM trained and saved by itself."""
+    dataset = lgb.Dataset(data.features, data.labels, group=data.queries.sizes, feature_name=list(data.feature_names))
+    path = folder / "theirs.txt"
+    lgb.train({**PARAMS, **params}, dataset, rounds).save_model(path)
+    return RankingModel.load(path)
+
+
+@pytest.fixture(scope="module")
+def world() -> tuple[SyntheticData, SyntheticData]:
+    """Queries to train on, too few for such large trees; and others to look at."""
+    drawn = make_ranking_data(1200, seed=4, mean_length=12)
+    return drawn.take(np.arange(100)), drawn.take(np.arange(100, 1200))
+
+
+@pytest.fixture(scope="module")
+def greedy(world: Any, tmp_path_factory: Any) -> RankingModel:
+    """A ranker that overfits: its trees find use for everything."""
+    return ranker(world[0].dataset, 40, tmp_path_factory.mktemp("greedy"), num_leaves=31, min_data_in_leaf=2)
+
+
+@pytest.fixture(scope="module")
+def told(world: Any, greedy: RankingModel) -> Importance:
+    return importance(greedy, world[1].dataset, negligible=0.004, repeats=3, shap_documents=500, threads=2)
+
+
+def separation(values: np.ndarray, above: list[int], below: list[int]) -> float:
+    """Share of pairs that these values put in the right order."""
+    return float(np.mean(values[above][:, None] > values[below][None, :]))
+
+
+def of_role(world: Any, told: Importance, role: str) -> list[int]:
+    used = [i for i, v in enumerate(told.verdicts) if v != "unused"]
+    return [i for i in used if world[1].roles[i] == role]
+
+
+def test_shuffling_tells_useful_from_useless_where_gain_does_not(world: Any, told: Importance) -> None:
+    informative, useless = of_role(world, told, "informative"), of_role(world, told, "useless")
+    strongest = ("tf_body", "pagerank", "spam_score", "page_quality", "lm_body", "age_days", "dwell_seconds")
+    strong = [told.feature_names.index(n) for n in strongest]
+    assert len(useless) == 8  # the trees split by noise
+    assert separation(told.loss, strong, useless) == 1.0
+    assert separation(told.gain, strong, useless) < 0.95
+    assert separation(told.loss, informative, useless) > 0.8
+    assert separation(told.gain, informative, useless) < 0.65  # hardly better than a coin
+    assert sum(told.loss_low[i] > 0.0 for i in strong) >= 4
+    assert not any(told.verdicts[i] == "useful" for i in useless)
+
+
+def test_useless_features_are_removable_and_removing_them_costs_nothing(world: Any, told: Importance) -> None:
+    removable = told.named("removable")
+    assert len(set(removable) & set(world[1].names("useless"))) >= 4
+    assert told.removed is not None
+    assert set(told.removed.features) == set(removable)
+    assert told.removed.high < 0.01
+
+
+def test_query_level_features_are_called_out_and_exchanged_between_queries(world: Any, told: Importance) -> None:
+    query = of_role(world, told, "query")
+    assert {i for i, v in enumerate(told.verdicts) if v == "query-level"} == set(query)
+    assert np.all(told.loss[query] == 0.0)
+    assert np.all(np.isfinite(told.between[query]))
+    assert np.isnan(told.between[of_role(world, told, "informative")]).all()
+    # It moves the weight between what matters to documents, and only so has an effect.
+    assert told.between_low[told.feature_names.index("navigational")] > 0.0
+
+
+def test_redundant_features_cluster_with_what_they_repeat(told: Importance) -> None:
+    clusters = [set(c.features) for c in told.clusters]
+    for pair in ({"bm25_sum", "bm25_mean"}, {"inlinks", "log_inlinks"}, {"bm25_body", "bm25_body_copy"}):
+        used = pair - set(told.named("unused"))
+        assert len(used) < 2 or any(used <= c for c in clusters), pair
+    noise = {n for n in told.feature_names if n.startswith("noise")}
+    assert not any(noise & c for c in clusters)
+
+
+def test_the_value_is_that_of_evaluate(world: Any, greedy: RankingModel, told: Importance) -> None:
+    data = world[1].dataset
+    result = NDCG.evaluate(data.labels, greedy.predict(data), data.queries)
+    assert told.value == pytest.approx(result.mean, abs=1e-12)
+    assert (told.low, told.high) == pytest.approx((result.low, result.high), abs=1e-12)
+
+
+def test_centred_contributions_are_those_of_the_booster(world: Any, greedy: RankingModel, told: Importance) -> None:
+    data = world[1].dataset
+    some = data.take(sample_queries(data, 500, 0))
+    assert told.shap_documents == some.n_documents
+    parts = greedy.booster.predict(some.features, pred_contrib=True)[:, :-1]
+    means = [np.abs(p - p.mean(axis=0)).mean(axis=0) for p in np.split(parts, some.queries.ptr[1:-1])]
+    np.testing.assert_allclose(told.shap, np.mean(means, axis=0), atol=1e-9)
+    np.testing.assert_allclose(told.shap_error, np.std(means, axis=0) / math.sqrt(len(means)), atol=1e-9)
+
+
+def test_one_thread_or_two_and_any_other_features_give_the_same(
+    world: Any, greedy: RankingModel, told: Importance
+) -> None:
+    data = world[1].dataset
+    groups = {"g": ["tf_body", "pagerank"]}
+    again = importance(greedy, data, negligible=0.004, repeats=3, shap_documents=0, threads=1, groups=groups)
+    np.testing.assert_array_equal(again.loss, told.loss)
+    np.testing.assert_allclose(again.permutation_error, told.permutation_error, atol=1e-12)
+    assert again.groups[0].loss > max(again.loss[told.feature_names.index(n)] for n in ("tf_body", "pagerank"))
+
+
+@cache
+def trees_of(model: RankingModel) -> Trees:
+    """Read once."""
+    return model.trees()
+
+
+def losses(model: RankingModel, data: RankingDataset, *, scorer: Any = None, seed: int = 0, repeats: int = 1) -> Losses:
+    trees = trees_of(model)
+    assert trees.forest is not None
+    rows = Rows(data, trees.used)
+    units = [Unit(str(c), (i,), int(c)) for i, c in enumerate(trees.used)]
+    walker = scorer or Walker(trees.forest, trees.used)
+    return measure_losses(walker, rows, units, NDCG, Conventions(), repeats=repeats, seed=seed, threads=1)
+
+
+def test_walking_the_trees_gives_what_the_engine_predicts(greedy: RankingModel, world: Any) -> None:
+    data = world[1].dataset.take(np.arange(60))
+    walked = losses(greedy, data)
+    predicted = losses(greedy, data, scorer=_Predicted(greedy, greedy.trees().used, 1))
+    np.testing.assert_allclose(walked.of_query, predicted.of_query, atol=1e-12)
+
+
+def coin(queries: int) -> RankingDataset:
+    """Two documents a query; the first feature says which is relevant, the second says nothing."""
+    X = np.tile(np.array([[1.0], [0.0]], np.float32), (queries, 1))
+    X = np.column_stack([X, np.random.default_rng(0).normal(size=2 * queries)]).astype(np.float32)
+    return RankingDataset.from_arrays(X, X[:, 0], group=np.full(queries, 2))
+
+
+def test_the_loss_of_a_known_case_is_the_formulas(tmp_path: Any) -> None:
+    # Shuffled, the two documents stand the wrong way round half of the time: NDCG is then 1 / log2(3).
+    data = coin(3000)
+    found = importance(ranker(data, 3, tmp_path, objective="regression"), data, repeats=2)
+    truth = 0.5 * (1.0 - 1.0 / math.log2(3.0))
+    assert found.value == 1.0
+    assert found.loss_low[0] < truth < found.loss_high[0]
+    assert found.loss[0] == pytest.approx(truth, abs=4 * found.permutation_error[0] + 1e-3)
+    assert found.loss[1] == 0.0
+    assert found.verdicts[0] == "useful"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: Any) -> tuple[RankingModel, RankingDataset]:
+    """A small ranker, and very many queries."""
+    drawn = make_ranking_data(6000, seed=8, mean_length=8, max_length=30)
+    return ranker(drawn.take(np.arange(400)).dataset, 8, tmp_path_factory.mktemp("small"), num_leaves=8), drawn.dataset
+
+
+def test_intervals_cover_the_truth_at_about_their_rate(small: Any) -> None:
+    model, data = small
+    truth = losses(model, data, seed=1, repeats=4).loss
+    strongest = int(np.argmax(truth))
+    rng, runs = np.random.default_rng(0), 120
+    hits = 0
+    for run in range(runs):
+        some = losses(model, data.take(rng.choice(len(data.queries), 150, replace=False)), seed=1000 + run)
+        hits += bool(some.low[strongest] <= truth[strongest] <= some.high[strongest])
+    assert 0.90 <= hits / runs <= 0.99  # 95% with a standard error of 2%
+
+
+def test_the_permutation_error_is_the_spread_over_seeds(small: Any) -> None:
+    model, data = small
+    part = data.take(np.arange(150))
+    runs = [losses(model, part, seed=seed, repeats=4) for seed in range(25)]
+    spread = np.std([r.loss for r in runs], axis=0, ddof=1)
+    said = np.sqrt(np.mean([np.square(r.permutation_error) for r in runs], axis=0))
+    moved = said > 1e-4
+    assert moved.any()
+    np.testing.assert_allclose(spread[moved], said[moved], rtol=0.5)
+
+
+def test_weights_of_queries_count(small: Any) -> None:
+    model, data = small
+    part = data.take(np.arange(40))
+    weights = np.where(np.arange(40) < 20, 1.0, 1e-12)
+    weighted = RankingDataset(
+        part.features, part.labels, QueryIndex(part.queries.ptr, part.queries.qid, weights), part.feature_names
+    )
+    first = data.take(np.arange(20))
+    np.testing.assert_allclose(losses(model, weighted).loss, losses(model, first).loss, atol=1e-9)
+
+
+def test_a_sample_is_of_whole_queries_and_said(small: Any) -> None:
+    model, data = small
+    found = importance(model, data, documents=3000, repeats=1)
+    assert 2500 < found.documents < 3500
+    assert found.all_documents == data.n_documents
+    assert np.isnan(found.permutation_error[found.order[0]])
+
+
+def test_xgboost_rankers_are_walked_too(small: Any, tmp_path: Any) -> None:
+    _, data = small
+    part = data.take(np.arange(300))
+    matrix = xgb.DMatrix(part.features, part.labels, group=part.queries.sizes, feature_names=list(part.feature_names))
+    params = {"objective": "rank:ndcg", "max_depth": 4, "nthread": 1}
+    xgb.train(params, matrix, 10).save_model(tmp_path / "theirs.json")
+    found = importance(tmp_path / "theirs.json", part, threads=1)
+    assert found.by == "walk"
+    model = RankingModel.load(tmp_path / "theirs.json")
+    assert found.value == pytest.approx(NDCG.evaluate(part.labels, model.predict(part), part.queries).mean, abs=1e-4)
+    assert found.loss.max() > 0.01
+    assert np.isfinite(found.shap).all()
+
+
+def test_what_a_sparse_row_does_not_name_is_missing_where_the_model_was_trained_so(small: Any, tmp_path: Any) -> None:
+    part = small[1].take(np.arange(200))
+    thin = sparse.csr_matrix(np.nan_to_num(part.features))
+    data = RankingDataset(thin, part.labels, part.queries, part.feature_names)
+    matrix = xgb.DMatrix(thin, part.labels, group=part.queries.sizes)
+    xgb.train({"objective": "rank:ndcg", "max_depth": 4, "nthread": 1}, matrix, 5).save_model(tmp_path / "theirs.json")
+    model = RankingModel.load(tmp_path / "theirs.json")
+    assert model.absent_is_missing
+    found = importance(model, data, threads=1, shap_documents=0)
+    assert found.by == "walk"
+    result = NDCG.evaluate(data.labels, model.predict(data), data.queries)
+    assert found.value == pytest.approx(result.mean, abs=1e-4)
+    filled = RankingDataset(thin.toarray(), part.labels, part.queries, part.feature_names)
+    assert abs(found.value - NDCG.evaluate(data.labels, model.predict(filled), data.queries).mean) > 1e-3
+
+
+def test_only_the_best_rounds_count(small: Any) -> None:
+    model, data = small
+    short = RankingModel(model._engine, model.booster, best_rounds=3)
+    part = data.take(np.arange(100))
+    found = importance(short, part, threads=1, shap_documents=0)
+    assert found.value == pytest.approx(NDCG.evaluate(part.labels, short.predict(part), part.queries).mean, abs=1e-12)
+    assert found.splits.sum() < model.trees().splits.sum()
+
+
+def test_trees_that_are_not_walked_are_left_to_the_engine(world: Any, tmp_path: Any) -> None:
+    train = world[0].dataset
+    whole = RankingDataset(np.nan_to_num(train.features), train.labels, train.queries, train.feature_names)
+    model = ranker(whole, 3, tmp_path, linear_tree=True, num_leaves=4)
+    found = importance(model, whole, repeats=1, documents=800)
+    assert found.by == "linear models in the leaves"
+    assert found.shap_documents == 0
+    assert np.isnan(found.shap).all()
+    assert found.loss.max() > 0.0
+
+
+def test_sparse_data_are_the_same_as_dense(small: Any) -> None:
+    model, data = small
+    part = data.take(np.arange(50))
+    thin = RankingDataset(sparse.csr_matrix(part.features), part.labels, part.queries, part.feature_names)
+    np.testing.assert_array_equal(importance(model, thin, threads=1).loss, importance(model, part, threads=1).loss)
+
+
+def test_a_model_of_constants_has_nothing_but_unused_features(world: Any, tmp_path: Any) -> None:
+    data = world[0].dataset.take(np.arange(20))
+    model = ranker(data, 2, tmp_path, min_gain_to_split=1e9)
+    found = importance(model, data)
+    assert set(found.verdicts) == {"unused"}
+    assert found.removed is None
+    assert not found.loss.any()
+
+
+def test_a_data_frame_has_a_line_a_feature(told: Importance) -> None:
+    frame = told.to_frame()
+    assert len(frame) == len(told.feature_names)
+    assert frame["feature"][0] == told.feature_names[told.order[0]]
+    assert frame["loss"].max() == told.loss.max()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"metric": "ndcg@1,3"}, "several cut-offs"),
+        ({"groups": {"g": ["bm25_titel"]}}, "Did you mean 'bm25_title'"),
+        ({"repeats": 0}, "repeats"),
+        ({"redundant": 1.5}, "redundant"),
+    ],
+)
+def test_what_cannot_be_is_refused(small: Any, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        importance(*small, **options)
+
+
+def test_other_features_and_labels_without_relevance_are_refused(small: Any) -> None:
+    model, data = small
+    part = data.take(np.arange(5))
+    with pytest.raises(DataError, match="features"):
+        importance(model, RankingDataset(part.features[:, :4].copy(), part.labels, part.queries))
+    with pytest.raises(DataError, match="none of the 5 queries counts"):
+        importance(model, RankingDataset(part.features, np.zeros(part.n_documents), part.queries, part.feature_names))
+
+
+def test_it_is_where_the_package_says() -> None:
+    assert callable(boostrank.report.importance)
