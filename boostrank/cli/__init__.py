@@ -17,10 +17,21 @@ from boostrank.cli.reporting import OutputClosed, run_reporting_errors
 # command -> (module, what it is in a list)
 _COMMANDS = {
     "train": ("train", "Train a ranker from a libsvm file."),
+    "plan": ("plan", "What training on some files will cost, before it starts."),
     "predict": ("predict", "Score documents, one score a line in input order."),
     "evaluate": ("evaluate", "Measure models or score files, and compare them query by query."),
+    "metrics": ("metrics", "One metric as each library computes it, and why they differ."),
+    "compare": ("compare", "Compare two rankers, and refuse the new one if it is worse."),
+    "noise": ("noise", "What seeds, row order and the draw of queries alone do to the metric."),
+    "importance": ("importance", "What each feature is worth to the ranking."),
     "objectives": ("objectives", "What each objective is, its parameters and its paper."),
     "check-objective": ("check_objective", "Check an objective of your own, and say what to mend."),
+    "doctor": ("doctor", "Look for what is wrong with ranking data, and how to mend it."),
+    "split": ("split", "Split ranking data into training, validation and test queries."),
+    "sample": ("sample", "Draw whole queries from ranking data."),
+    "shard": ("shard", "Spread ranking data over files of about equal size."),
+    "sort": ("sort", "Bring the rows of each query together."),
+    "merge": ("merge", "Join ranking data sets into one file."),
     "make-data": ("make_data", "Generate realistic ranking data with a known truth."),
 }
 
@@ -70,10 +81,12 @@ def cli(debug: bool) -> None:
     \b
     boostrank train train.txt --valid vali.txt --model model.txt
     boostrank evaluate model.txt test.txt
+    boostrank compare old.txt model.txt --data test.txt --fail-if 'ndcg@10 < -0.002 at p<0.05'
     boostrank predict model.txt new.txt -o scores.txt
 
-    Results go to standard output, everything else to standard error. Exit status: 0 done, 2 usage or bad input,
-    3 failure, 130 stopped by Ctrl-C.
+    Results go to standard output, everything else to standard error. Exit status: 0 done, 1 what
+    `compare --fail-if` or `doctor --strict` looks for is there, 2 usage or bad input, 3 failure, 130 stopped by
+    Ctrl-C, 143 by SIGTERM.
     """
 
 

@@ -12,20 +12,20 @@ import click
 from boostrank.cli.engines import prepare_engines
 from boostrank.cli.options import (
     Command,
+    DataFile,
     InputFile,
+    chosen_conventions,
     conventions_option,
     option,
     threads_option,
     with_options,
 )
 from boostrank.cli.reading import Reader, document_names, reading_options
-from boostrank.cli.scores import looks_like_model, read_scores
+from boostrank.cli.scores import load_ranker, scores_of
 from boostrank.cli.tables import aligned
 
 if TYPE_CHECKING:
-    from boostrank.data.dataset import RankingDataset
-    from boostrank.metric import Conventions, MetricResult, PairedDifference
-    from boostrank.training.model import RankingModel
+    from boostrank.metric import MetricResult, PairedDifference
 
 DEFAULT_METRICS = ("ndcg@1,3,5,10",)
 MEASURES = "Measures"
@@ -45,7 +45,7 @@ _options = with_options(
 
 @click.command("evaluate", cls=Command, short_help="Measure models or score files, and compare them.")
 @click.argument("rankers", metavar="MODEL|SCORES...", nargs=-1, required=True, type=InputFile())
-@click.argument("data", type=InputFile(or_stdin=True))
+@click.argument("data", type=DataFile())
 @_options
 @reading_options
 @click.pass_context
@@ -61,7 +61,7 @@ def command(
     threads: int | None,
     **given: Any,
 ) -> None:
-    """Measure rankers on DATA, with 95% intervals over its queries.
+    """Measure rankers on DATA (`-` reads standard input, '*.gz' several files), with 95% intervals over its queries.
 
     Each ranker is a model, or a file with one score a line in the order of DATA; which of the two is seen from its
     content. All after the first are compared with the first, query by query.
@@ -72,8 +72,8 @@ def command(
     from boostrank.metric import BoundMetrics, Metric, paired_difference
 
     wanted = [Metric.parse(name) for name in metrics]
-    rules = _conventions(conventions, gain)
-    models = {path: _load(path) for path in rankers}
+    rules = chosen_conventions(conventions, gain)
+    models = {path: load_ranker(path) for path in rankers}
     by_name = rules.ties == "docno"
     reader = Reader({**given, "threads": threads}, keep_comments=by_name)
     bound, results = None, {}
@@ -81,7 +81,7 @@ def command(
         if bound is None:
             names = document_names(dataset, data) if by_name else None
             bound = BoundMetrics(wanted, dataset.labels, dataset.queries, rules, docnos=names, threads=threads)
-        results[path] = bound.results(_scores(path, models[path], dataset, threads))
+        results[path] = bound.results(scores_of(path, models[path], dataset, threads))
     first, *others = results
     differences = {
         path: {
@@ -96,28 +96,6 @@ def command(
     for path in results:
         _print_block(path, results[path], first, differences.get(path))
     click.echo(click.wrap_text(rules.describe(), context.terminal_width or shutil.get_terminal_size().columns))
-
-
-def _conventions(preset: str | None, gain: str | None) -> Conventions:
-    from boostrank.metric import Conventions
-
-    rules = Conventions.named(preset or "default")
-    return rules if gain is None else dataclasses.replace(rules, gain=gain)
-
-
-def _load(path: str) -> RankingModel | None:
-    """The model in a file, None when it holds scores."""
-    if not looks_like_model(path):
-        return None
-    from boostrank.training.model import RankingModel
-
-    return RankingModel.load(path)
-
-
-def _scores(path: str, model: RankingModel | None, data: RankingDataset, threads: int | None) -> Any:
-    """One score a row of `data`, which may have been regrouped while it was read."""
-    scores = read_scores(path, data.n_documents) if model is None else model.predict(data, threads=threads)
-    return scores if data.input_rows is None else scores[data.input_rows]
 
 
 def _as_json(

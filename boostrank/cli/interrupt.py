@@ -1,4 +1,4 @@
-"""Ctrl-C once: the round is finished and the model written. Twice: at once. SIGTERM: as Ctrl-C once."""
+"""Ctrl-C once: the round is finished, model and checkpoint are written. Twice: at once. SIGTERM: as Ctrl-C once."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from boostrank.cli.reporting import INTERRUPTED, say
 
 if TYPE_CHECKING:
     from boostrank.training.callbacks import EarlyStopping
+    from boostrank.training.checkpoint import Checkpoint
 
 # Wrappers such as `uv run` pass on the signal that the terminal has already sent: that is one press, not two.
 _ONE_PRESS_SECONDS = 0.3
@@ -29,10 +30,12 @@ class StopRequest:
         heeded: the training ended early because of it. A request in the last round, or while the model is being
             written, changes nothing.
         saving: the training is over, and the model is being written.
+        exit_status: of a process that heeded it: 128 and the signal's number, as shells have it.
     """
 
     def __init__(self) -> None:
         self.made = self.heeded = self.saving = False
+        self.exit_status = INTERRUPTED
 
 
 class StopWhenAsked:
@@ -41,18 +44,23 @@ class StopWhenAsked:
     Args:
         request: to stop.
         stopper: early stopping, whose best round so far then counts; None keeps every round.
+        checkpoint: to write before.
     """
 
     before_iteration = False
     order = 40  # the last: early stopping has seen this round
 
-    def __init__(self, request: StopRequest, stopper: EarlyStopping | None) -> None:
-        self._request, self._stopper = request, stopper
+    def __init__(
+        self, request: StopRequest, stopper: EarlyStopping | None, checkpoint: Checkpoint | None = None
+    ) -> None:
+        self._request, self._stopper, self._checkpoint = request, stopper, checkpoint
 
     def __call__(self, env: Any) -> None:
         if self._request.made and env.iteration + 1 < env.end_iteration:
             from boostrank.backends.base import StopTraining
 
+            if self._checkpoint is not None:
+                self._checkpoint.write(env)
             self._request.heeded = True
             best = None if self._stopper is None else self._stopper.best_iteration
             raise StopTraining(env.iteration if best is None else best)
@@ -90,6 +98,7 @@ def _listen(reader: int, request: StopRequest, tell: Callable[[str], None]) -> N
             continue
         now = time.monotonic()
         if not request.made:
+            request.exit_status = 128 + byte[0]
             request.made, first = True, now
             if request.saving:
                 tell("the training is over and the model is being written (Ctrl-C once more: at once)")

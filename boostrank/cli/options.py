@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import glob
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from boostrank.core.errors import InputError
+
+if TYPE_CHECKING:
+    from boostrank.metric import Conventions
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -62,26 +67,32 @@ class Assignment(click.ParamType):  # type: ignore[type-arg]
 
 
 class InputFile(click.ParamType):  # type: ignore[type-arg]
-    """A file that can be read.
-
-    Args:
-        or_stdin: whether `-` means standard input.
-    """
+    """A file that can be read."""
 
     name = "file"
 
-    def __init__(self, *, or_stdin: bool = False) -> None:
-        self._or_stdin = or_stdin
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         path = str(value)
-        if path == "-" and self._or_stdin:
-            return path
         if os.path.isdir(path):
             raise InputError(f"{path}: is a folder, not a file")
         if not os.access(path, os.R_OK):
             raise InputError(f"{path}: {'cannot be read' if os.path.exists(path) else 'no such file'}")
         return path
+
+
+class DataFile(InputFile):
+    """A file of ranking data that can be read; `-`, standard input; or a pattern that files match."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        path = str(value)
+        # Workers say what they cannot read. (Of an option that is not given, click holds a sentinel here.)
+        if path == "-" or (ctx is not None and isinstance(ctx.params.get("dask"), str)):
+            return path
+        if glob.has_magic(path) and not os.path.exists(path):
+            if not glob.glob(path, recursive=True):
+                raise InputError(f"{path}: no file matches")
+            return path
+        return super().convert(value, param, ctx)
 
 
 class Cutoffs(click.ParamType):  # type: ignore[type-arg]
@@ -126,6 +137,14 @@ def conventions_option(section: str) -> Callable[[F], F]:
         "--conventions", metavar="PRESET", type=click.Choice(CONVENTIONS, case_sensitive=False), section=section,
         help=f"Gains, ties and queries without a relevant document as in {words}.",
     )  # fmt: skip
+
+
+def chosen_conventions(preset: str | None, gain: str | None) -> Conventions:
+    """What `--conventions` and `--gain` say."""
+    from boostrank.metric import Conventions
+
+    rules = Conventions.named(preset or "default")
+    return rules if gain is None else dataclasses.replace(rules, gain=gain)
 
 
 def threads_option(section: str = "Options") -> Callable[[F], F]:

@@ -8,28 +8,31 @@ from typing import Any
 import click
 
 from boostrank.cli.engines import prepare_engines
-from boostrank.cli.options import Command, InputFile, option, threads_option
-from boostrank.cli.reading import Reader, reading_options
+from boostrank.cli.options import Command, DataFile, InputFile, option, threads_option
+from boostrank.cli.reading import Reader, check_not_read, reading_options
 from boostrank.cli.scores import score_lines
 
 
 @click.command("predict", cls=Command, short_help="Score documents, one score a line in input order.")
 @click.argument("model", type=InputFile())
-@click.argument("data", type=InputFile(or_stdin=True))
+@click.argument("data", metavar="DATA...", nargs=-1, required=True, type=DataFile())
 @option("-o", "--output", type=click.Path(), help="Write the scores here instead of to standard output.")
 @option("--num-iteration", metavar="N", type=click.IntRange(1), show_default="the best", help="Use the first N rounds.")
 @threads_option()
 @reading_options
 def command(
-    model: str, data: str, output: str | None, num_iteration: int | None, threads: int | None, **given: Any
+    model: str, data: tuple[str, ...], output: str | None, num_iteration: int | None, threads: int | None, **given: Any
 ) -> None:
-    """Score the documents of DATA (`-` reads standard input) by MODEL: one score a line, in input order.
+    """Score the documents of DATA by MODEL: one score a line, in input order.
+
+    DATA is one file or several, plain or compressed, a quoted pattern, or `-` for standard input.
 
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Higher is better, within one query only.
     """
     from boostrank.core.atomic import check_output, write_output
 
     if output is not None:
+        check_not_read(output, [model, *data])
         check_output(output)
     prepare_engines()
     from boostrank.training.model import RankingModel

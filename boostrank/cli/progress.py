@@ -34,6 +34,7 @@ class RoundProgress:
         self._metric = metric
         self._display: _LiveLine | _PlainLines = _LiveLine() if sys.stderr.isatty() else _PlainLines()
         self._ends: deque[float] = deque()
+        self._binning: tuple[float, int, int] | None = None
         self.rounds = 0
         self.total = 0
 
@@ -52,6 +53,17 @@ class RoundProgress:
         self.rounds, self.total = env.iteration + 1, env.end_iteration
         values = [f"{r[0]} {r[1]} {r[2]:.4f}" for r in env.evaluation_result_list or [] if r[1] == self._metric]
         self._display.show(self.rounds, self.total, "  ".join(values), self._time_left())
+
+    def binning(self, done: int, rows: int) -> None:
+        """Rows put into bins, of how many; engines may go over them several times."""
+        now = time.monotonic()
+        if self._binning is None or done < self._binning[2]:  # a pass begins
+            self._binning = (now, done, done)
+        started, first, _ = self._binning
+        self._binning = (started, first, done)
+        speed = (done - first) / (now - started) if now > started else 0.0
+        left = f", {duration((rows - done) / speed)} left" if speed else ""
+        self._display.say(f"binning: {done:,} of {rows:,} rows, {speed / 1e3:,.0f}k rows/s{left}")
 
     def _time_left(self) -> str:
         if len(self._ends) < 2:  # the first round also compiles
@@ -83,7 +95,10 @@ class ReadProgress:
         now = time.monotonic()
         if now - self._started < _PATIENCE:
             return
-        share = f"{done / 1e6:,.1f}" + (f" of {total / 1e6:,.1f} MB" if total else " MB")
+        speed = done / (now - self._started)
+        share = f"{done / 1e6:,.1f}" + (f" of {total / 1e6:,.1f} MB" if total else " MB") + f", {speed / 1e6:,.0f} MB/s"
+        if total and speed > 0:
+            share += f", {duration((total - done) / speed)} left"
         if sys.stderr.isatty():
             if self._live is None:
                 from rich.console import Console
@@ -93,6 +108,42 @@ class ReadProgress:
             self._live.update(f"reading {_escaped(self._path)}: {share}")
         elif now - self._told >= _READING_EVERY:
             say(f"reading {self._path}: {share}")
+            self._told = now
+
+
+class StepProgress:
+    """Called with what is being done, the documents done, and all documents; shows them once it takes a while."""
+
+    def __init__(self) -> None:
+        self._what, self._first = "", 0
+        self._started = self._told = time.monotonic()
+        self._live: Any = None
+
+    def __enter__(self) -> StepProgress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if what != self._what:
+            self._what, self._first, self._started = what, done, now
+        if now - self._started < _PATIENCE:
+            return
+        since = done - self._first
+        left = f", {duration((now - self._started) * (total - done) / since)} left" if since else ""
+        line = f"{what}: {done:,} of {total:,} documents{left}"
+        if sys.stderr.isatty():
+            if self._live is None:
+                from rich.console import Console
+
+                self._live = Console(stderr=True, highlight=False).status("")
+                self._live.start()
+            self._live.update(line)
+        elif now - self._told >= _READING_EVERY:
+            say(line)
             self._told = now
 
 
@@ -125,6 +176,9 @@ class _LiveLine:
     def stop(self) -> None:
         self._progress.stop()
 
+    def say(self, words: str) -> None:
+        self._progress.update(self._task, values=words)
+
     def show(self, rounds: int, total: int, values: str, left: str) -> None:
         self._progress.update(
             self._task, description=f"round {rounds}/{total}", completed=rounds, total=total, values=values, left=left
@@ -140,6 +194,13 @@ class _PlainLines:
     def start(self) -> None: ...
 
     def stop(self) -> None: ...
+
+    def say(self, words: str) -> None:
+        now = time.monotonic()
+        if now - (self._last_time or now) >= _READING_EVERY:
+            say(words)
+            self._last_time = now
+        self._last_time = self._last_time or now
 
     def show(self, rounds: int, total: int, values: str, left: str) -> None:
         now = time.monotonic()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -55,6 +56,10 @@ reading_options = with_options(
         "--max-feature", metavar="N", type=click.IntRange(1), default=2**24, show_default=True, section=SECTION,
         help="Largest feature number that is believed.",
     ),
+    option(
+        "--max-bytes", metavar="N", type=click.IntRange(1), section=SECTION,
+        help="Refuse more text than this, counted as it is unpacked.",
+    ),
 )  # fmt: skip
 
 
@@ -64,26 +69,30 @@ class Reader:
     Args:
         given: values of `reading_options`, and `threads`; other entries are left alone.
         keep_comments: whether the rows' comments are needed.
+        stream: options of `stream_libsvm`, when features shall stay on disk.
     """
 
-    def __init__(self, given: Mapping[str, Any], *, keep_comments: bool = False) -> None:
-        names = (
-            "missing_tokens", "zero_based", "inf", "on_bad_line", "max_bad_share", "regroup", "label_map", "strict",
-            "max_feature", "threads",
-        )  # fmt: skip
-        self._options = {name: given[name] for name in names}
-        self._options["keep_comments"] = keep_comments
+    def __init__(
+        self, given: Mapping[str, Any], *, keep_comments: bool = False, stream: Mapping[str, Any] | None = None
+    ) -> None:
+        self._stream = stream
+        self._options = reading_of(given) | {"threads": given["threads"], "keep_comments": keep_comments}
 
-    def read(self, path: str, *, like: RankingDataset | FeatureSpace | None = None) -> RankingDataset:
-        """One file; says on standard error what was in it."""
+    def read(self, paths: str | Sequence[str], *, like: RankingDataset | FeatureSpace | None = None) -> RankingDataset:
+        """One file, or several as one data set; says on standard error what was in it."""
         from boostrank.data.libsvm import read_libsvm
+        from boostrank.data.stream import stream_libsvm
 
-        started = time.monotonic()
-        with ReadProgress(path) as progress:
-            data = read_libsvm(path, like=like, progress=progress, **self._options)
+        started, name = time.monotonic(), name_of(paths)
+        with ReadProgress(name) as progress:
+            if self._stream is None:
+                data = read_libsvm(paths, like=like, progress=progress, **self._options)
+            else:
+                data = stream_libsvm(paths, like=like, progress=progress, **self._stream, **self._options)
+        how = "remembered" if data.on_disk and not data.features.is_open else "read"
         say(
-            f"{path}: {data.n_documents:,} rows, {len(data.queries):,} queries, {data.n_features:,} features, "
-            f"{_weights_from(data)}read in {duration(time.monotonic() - started)}"
+            f"{name}: {data.n_documents:,} rows, {len(data.queries):,} queries, {data.n_features:,} features, "
+            f"{_weights_from(data)}{how} in {duration(time.monotonic() - started)}"
         )
         return data
 
@@ -113,7 +122,7 @@ class Reader:
         spaces = {name: self.feature_space(model, name) for name, model in models.items() if model is not None}
         first = next(iter(spaces), None)
         different = [name for name in spaces if spaces[name] != spaces[first]] if first else []
-        if different and (path == "-" or not os.path.isfile(path)):
+        if different and (path == "-" or (os.path.exists(path) and not os.path.isfile(path))):
             raise InputError(
                 f"{first} and {different[0]} count features differently, so that {path} would have to be read twice: "
                 "it can be read only once, put the data into a file"
@@ -124,6 +133,38 @@ class Reader:
             if space not in data:
                 data[space] = self.read(path, like=space)
             yield name, data[space]
+
+
+def reading_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the reader is told by `reading_options`."""
+    names = (
+        "missing_tokens", "zero_based", "inf", "on_bad_line", "max_bad_share", "regroup", "label_map", "strict",
+        "max_feature", "max_bytes",
+    )  # fmt: skip
+    return {name: given[name] for name in names}
+
+
+def name_of(paths: str | Sequence[str]) -> str:
+    """What the files are called in a line: `a.txt and 2 more files`."""
+    first, *more = [paths] if isinstance(paths, str) else paths
+    return first + (f" and {len(more)} more file{'s' * (len(more) > 1)}" if more else "")
+
+
+def check_not_read(output: str, inputs: Iterable[str]) -> None:
+    """Refuse to write over what is read: a slip of the fingers, and the data are gone.
+
+    Args:
+        output: path of what is written.
+        inputs: files and patterns.
+
+    Raises:
+        InputError: they meet.
+    """
+    real = os.path.realpath(output)
+    for given in inputs:
+        files = [given] if os.path.exists(given) else glob.glob(given, recursive=True)
+        if os.path.isfile(output) and any(os.path.realpath(file) == real for file in files):
+            raise InputError(f"{output}: is read by this command ({given}) and would be overwritten: name another file")
 
 
 def _weights_from(data: RankingDataset) -> str:

@@ -13,7 +13,7 @@ import click
 
 from boostrank.core.errors import BoostrankError
 
-DONE, BAD_INPUT, FAILED, INTERRUPTED = 0, 2, 3, 130
+DONE, GATE_SHUT, BAD_INPUT, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 
 
 class OutputClosed(Exception):

@@ -1,4 +1,4 @@
-"""Score files: one number a line, in the order of the rows of the data."""
+"""Score files, one number a line in the order of the rows of the data; and models, which make scores."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ import codecs
 import math
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import FileFormatError
+
+if TYPE_CHECKING:
+    from boostrank.data.dataset import RankingDataset
+    from boostrank.training.model import RankingModel
 
 _LOOK = 64
 # `float` takes more: 1_000, digits of other scripts.
@@ -26,6 +30,26 @@ def looks_like_model(path: str) -> bool:
     if not head:
         raise FileFormatError("the file is empty: neither a model nor scores", file=path)
     return not head[:1].isdigit() and head[:1] not in (b"+", b"-", b".") and head[:3].lower() not in (b"nan", b"inf")
+
+
+def load_ranker(path: str) -> RankingModel | None:
+    """The model in a file, None when it holds scores."""
+    if not looks_like_model(path):
+        return None
+    from boostrank.training.model import RankingModel
+
+    return RankingModel.load(path)
+
+
+def scores_of(path: str, model: RankingModel | None, data: RankingDataset, threads: int | None) -> Any:
+    """One score a row of `data`, which may have been regrouped while it was read: float64[N].
+
+    Args:
+        path: of a model or a score file.
+        model: what `load_ranker` made of it.
+    """
+    scores = read_scores(path, data.n_documents) if model is None else model.predict(data, threads=threads)
+    return scores if data.input_rows is None else scores[data.input_rows]
 
 
 def read_scores(path: str, rows: int) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,40 +19,73 @@ from boostrank.cli.options import (
     Assignment,
     Command,
     Cutoffs,
+    DataFile,
     InputFile,
     conventions_option,
     option,
     threads_option,
     with_options,
 )
+from boostrank.cli.plan import announced, memory_limit_option
 from boostrank.cli.progress import RoundProgress, duration
-from boostrank.cli.reading import Reader, reading_options
-from boostrank.cli.reporting import DONE, INTERRUPTED, say
+from boostrank.cli.reading import Reader, check_not_read, reading_options
+from boostrank.cli.reporting import DONE, say
 from boostrank.cli.tables import aligned
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
     from boostrank.kernels.spec import ObjectiveSpec
     from boostrank.training.callbacks import EarlyStopping
+    from boostrank.training.checkpoint import Checkpoint
     from boostrank.training.model import RankingModel
     from boostrank.training.params import TrainingParameters
 
-# As in boostrank.training.params and boostrank.backends, which are heavy to import.
+# As in boostrank.training.params, boostrank.backends and boostrank.training.bill, which are heavy to import.
 DEFAULT_OBJECTIVE = "reg-shf-sdcg"
 BACKENDS = ("lightgbm", "xgboost")
+ROUTES = ("auto", "memory", "bins", "external")
 OBJECTIVE, TREES, METRICS, OUTPUT = "Objective", "Trees", "Metrics and stopping", "Data and output"
 
 
 _options = with_options(
     option(
-        "--valid", multiple=True, type=InputFile(or_stdin=True), section=OUTPUT,
-        help="Evaluate on this file; may be repeated.",
+        "--valid", multiple=True, type=DataFile(), section=OUTPUT,
+        help="Evaluate on this file, or files ('valid/*.gz') as one set; may be repeated.",
     ),
     option("-m", "--model", required=True, type=click.Path(), section=OUTPUT, help="Where the model is written."),
     option("--init-model", type=InputFile(), section=OUTPUT, help="Continue this model."),
     option(
+        "--checkpoint-every", metavar="N", type=click.IntRange(1), section=OUTPUT,
+        help="Write a checkpoint every N rounds, and when Ctrl-C or SIGTERM stops the training.",
+    ),
+    option(
+        "--checkpoint", metavar="FILE", type=click.Path(), show_default="MODEL.checkpoint", section=OUTPUT,
+        help="Where it lies; it goes when the model is written.",
+    ),
+    option(
+        "--resume", is_flag=True, section=OUTPUT,
+        help="Go on from the checkpoint, if there is one, to the same model byte for byte: the same command again.",
+    ),
+    option(
+        "--route", type=click.Choice(ROUTES), default="auto", show_default=True, section=OUTPUT,
+        help="How the features are held: as floats in memory; streamed into bins; or with the bins on disk too "
+        "(external, XGBoost). auto: the first of them that fits; floats in memory may take half of what is free.",
+    ),
+    memory_limit_option(OUTPUT),
+    option(
+        "--cache", metavar="DIR", type=click.Path(file_okay=False), section=OUTPUT,
+        show_default=".boostrank-cache beside the data",
+        help="Where streamed data are remembered, so that the next start does not read them; streams.",
+    ),
+    option("--no-cache", is_flag=True, section=OUTPUT, help="Remember nothing."),
+    option(
         "--config", type=InputFile(), is_eager=True, callback=read_config, section=OUTPUT,
         help="TOML file: long option names as keys, tables [set] and [param]. The command line wins.",
+    ),
+    option(
+        "--dask", metavar="SCHEDULER", is_eager=True, section=OUTPUT,
+        help="Train on the workers of a Dask cluster: tcp://HOST:PORT, the scheduler's file, or local:2 for two "
+        "workers here. Each worker reads some of the files; the engine is XGBoost.",
     ),
     option("--json", "as_json", is_flag=True, section=OUTPUT, help="Print the summary as one JSON object."),
     option(
@@ -105,29 +139,49 @@ _options = with_options(
 
 
 @click.command("train", cls=Command, short_help="Train a ranker from a libsvm file.")
-@click.argument("train", type=InputFile(or_stdin=True))
+@click.argument("train", metavar="TRAIN...", nargs=-1, required=True, type=DataFile())
 @_options
 @reading_options
 @click.pass_context
-def command(context: click.Context, /, train: str, model: str, valid: tuple[str, ...], **given: Any) -> int:
-    """Train a ranker from TRAIN, a libsvm file with `qid:` (`-` reads standard input).
+def command(context: click.Context, /, train: tuple[str, ...], model: str, valid: tuple[str, ...], **given: Any) -> int:
+    """Train a ranker from TRAIN, libsvm text with `qid:`.
 
-    Prints where the model lies. Ctrl-C finishes the round and writes the model; twice stops at once.
+    TRAIN is one file or several, plain or compressed (.gz, .bz2, .xz, .zst), a quoted pattern, 'shards/*.gz', or `-`
+    for standard input. Several files are one data set, and a query lies in one of them.
+
+    Prints where the model lies. Ctrl-C and SIGTERM finish the round and write the model, and the checkpoint if there
+    is to be one; Ctrl-C twice stops at once.
     """
-    if [train, *valid].count("-") > 1:
+    if [*train, *valid].count("-") > 1:
         raise click.UsageError("standard input can be read only once", context)
     from boostrank.core.atomic import check_writable
 
+    inputs = [*train, *valid, *filter(None, [given.get("config")])]
+    check_not_read(model, inputs)
     check_writable(model)
+    if given["checkpoint"]:
+        check_not_read(given["checkpoint"], [*inputs, *filter(None, [given["init_model"]])])
+    checkpoint = _checkpoint(context, given, model)
     prepare_engines()
     from boostrank.metric import Metric
     from boostrank.training.params import headline
 
-    params = _params(context, given)
+    if given["dask"]:
+        from boostrank.cli.cluster import backend_for, train_on_cluster
+
+        given["backend"] = backend_for(context, given["backend"])
+    params = train_params(context, given)
     checked = _checked(params, given)
     metric = headline([name for metric in checked.metrics for name in Metric.parse(metric).names])
     stopper = _stopper(context, params, given, checked, metric, _set_names(valid))
-    reader = Reader(given)
+    if given["dask"]:
+        if stopper:
+            params |= {"early_stopping_round": stopper.stopping_rounds, "early_stopping_min_delta": checked.min_delta}
+        names = _set_names(valid)
+        trained, progress, stop = train_on_cluster(params, given, train, valid, names, metric, model)
+        _report(trained, model, progress, stopped=stop.heeded, as_json=given["as_json"])
+        return stop.exit_status if stop.heeded else DONE
+    reader = Reader(given, stream=_streaming(context, given, train, valid, checked))
     train_set = reader.read(train)
     constant = train_set.constant_features()
     if constant:
@@ -136,15 +190,78 @@ def command(context: click.Context, /, train: str, model: str, valid: tuple[str,
 
     with graceful_stop() as stop:
         with RoundProgress(metric) as progress, contextlib.redirect_stdout(sys.stderr):  # the engines print
-            callbacks = [progress, *([stopper] if stopper else []), StopWhenAsked(stop, stopper)]
-            trained = _train(params, given, train_set, valid_sets, _set_names(valid), callbacks)
+            for data in (train_set, *valid_sets):
+                if data.on_disk:
+                    data.features.watch = progress.binning
+            callbacks = [progress, *([stopper] if stopper else []), StopWhenAsked(stop, stopper, checkpoint)]
+            trained = _train(params, given, train_set, valid_sets, _set_names(valid), callbacks, checkpoint)
         stop.saving = True
         trained.save(model)
+        if checkpoint and not stop.heeded:
+            checkpoint.remove()
+    if checkpoint and checkpoint.resumed_at:
+        say(f"resumed after round {checkpoint.resumed_at}")
     _report(trained, model, progress, stopped=stop.heeded, as_json=given["as_json"])
-    return INTERRUPTED if stop.heeded else DONE
+    if checkpoint and stop.heeded:
+        say(f"the same command with --resume goes on from {checkpoint.path}")
+    return stop.exit_status if stop.heeded else DONE
 
 
-def _params(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
+def _checkpoint(context: click.Context, given: dict[str, Any], model: str) -> Checkpoint | None:
+    """The checkpoint that the options ask for.
+
+    Raises:
+        InputError: it cannot be written, or one lies there that would be lost.
+    """
+    if given["dask"] and (given["checkpoint"] or given["resume"]):
+        raise click.UsageError("on a cluster there is --checkpoint-every alone", context)
+    if given["dask"] or not (given["checkpoint_every"] or given["checkpoint"] or given["resume"]):
+        return None
+    from boostrank.core.atomic import check_writable, remove_leftovers
+    from boostrank.core.errors import InputError
+    from boostrank.training.checkpoint import Checkpoint
+    from boostrank.training.model_text import sidecar_path
+
+    path = given["checkpoint"] or f"{model}.checkpoint"
+    if os.path.realpath(path) in (os.path.realpath(model), os.path.realpath(sidecar_path(model))):
+        raise InputError(f"{path}: the checkpoint needs a file of its own")
+    check_writable(path)
+    if given["resume"]:  # the process before may have been killed while it wrote the model
+        for written in (model, sidecar_path(model)):
+            remove_leftovers(written)
+    if os.path.exists(path) and not given["resume"]:
+        raise InputError(f"{path}: an unfinished training lies there: --resume goes on with it; or remove the file")
+    return Checkpoint(path, every=given["checkpoint_every"], resume=given["resume"])
+
+
+def _streaming(
+    context: click.Context, given: dict[str, Any], train: tuple[str, ...], valid: tuple[str, ...],
+    checked: TrainingParameters,
+) -> dict[str, Any] | None:  # fmt: skip
+    """How features are left on disk; None when they come to memory. Says what that will cost.
+
+    Raises:
+        UsageError: options that contradict each other.
+        InputError: no route stays under the limit of memory.
+    """
+    route, cache = given["route"], given["cache"]
+    if cache and given["no_cache"]:
+        raise click.UsageError("--cache and --no-cache contradict each other", context)
+    if route == "external" and given["backend"] != "xgboost":
+        raise click.UsageError("--route external is XGBoost's: --backend xgboost", context)
+    if cache and route == "memory":
+        raise click.UsageError("--route memory uses no cache", context)
+    if route == "auto" and cache:
+        route = "bins"
+    route, line = announced(train, valid, given, checked, route)
+    if line:
+        say(line)
+    if route == "memory":
+        return None
+    return {"cache": cache or not given["no_cache"], "external_memory": route == "external"}
+
+
+def train_params(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     """One flat dictionary, as `boostrank.train` takes it."""
     params: dict[str, Any] = {"verbosity": -1}
     own = merged_with_config(context, "param", given["params"])
@@ -260,6 +377,7 @@ def _train(
     valid_sets: list[RankingDataset],
     names: list[str],
     callbacks: list[Any],
+    checkpoint: Checkpoint | None,
 ) -> RankingModel:
     from boostrank.training.trainer import train
 
@@ -274,12 +392,13 @@ def _train(
         callbacks=callbacks,
         backend=given["backend"],
         conventions=given["conventions"],
+        checkpoint=checkpoint,
     )
 
 
 def _set_names(paths: tuple[str, ...]) -> list[str]:
     """What each validation file is called in the log: its name without folder and endings, if distinct."""
-    stems = [Path(path).name.split(".")[0] or path for path in paths]
+    stems = [Path(path).name.split(".")[0].strip("*?-_") or Path(path).parent.name or path for path in paths]
     distinct = len(set(stems)) == len(stems) and "training" not in stems
     return stems if distinct else [f"valid_{i}" for i in range(len(paths))]
 

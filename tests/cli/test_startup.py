@@ -9,8 +9,9 @@ import pytest
 
 import boostrank
 from boostrank.backends import BACKENDS
-from boostrank.cli import options, train
+from boostrank.cli import options, sort, train
 from boostrank.core.conventions import PRESETS
+from boostrank.data.tools import DEFAULT_MEMORY
 from boostrank.training.params import DEFAULT_OBJECTIVE
 from tests.cli.conftest import invoke
 
@@ -29,7 +30,9 @@ print(*sys.modules, file=sys.stderr)
 @pytest.mark.parametrize(
     "arguments",
     [["--help"], ["--version"], ["train", "--help"], ["predict", "--help"], ["evaluate", "--help"],
-     ["objectives", "--help"], ["check-objective", "--help"], ["make-data", "--help"]],
+     ["compare", "--help"], ["objectives", "--help"], ["check-objective", "--help"], ["make-data", "--help"],
+     ["doctor", "--help"], ["split", "--help"], ["sample", "--help"], ["shard", "--help"], ["sort", "--help"],
+     ["merge", "--help"]],
     ids=" ".join,
 )  # fmt: skip
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
@@ -45,4 +48,5 @@ def test_version_is_the_package_s() -> None:
 def test_what_help_says_without_importing_is_true() -> None:
     assert tuple(PRESETS) == options.CONVENTIONS
     assert train.BACKENDS == BACKENDS
+    assert sort.DEFAULT_MEMORY_MB << 20 == DEFAULT_MEMORY
     assert train.DEFAULT_OBJECTIVE == DEFAULT_OBJECTIVE

@@ -166,3 +166,28 @@ def test_a_mixture_and_what_composes_are_words_on_the_command_line(data: Path, t
     refused = invoke("train", data / "train.txt", "--set", "score_nois=gumbel", "-m", model)
     assert refused.exit_code == 2
     assert "Did you mean 'score_noise'" in refused.stderr
+
+
+@pytest.mark.parametrize("how", ["name", "pattern", "link", "valid"])
+def test_the_data_are_not_overwritten_by_the_model(how: str, data: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.txt"
+    mine.write_bytes((data / "train.txt").read_bytes())
+    (tmp_path / "link").symlink_to("mine.txt")
+    read: list[object] = {
+        "name": [mine], "pattern": [tmp_path / "mi*.txt"], "link": [tmp_path / "link"],
+        "valid": [data / "train.txt", "--valid", mine],
+    }[how]  # fmt: skip
+    for options in (["-m", mine], ["-m", tmp_path / "m", "--checkpoint", mine, "--resume"]):
+        done = invoke("train", *read, *options, *FEW)
+        assert done.exit_code == 2
+        assert "mine.txt: is read by this command" in done.stderr
+    assert mine.read_bytes() == (data / "train.txt").read_bytes()
+
+
+def test_scores_do_not_overwrite_the_data_or_the_model(data: Path, model: Path, tmp_path: Path) -> None:
+    before = model.read_bytes()
+    for output in (model, data / "test.txt"):
+        done = invoke("predict", model, data / "test.txt", "-o", output)
+        assert done.exit_code == 2
+        assert f"{output}: is read by this command" in done.stderr
+    assert model.read_bytes() == before

@@ -1,0 +1,199 @@
+"""`boostrank compare`."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boostrank.cli.engines import prepare_engines
+from boostrank.cli.options import (
+    Command,
+    DataFile,
+    InputFile,
+    chosen_conventions,
+    conventions_option,
+    option,
+    threads_option,
+    with_options,
+)
+from boostrank.cli.reading import Reader, document_names, reading_options
+from boostrank.cli.reporting import DONE, GATE_SHUT, say
+from boostrank.cli.scores import load_ranker, scores_of
+from boostrank.cli.tables import aligned
+from boostrank.core.errors import InputError
+
+if TYPE_CHECKING:
+    from boostrank.data.dataset import RankingDataset
+    from boostrank.report.comparison import Comparison, Difference, Regression
+    from boostrank.report.moves import Churn
+
+MEASURES, RESULTS = "Measures", "Results"
+
+_options = with_options(
+    option("--data", required=True, metavar="DATA", type=DataFile(), section=MEASURES, help="Documents with labels."),
+    option(
+        "--metric", "metrics", multiple=True, metavar="NAME", default=("ndcg@10",), show_default=True,
+        section=MEASURES, help="ndcg@10, map, ...; may be repeated; the first one tells regressions.",
+    ),
+    conventions_option(MEASURES),
+    option("--gain", section=MEASURES, help="Gain of a label: exponential, linear, or a table 0,1,3,7."),
+    option("--segments", metavar="FILE", type=InputFile(), section=MEASURES,
+           help="Lines `qid,segment`: look at each segment by itself too."),
+    option("--top", metavar="K", type=click.IntRange(1), default=10, show_default=True, section=MEASURES,
+           help="How far down the lists documents that moved are counted and told."),
+    option("--seed", metavar="N", type=click.IntRange(0), default=0, show_default=True, section=MEASURES,
+           help="Of the resampling."),
+    option("--fail-if", "conditions", multiple=True, metavar="CONDITION", section=RESULTS,
+           help="Exit with 1 when this holds: `ndcg@10 < -0.002 at p<0.05`; may be repeated."),
+    option("--json", "as_json", is_flag=True, section=RESULTS, help="Print one JSON object."),
+    option("--html", metavar="FILE", section=RESULTS, help="Write one page that needs no network."),
+    threads_option(RESULTS),
+)  # fmt: skip
+
+
+@click.command("compare", cls=Command, short_help="Compare two rankers, and refuse the new one if it is worse.")
+@click.argument("old", metavar="OLD", type=InputFile())
+@click.argument("new", metavar="NEW", type=InputFile())
+@_options
+@reading_options
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    old: str,
+    new: str,
+    data: str,
+    metrics: tuple[str, ...],
+    conventions: str | None,
+    gain: str | None,
+    segments: str | None,
+    top: int,
+    seed: int,
+    conditions: tuple[str, ...],
+    as_json: bool,
+    html: str | None,
+    threads: int | None,
+    **given: Any,
+) -> int:
+    """Compare NEW with OLD query by query: the release gate.
+
+    Each is a model, of boostrank, LightGBM or XGBoost, or a file with one score a line in the order of DATA.
+
+    A condition is METRIC OP NUMBER [at p<ALPHA] [in any]: the mean of new minus old is <, <=, > or >= NUMBER; with `at`
+    only if the two-sided paired randomisation test has a p-value below ALPHA; with `in any` in a segment, p by Holm's
+    method. Exit status 1 when a condition holds.
+    """
+    if old == new:
+        raise click.UsageError("the same file is given twice", context)
+    prepare_engines()
+    from boostrank.core.atomic import check_output, write_output
+    from boostrank.metric import Metric
+    from boostrank.report.comparison import compare
+    from boostrank.report.gate import Condition
+    from boostrank.report.moves import Ranker
+    from boostrank.report.segments import read_segments
+
+    # What is wrong with the command is said before anything is read.
+    wanted = [Metric.parse(name) for name in metrics]
+    gate = [Condition.parse(text) for text in conditions]
+    rules = chosen_conventions(conventions, gain)
+    table = None if segments is None else read_segments(segments)
+    if html is not None:
+        check_output(html)
+    models = {path: load_ranker(path) for path in (old, new)}
+    reader = Reader({**given, "threads": threads}, keep_comments=True)
+    rankers: list[Ranker] = []
+    for path, dataset in reader.read_for(models, data):
+        rankers.append(Ranker(path, scores_of(path, models[path], dataset, threads), models[path], dataset))
+    found = compare(
+        rankers[0], rankers[1], dataset, wanted, conventions=rules, segments=table, fail_if=gate, top=top,
+        docnos=_names(dataset, data, needed=rules.ties == "docno"), threads=threads, seed=seed,
+    )  # fmt: skip
+    if html is not None:
+        write_output(html, found.to_html(data).encode("utf-8", "backslashreplace"))
+        say(f"{html}: written")
+    if as_json:
+        click.echo(json.dumps(found.to_dict()))
+    else:
+        _print(found, data, context.terminal_width or shutil.get_terminal_size().columns)
+    return GATE_SHUT if found.failed else DONE
+
+
+def _names(data: RankingDataset, path: str, *, needed: bool) -> list[str] | None:
+    """What the comments call the documents, if all have one."""
+    try:
+        return document_names(data, path)
+    except InputError:
+        if needed:
+            raise
+        return None
+
+
+def _print(found: Comparison, data: str, width: int) -> None:
+    first = next(iter(found.metrics))
+    click.echo(f"{found.new} against {found.old} on {data}, query by query")
+    _table(["metric", *_COLUMNS, "p"], [[n, *_cells(d), f"{d.p:.4f}"] for n, d in found.metrics.items()])
+    click.echo(_churn(found.churn))
+    for kind in dict.fromkeys(s.kind for s in found.segments):
+        rows = [
+            [_shown(s.segment), *_cells(s.difference), f"{s.p_holm:.4f}"]
+            for s in found.segments
+            if s.kind == kind and s.difference.metric == first
+        ]
+        click.echo(f"\nby {kind}, {first}; p is Holm's for all segments")
+        _table([kind, *_COLUMNS, "p"], rows)
+    if found.regressions:
+        click.echo(f"\nworst of {found.metrics[first].worse:,} regressions, {first}")
+        table = [["qid", "old", "new", "difference"]]
+        table += [[_shown(r.qid), f"{r.old:.4f}", f"{r.new:.4f}", f"{r.new - r.old:+.4f}"] for r in found.regressions]
+        told = ["", *map(_told, found.regressions)]
+        for line, words in zip(aligned(table), told, strict=True):
+            click.echo(f"  {line}  {words}".rstrip())
+    for note in found.notes:
+        say(note)
+    click.echo()
+    for outcome in found.outcomes:
+        where = f" ({_shown(', '.join(outcome.where))})" if outcome.where else ""
+        click.echo(f"{'FAILS' if outcome.holds else 'passes'}: {outcome.condition}{where}")
+    click.echo(click.wrap_text(found.conventions.describe(), width))
+
+
+_COLUMNS = ("queries", "old", "new", "difference", "95% interval", "better", "same", "worse")
+
+
+def _cells(d: Difference) -> list[str]:
+    interval = "-" if math.isnan(d.low) else f"{d.low:+.4f} to {d.high:+.4f}"
+    counts = [f"{n:,}" for n in (d.better, d.same, d.worse)]
+    return [f"{d.queries:,}", f"{d.old:.4f}", f"{d.new:.4f}", f"{d.mean:+.4f}", interval, *counts]
+
+
+def _table(heading: list[str], rows: list[list[str]]) -> None:
+    for line in aligned([heading, *rows]):
+        click.echo(f"  {line}")
+
+
+def _churn(top: Churn) -> str:
+    first = "" if math.isnan(top.first) else f"; another document is first in {top.first:.1%}"
+    if not top.queries:
+        return f"top {top.k}: no query has more documents{first}"
+    return f"top {top.k}: {top.changed:.1%} of it is new in the {top.queries:,} queries with more documents{first}"
+
+
+def _told(regression: Regression) -> str:
+    swap = regression.swap
+    if swap is None:
+        return ""
+    one, other = (
+        f"{_shown(m.document)} (label {m.label:g}) {m.old} -> {m.new}" for m in (swap.fell, swap.rose)
+    )  # fmt: skip
+    because = [_shown(f.feature) for f in swap.features if (f.new or 0.0) < (f.old or 0.0)][:2]
+    return f"{one}, below {other}{': ' if because else ''}{', '.join(because)}"
+
+
+def _shown(text: str) -> str:
+    """Without what would steer a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

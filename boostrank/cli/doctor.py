@@ -1,0 +1,91 @@
+"""`boostrank doctor`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boostrank.cli.options import Command, DataFile, option, threads_option
+from boostrank.cli.progress import ReadProgress, duration
+from boostrank.cli.reading import name_of, reading_of, reading_options
+from boostrank.cli.reporting import BAD_INPUT, DONE, say
+
+if TYPE_CHECKING:
+    from boostrank.data.doctor import Facts, Finding
+
+SECTION = "What is looked at and told"
+WARNED = 1
+_INDENT = " " * 6
+
+
+@click.command("doctor", cls=Command, short_help="Look for what is wrong with ranking data, and how to mend it.")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=DataFile())
+@option(
+    "--valid", metavar="FILE", multiple=True, type=DataFile(), section=SECTION,
+    help="Validation data, compared with the training data; may be repeated.",
+)  # fmt: skip
+@option(
+    "--test", metavar="FILE", multiple=True, type=DataFile(), section=SECTION,
+    help="Test data, likewise; may be repeated.",
+)  # fmt: skip
+@option("--gain", section=SECTION, default="exponential", show_default=True, help="Gain of a label, as for train.")
+@option("--json", "as_json", section=SECTION, is_flag=True, help="Print a JSON list, one object a finding.")
+@reading_options
+@threads_option()
+@click.pass_context
+def command(
+    context: click.Context, /, files: tuple[str, ...], valid: tuple[str, ...], test: tuple[str, ...], gain: str,
+    as_json: bool, strict: bool, **given: Any,
+) -> int:  # fmt: skip
+    """Look for what is wrong with the training data FILE..., and say what it costs and what mends it.
+
+    With the reading options of `train`, findings are what a training with them would meet. Nothing ends it at the first
+    error. Exit status 0: no more than notes, or warnings; 1: warnings, with --strict; 2: errors, which train refuses.
+
+    \b
+    boostrank doctor train.txt --valid vali.txt --test test.txt
+    """
+    from boostrank.data.doctor import Severity, examine
+
+    reading = reading_of(given | {"strict": False}) | {"threads": given["threads"], "gain": gain}
+    sets = [_read("train", files, reading)]
+    sets += [_read(role, (one,), reading) for role, each in (("valid", valid), ("test", test)) for one in each]
+    findings = examine(sets)
+    errors, warnings = (sum(f.severity is s for f in findings) for s in (Severity.ERROR, Severity.WARNING))
+    if as_json:
+        click.echo(json.dumps([finding.to_dict() for finding in findings], indent=1))
+    else:
+        width = max(60, context.terminal_width or shutil.get_terminal_size().columns)
+        for finding in findings:
+            _print(finding, width)
+        notes = len(findings) - errors - warnings
+        click.echo(
+            ", ".join(_count(n, word) for n, word in ((errors, "error"), (warnings, "warning"), (notes, "note")))
+        )
+    return BAD_INPUT if errors else WARNED if warnings and strict else DONE
+
+
+def _read(role: str, files: tuple[str, ...], reading: dict[str, Any]) -> Facts:
+    from boostrank.data.doctor import look_at
+
+    started, name = time.monotonic(), name_of(files)
+    with ReadProgress(name) as progress:
+        facts = look_at(files, role=role, progress=progress, **reading)
+    say(f"{name}: {facts.n_rows:,} rows, {facts.n_queries:,} queries, looked at in "
+        f"{duration(time.monotonic() - started)}")  # fmt: skip
+    return facts
+
+
+def _print(finding: Finding, width: int) -> None:
+    click.echo(f"{finding.where}: {finding.severity.value}: {finding.told} [{finding.check}]")
+    for heading, text in (("cost", finding.cost), ("fix", finding.fix)):
+        if text:
+            click.echo(click.wrap_text(f"{heading}: {text}", width, _INDENT[:2], _INDENT))
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number != 1)}"

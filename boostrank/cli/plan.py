@@ -1,0 +1,235 @@
+"""`boostrank plan`, and the line about it that `boostrank train` begins with."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boostrank.cli.options import Command, DataFile, option, threads_option, with_options
+from boostrank.cli.progress import duration
+from boostrank.cli.reading import name_of, reading_of, reading_options
+from boostrank.cli.tables import aligned
+from boostrank.core.errors import DataError, InputError
+from boostrank.core.sizes import parse_size, size_words
+
+if TYPE_CHECKING:
+    from boostrank.data.survey import Survey
+    from boostrank.training.bill import Bill, Way
+    from boostrank.training.params import TrainingParameters
+
+TRAINING = "The training"
+_GRADES = 6
+
+
+class Size(click.ParamType):  # type: ignore[type-arg]
+    """`800MB`, `1.5GB`."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_size(str(value))
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+
+
+def memory_limit_option(section: str = "Options") -> Any:
+    """`--memory-limit SIZE`."""
+    return option(
+        "--memory-limit", metavar="SIZE", type=Size(), show_default="what the machine or the cgroup leaves",
+        section=section,
+        help="Memory that training may take, as 800MB or 2GB: the route is chosen to stay under it; refused, before "
+        "anything long starts, when none does.",
+    )  # fmt: skip
+
+
+_options = with_options(
+    option(
+        "--valid", multiple=True, type=DataFile(), section=TRAINING,
+        help="Files that training will evaluate on, as one set; may be repeated.",
+    ),
+    option(
+        "--backend", type=click.Choice(("lightgbm", "xgboost")), default="lightgbm", show_default=True,
+        section=TRAINING,
+        help="Engine to choose a route for; the others are listed too.",
+    ),
+    memory_limit_option(TRAINING),
+    option(
+        "--rounds", metavar="N", type=click.IntRange(1), default=100, show_default=True, section=TRAINING,
+        help="Rounds that will be trained.",
+    ),
+    option(
+        "--num-leaves", metavar="N", type=click.IntRange(2), default=31, show_default=True, section=TRAINING,
+        help="Leaves of a tree, at most.",
+    ),
+    threads_option(TRAINING),
+    option("--json", "as_json", is_flag=True, section=TRAINING, help="Print everything as one JSON object."),
+)  # fmt: skip
+
+
+@click.command("plan", cls=Command, short_help="What training on some files will cost, before it starts.")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=DataFile())
+@_options
+@reading_options
+def command(files: tuple[str, ...], valid: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """Say what is in FILE..., and what memory and time each way of training on it takes.
+
+    A sample of 12 MB at several places is read, small files wholly; a compressed file is sampled at its beginning. Of a
+    pipe nobody knows how long it is. Peaks are of anonymous memory, within 20% or so; times may be off by half.
+    """
+    from boostrank.data.survey import survey
+    from boostrank.training.bill import draw_up
+
+    options = reading_of(given)
+    surveys = {name_of(list(files)): survey(list(files), **options)}
+    surveys |= {path: survey(path, **options) for path in valid}
+    train, *others = surveys.values()
+    bill = draw_up(
+        train,
+        others,
+        backend=given["backend"],
+        limit=given["memory_limit"],
+        params={"num_leaves": given["num_leaves"]},
+        threads=given["threads"],
+        rounds=given["rounds"],
+    )
+    if as_json:
+        click.echo(json.dumps(_plain(bill, surveys)))
+    else:
+        for name, found in surveys.items():
+            for line in _description(name, found):
+                click.echo(line)
+        click.echo("")
+        for line in _table(bill):
+            click.echo(line)
+    if not as_json and bill.chosen is not None:
+        click.echo(f"\n* {bill.chosen.options}: {bill.why}")
+    bill.check()
+
+
+def announced(
+    train: Sequence[str], valid: Sequence[str], given: Mapping[str, Any], checked: TrainingParameters, route: str
+) -> tuple[str, str]:
+    """(route, the line that says what it costs) for `boostrank train`.
+
+    Args:
+        train, valid: the files.
+        given: values of the options.
+        checked: the parameters.
+        route: that was asked for, or "auto".
+
+    Raises:
+        InputError: nothing fits.
+    """
+    from boostrank.data.survey import is_pipe, survey
+    from boostrank.training.bill import draw_up, must_compile
+
+    if any(is_pipe(one) for one in [list(train), *valid]):  # a sample would be missing afterwards
+        if route == "auto":
+            route = "memory" if given["memory_limit"] is None else _least(given["backend"])
+        return route, f"plan: --route {route}; what it will take, nobody knows: a pipe does not say how long it is"
+    options = reading_of(given)
+    try:
+        first, *others = [survey(one, **options) for one in (list(train), *valid)]
+        refused = given["on_bad_line"] == "stop" and any(found.refused_rows for found in (first, *others))
+    except DataError:
+        refused = True
+    if refused:  # the reader will say where
+        return ("memory" if route == "auto" else route), ""
+    bill = draw_up(
+        first,
+        others,
+        backend=given["backend"],
+        route=route,
+        limit=given["memory_limit"],
+        params=checked.engine,
+        threads=checked.threads,
+        rounds=checked.rounds,
+        compiles=must_compile(checked.objective),
+    )
+    way = bill.check()
+    assert way.cost is not None
+    first_time = ", compiling the objective included" if bill.work.compiles else ""
+    return way.route, (
+        f"plan: {_about(first, first.rows)} rows x {first.features:,} features, {way.words}: "
+        f"{size_words(way.cost.peak_bytes)}, {duration(way.cost.first_round_seconds)} to the first round, "
+        f"{duration(way.cost.seconds(checked.rounds))} in all, about{first_time} ({bill.why})"
+    )
+
+
+def _least(backend: str) -> str:
+    from boostrank.backends.costs import ROUTES_OF
+
+    return [route for route in ROUTES_OF[backend] if route != "again"][-1]
+
+
+def _about(found: Survey, number: int | None) -> str:
+    if number is None:
+        return "an unknown number of"
+    if found.exact:
+        return f"{number:,}"
+    scale = max(0, len(str(number)) - 3)
+    return f"about {round(number, -scale):,}"
+
+
+def _description(name: str, found: Survey) -> list[str]:
+    at_least = "" if found.exact else "at least "
+    grades = ", ".join(f"{label:g} {share:.1%}" for label, share in list(found.grades.items())[:_GRADES])
+    more = len(found.grades) - _GRADES
+    weight = "" if found.text_bytes is None else f"; {size_words(found.text_bytes)} of text"
+    how = "all of it read" if found.exact else f"from a sample of {found.sampled_rows:,} rows"
+    return [
+        f"{name}: {_about(found, found.rows)} rows, {_about(found, found.queries)} queries ({how}{weight})",
+        f"  longest list {at_least}{found.longest:,}; {found.features:,} features; {found.present:.1%} of the cells "
+        f"named, {found.nonzero:.1%} not 0",
+        f"  grades {grades}" + (f", and {more} more" if more > 0 else ""),
+        *([f"  {found.refused_rows:,} rows cannot be read: see boostrank doctor"] if found.refused_rows else []),
+    ]
+
+
+def _table(bill: Bill) -> list[str]:
+    rows = [["", "peak memory", "first round", f"{bill.work.rounds} rounds"]]
+    for way in bill.ways:
+        mark = "*" if way is bill.chosen else " "
+        told = ["?"] * 3
+        if way.cost is not None:
+            told = [
+                size_words(way.cost.peak_bytes), duration(way.cost.first_round_seconds),
+                duration(way.cost.seconds(bill.work.rounds)),
+            ]  # fmt: skip
+        rows.append([f"{mark} {way.backend}: {way.words}", *told])
+    return aligned(rows)
+
+
+def _plain(bill: Bill, surveys: Mapping[str, Survey]) -> dict[str, Any]:
+    return {
+        "files": [
+            {"name": name} | {k: v for k, v in dataclasses.asdict(found).items() if k != "distinct"}
+            for name, found in surveys.items()
+        ],
+        "routes": [_plain_way(way, bill) for way in bill.ways],
+        "chosen": None if bill.chosen is None else bill.chosen.options,
+        "why": bill.why or None,
+        "refusal": bill.refusal,
+        "limit_bytes": bill.limit_bytes,
+        "rounds": bill.work.rounds,
+        "threads": bill.work.threads,
+    }
+
+
+def _plain_way(way: Way, bill: Bill) -> dict[str, Any]:
+    told: dict[str, Any] = {"backend": way.backend, "route": way.route, "options": way.options}
+    cost = way.cost
+    told |= {
+        "peak_bytes": None if cost is None else round(cost.peak_bytes),
+        "first_round_seconds": None if cost is None else cost.first_round_seconds,
+        "seconds": None if cost is None else cost.seconds(bill.work.rounds),
+        "chosen": way is bill.chosen,
+    }
+    return told

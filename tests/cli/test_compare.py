@@ -1,0 +1,148 @@
+"""`boostrank compare`: the release gate."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+
+import boostrank
+from tests.cli.conftest import FEW, invoke
+
+# The generated data have missing values, which the reader mentions.
+pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
+
+
+@pytest.fixture(scope="module")
+def poor(data: Path, model: Path) -> Path:
+    """Scores that are the model's upside down, and some noise."""
+    scores = boostrank.RankingModel.load(model).predict(boostrank.RankingDataset.from_libsvm(data / "train.txt"))
+    noisy = -scores + 0.1 * scores.std() * np.random.default_rng(0).normal(size=scores.size)
+    path = data / "poor.txt"
+    path.write_text("".join(f"{score!r}\n" for score in noisy.tolist()))
+    return path
+
+
+@pytest.fixture(scope="module")
+def second(data: Path) -> Path:
+    path = data / "second.txt"
+    assert invoke("train", data / "train.txt", "-m", path, "--objective", "regression", *FEW).exit_code == 0
+    return path
+
+
+def test_compare_and_evaluate_give_the_same_numbers(data: Path, model: Path, poor: Path, second: Path) -> None:
+    for new in (poor, second):
+        measured = ("--metric", "ndcg@3,10", "--metric", "map", "--conventions", "xgboost", "--json")
+        told = json.loads(invoke("compare", model, new, "--data", data / "train.txt", *measured).stdout)
+        first, other = json.loads(invoke("evaluate", model, new, data / "train.txt", *measured).stdout).values()
+        assert list(told["metrics"]) == list(first) == ["ndcg@3", "ndcg@10", "map"]
+        for name, d in told["metrics"].items():
+            assert {key: d[key] for key in ("mean", "low", "high", "p", "queries")} == other[name]["difference"]
+            assert (d["old"], d["new"]) == pytest.approx((first[name]["mean"], other[name]["mean"]), abs=1e-14)
+
+
+def test_the_exit_status_is_1_when_a_condition_holds_and_0_when_none_does(data: Path, model: Path, poor: Path) -> None:
+    condition = ("--fail-if", "ndcg@10 < -0.002 at p<0.05")
+    shut = invoke("compare", model, poor, "--data", data / "train.txt", *condition, "--fail-if", "map > 0")
+    assert shut.exit_code == 1
+    assert "FAILS: ndcg@10 < -0.002 at p<0.05\npasses: map > 0\n" in shut.stdout
+    open_ = invoke("compare", poor, model, "--data", data / "train.txt", *condition)
+    assert (open_.exit_code, open_.stderr.count("error")) == (0, 0)
+    assert invoke("compare", model, poor, "--data", data / "train.txt").exit_code == 0
+    told = invoke("compare", model, poor, "--data", data / "train.txt", *condition, "--json")
+    assert (told.exit_code, json.loads(told.stdout)["failed"]) == (1, True)
+
+
+def test_the_table_says_all_of_it(data: Path, model: Path, second: Path) -> None:
+    result = invoke("compare", model, second, "--data", data / "train.txt", "--metric", "ndcg@10", "--metric", "map")
+    lines = result.stdout.splitlines()
+    assert lines[0] == f"{second} against {model} on {data / 'train.txt'}, query by query"
+    assert lines[1].split() == [
+        "metric", "queries", "old", "new", "difference", "95%", "interval", "better", "same", "worse", "p",
+    ]  # fmt: skip
+    assert [line.split()[0] for line in lines[2:4]] == ["ndcg@10", "map"]
+    assert lines[4].startswith("top 10: ")
+    assert "by list length, ndcg@10; p is Holm's for all segments" in lines
+    assert any(" -> " in line and "(label " in line and line.count(": ") == 1 for line in lines)
+
+
+def test_features_that_the_other_model_has_no_names_for_are_the_same_features(data: Path, model: Path) -> None:
+    train = boostrank.RankingDataset.from_libsvm(data / "train.txt")
+    dataset = lgb.Dataset(train.features, train.labels, group=train.queries.sizes)
+    params = {"objective": "lambdarank", "num_threads": 1, "verbose": -1, "num_leaves": 3}
+    lgb.train(params, dataset, 3).save_model(data / "foreign.txt")
+    told = invoke(
+        "compare", model, data / "foreign.txt", "--data", data / "train.txt", "--zero-based", "false", "--json"
+    )
+    swaps = [r["swap"] for r in json.loads(told.stdout)["regressions"] if r["swap"]]
+    assert swaps
+    for swap in swaps:
+        names = [feature["feature"] for feature in swap["features"]]
+        assert set(names) <= set(train.feature_names)
+        assert len(set(names)) == len(names)
+
+
+def test_segments_come_from_a_file_and_documents_are_named_by_their_comments(tmp_path: Path) -> None:
+    rows = [f"{label} qid:{q} 1:{label} # docid = d{q}{label} more" for q in range(12) for label in (2, 1, 0)]
+    (tmp_path / "t.txt").write_text("\n".join(rows) + "\n")
+    (tmp_path / "old.txt").write_text("3\n2\n1\n" * 12)
+    (tmp_path / "new.txt").write_text("1\n2\n3\n" * 6 + "3\n2\n1\n" * 6)
+    (tmp_path / "s.csv").write_text(
+        "qid,device\n" + "".join(f"{q},{'phone' if q < 6 else 'desk'}\n" for q in range(12))
+    )
+    result = invoke(
+        "compare", tmp_path / "old.txt", tmp_path / "new.txt", "--data", tmp_path / "t.txt", "--segments",
+        tmp_path / "s.csv", "--fail-if", "ndcg@10 < 0 at p<0.2 in any", "--json",
+    )  # fmt: skip
+    told = json.loads(result.stdout)
+    parts = {s["segment"]: s for s in told["segments"] if s["kind"] == "segment"}
+    assert (parts["phone"]["worse"], parts["desk"]["worse"]) == (6, 0)
+    assert parts["phone"]["p"] == 2 / 64
+    assert told["conditions"][0]["where"][0] == "segment phone"
+    assert told["regressions"][0]["swap"]["fell"]["document"] == "d02"
+
+
+def test_the_page_is_written_whole(data: Path, model: Path, poor: Path, tmp_path: Path) -> None:
+    result = invoke("compare", model, poor, "--data", data / "train.txt", "--html", tmp_path / "gate.html")
+    assert result.exit_code == 0
+    text = (tmp_path / "gate.html").read_text()
+    assert text.startswith("<!DOCTYPE html>")
+    assert text.endswith("</html>\n")
+    assert str(poor) in text
+
+
+def test_names_that_steer_a_terminal_are_shown_as_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("".join(f"{i % 2} qid:{i // 2} 1:1 # a\x1b[31m\n" for i in range(6)))
+    (tmp_path / "old.txt").write_text("1\n2\n" * 3)
+    (tmp_path / "new.txt").write_text("2\n1\n" * 3)
+    told = invoke("compare", tmp_path / "old.txt", tmp_path / "new.txt", "--data", tmp_path / "t.txt")
+    assert told.exit_code == 0, told.stderr
+    assert "\x1b" not in told.stdout
+    assert "a\\x1b[31m (label 1)" in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--fail-if", "ndcg@10 < x"), "condition 'ndcg@10 < x', column 11: a number such as -0.002 expected, not 'x'"),
+        (("--metric", "ndgc"), "Did you mean 'ndcg'"),
+        (("--html", "/no/such/folder/x.html"), "/no/such/folder/x.html: cannot be written"),
+        (("--segments", "/no/such/file"), "/no/such/file: no such file"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_read(
+    options: tuple[str, str], message: str, data: Path, model: Path, poor: Path
+) -> None:
+    result = invoke("compare", model, poor, "--data", data / "train.txt", *options)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "rows" not in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_the_same_file_twice_and_no_data_are_refused(data: Path, model: Path, poor: Path) -> None:
+    assert "given twice" in invoke("compare", model, model, "--data", data / "train.txt").stderr
+    assert "--data" in invoke("compare", model, poor).stderr

@@ -1,0 +1,93 @@
+"""`boostrank doctor`: what it prints, and how it leaves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import COMMAND, invoke
+
+LAMBDARANK = ("--objective", "lambdarank", "--rounds", 1, "--threads", 1)
+
+
+@pytest.fixture
+def rows(data: Path) -> list[str]:
+    return (data / "train.txt").read_text().splitlines(keepends=True)
+
+
+def test_data_that_train_takes_leave_with_0(data: Path) -> None:
+    done = invoke("doctor", data / "train.txt", "--valid", data / "valid.txt", "--test", data / "test.txt")
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert lines[-1].startswith("0 errors, 0 warnings, ")
+    assert all(line.startswith(("  ", "      ")) or ": note: " in line for line in lines[:-1])
+    assert [line.split(":")[0] for line in done.stderr.splitlines()] == [
+        str(data / name) for name in ("train.txt", "valid.txt", "test.txt")
+    ]
+
+
+def test_a_finding_names_place_cost_and_fix(rows: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text("".join([*rows, rows[0]]))
+    done = invoke("doctor", path)
+    assert done.exit_code == 2
+    first, cost, *more = done.stdout.splitlines()
+    assert first.startswith(
+        f"{path}:{len(rows) + 1}: error: qid 0 comes back after another query; it was first seen on"
+    )
+    assert first.endswith("[split-queries]")
+    assert cost.startswith("  cost: train refuses it")
+    assert more[0].startswith("  fix: boostrank sort")
+    assert invoke("doctor", path, "--regroup").exit_code == 0
+
+
+def test_warnings_leave_with_1_when_that_is_asked_for(rows: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text("".join(rows).rstrip("\n"))
+    assert invoke("doctor", path).exit_code == 0
+    done = invoke("doctor", path, "--strict")
+    assert done.exit_code == 1
+    assert "no-final-newline" in done.stdout
+
+
+def test_json_is_a_list_of_objects(rows: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text("".join([*rows, "1 qid:500 1:NULL\n", "0 qid:500 1:2\n"]))
+    done = invoke("doctor", path, "--json")
+    assert done.exit_code == 2
+    told = json.loads(done.stdout)
+    assert told[0] == {
+        "check": "missing-token", "severity": "error", "file": str(path), "line": len(rows) + 1, "column": 13,
+        "count": 1, "told": "'NULL' stands for a missing value; 1 row has such words",
+        "cost": "train refuses the file; for the rest of this report they are taken as missing",
+        "fix": "--missing-token NULL",
+    }  # fmt: skip
+    assert {one["severity"] for one in told[1:]} == {"note"}
+    assert json.loads(invoke("doctor", path, "--json", "--missing-token", "NULL").stdout) == told[1:]
+
+
+def test_what_train_refuses_the_doctor_calls_an_error(rows: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    for number, damage in enumerate((
+        [*rows, rows[0]],
+        [*rows, "1 qid:500 1:NULL\n"],
+        [*rows, "-1 qid:500 1:1\n"],
+        [*rows, "40 qid:500 1:1\n"],
+        [*rows, "1 qid:500 1:1 1:2\n"],
+        ["1 " + row.split(" ", 1)[1] for row in rows],
+        [],
+    )):  # fmt: skip
+        path.write_text("".join(damage))
+        assert invoke("train", path, "--model", tmp_path / "m", *LAMBDARANK).exit_code in (2, 3)
+        assert invoke("doctor", path).exit_code == 2, number
+
+
+def test_the_text_may_come_through_a_pipe(rows: list[str], tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("".join(rows))
+    expected = invoke("doctor", tmp_path / "t.txt", "--json").stdout
+    piped = subprocess.run([*COMMAND, "doctor", "-", "--json"], input="".join(rows), capture_output=True, text=True)
+    assert piped.returncode == 0
+    assert piped.stdout == expected.replace(str(tmp_path / "t.txt"), "<stdin>")

@@ -1,0 +1,206 @@
+"""`boostrank plan`, the line of `boostrank train`, and the limit of memory: what is said against what is measured."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boostrank.core.types import QueryIndex
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.writer import write_libsvm
+from tests.cli.conftest import COMMAND, FEW, invoke
+
+pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
+
+ROWS, COLUMNS, LIST, LEAVES = 60_000, 120, 40, 31
+TRAIN = ("--rounds", "2", "--num-leaves", LEAVES, "--threads", "2")
+WAYS = [
+    (engine, route)
+    for engine, routes in {"lightgbm": ("memory", "bins", "again"), "xgboost": ("memory", "bins", "external")}.items()
+    for route in routes
+]
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """60,000 rows x 120, 60 MB: whole numbers, zeros and six-digit fractions."""
+    rng = np.random.default_rng(1)
+    path: Path = tmp_path_factory.mktemp("plan") / "large.txt"
+    part = path.with_suffix(".part")
+    with path.open("wb") as out:
+        for shard in range(4):
+            rows = ROWS // 4
+            features = np.round(rng.random((rows, COLUMNS)), 6)
+            features[:, ::4] = rng.integers(0, 200, features[:, ::4].shape)
+            features[:, 1::2][rng.random(features[:, 1::2].shape) < 0.8] = 0.0
+            queries = QueryIndex.from_sizes(np.full(rows // LIST, LIST))
+            ids = np.arange(len(queries), dtype=np.int64) + shard * rows
+            labels = np.floor(3 * features[:, 2] + rng.random(rows))
+            write_libsvm(part, RankingDataset(features.astype(np.float32), labels, QueryIndex(queries.ptr, ids)))
+            out.write(part.read_bytes())
+    return path
+
+
+def peak_of(*arguments: object) -> tuple[float, str]:
+    """(peak anonymous bytes, standard error) of a `boostrank` of its own."""
+    command = [*COMMAND, *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    status, peak = Path(f"/proc/{process.pid}/status"), 0
+    while process.poll() is None:
+        told = re.search(r"RssAnon:\s*(\d+)", status.read_text())
+        peak = max(peak, int(told.group(1)) * 1024 if told else 0)
+        time.sleep(0.003)
+    assert process.stderr is not None
+    log = process.stderr.read()
+    assert process.returncode == 0, log
+    return float(peak), log
+
+
+@pytest.fixture(scope="module")
+def told(large: Path) -> dict[str, Any]:
+    """What `boostrank plan --json` says of the large file."""
+    result = invoke("plan", large, "--json", "--num-leaves", LEAVES, "--threads", 2)
+    assert result.exit_code == 0, result.stderr
+    said: dict[str, Any] = json.loads(result.stdout)
+    return said
+
+
+@pytest.fixture(scope="module")
+def measured(
+    large: Path, model: Path, told: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> dict[Any, Any]:
+    """(engine, route) -> peak and log of every training, two at a time; `model` has compiled the objective."""
+    if not Path("/proc/self/status").exists():
+        pytest.skip("only Linux tells the anonymous memory of a process")
+    folder = tmp_path_factory.mktemp("models")
+
+    def run(engine: str, route: str) -> tuple[float, str]:
+        real = "bins" if route == "again" else route
+        cache = ["--no-cache"] if engine == "xgboost" else ["--cache", folder / "cache"]
+        return peak_of(
+            "train", large, "--model", folder / f"{engine}-{route}", "--backend", engine, "--route", real, *TRAIN,
+            *([] if route == "memory" else cache),
+        )  # fmt: skip
+
+    ways = [way for way in WAYS if find_spec(way[0])]
+    with ThreadPoolExecutor(2) as pool:
+        first = {way: pool.submit(run, *way) for way in ways if way[1] != "again"}
+        found = {way: job.result() for way, job in first.items()}
+    found[("lightgbm", "again")] = run("lightgbm", "again")
+    return found
+
+
+@pytest.mark.parametrize(("engine", "route"), WAYS)
+def test_fault_80_the_estimate_is_within_20_percent_of_the_peak(
+    engine: str, route: str, measured: dict[Any, Any], told: dict[str, Any]
+) -> None:
+    pytest.importorskip(engine)
+    (way,) = (one for one in told["routes"] if (one["backend"], one["route"]) == (engine, route))
+    peak, _ = measured[engine, route]
+    assert way["peak_bytes"] == pytest.approx(peak, rel=0.2)
+
+
+def test_fault_80_the_limit_is_held_within_10_percent(
+    large: Path, model: Path, told: dict[str, Any], tmp_path: Path
+) -> None:
+    if not Path("/proc/self/status").exists():
+        pytest.skip("only Linux tells the anonymous memory of a process")
+    in_memory, bins = (one["peak_bytes"] for one in told["routes"][:2])
+    limit = round((bins + in_memory) / 2)
+    assert bins < limit < in_memory
+    peak, log = peak_of("train", large, "--model", tmp_path / "m", "--memory-limit", limit, "--no-cache", *TRAIN)
+    assert "streamed into bins" in log
+    assert peak <= 1.1 * limit
+
+
+def test_fault_80_a_limit_that_nothing_holds_is_refused_before_anything_is_read(large: Path, tmp_path: Path) -> None:
+    result = invoke("train", large, "--model", tmp_path / "m", "--memory-limit", "100MB")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert re.search(r"error: training would take about \d+ MB .* --memory-limit is 100 MB: ", result.stderr)
+    assert "read in" not in result.stderr
+    assert not (tmp_path / "m").exists()
+
+
+def test_plan_tells_every_way_as_json(told: dict[str, Any]) -> None:
+    assert list(told) == [
+        "files", "routes", "chosen", "why", "refusal", "limit_bytes", "rounds", "threads",
+    ]  # fmt: skip
+    (file,) = told["files"]
+    assert file["rows"] == pytest.approx(ROWS, rel=0.02)
+    assert file["queries"] == pytest.approx(ROWS / LIST, rel=0.05)
+    assert (file["features"], file["exact"], file["longest"]) == (COLUMNS, False, LIST)
+    for way in told["routes"]:
+        assert set(way) == {
+            "backend", "route", "options", "peak_bytes", "first_round_seconds", "seconds", "chosen",
+        }  # fmt: skip
+        assert 0 < way["first_round_seconds"] < way["seconds"]
+    assert [way["options"] for way in told["routes"] if way["chosen"]] == [told["chosen"]]
+
+
+def test_plan_tells_it_in_words(data: Path) -> None:
+    result = invoke("plan", data / "train.txt", "--valid", data / "valid.txt", "--rounds", 7)
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert re.fullmatch(rf"{data}/train.txt: \d+ rows, 36 queries \(all of it read; 0 MB of text\)", lines[0])
+    assert any("longest list" in line and "of the cells named" in line for line in lines)
+    assert any(line.split()[-2:] == ["7", "rounds"] for line in lines)
+    (chosen,) = (line for line in lines if line.startswith("* lightgbm: "))
+    assert "floats in memory" in chosen
+    assert lines[-1].startswith("* --backend lightgbm --route memory: the quickest that fits in half of")
+
+
+def test_a_plan_that_nothing_fits_shows_the_ways_and_is_refused(data: Path) -> None:
+    result = invoke("plan", data / "train.txt", "--memory-limit", "1MB")
+    assert result.exit_code == 2
+    assert "lightgbm: streamed into bins" in result.stdout
+    assert "the program alone takes" in result.stderr
+
+
+def test_of_a_pipe_the_plan_says_what_it_can(data: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "boostrank", "plan", "-"], input=(data / "train.txt").read_bytes() * 40,
+        capture_output=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert b"longest list" in done.stdout
+
+
+def test_train_begins_with_the_bill(data: Path, tmp_path: Path) -> None:
+    result = invoke("train", data / "train.txt", "--model", tmp_path / "m", *FEW)
+    first = result.stderr.splitlines()[0]
+    assert re.fullmatch(
+        r"plan: \d+ rows x \d+ features, floats in memory: \d+ MB, \S+ s to the first round, \S+ s in all, about "
+        r"\(the quickest that fits in half of the \S+ [MG]B that are free\)",
+        first,
+    )
+
+
+def test_a_file_that_cannot_be_read_is_refused_by_the_reader_with_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "bad.txt"
+    file.write_text("1 qid:1 1:x\n")
+    result = invoke("train", file, "--model", tmp_path / "m", *FEW)
+    assert result.exit_code == 2
+    assert f"{file}:1:" in result.stderr
+    assert "plan:" not in result.stderr
+
+
+def test_a_limit_goes_with_a_named_route_and_not_with_a_cluster(data: Path, tmp_path: Path) -> None:
+    train = ("train", data / "train.txt", "--model", tmp_path / "m")
+    result = invoke(*train, "--route", "bins", "--memory-limit", "1GB", "--no-cache", *FEW)
+    assert result.exit_code == 0, result.stderr
+    assert "streamed into bins" in result.stderr
+    assert "asked for; it fits in the limit of 1.00 GB" in result.stderr
+    refused = invoke(*train, "--memory-limit", "1 parsec")
+    assert (refused.exit_code, "is not a size" in refused.stderr) == (2, True)
+    clustered = invoke(*train, "--dask", "local:1", "--memory-limit", "1GB")
+    assert (clustered.exit_code, "--memory-limit is for one machine" in clustered.stderr) == (2, True)

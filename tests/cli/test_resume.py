@@ -1,0 +1,210 @@
+"""`boostrank train --checkpoint-every N`, stopped or killed, and the same command with `--resume`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from boostrank.core.errors import TrainingError
+from boostrank.training.checkpoint import Checkpoint
+from tests.cli.conftest import COMMAND, FEW, invoke, start
+from tests.cli.test_signals import asking_in
+
+backends = pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
+
+
+def arguments(data: Path, model: Path, *more: object) -> list[object]:
+    return ["train", data / "train.txt", "--valid", data / "valid.txt", "-m", model, *FEW, "--rounds", 8, *more]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("backend", "route"),
+    [("lightgbm", "memory"), ("lightgbm", "bins"), ("xgboost", "memory"), ("xgboost", "external")],
+)
+def test_fault_075_a_stopped_training_goes_on_to_the_same_files(
+    backend: str, route: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = whole, parts = tmp_path / "whole", tmp_path / "parts"
+    for folder in folders:
+        folder.mkdir()
+    held = "--backend", backend, "--route", route, "--no-cache"
+    assert invoke(*arguments(data, whole / "m", *held)).exit_code == 0
+    with monkeypatch.context() as patch:
+        asking_in(patch, 4)
+        stopped = invoke(*arguments(data, parts / "m", *held, "--checkpoint-every", 3))
+    assert stopped.exit_code == 130
+    assert "--resume goes on from" in stopped.stderr
+    assert sorted(contents(parts)) == ["m", "m.checkpoint", "m.meta.json"]
+    (parts / ".m.meta.json.0123456789ab.tmp").write_bytes(b"what a process killed while it wrote leaves")
+    resumed = invoke(*arguments(data, parts / "m", *held, "--checkpoint-every", 3, "--resume"))
+    assert resumed.exit_code == 0, resumed.stderr
+    assert "resumed after round 5" in resumed.stderr
+    assert contents(parts) == contents(whole)
+
+
+@pytest.fixture
+def stopped(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the model and the checkpoint of a training that was stopped."""
+    with monkeypatch.context() as patch:
+        asking_in(patch, 2)
+        assert invoke(*arguments(data, tmp_path / "m", "--checkpoint", tmp_path / "c")).exit_code == 130
+    return tmp_path
+
+
+def test_fault_076_other_parameters_are_refused_before_anything_is_written(data: Path, stopped: Path) -> None:
+    before = contents(stopped)
+    words = "--checkpoint", stopped / "c", "--resume", "--learning-rate", 0.3
+    result = invoke(*arguments(data, stopped / "m", *words))
+    assert result.exit_code == 2
+    assert "parameters.learning_rate unset then, 0.3 now" in result.stderr
+    assert contents(stopped) == before
+
+
+def test_a_checkpoint_is_not_overwritten_by_a_training_from_the_start(data: Path, stopped: Path) -> None:
+    result = invoke(*arguments(data, stopped / "m", "--checkpoint", stopped / "c"))
+    assert result.exit_code == 2
+    assert "an unfinished training lies there: --resume goes on with it" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["m", "./m", "m.meta.json"])
+def test_the_checkpoint_is_not_the_model(name: str, data: Path, tmp_path: Path) -> None:
+    result = invoke(*arguments(data, tmp_path / "m", "--checkpoint", f"{tmp_path}/{name}"))
+    assert result.exit_code == 2
+    assert "needs a file of its own" in result.stderr
+
+
+def test_fault_078_a_second_ctrl_c_while_the_checkpoint_is_written_leaves_the_old_files(
+    data: Path, tmp_path: Path
+) -> None:
+    script = (
+        "import os, signal, sys, time\n"
+        "from boostrank.cli import main\n"
+        "real = os.fsync\n"
+        "def slow(descriptor):\n"
+        "    global count; count += 1\n"
+        "    if count > 2:\n"
+        "        for pause in (0.5, 60):\n"
+        "            os.kill(os.getpid(), signal.SIGINT); time.sleep(pause)\n"
+        "    real(descriptor)\n"
+        "count, os.fsync = 0, slow\n"
+        "main(sys.argv[1:])\n"
+    )
+    words = [str(word) for word in arguments(data, tmp_path / "m", "--checkpoint-every", 2)]
+    run = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 130
+    assert "stopped at once" in run.stderr
+    assert not (tmp_path / "m").exists()
+    resumed = invoke(*words, "--resume")
+    assert "resumed after round 2" in resumed.stderr
+    assert sorted(contents(tmp_path)) == ["m", "m.meta.json"], "what the first process left is gone as well"
+
+
+def test_fault_078_sigterm_leaves_model_and_checkpoint_and_143(data: Path, tmp_path: Path) -> None:
+    words = [*arguments(data, tmp_path / "m"), "--rounds", 100_000, "--checkpoint-every", 50_000]
+    process = start(*words)
+    assert process.stderr is not None
+    while not process.stderr.readline().startswith("round 1/"):
+        assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert sorted(contents(tmp_path)) == ["m", "m.checkpoint", "m.meta.json"]
+
+
+def test_fault_075_killed_at_random_moments_it_still_gives_the_same_files() -> None:
+    run = subprocess.run([sys.executable, "-m", "tests.cli.kill_sweep", "6", "7"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("6 kills, ")
+
+
+@pytest.mark.parametrize("option", ["-m", "--checkpoint"])
+def test_fault_081_a_path_that_cannot_be_written_ends_before_the_data_are_read(
+    option: str, data: Path, tmp_path: Path
+) -> None:
+    where = {"-m": tmp_path / "m", option: tmp_path / "missing" / "file"}
+    result = invoke("train", data / "train.txt", *(word for pair in where.items() for word in pair))
+    assert result.exit_code == 2
+    assert "file: cannot be written: the folder" in result.stderr
+    assert "rows" not in result.stderr
+
+
+def test_fault_077_a_full_disk_ends_with_3_and_the_old_checkpoint(
+    data: Path, stopped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = contents(stopped)
+
+    def full(checkpoint: Checkpoint, env: object) -> None:
+        raise TrainingError(f"{checkpoint.path}: could not be written: No space left on device")
+
+    monkeypatch.setattr(Checkpoint, "write", full)
+    result = invoke(*arguments(data, stopped / "m", "--checkpoint", stopped / "c", "--resume", "--checkpoint-every", 2))
+    assert result.exit_code == 3
+    assert "No space left" in result.stderr
+    assert contents(stopped) == before
+
+
+def test_fault_074_the_source_of_the_data_and_another_process_change_no_byte(data: Path, tmp_path: Path) -> None:
+    text = (data / "train.txt").read_bytes()
+    (tmp_path / "train.txt.gz").write_bytes(gzip.compress(text))
+    models = []
+    for number, source in enumerate((data / "train.txt", tmp_path / "train.txt.gz", "-")):
+        model = tmp_path / str(number)
+        words = [
+            str(word) for word in ("train", source, "-m", model, *FEW, "--seed", 3, "--param", "feature_fraction=0.5")
+        ]
+        subprocess.run([*COMMAND, *words], input=text, check=True, capture_output=True)
+        models.append(model.read_bytes())
+    assert models[0] == models[1] == models[2]
+
+
+@backends
+def test_fault_073_any_number_of_threads_gives_the_same_bytes(backend: str, data: Path, tmp_path: Path) -> None:
+    models = []
+    for threads in (1, 2, 7):
+        model = tmp_path / str(threads)
+        words = "--rounds", 6, "--threads", threads, "--backend", backend
+        assert invoke("train", data / "train.txt", "-m", model, *words).exit_code == 0
+        models.append(model.read_bytes())
+    assert models[0] == models[1] == models[2]
+
+
+def test_fault_079_a_reader_that_has_enough_ends_the_command_quietly() -> None:
+    process = subprocess.Popen([*COMMAND, "objectives", "--markdown"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    assert process.wait() == 0
+
+
+def test_fault_083_results_and_log_are_apart_and_json_is_one_valid_line(data: Path, tmp_path: Path) -> None:
+    result = invoke(*arguments(data, tmp_path / "m", "--json"))
+    assert result.exit_code == 0
+    assert result.stdout.count("\n") == 1
+    assert json.loads(result.stdout)["rounds"] == 8
+    assert "round 8/8" in result.stderr
+    assert invoke("train", data / "train.txt").exit_code == 2
+    assert invoke("train", tmp_path / "missing", "-m", tmp_path / "m").exit_code == 2
+
+
+def test_fault_062_without_a_place_for_compiled_code_it_is_compiled_in_memory(tmp_path: Path) -> None:
+    # A file where the folder should be: what a read-only home amounts to, also for root.
+    (tmp_path / "home").write_text("")
+    environment = {**os.environ, "HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "home")}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    script = "from boostrank.kernels.jit import cache_directory; assert cache_directory() is None"
+    run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert run.returncode == 0
+    assert run.stderr.count("RuntimeWarning") == 1
+    assert "compiled anew in every process" in run.stderr
