@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help demo test check ohsumed parity discount bench clean
+.PHONY: help demo test check ohsumed parity discount curvature bench kill-sweep bench-scale clean
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM's own LambdaRank"
@@ -14,7 +14,10 @@ help:
 	@echo "make ohsumed   every objective on both engines over the OHSUMED folds (needs the data)"
 	@echo "make parity    our LambdaRank against the engines' own (needs the data)"
 	@echo "make discount  the training discount: log, linear, between (needs the data)"
+	@echo "make curvature what the trees divide by: majoriser, Gauss-Newton, pair force, constant (needs the data)"
+	@echo "make kill-sweep  kill trainings 200 times, resume them, compare their files"
 	@echo "make bench     what each objective costs, against list length and beside LightGBM"
+	@echo "make bench-scale  reading, streaming, the second start, training larger than memory (12 GB of disk)"
 	@echo "make clean     remove .venv, the demo's output and caches"
 	@echo "PYTHON=python3.12 chooses the interpreter (3.11 or later) that .venv is made from."
 
@@ -46,11 +49,18 @@ check: $(VENV)/.installed-check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+kill-sweep: $(VENV)/.installed-test
+	$(BIN)/python -m tests.cli.kill_sweep 200
+
 # XGBoost's threads spin while they wait: beside any other work they must not.
-ohsumed parity discount bench: export OMP_WAIT_POLICY ?= passive
+ohsumed parity discount curvature bench: export OMP_WAIT_POLICY ?= passive
 bench: $(VENV)/.installed-bench
-ohsumed parity discount bench: $(VENV)/.installed
+ohsumed parity discount curvature bench: $(VENV)/.installed
 	$(BIN)/python -m experiments.$@.run
+
+bench-scale: export OMP_WAIT_POLICY ?= passive
+bench-scale: $(VENV)/.installed-test
+	$(BIN)/python -m experiments.bench_scale.run
 
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

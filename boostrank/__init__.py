@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from boostrank.core.params import Param
     from boostrank.core.types import QueryIndex
     from boostrank.data.dataset import RankingDataset
+    from boostrank.data.doctor import doctor
     from boostrank.kernels.define import define_objective
     from boostrank.kernels.jit import inline
     from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from boostrank.objective import Objective
     from boostrank.objective_file import load_objective
     from boostrank.training.callbacks import EarlyStopping
+    from boostrank.training.checkpoint import Checkpoint
     from boostrank.training.model import RankingModel
     from boostrank.training.trainer import train
 
@@ -33,6 +35,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "BoostrankError": "boostrank.core.errors",
+    "Checkpoint": "boostrank.training.checkpoint",
     "Conventions": "boostrank.metric",
     "DataError": "boostrank.core.errors",
     "EarlyStopping": "boostrank.training.callbacks",
@@ -49,14 +52,18 @@ _HOMES = {
     "RankingModel": "boostrank.training.model",
     "TrainingError": "boostrank.core.errors",
     "define_objective": "boostrank.kernels.define",
+    "doctor": "boostrank.data.doctor",
     "inline": "boostrank.kernels.jit",
     "load_objective": "boostrank.objective_file",
     "objective_kernel": "boostrank.kernels.spec",
     "train": "boostrank.training.trainer",
 }
 
+_PACKAGES = ("cluster", "data", "report")
+
 __all__ = [
     "BoostrankError",
+    "Checkpoint",
     "Conventions",
     "DataError",
     "EarlyStopping",
@@ -74,6 +81,7 @@ __all__ = [
     "TrainingError",
     "__version__",
     "define_objective",
+    "doctor",
     "inline",
     "load_objective",
     "objective_kernel",
@@ -84,6 +92,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name in _PACKAGES:
+        return import_module(f"boostrank.{name}")
     if name[:1].isupper():  # ShfSdcg, ApproxNDCG, LambdaRank: every objective of the registry, as a constructor
         maker = import_module("boostrank.objective").objective_constructor(name)
         if maker is not None:

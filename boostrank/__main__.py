@@ -2,4 +2,5 @@
 
 from boostrank.cli import main
 
-main()
+if __name__ == "__main__":  # processes that Dask starts import this file once more
+    main()

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from boostrank.core.errors import DataError, TrainingError
 from boostrank.core.gains import gains_from_labels
+from boostrank.core.machine import resolve_threads
 from boostrank.core.params import find_param
 from boostrank.core.types import Float32Array, Float64Array, QueryIndex, Schedule
 from boostrank.kernels.composition import Composition
-from boostrank.kernels.driver import Buffers, PassStats, finish, mix_forces, run_kernel
-from boostrank.kernels.jit import resolve_threads
+from boostrank.kernels.driver import AddUp, Buffers, PassStats, alone, finish, mix_forces, run_kernel
 from boostrank.kernels.query import K
 from boostrank.objectives import OBJECTIVES
 
@@ -44,13 +44,18 @@ class BoundObjective:
         objective: what to compute: one objective, or a mixture of two.
         labels: float64[N].
         queries: N documents. Where they have a `k` each, it takes the place of the objective's.
+        add_up: where several processes train together, each with queries of its own: adds up what all queries share
+            (the scale of the hessian, the balance of a mixture, the mean weight). Called the same number of times in
+            each of them.
 
     Raises:
         DataError: lengths that differ, labels the gain cannot take, a list too long for a pair loop, queries with a
             `k` for an objective without one.
     """
 
-    def __init__(self, objective: TrainingObjective, labels: Float64Array, queries: QueryIndex) -> None:
+    def __init__(
+        self, objective: TrainingObjective, labels: Float64Array, queries: QueryIndex, add_up: AddUp = alone
+    ) -> None:
         if labels.shape != (queries.n_documents,):
             raise DataError(
                 f"{labels.size} labels but queries that cover {queries.n_documents} documents: group sizes must sum "
@@ -58,12 +63,18 @@ class BoundObjective:
             )
         self.objective, self.queries = objective, queries
         self._parts = [_Part(part, labels, queries) for part in objective.parts]
+        self._add_up = add_up
+        weights = np.ones(len(queries)) if queries.weights is None else queries.weights
+        total, count = add_up(np.array([weights.sum(), weights.size]))
+        self.total_queries = int(count)
+        """Queries, of every process that trains together."""
+        self._weights = weights / (total / count) if count else weights
         if queries.k is not None and all(part.slot < 0 for part in self._parts):
             raise DataError(f"the queries have a k each, but objective {objective.name!r} has no cut-off")
         self._buffers = Buffers.allocate(labels.size, len(queries))
-        alone = len(self._parts) == 1
+        single = len(self._parts) == 1
         self._part_buffers = [
-            self._buffers if alone else Buffers.allocate(labels.size, len(queries), np.float64) for _ in self._parts
+            self._buffers if single else Buffers.allocate(labels.size, len(queries), np.float64) for _ in self._parts
         ]
         self._threads = resolve_threads(objective.threads)
         self.seconds = 0.0
@@ -79,23 +90,24 @@ class BoundObjective:
         Raises:
             TrainingError: something that is not finite; names objective, round, query and the range of scores.
         """
-        s = np.array(scores, dtype=np.float64, copy=True).reshape(-1)
+        s = np.require(scores, np.float64, ["C", "W"]).reshape(-1)  # a copy only where it is another type, or read-only
         if s.shape != (self.queries.n_documents,):
             raise TrainingError(f"{s.size} scores for {self.queries.n_documents} documents")
         started = time.perf_counter()
         for part, buffers in zip(self._parts, self._part_buffers, strict=True):
-            part.run(s, round, buffers, self._threads)
+            part.run(s, self._weights, round, buffers, self._threads)
             if buffers.broken_query >= 0:
                 raise TrainingError(self._broken(buffers.broken_query, s, round, part))
         if len(self._parts) > 1:
-            factors = self.objective.factors(round, [float(b.force.sum()) / max(s.size, 1) for b in self._part_buffers])
+            *forces, documents = self._add_up(np.array([*(b.force.sum() for b in self._part_buffers), s.size]))
+            factors = self.objective.factors(round, [float(force) / max(documents, 1) for force in forces])
             mix_forces(self._part_buffers, factors, self._parts[0].ptr, self._buffers, threads=self._threads)
         unit = self.objective.hessian_scale == "unit"
-        stats = finish(self._parts[0].ptr, self._buffers, unit_hessian=unit, threads=self._threads)
+        stats = finish(self._parts[0].ptr, self._buffers, unit_hessian=unit, threads=self._threads, add_up=self._add_up)
         self.seconds += time.perf_counter() - started
         if stats.broken_query >= 0:
             raise TrainingError(self._broken(stats.broken_query, s, round))
-        if round == 0 and stats.dead_queries == len(self.queries):
+        if round == 0 and stats.dead_queries == self.total_queries:
             raise TrainingError(self._nothing_to_learn(s))
         return Gradient(self._buffers.grad, self._buffers.hess, stats)
 
@@ -145,18 +157,16 @@ class _Part:
             self._k = np.require(self._k, np.int64, ["C", "W"])
             constants[cutoff.name] = self._k
         self._doc_const, self._query_const = spec.prepare(labels, self.gains, self.ptr, constants)
-        weights = np.ones(len(queries)) if queries.weights is None else queries.weights
-        self._weights = weights / weights.mean() if weights.size else weights
 
-    def run(self, scores: Float64Array, round: int, out: Buffers, threads: int) -> None:
+    def run(self, scores: Float64Array, weights: Float64Array, round: int, out: Buffers, threads: int) -> None:
         """Write loss, gradient and hessian at these scores, neither mixed nor scaled yet."""
         spec = self.objective.spec
         run_kernel(
-            spec.kernel, scores, self.gains, self.ptr, self._weights, self._doc_const, self._query_const,
+            spec.kernel, scores, self.gains, self.ptr, weights, self._doc_const, self._query_const,
             spec.encode(self.objective.values(round), round), out,
             composition=Composition.of(self.objective.option_values(round), round),
             slot=self.slot, slot_values=self._k,
-            scratch_per_document=spec.scratch_per_document, threads=threads,
+            ordered=spec.ordered, scratch_per_document=spec.scratch_per_document, threads=threads,
         )  # fmt: skip
 
     @property

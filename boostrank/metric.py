@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array, QueryIndex
 from boostrank.kernels import metric_driver
-from boostrank.kernels.jit import resolve_threads
 from boostrank.kernels.metric_driver import MetricPass, measure
-from boostrank.kernels.metric_spec import WHOLE_LIST, MetricSpec, totals
+from boostrank.kernels.metric_spec import WHOLE_LIST, Grades, MetricSpec, totals
 from boostrank.metrics import METRICS
 from boostrank.resampling import PairedDifference, bootstrap_intervals, paired_difference
 
@@ -125,8 +125,8 @@ class MetricResult:
     Args:
         name: such as "ndcg@10".
         mean: over the queries that count, weighted by the queries' weights.
-        low, high: 95% interval of the mean over queries: percentile bootstrap with 2,000 resamples, above 10^5
-            queries the normal interval.
+        low, high: 95% interval of the mean over queries: percentile bootstrap with 2,000 resamples, above
+            20,000 queries the normal interval.
         queries: how many count.
         empty: how many have no relevant document, whether they count or not.
         single: how many have one document.
@@ -188,6 +188,7 @@ class _Bound:
     empty: npt.NDArray[np.bool_]  # [Q]
     counted: npt.NDArray[np.bool_]  # [Q]
     weights: Float64Array  # [Q], 0 where not counted, sums to 1
+    weight: float  # of all queries that count
 
     def mean(self, values: Float64Array) -> float:
         """Weighted mean over queries, added up the same way whatever else is measured and on how many threads."""
@@ -205,6 +206,7 @@ class BoundMetrics:
 
     Args:
         metrics, labels, queries, conventions, docnos, threads: as for `evaluate`.
+        partial: this is one part of a data set, for `sums`: no query needs to count.
 
     Raises:
         As `evaluate`, but for the scores.
@@ -219,6 +221,7 @@ class BoundMetrics:
         threads: int | None = None,
         *,
         docnos: Sequence[str] | None = None,
+        partial: bool = False,
     ) -> None:
         asked = [metrics] if isinstance(metrics, (str, Metric)) else metrics
         self.metrics = tuple(Metric.parse(m) if isinstance(m, str) else m for m in asked)
@@ -230,6 +233,8 @@ class BoundMetrics:
             raise DataError(f"{y.size} labels but queries that cover {queries.n_documents} documents")
         self._rows = _docno_order(docnos, queries, self.conventions)
         self._labels = y
+        self._partial = partial
+        self._grades: dict[Grades, Float64Array] = {}  # those of several metrics are the same, 8 bytes a document
         self._bound = [self._bind(m) for m in self.metrics]
 
     @property
@@ -240,9 +245,7 @@ class BoundMetrics:
     def _bind(self, metric: Metric) -> _Bound:
         spec, queries, conventions = metric.spec, self.queries, self.conventions
         cutoffs = np.array(sorted(metric.cutoffs) or [WHOLE_LIST], dtype=np.int64)
-        grades = spec.grades(self._labels, conventions)
-        if self._rows is not None:
-            grades = grades[self._rows]
+        grades = self._graded(spec.grades)
         total = totals(grades, queries.ptr)
         if not np.isfinite(total).all():
             q = int(np.flatnonzero(~np.isfinite(total))[0])
@@ -254,14 +257,22 @@ class BoundMetrics:
             counted &= ~empty
         if conventions.single == "exclude":
             counted &= queries.sizes != 1
-        if not counted.any():
+        if not counted.any() and not self._partial:
             raise DataError(
                 f"{metric}: none of the {len(queries)} queries counts ({int(empty.sum())} have no relevant document, "
                 f"{int((queries.sizes == 1).sum())} have one document); conventions: {conventions.describe()}"
             )
         weights = np.where(counted, 1.0 if queries.weights is None else queries.weights, 0.0)
         divisors = spec.divisors(grades, queries.ptr, cutoffs, conventions)
-        return _Bound(metric, work, divisors, empty, counted, weights / weights.sum())
+        weight = float(weights.sum())
+        return _Bound(metric, work, divisors, empty, counted, weights / weight if weight else weights, weight)
+
+    def _graded(self, rule: Grades) -> Float64Array:
+        """What metrics with this rule see of each document."""
+        if rule not in self._grades:
+            grades = rule(self._labels, self.conventions)
+            self._grades[rule] = grades if self._rows is None else grades[self._rows]
+        return self._grades[rule]
 
     def values(self, scores: npt.ArrayLike) -> dict[str, float]:
         """Mean of every metric at every cut-off.
@@ -275,6 +286,23 @@ class BoundMetrics:
         out: dict[str, float] = {}
         for bound, values in zip(self._bound, self._measure(scores), strict=True):
             out |= {name: bound.mean(values[:, c]) for name, c in bound.columns()}
+        return out
+
+    def sums(self, scores: npt.ArrayLike) -> dict[str, tuple[float, float]]:
+        """Of every metric at every cut-off: the weighted sum over the queries that count, and their weight.
+
+        The mean over several parts of a data set is the sum of the first, divided by the sum of the second.
+        """
+        values = self.values(scores)
+        weights = {name: bound.weight for bound in self._bound for name in bound.metric.names}
+        return {name: (value * weights[name], weights[name]) for name, value in values.items()}
+
+    def per_query(self, scores: npt.ArrayLike) -> dict[str, Float64Array]:
+        """Of every metric at every cut-off: float64[Q], NaN where the query does not count."""
+        out: dict[str, Float64Array] = {}
+        for bound, values in zip(self._bound, self._measure(scores), strict=True):
+            counted = np.where(bound.counted[:, None], values, np.nan)
+            out |= {name: np.ascontiguousarray(counted[:, c]) for name, c in bound.columns()}
         return out
 
     def results(self, scores: npt.ArrayLike, *, seed: int = 0) -> dict[str, MetricResult]:

@@ -147,11 +147,6 @@ def objective_from_dict(data: Mapping[str, Any]) -> TrainingObjective:
     return Mixture.from_dict(data) if data["name"] == "mixture" else Objective.from_dict(data)
 
 
-def is_mixture_text(text: str) -> bool:
-    """Whether `parse_objective` makes a mixture of it."""
-    return _call(text)[0] in _NAMES
-
-
 def accepted_params(text: str) -> tuple[Param, ...]:
     """What `parse_objective` takes beside this text.
 

@@ -28,6 +28,7 @@ from boostrank.core.types import Float32Array, QueryIndex, Schedule
 from boostrank.data.dataset import query_values
 from boostrank.kernels.composition import OPTIONS
 from boostrank.kernels.define import source_of
+from boostrank.kernels.driver import AddUp, alone
 from boostrank.kernels.spec import ObjectiveSpec
 from boostrank.objectives import OBJECTIVES
 from boostrank.schedules import is_schedule_text, parse_schedule
@@ -109,17 +110,18 @@ class TrainingObjective(ABC):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
 
-    def bind(self, labels: npt.ArrayLike, queries: QueryIndex) -> BoundObjective:
+    def bind(self, labels: npt.ArrayLike, queries: QueryIndex, add_up: AddUp = alone) -> BoundObjective:
         """Give it data: constants are computed and buffers allocated, once.
 
         Args:
             labels: float[N], finite, >= 0.
             queries: boundaries, names, weights and cut-offs of the queries.
+            add_up: see `BoundObjective`.
 
         Raises:
             DataError: labels the gain cannot take, lengths that differ, a list too long for a pair loop.
         """
-        return BoundObjective(self, np.ascontiguousarray(labels, dtype=np.float64), queries)
+        return BoundObjective(self, np.ascontiguousarray(labels, dtype=np.float64), queries, add_up)
 
     def __call__(
         self, first: Any, second: Any, weight: Any = None, group: Any = None

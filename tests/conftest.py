@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,10 @@ from hypothesis import HealthCheck, settings
 
 # Before the engines are imported: threads that wait must not spin, or a busy neighbour slows the suite many times.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# A shell starts what runs in its background with Ctrl-C ignored, and children inherit that: who sends one would wait.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Compiled kernels make the first example slow; the search itself is reproducible.
 settings.register_profile(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,14 @@ def test_the_table_of_objectives_is_the_registrys() -> None:
     assert made.stdout.strip() in README
 
 
+def test_every_name_of_boostrank_is_there_after_import_boostrank() -> None:
+    names = sorted(set(re.findall(r"\bboostrank((?:\.[A-Za-z_]\w*)+)\b(?![/-])", README)))
+    assert ".cluster.train" in names
+    code = f"import boostrank, operator\nfor name in {names}: operator.attrgetter(name[1:])(boostrank)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_sixty_seconds_of_python_run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.chdir(folder)
     exec(compile(blocks("python")[0], "README.md", "exec"), {})
@@ -53,6 +62,28 @@ def test_the_command_line_runs_as_written(folder: Path) -> None:
         done = subprocess.run([sys.executable, "-m", *line.split()], cwd=folder, capture_output=True, text=True)
         assert done.returncode == 0, f"{line}\n{done.stderr}"
     assert (folder / "scores.txt").exists()
+
+
+def test_the_file_tools_run_as_written(folder: Path) -> None:
+    for name in ("web.txt.gz", "log.txt", "day1.txt"):
+        write_libsvm(folder / name, make_ranking_data(queries=1100, seed=9, mean_length=2).dataset)
+    text = (folder / "day1.txt").read_text()
+    (folder / "day2.txt").write_text(text.replace("qid:", "qid:x"))
+    (folder / "shards").mkdir()
+    (block,) = (b for b in blocks("") if "boostrank split" in b)
+    for line in block.strip().splitlines():
+        command = shlex.split(line, comments=True)
+        done = subprocess.run([sys.executable, "-m", *command], cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+    assert {path.name for path in folder.glob("web-*")} == {f"web-{part}.txt.gz" for part in ("train", "valid", "test")}
+    assert len(list((folder / "shards").iterdir())) == 16
+
+
+def test_the_doctor_runs_as_written(folder: Path) -> None:
+    (block,) = (b for b in blocks("") if "boostrank doctor" in b)
+    done = subprocess.run([sys.executable, "-m", *block.split()], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "[shared-ids]" in done.stdout
 
 
 def test_the_named_make_targets_exist() -> None:

@@ -16,12 +16,14 @@ import lightgbm as lgb
 import numpy as np
 from rich.console import Console
 
+import boostrank
 from boostrank.bound import BoundObjective
+from boostrank.core.machine import resolve_threads
 from boostrank.core.params import find_param
 from boostrank.core.types import QueryIndex
-from boostrank.kernels.jit import resolve_threads
 from boostrank.objective import Objective
 from boostrank.objectives import OBJECTIVES
+from experiments.bench.formula import FORMULA
 from experiments.common import arguments, markdown, save
 
 LENGTHS = (10, 30, 100, 300, 1_000, 4_000)
@@ -30,8 +32,11 @@ GRADES = (0.52, 0.32, 0.13, 0.02, 0.01)  # the shares of MSLR
 REPEATS = 5
 PEERS = (120, 2_000)
 PEER_DOCUMENTS = 1_000_000
-PEER_OBJECTIVES = ("approx-ndcg", "shf-sdcg", "lambdarank")
-# Pair loops take minutes at full length for nothing: they are measured on one list.
+PEER_OBJECTIVES = ("approx-ndcg", "shf-sdcg", "reg-shf-sdcg", "smooth-ndcg", "lambdarank", "xe-ndcg")
+LISTS = (100_000, 1_000_000)
+TRAINING = {"documents": 200_000, "length": 120, "features": 136, "leaves": 63, "rounds": 20}
+TRAINED = ("lightgbm:lambdarank", "approx-ndcg", "shf-sdcg", "reg-shf-sdcg")
+# Pair loops take minutes at full length for nothing: they are measured on one list a thread.
 PAIRS = {"sums": "direct"}
 
 
@@ -48,8 +53,15 @@ def main() -> None:
     for spec in OBJECTIVES:
         results[spec.name] = measure(spec.name, options.documents, threads)
         console.print(f"{spec.name}: {results[spec.name][str(LONG)]:.0f} ns a document in lists of {LONG:,}")
+    by_formula = nanoseconds(Objective(FORMULA, threads=threads), LONG, threads)
+    lists = {spec.name: one_list(spec.name, threads, console) for spec in OBJECTIVES}
     peers = {} if options.no_peers else against_lightgbm(threads, console)
-    save(options.out, report(results, peers, threads), {"objectives": results, "peers": peers, "threads": threads})
+    training = {} if options.no_peers else whole_trainings(threads, console)
+    numbers = {
+        "objectives": results, "by_formula": by_formula, "lists": lists, "peers": peers, "training": training,
+        "threads": threads,
+    }  # fmt: skip
+    save(options.out, report(numbers), numbers)
     picture(results, options.out.with_suffix(".svg"))
     print(options.out.read_text(), end="")
 
@@ -59,11 +71,19 @@ def measure(name: str, documents: int, threads: int) -> dict[str, float]:
     objective = Objective(name, threads=threads, total_rounds=100)
     result = {}
     for length in LENGTHS:
-        # One list of the longest is enough for what is quadratic all the same.
+        # Four long lists are enough for what is quadratic all the same.
         queries = max(1, (documents if not objective.spec.quadratic or length < 1_000 else 4 * length) // length)
         result[str(length)] = nanoseconds(objective, length, queries)
     if find_param("sums", objective.spec.params):
         result["direct"] = nanoseconds(Objective(name, threads=threads, total_rounds=100, **PAIRS), LONG, threads)
+    return result
+
+
+def one_list(name: str, threads: int, console: Console) -> dict[str, float]:
+    """Documents -> seconds of one round over one list of them."""
+    objective = Objective(name, threads=threads, total_rounds=100)
+    result = {str(length): 1e-9 * nanoseconds(objective, length, 1) * length for length in LISTS}
+    console.print(f"{name}: one list of {LISTS[-1]:,} in {result[str(LISTS[-1])]:.1f} s")
     return result
 
 
@@ -102,7 +122,8 @@ def against_lightgbm(threads: int, console: Console) -> dict[str, dict[str, floa
     peers: dict[str, dict[str, float]] = {}
     for length in PEERS:
         queries = PEER_DOCUMENTS // length
-        ours = {name: bound(Objective(name, threads=threads), length, queries) for name in PEER_OBJECTIVES}
+        objectives = {name: Objective(name, threads=threads, total_rounds=100) for name in PEER_OBJECTIVES}
+        ours = {name: bound(objective, length, queries) for name, objective in objectives.items()}
         labels = np.random.default_rng(length).choice(len(GRADES), length * queries, p=GRADES)
         boosters = {name: booster(labels, length, params, threads) for name, params in NATIVE.items()}
         times: dict[str, list[float]] = {}
@@ -118,6 +139,24 @@ def against_lightgbm(threads: int, console: Console) -> dict[str, dict[str, floa
         peers[str(length)] = {n: v - base if n in NATIVE else v for n, v in middle.items()}
         console.print(f"1M documents in lists of {length:,}: done")
     return peers
+
+
+def whole_trainings(threads: int, console: Console) -> dict[str, list[float]]:
+    """Objective -> seconds of each of several trainings, taken in turns: the trees' cost included."""
+    rng = np.random.default_rng(1)
+    queries = TRAINING["documents"] // TRAINING["length"]
+    features = rng.normal(size=(queries * TRAINING["length"], TRAINING["features"])).astype(np.float32)
+    labels = np.digitize(features[:, :5].sum(axis=1) + 2 * rng.normal(size=len(features)), (0.0, 2.5, 5.0, 7.0))
+    data = lgb.Dataset(features, labels, group=[TRAINING["length"]] * queries, free_raw_data=False).construct()
+    times: dict[str, list[float]] = {name: [] for name in TRAINED}
+    for repeat in range(REPEATS + 1):
+        for name in TRAINED:
+            params = {"objective": name, "num_leaves": TRAINING["leaves"], "num_threads": threads, "verbosity": -1}
+            taken = seconds(lambda params=params: boostrank.train(params, data, TRAINING["rounds"]))
+            if repeat:
+                times[name].append(taken)
+    console.print("whole trainings: done")
+    return times
 
 
 NATIVE: dict[str, dict[str, Any]] = {
@@ -142,25 +181,43 @@ def seconds(work: Callable[[], Any]) -> float:
     return time.perf_counter() - started
 
 
-def report(results: dict[str, dict[str, float]], peers: dict[str, dict[str, float]], threads: int) -> str:
-    """Tables: cost against list length; 1M documents beside LightGBM."""
+def report(numbers: dict[str, Any]) -> str:
+    """Tables: cost against list length; very long lists; 1M documents beside LightGBM; whole trainings."""
     rows = []
-    for name, row in results.items():
+    for name, row in numbers["objectives"].items():
         growth = row[str(LONG)] / row["100"]
         faster = f"{row['direct'] / row[str(LONG)]:.0f}x" if "direct" in row else "-"
         rows.append([name, *(f"{row[str(n)]:.0f}" for n in LENGTHS), f"{growth:.1f}", faster])
     lengths = [f"{n:,}" for n in LENGTHS]
     first = markdown(["objective", *lengths, f"{LONG:,} / 100", f"pair loop at {LONG:,}"], rows)
     text = (
-        f"Nanoseconds a document for gradient and Hessian, {threads} threads, by list length. Last columns: growth "
-        f"from lists of 100 to {LONG:,}, and how many times slower the objective's own pair loop is there.\n\n{first}"
+        f"Nanoseconds a document for gradient and Hessian, {numbers['threads']} threads, by list length. Last columns: "
+        f"growth from lists of 100 to {LONG:,}, and how many times slower the objective's own pair loop is there. "
+        f"`approx-ndcg` as its formulas stand, an exponential a pair, takes {numbers['by_formula']:,.0f}.\n\n{first}"
     )
-    for length, values in peers.items():
+    table = [[name, *(f"{row[str(n)]:.2f}" for n in LISTS)] for name, row in numbers["lists"].items()]
+    text += "\n\nSeconds of a round over one list.\n\n" + markdown(["objective", *(f"{n:,}" for n in LISTS)], table)
+    for length, values in numbers["peers"].items():
         base = values["LightGBM lambdarank, truncation 30"]
         table = [[name, f"{ms:.1f}", f"{ms / base:.2f}"] for name, ms in values.items()]
         text += f"\n\n1M documents in lists of {int(length):,}, one round.\n\n" + markdown(
             ["gradient of", "ms", "/ LightGBM lambdarank, truncation 30"], table
         )
+    if training := numbers["training"]:
+        table = []
+        for name, times in training.items():
+            ratios = np.array(times) / training[TRAINED[0]]
+            table.append(
+                [
+                    name,
+                    f"{np.median(times):.2f}",
+                    f"{np.median(ratios):.3f}",
+                    f"{ratios.min():.3f} to {ratios.max():.3f}",
+                ]
+            )
+        head = ["training with", "s", f"/ {TRAINED[0]}", "range over the turns"]
+        text += f"\n\nWhole trainings: {', '.join(f'{n:,} {what}' for what, n in TRAINING.items())}.\n\n"
+        text += markdown(head, table)
     return text
 
 
