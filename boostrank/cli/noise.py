@@ -20,8 +20,9 @@ from boostrank.cli.reading import SECTION as READING
 from boostrank.cli.reading import Reader, reading_options
 from boostrank.cli.reporting import say
 from boostrank.cli.tables import aligned
-from boostrank.cli.train import OUTPUT, train_params
 from boostrank.cli.train import command as train_command
+from boostrank.cli.train import train_params
+from boostrank.cli.train_options import OUTPUT
 
 if TYPE_CHECKING:
     from boostrank.report.noise import NoiseReport, Spread

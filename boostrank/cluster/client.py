@@ -39,7 +39,8 @@ from boostrank.core.types import QueryIndex
 from boostrank.data.dataset import default_feature_names
 from boostrank.data.libsvm import FeatureSpace
 from boostrank.metric import Conventions
-from boostrank.training.model import RankingModel, TrainingSummary, describe_training
+from boostrank.training.described import describe_training
+from boostrank.training.model import RankingModel, TrainingSummary
 from boostrank.training.params import headline, split_params
 
 _LOOK_EVERY = 0.1  # seconds between looks at the work
@@ -338,14 +339,14 @@ class ClusterTraining:
                 for result in results:
                     history.setdefault(result[0], {}).setdefault(result[1], []).append(result[2])
         return RankingModel(
-            self._engine, self._engine.from_bytes(body), info=self._info(history), evals_result=history
+            self._engine, self._engine.from_bytes(body), info=self._info(), evals_result=history
         )  # fmt: skip
 
-    def _info(self, history: Mapping[str, Any]) -> dict[str, Any]:
+    def _info(self) -> dict[str, Any]:
         shards = [shard for _, shard in self._shards]
         info = describe_training(
             self._engine, self._given, self._objective, self._rules, None, QueryIndex.from_sizes([]), self._before,
-            history, self._params,
+            self._params,
         )  # fmt: skip
         digest = hashlib.blake2b("".join(sorted(shard.fingerprint for shard in shards)).encode(), digest_size=16)
         info["data"] = {
@@ -364,7 +365,7 @@ class ClusterTraining:
     def _model(self, outcomes: Sequence[Outcome]) -> RankingModel:
         first = outcomes[0]
         booster = self._engine.from_bytes(first.model)
-        info = self._info(first.history)
+        info = self._info()
         summary = TrainingSummary(
             rows=info["data"]["rows"],
             queries=info["data"]["queries"],

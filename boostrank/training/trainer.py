@@ -21,8 +21,9 @@ from boostrank.mixture import objective_from_dict
 from boostrank.objective import TrainingObjective, queries_of_native
 from boostrank.training.callbacks import EarlyStopping, Gated, History
 from boostrank.training.checkpoint import Checkpoint, settings_of
+from boostrank.training.described import describe_identity, describe_training
 from boostrank.training.gradient import GuardedGradient
-from boostrank.training.model import RankingModel, TrainingSummary, describe_identity, describe_training
+from boostrank.training.model import RankingModel, TrainingSummary
 from boostrank.training.params import OBJECTIVE_NAMES, TrainingParameters, headline, split_params
 
 
@@ -138,9 +139,7 @@ def train(
         kernel_seconds=kernel_seconds,
         metric_seconds=watch.seconds,
     )
-    info = describe_training(
-        engine, given, objective, rules, train_set, queries, before, history.values, dict(params or {})
-    )
+    info = describe_training(engine, given, objective, rules, train_set, queries, before, dict(params or {}))
     return RankingModel(engine, booster, best_rounds=best, info=info, evals_result=history.values, summary=summary)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import boostrank
 from boostrank.backends import BACKENDS
-from boostrank.cli import options, sort, train
+from boostrank.cli import options, sort, train_options
 from boostrank.core.conventions import PRESETS
 from boostrank.data.tools import DEFAULT_MEMORY
 from boostrank.training.params import DEFAULT_OBJECTIVE
@@ -47,6 +47,6 @@ def test_version_is_the_package_s() -> None:
 
 def test_what_help_says_without_importing_is_true() -> None:
     assert tuple(PRESETS) == options.CONVENTIONS
-    assert train.BACKENDS == BACKENDS
+    assert train_options.BACKENDS == BACKENDS
     assert sort.DEFAULT_MEMORY_MB << 20 == DEFAULT_MEMORY
-    assert train.DEFAULT_OBJECTIVE == DEFAULT_OBJECTIVE
+    assert train_options.DEFAULT_OBJECTIVE == DEFAULT_OBJECTIVE

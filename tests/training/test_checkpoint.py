@@ -185,10 +185,10 @@ def test_fault_076_another_training_is_refused_with_what_differs(
 
 
 def test_fault_076_other_versions_are_refused(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from boostrank.training import model
+    from boostrank.training import described
 
-    real = model._versions
-    monkeypatch.setattr(model, "_versions", lambda engine: {**real(engine), "lightgbm": "0.1"})
+    real = described._versions
+    monkeypatch.setattr(described, "_versions", lambda engine: {**real(engine), "lightgbm": "0.1"})
     with pytest.raises(ParameterError, match=r"versions.lightgbm .* then, 0.1 now"):
         trained({}, checkpoint=boostrank.Checkpoint(written, resume=True))
 
