@@ -10,7 +10,7 @@ import numpy as np
 
 from boostrank.core.types import Float64Array
 from boostrank.report.comparison import FEWEST_FOR_INTERVAL, RESAMPLES, Comparison, Difference, Regression
-from boostrank.report.markup import Markup, join, page, tag
+from boostrank.report.html.markup import Markup, join, page, tag
 from boostrank.report.moves import Swap
 
 _ALPHA = 0.05

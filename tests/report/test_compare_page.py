@@ -12,7 +12,7 @@ import pytest
 import boostrank
 from boostrank.data.dataset import RankingDataset
 from boostrank.report.comparison import Comparison, compare
-from boostrank.report.markup import Markup, join, tag
+from boostrank.report.html.markup import Markup, join, tag
 from boostrank.report.moves import Ranker
 
 EVIL = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"

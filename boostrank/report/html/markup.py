@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from html import escape
 from typing import Any
 
-_EMPTY = {"circle", "line", "meta", "path", "rect"}
+_EMPTY = {"circle", "input", "line", "meta", "path", "rect"}
 
 
 class Markup(str):
@@ -35,6 +36,21 @@ def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
 def join(*parts: Any) -> Markup:
     """One after the other; None is left out."""
     return Markup("".join(p if isinstance(p, Markup) else escape(str(p), quote=True) for p in parts if p is not None))
+
+
+def bdi(text: Any) -> Markup:
+    """A text from a file, whose direction of writing ends with it."""
+    return tag("bdi", text)
+
+
+def data_block(value: Any, **attributes: Any) -> Markup:
+    """Data for the page's script, which no parser of HTML takes for markup.
+
+    Raises:
+        ValueError: NaN or an infinity.
+    """
+    told = json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return tag("script", Markup(told), type="application/json", **attributes)
 
 
 def page(title: str, style: str, *body: Any) -> str:

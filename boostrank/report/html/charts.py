@@ -1,0 +1,234 @@
+"""Charts by Altair (Vega-Lite): drawn in a page by the browser, or here as a picture."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from boostrank.core.atomic import AnyPath, write_atomically
+from boostrank.core.errors import MissingDependency, ParameterError
+from boostrank.report.html.markup import Markup, data_block, tag
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLOURS = {"main": "#3b7fc4", "good": "#1b9e77", "bad": "#d95f02", "faint": "#8b929a"}
+"""Colours that are told apart on white and on black, also by those who do not see red or green."""
+
+_CATEGORY = ["#3b7fc4", "#d95f02", "#1b9e77", "#a873c9", "#c29a1e", "#d4587d", "#5aa9b8", "#8b929a"]
+_DIGITS = 5
+# Of a picture made here; in a page charts are as wide as there is room.
+_WIDTH = 680
+# Elements of the document make a chart sharp in print, and many of them a page slow.
+_MOST_ELEMENTS = 2500
+_COMPOSED = ("hconcat", "vconcat", "concat", "facet", "repeat")
+_FACETS = ("row", "column", "facet")
+
+
+def need_report_extra() -> None:
+    """Find out before the work whether charts can be drawn.
+
+    Raises:
+        MissingDependency: pandas, altair or vl-convert-python is not installed, or they do not fit together.
+    """
+    for module in ("pandas", "altair", "vl_convert"):
+        try:
+            import_module(module)
+        except ImportError as error:
+            raise MissingDependency(f"charts need {module}: pip install 'boostrank[report]'") from error
+    _vega_lite()
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """A chart, and the numbers behind it.
+
+    Args:
+        name: unique on a page, fit for a file name: "learning-curve".
+        title: in words.
+        about: one sentence that says what is to be seen: the caption, and what a screen reader reads.
+        frame: pandas data frame of the numbers, for CSV and JSON. When the figure is drawn from this very frame, the
+            page carries it once.
+        figure: an Altair chart of a height in pixels (not in steps), without colours for text, axes and background,
+            which are the page's, and without a width: one view, or layers, become as wide as there is room; others
+            keep theirs. Series take the scale `category` of the theme, or `COLOURS`. Columns of its data have names of
+            our own: Vega-Lite reads dots and brackets in them.
+    """
+
+    name: str
+    title: str
+    about: str
+    frame: pd.DataFrame
+    figure: Any
+
+    def spec(self) -> dict[str, Any]:
+        """The figure in Vega-Lite, with its data, rounded to five digits, as rows under `datasets`."""
+        import altair
+
+        with altair.data_transformers.enable("default", max_rows=None, consolidate_datasets=True):
+            spec: dict[str, Any] = self.figure.to_dict()
+        spec.get("config", {}).pop("view", None)  # Altair's default size
+        for key in ("title", "background", "padding"):
+            spec.pop(key, None)
+        for name, rows in spec.get("datasets", {}).items():
+            spec["datasets"][name] = [{key: _plain(value) for key, value in row.items()} for row in rows]
+        composed = any(key in spec for key in _COMPOSED) or any(key in spec.get("encoding", {}) for key in _FACETS)
+        if not composed and "width" not in spec:
+            spec |= {"width": _WIDTH, "autosize": {"type": "fit-x", "contains": "padding"}}
+        return spec
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The frame, a dictionary a row, rounded likewise; None for what is not a number."""
+        return [{str(k): _plain(v) for k, v in row.items()} for row in self.frame.to_dict("records")]
+
+    def draw(self) -> Markup:
+        """The element that the page's script draws into."""
+        spec = self.spec()
+        datasets = {name: _columns(rows) for name, rows in spec.pop("datasets", {}).items()}
+        numbers = _columns(self.rows())
+        shared = next((name for name, columns in datasets.items() if columns == numbers), None)
+        many = sum(len(next(iter(columns.values()), ())) for columns in datasets.values()) > _MOST_ELEMENTS
+        kept = {
+            "name": self.name, "spec": spec, "datasets": datasets, "numbers": shared or numbers,
+            "renderer": "canvas" if many else "svg",
+        }  # fmt: skip
+        return tag(
+            "figure",
+            tag("figcaption", tag("h3", self.title), tag("p", self.about)),
+            tag("div", class_="plot", role="img", aria_label=f"{self.title}. {self.about}"),
+            tag("noscript", tag("p", "This chart needs JavaScript.", class_="faint")),
+            data_block(kept),
+            class_="chart", id=self.name,
+        )  # fmt: skip
+
+    def to_svg(self, *, dark: bool = False) -> str:
+        """The picture, 680 pixels wide.
+
+        Raises:
+            MissingDependency: the extra `report` is not installed.
+        """
+        need_report_extra()
+        import vl_convert
+
+        return str(vl_convert.vegalite_to_svg(self.spec(), vl_version=_vega_lite(), config=theme(dark=dark)))
+
+    def save(self, path: AnyPath) -> None:
+        """Write the chart, whole or not at all: .svg, .png or .html the picture, .csv or .json the numbers.
+
+        Raises:
+            ParameterError: another ending.
+            MissingDependency: the extra `report` is not installed.
+            TrainingError: the file cannot be written.
+        """
+        need_report_extra()
+        ending = Path(path).suffix.lower()
+        if ending == ".svg":
+            made = self.to_svg().encode()
+        elif ending == ".png":
+            import vl_convert
+
+            made = vl_convert.vegalite_to_png(self.spec(), vl_version=_vega_lite(), config=theme(), scale=2)
+        elif ending == ".html":
+            from boostrank.report.html.page import Section, page
+
+            made = page(self.title, [Section("chart", "", [self])]).encode("utf-8", "backslashreplace")
+        elif ending == ".csv":
+            made = self.frame.to_csv(index=False, lineterminator="\n").encode("utf-8", "backslashreplace")
+        elif ending == ".json":
+            made = json.dumps(self.rows(), allow_nan=False).encode()
+        else:
+            raise ParameterError(f"{os.fspath(path)}: a chart is written as .svg, .png, .html, .csv or .json")
+        write_atomically(path, made)
+
+
+def theme(*, dark: bool = False) -> dict[str, Any]:
+    """Vega-Lite's `config`: what all charts look like."""
+    text, faint, line, back, middle = (
+        ("#e6e8ea", "#9ba1a8", "#363b41", "#15181b", "#2b3036") if dark
+        else ("#1c2024", "#60666d", "#d9dde1", "#ffffff", "#f1f2f4")
+    )  # fmt: skip
+    main = COLOURS["main"]
+    axis = {"labelColor": faint, "titleColor": faint, "gridColor": line, "domainColor": line, "tickColor": line,
+            "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "labelLimit": 190,
+            "gridOpacity": 0.7}  # fmt: skip
+    return {
+        "background": back,
+        "padding": 2,
+        "font": "system-ui, sans-serif",
+        "aria": False,  # the element around it is named; thousands of marks are not worth reading out
+        "view": {"stroke": None},
+        "axis": axis,
+        "axisBand": {"grid": False, "domain": False, "ticks": False, "labelPadding": 6},
+        "legend": {"orient": "top", "labelColor": text, "titleColor": faint, "labelFontSize": 12, "titleFontSize": 12,
+                   "titleFontWeight": "normal", "symbolType": "circle", "offset": 8, "labelLimit": 260},
+        "header": {"labelColor": text, "titleColor": faint, "labelFontSize": 12, "titleFontSize": 12},
+        "title": {"color": text, "fontSize": 13, "anchor": "start"},
+        "mark": {"color": main},
+        "bar": {"color": main, "cornerRadiusEnd": 1},
+        "line": {"color": main, "strokeWidth": 2},
+        "point": {"color": main, "filled": True, "size": 36},
+        "circle": {"color": main, "opacity": 0.75},
+        "rule": {"color": faint},
+        "text": {"color": text, "fontSize": 12},
+        "range": {
+            "category": _CATEGORY,
+            "diverging": [COLOURS["bad"], middle, main],
+            "heatmap": [middle, main],
+            "ramp": [middle, main],
+            "ordinal": ["#9bbfe3", "#6f9fd1", "#3b7fc4", "#2a62a0", "#1e4a7d"],
+        },
+    }  # fmt: skip
+
+
+@cache
+def vega_script() -> str:
+    """What draws charts in a browser, as `window.vegaEmbed`: about 0.9 MB; it takes two seconds to make.
+
+    Raises:
+        MissingDependency: the extra `report` is not installed.
+    """
+    need_report_extra()
+    import vl_convert
+
+    made = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_vega_lite())
+    return f"(() => {{{made}\n}})();"
+
+
+@cache
+def _vega_lite() -> str:
+    """The version that Altair writes."""
+    import altair
+    import vl_convert
+
+    version = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+    if version not in vl_convert.get_vegalite_versions():
+        raise MissingDependency(
+            f"altair {altair.__version__} writes Vega-Lite {version}, which vl-convert-python {vl_convert.__version__} "
+            "does not draw: pip install --upgrade 'boostrank[report]'"
+        )
+    return version
+
+
+def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Rows of the same keys, which a page carries in less space."""
+    keys = dict.fromkeys(key for row in rows for key in row)
+    return {key: [row.get(key) for row in rows] for key in keys}
+
+
+def _plain(value: Any) -> Any:
+    """For JSON: NumPy's numbers as Python's, rounded; None for NaN and infinities."""
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, bool | int | str) or value is None:
+        return value
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return str(value)

@@ -1,0 +1,47 @@
+"""Small things within text and tables, drawn without a script."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from boostrank.report.html.markup import Markup, join, tag
+
+
+def whisker(mean: float, low: float, high: float, limit: float, look: str = "main") -> Markup:
+    """A mean and its interval on a scale from -limit to limit, for a cell; an interval that is NaN is left out.
+
+    Args:
+        mean, low, high: in the scale's unit.
+        limit: positive.
+        look: "main", "better", "worse" or "faint".
+    """
+
+    def x(value: float) -> str:
+        return f"{(min(max(value / limit, -1.0), 1.0) + 1.0) * 60:.1f}"
+
+    return tag(
+        "svg",
+        tag("line", x1=60, x2=60, y1=0, y2=16, class_="zero"),
+        tag("line", x1=x(low), x2=x(high), y1=8, y2=8, class_="span") if math.isfinite(low + high) else None,
+        tag("circle", cx=x(mean), cy=8, r=3.5) if math.isfinite(mean) else None,
+        viewBox="-4 0 128 16", width=128, height=16, class_=f"whisker {look}", role="img",
+        aria_label=f"{mean:+.4f}" + (f", {low:+.4f} to {high:+.4f}" if math.isfinite(low + high) else ""),
+    )  # fmt: skip
+
+
+def chip(text: str, look: str = "") -> Markup:
+    """A word in a frame: "useful". `look` as a cell's."""
+    return tag("span", text, class_=f"chip {look}".rstrip())
+
+
+def facts(*told: tuple[str, Any, str]) -> Markup:
+    """Key numbers, large: (what it is, the number as text or markup, a note that may be empty) each."""
+    return tag(
+        "dl",
+        *(
+            tag("div", tag("dt", label), tag("dd", join(tag("b", value), tag("span", note) if note else None)))
+            for label, value, note in told
+        ),
+        class_="facts",
+    )

@@ -1,0 +1,144 @@
+"""A whole page in one file: it loads nothing, and its policy forbids it to."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from boostrank.report.html.charts import Chart, theme, vega_script
+from boostrank.report.html.markup import Markup, bdi, data_block, tag
+from boostrank.report.html.tables import Table
+
+# Before the first paint, so that what the script folds is not seen unfolded first.
+_EARLY = 'document.documentElement.classList.add("js");'
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """Parts side by side where there is room, below each other elsewhere."""
+
+    parts: Sequence[Part]
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Parts that a reader opens; in print they are open."""
+
+    title: str
+    parts: Sequence[Part]
+
+
+Part = Markup | Chart | Table | Beside | Fold | str
+"""What a section is made of; plain text is a paragraph."""
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """A part of a page that the navigation leads to.
+
+    Args:
+        name: unique on the page: "importance".
+        title: its heading, and its name in the navigation.
+        parts: what it holds.
+    """
+
+    name: str
+    title: str
+    parts: Sequence[Part]
+
+
+def page(title: str, sections: Sequence[Section], *, summary: Sequence[Part] = ()) -> str:
+    """The document.
+
+    Args:
+        title: text, also from a file.
+        sections: in order; with two or more there is a navigation.
+        summary: what stands above the sections.
+
+    Raises:
+        MissingDependency: there are charts, and the extra `report` is not installed.
+        ValueError: two parts of one name.
+    """
+    parts = [*summary, *(part for section in sections for part in section.parts)]
+    charts = _names(parts, Chart)
+    names = [section.name for section in sections] + charts + _names(parts, Table)
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise ValueError(f"two parts of a page have one name: {', '.join(sorted(twice))}")
+    scripts = [vega_script()] if charts else []
+    scripts.append(_own("script.js"))
+    links = [tag("li", tag("a", section.title, href=f"#{section.name}")) for section in sections]
+    navigation = tag("nav", tag("ul", *links), aria_label="Sections") if len(sections) > 1 else None
+    themes = data_block({"light": theme(), "dark": theme(dark=True)}, id="themes") if charts else None
+    body = tag(
+        "body",
+        tag(
+            "header",
+            tag("h1", bdi(title)),
+            tag("button", "Dark", type="button", id="theme", hidden=True),
+            class_="top",
+        ),
+        tag(
+            "div",
+            navigation,
+            tag("main", *map(draw, summary), *map(_section, sections)),
+            class_="with-nav" if navigation else "alone",
+        ),
+        themes,
+        *(tag("script", Markup(script)) for script in scripts),
+    )
+    policy = (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src "
+        + " ".join(f"'sha256-{_hash(script)}'" for script in (_EARLY, *scripts))
+    )  # fmt: skip
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+        tag("style", Markup(_own("style.css"))),
+        tag("script", Markup(_EARLY)),
+    )
+    return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def draw(part: Part) -> Markup:
+    """A part as markup."""
+    if isinstance(part, Chart | Table):
+        return part.draw()
+    if isinstance(part, Beside):
+        return tag("div", *map(draw, part.parts), class_="beside")
+    if isinstance(part, Fold):
+        return tag("details", tag("summary", part.title), tag("div", *map(draw, part.parts)))
+    return part if isinstance(part, Markup) else tag("p", part)
+
+
+def _section(section: Section) -> Markup:
+    heading = tag("h2", section.title) if section.title else None
+    return tag("section", heading, *map(draw, section.parts), id=section.name)
+
+
+def _names(parts: Sequence[Part], kind: type[Chart] | type[Table]) -> list[str]:
+    found: list[str] = []
+    for part in parts:
+        if isinstance(part, kind):
+            found.append(part.name)
+        elif isinstance(part, Beside | Fold):
+            found += _names(part.parts, kind)
+    return found
+
+
+@cache
+def _own(name: str) -> str:
+    return files("boostrank.report.html").joinpath(name).read_text("utf-8")
+
+
+@cache
+def _hash(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,0 +1,283 @@
+"use strict";
+// Draws the charts, sorts and searches the tables, opens rows, switches the theme. It asks for nothing from anywhere.
+(() => {
+  const root = document.documentElement;
+  const all = (selector, where = document) => [...where.querySelectorAll(selector)];
+
+  const make = (name, properties = {}, ...children) => {
+    const element = Object.assign(document.createElement(name), properties);
+    element.append(...children);
+    return element;
+  };
+
+  const save = (name, data, type) => {
+    const url = URL.createObjectURL(data instanceof Blob ? data : new Blob([data], { type }));
+    make("a", { href: url, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 10000);
+  };
+
+  const csv = (rows) => {
+    const field = (value) => {
+      const text = value === null || value === undefined ? "" : String(value);
+      return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    };
+    return rows.map((row) => row.map(field).join(",") + "\n").join("");
+  };
+
+  // Columns -> rows.
+  const records = (columns) => {
+    const names = Object.keys(columns);
+    const length = names.length ? columns[names[0]].length : 0;
+    return Array.from({ length }, (_, i) => Object.fromEntries(names.map((name) => [name, columns[name][i]])));
+  };
+
+  // ---- theme
+
+  const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : prefersDark.matches);
+  const switcher = document.getElementById("theme");
+  const themed = () => {
+    switcher.textContent = isDark() ? "Light" : "Dark";
+    switcher.setAttribute("aria-label", isDark() ? "Switch to light colours" : "Switch to dark colours");
+    charts.forEach((chart) => chart.want());
+  };
+  switcher.hidden = false;
+  switcher.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    themed();
+  });
+  prefersDark.addEventListener("change", themed);
+
+  // ---- charts
+
+  const block = document.getElementById("themes");
+  const themes = block ? JSON.parse(block.textContent) : {};
+
+  class Chart {
+    constructor(figure) {
+      this.figure = figure;
+      this.plot = figure.querySelector(".plot");
+      const kept = JSON.parse(figure.querySelector("script").textContent);
+      this.name = kept.name;
+      this.numbers = typeof kept.numbers === "string" ? kept.datasets[kept.numbers] : kept.numbers;
+      this.renderer = kept.renderer;
+      this.spec = kept.spec;
+      this.spec.datasets = Object.fromEntries(
+        Object.entries(kept.datasets).map(([name, columns]) => [name, records(columns)]),
+      );
+      this.fits = "autosize" in this.spec;
+      this.drawn = null;
+      this.wanted = true;
+      this.menu();
+      if (this.fits) new ResizeObserver(() => this.fit()).observe(this.plot);
+    }
+
+    // What is folded has no width of its own; the page's is near it.
+    room() {
+      return Math.floor(this.plot.clientWidth || document.querySelector("main").clientWidth);
+    }
+
+    want() {
+      this.wanted = true;
+      queue();
+    }
+
+    seen() {
+      const box = this.plot.getBoundingClientRect();
+      return box.bottom > 0 && box.top < innerHeight;
+    }
+
+    async draw() {
+      this.wanted = false;
+      const config = structuredClone(themes[isDark() ? "dark" : "light"]);
+      const spec = structuredClone(this.spec);
+      const width = this.room();
+      if (this.fits) spec.width = width;
+      if (width < 480) {
+        config.axis.labelLimit = config.legend.labelLimit = 120;
+        config.legend.columns = 2;
+      }
+      this.view?.finalize();
+      // With `ast` expressions are interpreted: the page's policy lets no text become a program.
+      const made = await window.vegaEmbed(this.plot, spec, {
+        mode: "vega-lite", ast: true, actions: false, defaultStyle: false, config, renderer: this.renderer,
+        tooltip: { disableDefaultStyle: true },
+      });
+      this.view = made.view;
+      this.width = width;
+      this.figure.dataset.drawn = "";
+    }
+
+    fit() {
+      const width = this.room();
+      if (this.view && this.plot.clientWidth && Math.abs(width - this.width) >= 1) {
+        this.width = width;
+        return this.view.width(width).runAsync();
+      }
+    }
+
+    menu() {
+      const take = (label, action) => {
+        const button = make("button", { type: "button", textContent: label });
+        button.addEventListener("click", action);
+        button.setAttribute("aria-label", `${label} of ${this.figure.querySelector("h3").textContent}`);
+        return button;
+      };
+      const names = Object.keys(this.numbers);
+      const rows = () => records(this.numbers);
+      this.figure.querySelector("figcaption").append(
+        make(
+          "details", { className: "take" },
+          make("summary", { textContent: "Save" }),
+          make(
+            "div", {},
+            take("SVG", async () => save(`${this.name}.svg`, await this.view.toSVG(), "image/svg+xml")),
+            take("PNG", async () => {
+              const canvas = await this.view.toCanvas(2);
+              canvas.toBlob((blob) => save(`${this.name}.png`, blob));
+            }),
+            take("CSV", () => {
+              save(`${this.name}.csv`, csv([names, ...rows().map((row) => names.map((n) => row[n]))]), "text/csv");
+            }),
+            take("JSON", () => save(`${this.name}.json`, JSON.stringify(rows(), null, 1), "application/json")),
+          ),
+        ),
+      );
+    }
+  }
+
+  // One chart after the other, those in sight first; the page answers in between.
+  let drawing = false;
+  const queue = async () => {
+    if (drawing) return;
+    drawing = true;
+    for (;;) {
+      const waiting = charts.filter((chart) => chart.wanted);
+      if (!waiting.length) break;
+      await (waiting.find((chart) => chart.seen()) || waiting[0]).draw();
+      await new Promise((resolve) => setTimeout(resolve));
+    }
+    drawing = false;
+  };
+
+  // ---- tables
+
+  const numeric = (cell) => (cell.dataset.value === "" ? NaN : Number(cell.dataset.value ?? cell.textContent));
+  const told = (cell) => cell.dataset.value ?? cell.textContent;
+  const words = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
+
+  for (const box of all(".table")) {
+    const table = box.querySelector("table");
+    const body = table.tBodies[0];
+    const headings = [...table.tHead.rows[0].cells];
+    // A row and, if it has one, the row of its details.
+    const rows = [...body.rows].filter((row) => !row.matches(".detail")).map((row) => {
+      const next = row.nextElementSibling;
+      return [row, next && next.matches(".detail") ? next : null];
+    });
+
+    const sort = (at, descending) => {
+      const isNumber = headings[at].classList.contains("number");
+      const sign = descending ? -1 : 1;
+      const compare = (a, b) => {
+        if (!isNumber) return sign * words.compare(told(a[0].cells[at]), told(b[0].cells[at]));
+        const x = numeric(a[0].cells[at]);
+        const y = numeric(b[0].cells[at]);
+        if (isNaN(x) || isNaN(y)) return isNaN(x) - isNaN(y); // what is missing comes last, either way
+        return sign * (x - y);
+      };
+      rows.sort(compare);
+      body.append(...rows.flat().filter((row) => row));
+      headings.forEach((heading, i) => {
+        if (i === at) heading.setAttribute("aria-sort", descending ? "descending" : "ascending");
+        else heading.removeAttribute("aria-sort");
+      });
+    };
+
+    if (rows.length > 1) {
+      headings.forEach((heading, at) => {
+        const button = make("button", { type: "button" });
+        button.append(...heading.childNodes);
+        heading.append(button);
+        button.addEventListener("click", () => {
+          const now = heading.getAttribute("aria-sort");
+          const largestFirst = heading.classList.contains("number");
+          sort(at, now ? now === "ascending" : largestFirst);
+        });
+      });
+    }
+
+    for (const [row, detail] of rows) {
+      if (!detail) continue;
+      const button = make("button", { type: "button", className: "more" });
+      button.append(...row.cells[0].childNodes);
+      button.setAttribute("aria-expanded", "false");
+      button.setAttribute("aria-controls", detail.id);
+      button.addEventListener("click", () => {
+        const open = detail.classList.toggle("open");
+        button.setAttribute("aria-expanded", String(open));
+      });
+      row.cells[0].append(button);
+    }
+
+    const tools = make("div", { className: "tools" });
+    if (box.hasAttribute("data-search")) {
+      const field = make("input", { type: "search", autocomplete: "off", spellcheck: false });
+      const count = make("output", { textContent: `${rows.length} rows` });
+      field.addEventListener("input", () => {
+        const wanted = field.value.trim().toLowerCase();
+        let found = 0;
+        for (const [row, detail] of rows) {
+          const hit = row.textContent.toLowerCase().includes(wanted);
+          row.hidden = !hit;
+          if (detail) detail.hidden = !hit;
+          found += hit;
+        }
+        count.textContent = wanted ? `${found} of ${rows.length} rows` : `${rows.length} rows`;
+      });
+      tools.append(make("label", {}, "Search ", field), count);
+    }
+    if (rows.length > 1 && !box.closest(".detail")) {
+      const button = make("button", { type: "button", textContent: "CSV" });
+      button.setAttribute("aria-label", "Save this table as CSV");
+      button.addEventListener("click", () => {
+        const lines = rows.map(([row]) => [...row.cells].map(told));
+        save(`${box.id}.csv`, csv([headings.map((heading) => heading.dataset.name), ...lines]), "text/csv");
+      });
+      tools.append(button);
+    }
+    if (tools.childNodes.length) box.insertBefore(tools, box.querySelector(".scroll"));
+  }
+
+  // ---- navigation: which section is read now
+
+  const links = new Map(all("nav a").map((link) => [link.hash.slice(1), link]));
+  if (links.size) {
+    const inSight = new Set();
+    const watcher = new IntersectionObserver((entries) => {
+      for (const entry of entries) {
+        if (entry.isIntersecting) inSight.add(entry.target.id);
+        else inSight.delete(entry.target.id);
+      }
+      const now = [...links.keys()].find((name) => inSight.has(name));
+      links.forEach((link, name) => {
+        if (name === now) link.setAttribute("aria-current", "true");
+        else link.removeAttribute("aria-current");
+      });
+    }, { rootMargin: "-10% 0px -60% 0px" });
+    all("main > section").forEach((section) => watcher.observe(section));
+  }
+
+  // ---- print: everything is open
+
+  let unfolded = [];
+  addEventListener("beforeprint", () => {
+    unfolded = all("main details:not([open]):not(.take)");
+    unfolded.forEach((details) => { details.open = true; });
+    charts.forEach((chart) => chart.fits && chart.fit());
+  });
+  addEventListener("afterprint", () => unfolded.forEach((details) => { details.open = false; }));
+
+  const charts = all("figure.chart").map((figure) => new Chart(figure));
+  themed();
+})();

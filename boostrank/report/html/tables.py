@@ -1,0 +1,134 @@
+"""Tables that a reader sorts and searches; without a script they are all there, as they were given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from boostrank.report.html.markup import Markup, bdi, tag
+
+# More rows than this scroll within the table.
+_ROWS_SHOWN = 15
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column.
+
+    Args:
+        name: what it is called in the table's CSV: "loss_low".
+        label: its heading.
+        kind: numbers stand at the right and sort by size, largest first; what is missing comes last.
+        format: of numbers, a format spec such as "+.4f"; "" gives whole numbers in groups of three digits and others
+            four digits.
+        help: what it means, in a sentence; shown where the pointer rests, and read out.
+    """
+
+    name: str
+    label: str
+    kind: Literal["text", "number"] = "text"
+    format: str = ""
+    help: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value that is shown otherwise than it is sorted.
+
+    Args:
+        value: what it is sorted and written to CSV by: number, text or None.
+        shown: text or markup; None shows the value.
+        look: class of the cell: "better", "worse" (colours that mean it), "faint", "strong"; "" for none.
+    """
+
+    value: Any
+    shown: Any = None
+    look: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table; `draw` gives the markup, also for a place within another row's details.
+
+    Args:
+        name: unique on a page, fit for a file name.
+        columns: what they are; the first one names the row.
+        rows: a value or a `Cell` for each column. Text is escaped; NaN and None are shown as a dash.
+        search: a field that leaves the rows with a text.
+        details: markup for each row, opened by a button at the row's name; None or empty: that row has none.
+        note: a sentence above the table.
+        order: name of the column by which the rows are sorted already, with "-" before it where large ones come first.
+        caption: what the table is about, for those who cannot see what stands above it.
+        marked: numbers of rows that stand out.
+    """
+
+    name: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Any]]
+    search: bool = False
+    details: Sequence[Markup | None] | None = None
+    note: str = ""
+    order: str = ""
+    caption: str = ""
+    marked: frozenset[int] = frozenset()
+
+    def draw(self) -> Markup:
+        """The element."""
+        head = tag("thead", tag("tr", *map(self._heading, self.columns)))
+        body: list[Markup] = []
+        for i, row in enumerate(self.rows):
+            cells = [
+                _cell(column, value, at == 0) for at, (column, value) in enumerate(zip(self.columns, row, strict=True))
+            ]
+            body.append(tag("tr", *cells, class_="marked" if i in self.marked else None))
+            inside = self.details[i] if self.details is not None else None
+            if inside:
+                opened = tag("td", tag("div", inside), colspan=len(self.columns))
+                body.append(tag("tr", opened, class_="detail", id=f"{self.name}-{i}"))
+        caption = tag("caption", self.caption) if self.caption else None
+        tall = len(self.rows) > _ROWS_SHOWN
+        return tag(
+            "div",
+            tag("p", self.note, class_="faint") if self.note else None,
+            tag(
+                "div", tag("table", caption, head, tag("tbody", *body)), class_="scroll tall" if tall else "scroll",
+                tabindex=0, role="region", aria_label=self.caption or self.name.replace("-", " "),
+            ),
+            class_="table", id=self.name, data_search=True if self.search else None,
+        )  # fmt: skip
+
+    def _heading(self, column: Column) -> Markup:
+        sorted_by = {column.name: "ascending", f"-{column.name}": "descending"}.get(self.order)
+        return tag(
+            "th", bdi(column.label), scope="col", class_=column.kind, data_name=column.name, title=column.help or None,
+            aria_sort=sorted_by,
+        )  # fmt: skip
+
+
+def _cell(column: Column, given: Any, first: bool) -> Markup:
+    cell = given if isinstance(given, Cell) else Cell(given)
+    value = cell.value.item() if hasattr(cell.value, "item") else cell.value
+    missing = value is None or (isinstance(value, float) and math.isnan(value))
+    look = " ".join(word for word in ("number" if column.kind == "number" else "", cell.look) if word) or None
+    by: str | None = None
+    if missing and cell.shown is None:
+        told: Any = "–"  # noqa: RUF001  a dash
+        by = ""
+    elif isinstance(value, bool | int | float) and not missing:
+        told = cell.shown if cell.shown is not None else _number(value, column.format)
+        by = f"{value:.8g}"
+    else:
+        told = cell.shown if cell.shown is not None else value
+        by = "" if missing else None if cell.shown is None else str(value)
+    inside = told if isinstance(told, Markup) else bdi(told)
+    if isinstance(value, Markup):
+        by = None
+    return tag("th" if first else "td", inside, scope="row" if first else None, class_=look, data_value=by)
+
+
+def _number(value: float, spec: str) -> str:
+    if spec:
+        return format(value, spec)
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
