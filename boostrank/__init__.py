@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from boostrank.training.checkpoint import Checkpoint
     from boostrank.training.model import RankingModel
     from boostrank.training.trainer import train
+    from boostrank.tuning.search import tune
 
 __version__ = "0.1.0"
 
@@ -57,9 +58,10 @@ _HOMES = {
     "load_objective": "boostrank.objective_file",
     "objective_kernel": "boostrank.kernels.spec",
     "train": "boostrank.training.trainer",
+    "tune": "boostrank.tuning.search",
 }
 
-_PACKAGES = ("cluster", "data", "report")
+_PACKAGES = ("cluster", "data", "report", "tuning")
 
 __all__ = [
     "BoostrankError",
@@ -86,6 +88,7 @@ __all__ = [
     "load_objective",
     "objective_kernel",
     "train",
+    "tune",
 ]
 
 

@@ -17,6 +17,7 @@ from boostrank.cli.reporting import OutputClosed, run_reporting_errors
 # command -> (module, what it is in a list)
 _COMMANDS = {
     "train": ("train", "Train a ranker from a libsvm file."),
+    "tune": ("tune", "Search for the parameters that rank best, into a config file for train."),
     "plan": ("plan", "What training on some files will cost, before it starts."),
     "predict": ("predict", "Score documents, one score a line in input order."),
     "evaluate": ("evaluate", "Measure models or score files, and compare them query by query."),

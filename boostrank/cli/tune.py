@@ -1,0 +1,231 @@
+"""`boostrank tune`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boostrank.cli.config import read_config
+from boostrank.cli.engines import prepare_engines
+from boostrank.cli.options import Assignment, Command, DataFile, InputFile, option, with_options
+from boostrank.cli.progress import duration
+from boostrank.cli.reading import SECTION as READING
+from boostrank.cli.reading import Reader, check_not_read, reading_options
+from boostrank.cli.reporting import DONE, INTERRUPTED, say
+from boostrank.cli.train import train_params
+from boostrank.cli.train import command as train_command
+from boostrank.cli.train_options import OUTPUT
+
+if TYPE_CHECKING:
+    from boostrank.tuning.result import Trial, TuningResult
+
+SEARCH = "Search"
+
+# The options of `boostrank train` that say what is trained and how it is measured.
+_SHARED = (
+    "objective", "settings", "gain", "backend", "rounds", "learning_rate", "num_leaves", "params", "seed", "threads",
+    "metrics", "eval_at", "conventions", "early_stopping",
+)  # fmt: skip
+
+_options = with_options(
+    option(
+        "--valid", type=DataFile(), section=OUTPUT, show_default="folds of TRAIN", help="Measure trials on this file."
+    ),
+    option(
+        "-o", "--output", type=click.Path(), default="tuned.toml", show_default=True, section=OUTPUT,
+        help="Where the configuration is written; `boostrank train --config` takes it.",
+    ),
+    option(
+        "--study", metavar="FILE", type=click.Path(), show_default="OUTPUT.study", section=OUTPUT,
+        help="Remembers the trials: Optuna's journal.",
+    ),
+    option("--resume", is_flag=True, section=OUTPUT, help="Go on with the study, if there is one."),
+    option(
+        "--config", type=InputFile(), is_eager=True, callback=read_config, section=OUTPUT,
+        help="TOML file: long option names as keys, tables [set] and [param]. The command line wins.",
+    ),
+    option("--json", "as_json", is_flag=True, section=OUTPUT, help="Print one JSON object."),
+    option(
+        "--trials", metavar="N", type=click.IntRange(1), default=50, show_default=True, section=SEARCH,
+        help="Trials in all, those of a study that goes on included.",
+    ),
+    option(
+        "--folds", metavar="K", type=click.IntRange(2), default=5, show_default=True, section=SEARCH,
+        help="Without --valid: hold out each of K folds of whole queries once.",
+    ),
+    option(
+        "--space", multiple=True, type=Assignment(), section=SEARCH,
+        help="Search this too, or otherwise: sigma=0.1:10:log, num_leaves=7:63, objective=shf-sdcg,xe-ndcg; may be "
+        "repeated.",
+    ),
+    option("--no-trees", is_flag=True, section=SEARCH, help="Leave the trees' parameters as they are."),
+)  # fmt: skip
+
+
+@click.command("tune", cls=Command, short_help="Search for the parameters that rank best.")
+@click.argument("train", metavar="TRAIN...", nargs=-1, required=True, type=DataFile())
+@_options
+@reading_options
+@click.pass_context
+def command(context: click.Context, /, train: tuple[str, ...], valid: str | None, output: str, **given: Any) -> int:
+    """Search for the parameters that rank best, and write them down for `boostrank train --config`.
+
+    Searched are learning rate, leaves, regularisation and what the objective's parameters declare; what is given by
+    an option stays as it is. Trials are measured on --valid, or on folds of whole queries, and compared query by
+    query. How far two trainings differ by luck alone is measured first.
+    """
+    from boostrank.core.atomic import check_writable, write_output
+    from boostrank.core.errors import InputError
+
+    inputs = [*train, *([valid] if valid else [])]
+    if inputs.count("-") > 1:
+        raise click.UsageError("standard input can be read only once", context)
+    study = given["study"] or f"{output}.study"
+    for path in (output, study):
+        check_not_read(path, inputs)
+        check_writable(path)
+    if os.path.exists(study) and not given["resume"]:
+        raise InputError(f"{study}: a search lies there: --resume goes on with it; or remove the file")
+    prepare_engines()
+    from boostrank.tuning.search import tune
+    from boostrank.tuning.space import parse_dimension
+
+    params = train_params(context, given)
+    if given["early_stopping"]:
+        params["early_stopping_round"] = given["early_stopping"]
+    space = {name: parse_dimension(str(text)) for name, text in given["space"]}
+    reader = Reader(given)
+    train_set = reader.read(train)
+    valid_set = reader.read(valid, like=train_set) if valid else None
+
+    def search(trials: int, progress: _Progress | None) -> TuningResult:
+        with contextlib.redirect_stdout(sys.stderr):  # the engines print
+            return tune(
+                params, train_set, valid_set, given["rounds"], trials=trials, folds=given["folds"], space=space,
+                trees=not given["no_trees"], backend=given["backend"], conventions=given["conventions"], study=study,
+                progress=progress,
+            )  # fmt: skip
+
+    progress = _Progress()
+    stopped = False
+    try:
+        found = search(given["trials"], progress)
+    except KeyboardInterrupt:
+        say(f"stopped: the same command with --resume goes on from {study}")
+        if not progress.trials:
+            return INTERRUPTED
+        found, stopped = search(0, None), True
+    write_output(output, _as_toml(found, given).encode())
+    click.echo(json.dumps(_as_json(found)) if given["as_json"] else "\n".join(_told(found, output)))
+    return INTERRUPTED if stopped else DONE
+
+
+# Before those of reading, as in `boostrank train`.
+_place = [getattr(param, "section", "") for param in command.params].index(READING)
+command.params[_place:_place] = [param for param in train_command.params if param.name in _SHARED]
+
+
+class _Progress:
+    """A line each trial: what it gave, the best so far, and how long the rest will take."""
+
+    def __init__(self) -> None:
+        self._started, self.trials = time.monotonic(), 0
+
+    def __call__(self, trial: Trial, total: int, best: Trial | None) -> None:
+        self.trials += 1
+        remain = total - trial.number - 1
+        left = (time.monotonic() - self._started) / self.trials * remain
+        value = f"{trial.value:.4f}" if math.isfinite(trial.value) else trial.state
+        top = f"  best {best.value:.4f}" if best else ""
+        say(f"{trial.number + 1}/{total}  {value}{top}" + (f"  {duration(left)} left" if remain else ""))
+
+
+def _told(found: TuningResult, output: str) -> list[str]:
+    where = f"{found.folds} folds" if found.folds else "the validation set"
+    lines = [
+        f"{found.metric} with the parameters as given: {found.start:.4f} on {found.queries:,} queries of {where}; "
+        f"another seed alone changes it by {found.luck:.4f} (standard deviation), by {found.matters:.4f} once in "
+        "twenty times",
+    ]
+    if found.best is None or found.gain is None:
+        lines.append(f"nothing better in {len(found.trials)} trials")
+    else:
+        gain = found.gain
+        lines.append(
+            f"best of {len(found.trials)} trials: {found.best.value:.4f}, {gain.mean:+.4f} "
+            f"[{gain.low:+.4f}, {gain.high:+.4f}] query by query; the best of many flatters itself: measure it on "
+            "queries that were not searched on"
+        )
+        if gain.mean < found.matters:
+            lines.append("another seed could have given as much: this is no evidence that the parameters are better")
+    lines.append(f"{output}: boostrank train TRAIN{'' if found.folds else ' --valid VALID'} --config {output} -m MODEL")
+    return lines
+
+
+def _as_json(found: TuningResult) -> dict[str, Any]:
+    gain = found.gain
+    return {
+        "metric": found.metric, "queries": found.queries, "folds": found.folds, "start": found.start,
+        "luck": found.luck, "matters": found.matters,
+        "params": {name: _plain(value) for name, value in found.params.items()}, "rounds": found.best_rounds,
+        "value": found.best.value if found.best else found.start,
+        "gain": None if gain is None else {"mean": gain.mean, "low": gain.low, "high": gain.high, "p": gain.p},
+        "trials": [
+            {"params": t.params, "value": None if math.isnan(t.value) else t.value, "rounds": t.rounds,
+             "state": t.state} for t in found.trials
+        ],
+    }  # fmt: skip
+
+
+def _as_toml(found: TuningResult, given: dict[str, Any]) -> str:
+    """A file for `--config`: options, then what the objective takes, then what is the engine's."""
+    from boostrank.core.params import find_param
+    from boostrank.mixture import accepted_params
+    from boostrank.tuning.space import TREES
+
+    params = dict(found.params)
+    chosen = params.pop("objective")
+    objective = given["objective"] if given["objective"] and not isinstance(chosen, str) else chosen
+    known = () if not isinstance(chosen, str) or ":" in chosen else accepted_params(chosen)
+    options: dict[str, Any] = {"objective": objective}
+    if given["backend"] != "lightgbm":
+        options["backend"] = given["backend"]
+    tables: dict[str, dict[str, Any]] = {"set": {}, "param": {}}
+    for name, value in params.items():
+        if name in ("learning_rate", "num_leaves", "gain", "metric", "eval_at"):
+            options[name.replace("_", "-")] = value
+        elif name == "num_threads":
+            continue
+        elif not isinstance(chosen, str) and name not in TREES:
+            tables["set"][name] = value
+        else:
+            tables["set" if find_param(name, known) else "param"][name] = value
+    options["rounds"] = found.best_rounds if found.folds else found.rounds
+    if not found.folds:
+        options["early-stopping"] = found.patience
+    if given["seed"] is not None:
+        options["seed"] = given["seed"]
+    head = [f"# boostrank tune: {found.metric} {found.best.value if found.best else found.start:.6f} on "
+            f"{found.queries:,} queries, {found.start:.6f} with the parameters as given"]  # fmt: skip
+    lines = head + [f"{name} = {_toml(value)}" for name, value in options.items()]
+    for table, content in tables.items():
+        if content:
+            lines += ["", f"[{table}]", *(f"{name} = {_toml(value)}" for name, value in content.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(_plain(value), ensure_ascii=False)  # strings, numbers and switches are written alike
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, int | float | bool | str | list | tuple) else str(getattr(value, "name", value))

@@ -1,0 +1,21 @@
+"""Search for the parameters that rank best, and say how much of what was found may be luck."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from boostrank.tuning.result import Trial, TuningResult
+    from boostrank.tuning.search import tune
+    from boostrank.tuning.space import Choice, Span
+
+_HOMES = {"Choice": "space", "Span": "space", "Trial": "result", "TuningResult": "result", "tune": "search"}
+
+__all__ = ["Choice", "Span", "Trial", "TuningResult", "tune"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"boostrank.tuning.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'boostrank.tuning' has no attribute {name!r}")

@@ -1,0 +1,349 @@
+"""`tune`: Optuna proposes, `boostrank.train` trains, queries are never cut, and luck is measured first.
+
+A trial is measured on queries that it was not trained on: a validation set, or folds of whole queries of which each is
+held out once. Trials are compared query by query with the best one so far; between folds a trial is given up when it
+is behind by more than what the queries so far and another seed explain.
+
+Sources: Bergstra et al. 2011 (the tree-structured Parzen estimator, Optuna's sampler).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from boostrank.backends import get_backend
+from boostrank.core.errors import DataError, MissingDependency, ParameterError
+from boostrank.core.params import Param
+from boostrank.core.types import Float64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.kernels.composition import OPTIONS
+from boostrank.kernels.noise import SEED
+from boostrank.kernels.spec import ObjectiveSpec
+from boostrank.metric import BoundMetrics, Conventions
+from boostrank.mixture import accepted_params
+from boostrank.objectives import OBJECTIVES
+from boostrank.resampling import paired_difference
+from boostrank.training.params import DEFAULT_OBJECTIVE, OBJECTIVE_NAMES, STOPPING_NAMES, headline, split_params
+from boostrank.training.trainer import train
+from boostrank.tuning.result import Trial, TuningResult
+from boostrank.tuning.space import TREES, Dimension, full_space
+from boostrank.tuning.study import close_interrupted, finished, leader_of, open_study
+
+_BASELINE_SEEDS = 3
+_PATIENCE = 50
+# Behind by so many standard errors, a trial is given up.
+_BEHIND = 2.0
+# So many failures in a row have a cause that no values will mend.
+_MOST_FAILURES = 5
+
+
+Progress = Callable[[Trial, int, "Trial | None"], None]
+"""Called after each trial with it, the number of trials asked for, and the best one so far."""
+
+
+def tune(
+    params: Mapping[str, Any] | None,
+    train_set: RankingDataset,
+    valid_set: RankingDataset | None = None,
+    num_boost_round: int = 500,
+    *,
+    trials: int = 50,
+    folds: int = 5,
+    space: Mapping[str, Dimension] | None = None,
+    trees: bool = True,
+    backend: str = "lightgbm",
+    conventions: Conventions | str | None = None,
+    study: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> TuningResult:
+    """Search for parameters.
+
+    Args:
+        params: as for `boostrank.train`; what is said here is not searched. Early stopping after 50 rounds unless they
+            say otherwise.
+        train_set: features in memory.
+        valid_set: on which trials are measured; None: on `folds` folds of the training queries.
+        num_boost_round: rounds of a training, at most.
+        trials: in all, those of a study that goes on included; 0 gives what the study remembers.
+        folds: of whole queries, at least 2; not used with `valid_set`.
+        space: name -> `Span` or `Choice`, of the objective or the engine, in place of or beside what is searched
+            otherwise: what the objective's parameters declare, and `space.TREES`. "objective" may be a `Choice`.
+        trees: whether the trees' parameters are searched.
+        backend: "lightgbm" or "xgboost".
+        conventions: of the metrics.
+        study: a file that remembers the trials; where it is there, the search goes on. None: nothing is remembered.
+        progress: told of each trial.
+
+    Raises:
+        InputError: parameters or data that cannot be used; a study of another search, with what differs.
+        MissingDependency: Optuna is not there.
+    """
+    try:
+        import optuna
+    except ImportError:
+        raise MissingDependency("tuning needs Optuna: pip install 'boostrank[tune]'") from None
+    if trials < 0:
+        raise ParameterError(f"trials={trials}: at least 0")
+    search = _Search(
+        params, train_set, valid_set, num_boost_round, folds, dict(space or {}), trees, backend, conventions
+    )
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    remembered = open_study(optuna, study, search.identity())
+    close_interrupted(optuna, remembered)
+    search.measure_start(remembered)
+    while (done := len(finished(optuna, remembered))) < trials:
+        # A sampler of its own for each trial: a search that goes on proposes what it would have proposed.
+        remembered.sampler = optuna.samplers.TPESampler(seed=search.seed + done, multivariate=True)
+        trial = remembered.ask()
+        state, told = search.run(trial, remembered)
+        remembered.tell(trial, told, getattr(optuna.trial.TrialState, state))
+        if progress is not None:
+            every = search.trials(optuna, remembered)
+            progress(every[-1], trials, _best(every))
+    return search.result(optuna, remembered)
+
+
+class _Search:
+    """The objective function of the search, with all that does not change."""
+
+    def __init__(
+        self,
+        params: Mapping[str, Any] | None,
+        train_set: RankingDataset,
+        valid_set: RankingDataset | None,
+        rounds: int,
+        folds: int,
+        space: dict[str, Dimension],
+        trees: bool,
+        backend: str,
+        conventions: Conventions | str | None,
+    ) -> None:
+        if train_set.on_disk:
+            raise DataError("rows that lie on disk cannot be put into folds: read them to memory")
+        fixed = dict(params or {})
+        self.seed = int(_popped(fixed, (SEED.name, *SEED.aliases), 0))
+        self.patience = int(_popped(fixed, STOPPING_NAMES, _PATIENCE) or _PATIENCE)
+        self.objective = _popped(fixed, OBJECTIVE_NAMES, DEFAULT_OBJECTIVE)
+        for name in [name for name in OBJECTIVE_NAMES if name in space]:
+            space["objective"] = space.pop(name)
+        for name in space:
+            if name in fixed:
+                raise ParameterError(f"{name!r} is both given and searched")
+        self.fixed, self._space, self._trees = fixed, space, trees
+        self._backend, self.rounds = backend, rounds
+        checked = split_params(fixed | {"objective": self._first_objective()}, rounds, get_backend(backend))
+        metric = headline(checked.metrics)
+        if metric is None:
+            raise ParameterError("without a metric there is nothing to search for: metric='ndcg'")
+        self.metric, self._threads = metric, checked.threads
+        self._conventions = Conventions(gain=checked.gain) if conventions is None else conventions
+        self._parts = _parts(train_set, valid_set, folds, self.seed)
+        self.folds = len(self._parts) if valid_set is None else 0
+        self._prints = [train_set.fingerprint] + ([] if valid_set is None else [valid_set.fingerprint])
+        measured = [
+            BoundMetrics([metric], held.labels, held.queries, self._conventions, checked.threads)
+            for _, held in self._parts
+        ]  # fmt: skip
+        self._measured = measured
+        self._weights = np.concatenate(
+            [
+                np.ones(len(held.queries)) if held.queries.weights is None else held.queries.weights
+                for _, held in self._parts
+            ]
+        )
+        self._start: Float64Array | None = None
+        self._failed = 0
+        self._started_at, self._sd, self.start_rounds = math.nan, 0.0, 0
+
+    def _first_objective(self) -> Any:
+        chosen = self._space.get("objective")
+        return self.objective if chosen is None else chosen.values[0]  # type: ignore[union-attr]
+
+    def identity(self) -> dict[str, Any]:
+        """What must be alike for a search to go on."""
+        return {
+            "fixed": {name: str(value) for name, value in sorted(self.fixed.items())}
+            | {"objective": str(getattr(self.objective, "name", self.objective))},
+            "space": {name: str(value) for name, value in sorted(self._space.items())},
+            "trees": self._trees, "rounds": self.rounds, "patience": self.patience, "folds": self.folds,
+            "backend": self._backend, "metric": self.metric, "conventions": str(self._conventions), "seed": self.seed,
+            "data": self._prints,
+        }  # fmt: skip
+
+    def measure_start(self, study: Any) -> None:
+        """The parameters as given, with a few seeds: what is to be beaten, and how much of it is luck."""
+        if "start" not in study.user_attrs:
+            runs = [self._evaluate({}, self.seed + i) for i in range(_BASELINE_SEEDS)]
+            values = [self._mean(per_query) for per_query, _ in runs]
+            told = {
+                "per_query": _plain(runs[0][0]), "values": values, "rounds": int(np.median([r for _, r in runs])),
+            }  # fmt: skip
+            study.set_user_attr("start", told)
+        told = study.user_attrs["start"]
+        self._start = _as_array(told["per_query"])
+        self._started_at, self._sd = float(np.mean(told["values"])), float(np.std(told["values"], ddof=1))
+        self.start_rounds = int(told["rounds"])
+
+    def run(self, trial: Any, study: Any) -> tuple[str, float | None]:
+        """One trial: the name of its state, and its value."""
+        found = self._suggest(trial)
+        trial.set_user_attr("params", found)
+        leader = leader_of(study)
+        against = self._start if leader is None else _as_array(leader.user_attrs["per_query"])
+        assert against is not None
+        try:
+            per_query, rounds = self._evaluate(found, self.seed, against)
+        except MemoryError:
+            raise
+        except Exception as error:  # values that do not go together: each engine has its own way to say so
+            self._failed += 1
+            if self._failed >= _MOST_FAILURES:
+                raise
+            trial.set_user_attr("why", str(error))
+            return "FAIL", None
+        self._failed = 0
+        if per_query.size < self._weights.size:
+            return "PRUNED", None
+        value = self._mean(per_query)
+        trial.set_user_attr("rounds", rounds)
+        if value > (self._mean(self._start) if leader is None else leader.value):  # type: ignore[arg-type]
+            trial.set_user_attr("per_query", _plain(per_query))
+        return "COMPLETE", value
+
+    def _suggest(self, trial: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        objective = self.objective
+        if "objective" in self._space:
+            objective = found["objective"] = self._space["objective"].suggest(trial, "objective")
+        space = self._space_of(objective)
+        for name, dimension in space.items():
+            # Two objectives' sigmas are two dimensions.
+            label = f"{objective}: {name}" if "objective" in found and name not in TREES else name
+            found[name] = dimension.suggest(trial, label)
+        return found
+
+    def _space_of(self, objective: Any) -> dict[str, Dimension]:
+        given = {name: value for name, value in self._space.items() if name != "objective"}
+        own: Sequence[Param] = ()
+        scheduled: Container[str] = ()
+        if isinstance(objective, ObjectiveSpec):
+            own, scheduled = objective.params, objective.default_schedules
+        elif isinstance(objective, str) and ":" not in objective:
+            own = [param for param in accepted_params(objective) if param not in OPTIONS]
+            scheduled = next((spec.default_schedules for spec in OBJECTIVES if spec.name == objective), ())
+        # A number in the place of a schedule of its own would make another objective of it.
+        own = [param for param in own if param.schedulable and param.name not in scheduled]
+        return full_space(own, self.fixed, given, self._trees)
+
+    def _evaluate(
+        self, found: Mapping[str, Any], seed: int, against: Float64Array | None = None
+    ) -> tuple[Float64Array, int]:
+        """The metric of each held-out query, and the median best round.
+
+        Of a trial that falls behind `against` by more than chance only the queries so far come back.
+        """
+        params = {"objective": self.objective, "early_stopping_round": self.patience} | self.fixed | dict(found)
+        values: list[Float64Array] = []
+        rounds = []
+        for (training, held), metrics in zip(self._parts, self._measured, strict=True):
+            model = train(
+                params | {"seed": seed}, training, self.rounds, valid_sets=[held], backend=self._backend,
+                conventions=self._conventions,
+            )  # fmt: skip
+            values.append(metrics.per_query(model.predict(held, threads=self._threads))[self.metric])
+            rounds.append(model.best_iteration)
+            so_far = np.concatenate(values)
+            if against is not None and so_far.size < self._weights.size and self._behind(so_far, against):
+                return so_far, 0
+        return np.concatenate(values), int(np.median(rounds))
+
+    def _behind(self, so_far: Float64Array, against: Float64Array) -> bool:
+        """Whether neither the queries so far nor another seed explain how far it is behind."""
+        difference = so_far - against[: so_far.size]
+        counted = ~np.isnan(difference)
+        if counted.sum() < 2:
+            return False
+        weights = self._weights[: so_far.size][counted]
+        share = weights / weights.sum()
+        mean = float(share @ difference[counted])
+        queries = float(np.square(share) @ np.square(difference[counted] - mean))
+        # The seeds' luck was measured over all folds; that of some of them is as much larger as they are fewer.
+        luck = 2.0 * self._sd**2 * self._weights.sum() / float(weights.sum())
+        return mean + _BEHIND * math.sqrt(queries + luck) < 0.0
+
+    def _mean(self, per_query: Float64Array | None) -> float:
+        assert per_query is not None
+        counted = ~np.isnan(per_query)
+        return float(np.average(per_query[counted], weights=self._weights[counted]))
+
+    def trials(self, optuna: Any, study: Any) -> list[Trial]:
+        """Those that have ended."""
+        words = {"COMPLETE": "done", "PRUNED": "given up"}
+        return [
+            Trial(
+                number=i,
+                params=dict(t.user_attrs["params"]),
+                value=math.nan if t.value is None else float(t.value),
+                rounds=int(t.user_attrs.get("rounds", 0)),
+                state=words.get(t.state.name, f"failed: {t.user_attrs.get('why', '')}"),
+            )
+            for i, t in enumerate(finished(optuna, study))
+        ]
+
+    def result(self, optuna: Any, study: Any) -> TuningResult:
+        """What was found."""
+        every = self.trials(optuna, study)
+        leader = leader_of(study)
+        gain, best = None, None
+        if leader is not None:
+            assert self._start is not None
+            best = _best(every)
+            gain = paired_difference(
+                _as_array(leader.user_attrs["per_query"]), self._start, weights=self._weights, seed=self.seed
+            )
+        matters = float(stdtrit(_BASELINE_SEEDS - 1, 0.975)) * math.sqrt(2.0) * self._sd
+        assert self._start is not None
+        return TuningResult(
+            metric=self.metric, fixed={"objective": self.objective} | self.fixed, best=best, start=self._started_at,
+            luck=self._sd, matters=matters, gain=gain, start_rounds=self.start_rounds, trials=tuple(every),
+            folds=self.folds, queries=int((~np.isnan(self._start)).sum()), rounds=self.rounds, patience=self.patience,
+        )  # fmt: skip
+
+
+def _parts(
+    train_set: RankingDataset, valid_set: RankingDataset | None, folds: int, seed: int
+) -> list[tuple[RankingDataset, RankingDataset]]:
+    """(to train on, to measure on), all queries whole."""
+    if valid_set is not None:
+        return [(train_set, valid_set.with_features(train_set.feature_names, whose="the training set"))]
+    count = len(train_set.queries)
+    if not 2 <= folds <= count:
+        raise ParameterError(f"folds={folds}: from 2 to the number of training queries, {count}")
+    fold = np.random.default_rng(seed).permutation(count) % folds
+    return [
+        (train_set.take(np.flatnonzero(fold != f)), train_set.take(np.flatnonzero(fold == f))) for f in range(folds)
+    ]
+
+
+def _best(trials: Sequence[Trial]) -> Trial | None:
+    return max((t for t in trials if t.state == "done"), key=lambda t: (t.value, -t.number), default=None)
+
+
+def _plain(values: Float64Array) -> list[float | None]:
+    """JSON knows no NaN."""
+    return [None if math.isnan(v) else round(v, 9) for v in values.tolist()]
+
+
+def _as_array(values: Sequence[float | None]) -> Float64Array:
+    return np.array([math.nan if v is None else v for v in values], dtype=np.float64)
+
+
+def _popped(params: dict[str, Any], names: tuple[str, ...], default: Any) -> Any:
+    given = [name for name in names if name in params]
+    return params.pop(given[0]) if given else default

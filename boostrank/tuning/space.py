@@ -1,0 +1,165 @@
+"""What is searched: the trees' parameters, and those that an objective declares with bounds or a logarithmic scale."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from boostrank.core.errors import ParameterError
+from boostrank.core.params import Param, find_param
+
+# A declared parameter on a logarithmic scale, without bounds, is searched so many times below and above its default.
+_TIMES = 8.0
+_SPAN = re.compile(r"(?P<low>[^:]+):(?P<high>[^:]+)(?P<log>:log)?")
+
+
+@dataclass(frozen=True)
+class Span:
+    """Numbers between two bounds, both included.
+
+    Args:
+        low, high: the bounds, low < high.
+        log: even on a logarithmic scale; then low > 0.
+        integer: whole numbers.
+    """
+
+    low: float
+    high: float
+    log: bool = False
+    integer: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ParameterError(f"{self}: the lower bound must be below the upper one")
+        if self.log and self.low <= 0:
+            raise ParameterError(f"{self}: a logarithmic scale begins above 0")
+
+    def __str__(self) -> str:
+        return f"{self.low:g}:{self.high:g}" + ":log" * self.log
+
+    def suggest(self, trial: Any, name: str) -> float | int:
+        """Ask Optuna's trial."""
+        if self.integer:
+            return int(trial.suggest_int(name, int(self.low), int(self.high), log=self.log))
+        return float(trial.suggest_float(name, self.low, self.high, log=self.log))
+
+    def holds(self, value: Any) -> bool:
+        """Whether the value is one of them."""
+        return isinstance(value, int | float) and self.low <= value <= self.high
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several values.
+
+    Args:
+        values: words, numbers or switches; at least two.
+    """
+
+    values: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        if len(set(self.values)) < 2:
+            raise ParameterError(f"{self}: a choice needs two different values")
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.values))
+
+    def suggest(self, trial: Any, name: str) -> Any:
+        """Ask Optuna's trial."""
+        return trial.suggest_categorical(name, list(self.values))
+
+    def holds(self, value: Any) -> bool:
+        """Whether the value is one of them."""
+        return value in self.values
+
+
+Dimension = Span | Choice
+
+# A hessian of 1 is one average document, for every objective and on both engines: so many documents in a leaf.
+TREES: dict[str, Dimension] = {
+    "learning_rate": Span(0.02, 0.3, log=True),
+    "num_leaves": Span(4, 127, log=True, integer=True),
+    "min_sum_hessian_in_leaf": Span(1.0, 300.0, log=True),
+    "lambda_l2": Span(0.01, 100.0, log=True),
+    "feature_fraction": Span(0.2, 1.0),
+}
+"""LightGBM's names; both engines take them."""
+
+
+def parse_dimension(text: str) -> Dimension:
+    """`0.1:10`, `0.1:10:log`, `7:63` (whole numbers), `a,b,c`.
+
+    Raises:
+        ParameterError: neither.
+    """
+    span = _SPAN.fullmatch(text.strip())
+    if span is None:
+        values = tuple(_value(word.strip()) for word in _split(text) if word.strip())
+        if len(values) < 2:
+            raise ParameterError(f"{text!r} is no range: write LOW:HIGH, LOW:HIGH:log, or values A,B,C")
+        return Choice(values)
+    low, high = _value(span["low"].strip()), _value(span["high"].strip())
+    if isinstance(low, str | bool) or isinstance(high, str | bool):
+        raise ParameterError(f"{text!r} is no range: {span['low']!r} and {span['high']!r} must be numbers")
+    return Span(low, high, span["log"] is not None, isinstance(low, int) and isinstance(high, int))
+
+
+def declared_dimension(param: Param) -> Dimension | None:
+    """How a declared parameter is searched unless told otherwise; None where its declaration does not bound it."""
+    if param.kind not in ("number", "integer"):
+        return None
+    whole = param.kind == "integer"
+    if param.low is not None and param.high is not None:
+        return Span(param.low, param.high, param.log, whole)
+    if param.log and isinstance(param.default, int | float) and param.default > 0:
+        low, high = param.default / _TIMES, param.default * _TIMES
+        return Span(max(low, param.low or low), min(high, param.high or high), True, whole)
+    return None
+
+
+def full_space(
+    params: Sequence[Param], fixed: Mapping[str, Any], given: Mapping[str, Dimension], trees: bool = True
+) -> dict[str, Dimension]:
+    """What is searched for one objective: what its parameters declare, the trees', and what was given, which wins.
+
+    Args:
+        params: the objective's.
+        fixed: parameters that were said, and stay.
+        given: name -> dimension, of the objective or of the engine.
+        trees: whether to search the trees' parameters as well.
+    """
+    space: dict[str, Dimension] = {}
+    for param in params:
+        dimension = declared_dimension(param)
+        if dimension is not None and not any(find_param(name, [param]) for name in fixed):
+            space[param.name] = dimension
+    if trees:
+        space |= {name: dimension for name, dimension in TREES.items() if name not in fixed}
+    for name, dimension in given.items():
+        own = find_param(name, params)
+        space[own.name if own else name] = dimension
+    return space
+
+
+def _split(text: str) -> list[str]:
+    """At commas outside of parentheses: `mix(a, b),c` are two."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def _value(word: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            pass
+    return {"true": True, "false": False}.get(word.lower(), word)

@@ -1,0 +1,202 @@
+"""The search for parameters."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boostrank import RankingDataset, train
+from boostrank.core.errors import InputError, ParameterError
+from boostrank.core.params import Param
+from boostrank.metric import BoundMetrics
+from boostrank.tuning import Choice, Span, tune
+from boostrank.tuning.search import _Search
+from boostrank.tuning.space import declared_dimension, full_space, parse_dimension
+from tests.cli.conftest import invoke
+
+pytest.importorskip("optuna")
+
+FIXED = {"objective": "regression", "eval_at": [5], "verbosity": -1, "num_threads": 1, "seed": 3}
+LEAVES = {"num_leaves": Span(2, 31, log=True, integer=True), "learning_rate": Span(0.01, 0.5, log=True)}
+
+
+def made(queries: int, seed: int) -> RankingDataset:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(5, 15, queries)
+    x = rng.normal(size=(int(sizes.sum()), 4)).astype(np.float32)
+    hidden = x[:, 0] * x[:, 1] + x[:, 2] + 0.3 * rng.normal(size=len(x))
+    y = np.digitize(hidden, np.quantile(hidden, [0.5, 0.8, 0.95])).astype(float)
+    return RankingDataset.from_arrays(x, y, group=sizes)
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingDataset:
+    return made(60, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("0.1:10", Span(0.1, 10)),
+        ("0.1:10:log", Span(0.1, 10, log=True)),
+        ("7:63", Span(7, 63, integer=True)),
+        ("a,b", Choice(("a", "b"))),
+        ("true,false", Choice((True, False))),
+        ("mix(a, b, mix=0.5),shf-sdcg", Choice(("mix(a, b, mix=0.5)", "shf-sdcg"))),
+    ],
+)
+def test_a_dimension_is_read(text: str, meant: Any) -> None:
+    assert parse_dimension(text) == meant
+    assert parse_dimension(str(meant)) == meant
+
+
+@pytest.mark.parametrize("text", ["", "a", "1:a", "3:1", "0:1:log", "2:2", "a,a"])
+def test_what_is_no_dimension_is_refused(text: str) -> None:
+    with pytest.raises(ParameterError):
+        parse_dimension(text)
+
+
+def test_a_parameter_is_searched_as_far_as_its_declaration_bounds_it() -> None:
+    assert declared_dimension(Param("a", 0.5, "", low=0.0, high=1.0)) == Span(0.0, 1.0)
+    assert declared_dimension(Param("a", 2.0, "", low=0.0, log=True)) == Span(0.25, 16.0, log=True)
+    assert declared_dimension(Param("a", 2.0, "", low=0.0)) is None
+    assert declared_dimension(Param("a", True, "")) is None
+    assert declared_dimension(Param("a", "x", "", choices=("x", "y"))) is None
+    params = [Param("sigma", 1.0, "", low=0.0, log=True, aliases=("width",)), Param("k", 3, "", low=1, high=9)]
+    space = full_space(params, {"width": 2.0, "num_leaves": 8}, {"k": Span(2, 4, integer=True)})
+    assert "sigma" not in space
+    assert "num_leaves" not in space
+    assert space["k"] == Span(2, 4, integer=True)
+    assert "learning_rate" in space
+
+
+def test_a_search_finds_what_the_start_lacks_and_its_numbers_are_those_of_the_trainings(data: RankingDataset) -> None:
+    valid = made(60, 1)
+    start = FIXED | {"min_data_in_leaf": 5}
+    found = tune(start, data, valid, 40, trials=6, space={"learning_rate": Span(0.05, 0.5)}, trees=False)
+    again = train(
+        start | {"learning_rate": found.best.params["learning_rate"], "early_stopping_round": 50}, data, 40,
+        valid_sets=[valid],
+    )  # fmt: skip
+    metrics = BoundMetrics(["ndcg@5"], valid.labels, valid.queries)
+    assert metrics.values(again.predict(valid))["ndcg@5"] == pytest.approx(found.best.value, abs=1e-12)
+    assert found.best.rounds == again.best_iteration == found.best_rounds
+    starts = [
+        train(start | {"seed": 3 + i, "early_stopping_round": 50}, data, 40, valid_sets=[valid]) for i in range(3)
+    ]
+    values = [metrics.values(model.predict(valid))["ndcg@5"] for model in starts]
+    assert found.start == pytest.approx(np.mean(values), abs=1e-9)
+    assert found.luck == pytest.approx(np.std(values, ddof=1), abs=1e-9)
+    assert found.gain.mean == pytest.approx(found.best.value - values[0], abs=1e-8)
+    assert found.params == found.fixed | found.best.params
+    assert [t.number for t in found.trials] == list(range(6))
+
+
+def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> None:
+    search = _Search(FIXED, data, None, 10, 4, {}, True, "lightgbm", None)
+    held = np.concatenate([part.queries.qid for _, part in search._parts])
+    assert sorted(held) == sorted(data.queries.qid)
+    for training, part in search._parts:
+        assert not set(training.queries.qid) & set(part.queries.qid)
+        assert len(training.queries) + len(part.queries) == len(data.queries)
+
+
+def test_a_trial_is_given_up_only_when_neither_queries_nor_seeds_explain_it(data: RankingDataset) -> None:
+    search = _Search(FIXED, data, None, 10, 2, {}, True, "lightgbm", None)
+    rng = np.random.default_rng(0)
+    against = rng.uniform(0.3, 0.9, len(data.queries))
+    noisy = against[:30] + rng.normal(0.0, 0.1, 30)
+    assert not search._behind(noisy, against)
+    assert search._behind(noisy - 0.2, against)
+    assert not search._behind(noisy + 0.2, against)  # far ahead is no reason
+    search._sd = 0.2
+    assert not search._behind(noisy - 0.2, against)  # so much is luck
+
+
+def test_a_search_that_was_stopped_goes_on_as_if_it_had_not_been(data: RankingDataset, tmp_path: Path) -> None:
+    args: dict[str, Any] = {"space": LEAVES, "trees": False, "folds": 2}
+    whole = tune(FIXED, data, num_boost_round=8, trials=6, **args)
+    tune(FIXED, data, num_boost_round=8, trials=2, study=tmp_path / "s", **args)
+    with pytest.raises(RuntimeError, match="killed"):  # in the middle of a trial, after one more
+        tune(FIXED, data, num_boost_round=8, trials=6, study=tmp_path / "s", progress=_killer, **args)
+    found = tune(FIXED, data, num_boost_round=8, trials=6, study=tmp_path / "s", **args)
+    assert [(t.params, t.state, t.rounds) for t in found.trials] == [
+        (t.params, t.state, t.rounds) for t in whole.trials
+    ]
+    np.testing.assert_equal([t.value for t in found.trials], [t.value for t in whole.trials])
+    assert found.start == whole.start
+    told = tune(FIXED, data, num_boost_round=8, trials=0, study=tmp_path / "s", **args)
+    assert told.best == found.best
+    with pytest.raises(InputError, match="another search lies there; different: fixed, rounds"):
+        tune(FIXED | {"min_data_in_leaf": 3}, data, num_boost_round=9, study=tmp_path / "s", **args)
+
+
+def _killer(*_: Any) -> None:
+    raise RuntimeError("killed")
+
+
+def test_objectives_are_searched_with_their_own_parameters(data: RankingDataset) -> None:
+    fixed = {name: value for name, value in FIXED.items() if name != "objective"}
+    space = {"objective": Choice(("lightgbm:lambdarank", "regression"))}
+    found = tune(fixed, data, num_boost_round=4, trials=5, folds=2, space=space, trees=False)
+    assert {t.params["objective"] for t in found.trials} == {"lightgbm:lambdarank", "regression"}
+
+
+def test_what_cannot_be_searched_is_refused(data: RankingDataset, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="both given and searched"):
+        tune(FIXED | {"num_leaves": 5}, data, space=LEAVES)
+    with pytest.raises(ParameterError, match="folds=61"):
+        tune(FIXED, data, folds=61)
+    with pytest.raises(ParameterError, match="without a metric"):
+        tune(FIXED | {"metric": "none"}, data)
+    (tmp_path / "s").write_bytes(b"\x00 no study\n")
+    with pytest.raises(InputError, match="not a study"):
+        tune(FIXED, data, study=tmp_path / "s", num_boost_round=2)
+
+
+def test_values_that_an_engine_refuses_fail_their_trial_alone(data: RankingDataset) -> None:
+    found = tune(
+        FIXED, data, num_boost_round=3, trials=4, folds=2, trees=False, space={"max_bin": Span(1, 3, integer=True)}
+    )
+    assert len(found.trials) == 4
+    assert any(t.state == "done" for t in found.trials)
+    for trial in found.trials:
+        assert math.isnan(trial.value) == (trial.state != "done")
+
+
+def test_the_command_writes_a_config_that_train_takes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    lines = [
+        f"{rng.integers(0, 3)} qid:{q} " + " ".join(f"{j}:{rng.normal():.3f}" for j in (1, 2, 3))
+        for q in range(30)
+        for _ in range(6)
+    ]
+    file, config = tmp_path / "train.txt", tmp_path / "tuned.toml"
+    file.write_text("\n".join(lines) + "\n")
+    how = ["tune", file, "-o", config, "--trials", "3", "--folds", "2", "--rounds", "5", "--objective", "shf-sdcg",
+           "--param", "min_data_in_leaf=2", "--seed", "4", "--eval-at", "3"]  # fmt: skip
+    told = json.loads(invoke(*how, "--json").stdout)
+    assert len(told["trials"]) == 3
+    content = tomllib.loads(config.read_text())
+    assert content["objective"] == "shf-sdcg"
+    assert content["param"]["min_data_in_leaf"] == 2
+    assert content["rounds"] == told["rounds"]
+    if told["gain"] is not None:
+        assert content["set"]["train_discount"] == told["params"]["train_discount"]
+    model = tmp_path / "model.txt"
+    assert invoke("train", file, "--config", config, "-m", model).exit_code == 0
+    sidecar = json.loads(next(tmp_path.glob("model.txt.*json")).read_text())
+    assert sidecar["training"]["rounds"] == content["rounds"]
+    refused = invoke(*how)
+    assert refused.exit_code == 2
+    assert "--resume goes on with it" in refused.stderr
+    more = invoke(*how[:5], "4", *how[6:], "--resume")
+    assert more.exit_code == 0
+    assert "4/4" in more.stderr
+    assert "3/4" not in more.stderr
