@@ -19,8 +19,8 @@ from boostrank.cli.progress import duration
 from boostrank.cli.reading import SECTION as READING
 from boostrank.cli.reading import Reader, check_not_read, reading_options
 from boostrank.cli.reporting import DONE, INTERRUPTED, say
-from boostrank.cli.train import train_params
 from boostrank.cli.train import command as train_command
+from boostrank.cli.train import train_params
 from boostrank.cli.train_options import OUTPUT
 
 if TYPE_CHECKING:
@@ -151,8 +151,8 @@ def _told(found: TuningResult, output: str) -> list[str]:
     where = f"{found.folds} folds" if found.folds else "the validation set"
     lines = [
         f"{found.metric} with the parameters as given: {found.start:.4f} on {found.queries:,} queries of {where}; "
-        f"another seed alone changes it by {found.luck:.4f} (standard deviation), by {found.matters:.4f} once in "
-        "twenty times",
+        f"another seed and order of rows change it by {found.luck:.4f} (standard deviation), and a difference of two "
+        f"trainings by {found.matters:.4f} once in twenty times",
     ]
     if found.best is None or found.gain is None:
         lines.append(f"nothing better in {len(found.trials)} trials")
@@ -164,7 +164,9 @@ def _told(found: TuningResult, output: str) -> list[str]:
             "queries that were not searched on"
         )
         if gain.mean < found.matters:
-            lines.append("another seed could have given as much: this is no evidence that the parameters are better")
+            lines.append(
+                "another seed or order of rows could have given as much: no evidence that the parameters are better"
+            )
     lines.append(f"{output}: boostrank train TRAIN{'' if found.folds else ' --valid VALID'} --config {output} -m MODEL")
     return lines
 
@@ -201,7 +203,7 @@ def _as_toml(found: TuningResult, given: dict[str, Any]) -> str:
     for name, value in params.items():
         if name in ("learning_rate", "num_leaves", "gain", "metric", "eval_at"):
             options[name.replace("_", "-")] = value
-        elif name == "num_threads":
+        elif name in ("num_threads", "verbosity"):
             continue
         elif not isinstance(chosen, str) and name not in TREES:
             tables["set"][name] = value

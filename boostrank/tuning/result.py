@@ -35,9 +35,10 @@ class TuningResult:
         metric: its name, as "ndcg@10".
         fixed: parameters that were given.
         best: the best trial; None where none is above the parameters as given.
-        start: mean of the metric with the parameters as given, over a few seeds.
-        luck: its standard deviation over those seeds.
-        matters: differences of two single trainings below this are what another seed gives once in twenty times.
+        start: mean of the metric with the parameters as given, over a few trainings that differ by seed and order of
+            rows alone.
+        luck: its standard deviation over them.
+        matters: a difference of two single trainings that such luck brings about once in twenty times.
         gain: best minus start, query by query; it is the best of many, so it flatters.
         start_rounds: the median best round of the parameters as given.
         trials: all of them.

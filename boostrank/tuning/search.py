@@ -2,7 +2,7 @@
 
 A trial is measured on queries that it was not trained on: a validation set, or folds of whole queries of which each is
 held out once. Trials are compared query by query with the best one so far; between folds a trial is given up when it
-is behind by more than what the queries so far and another seed explain.
+is behind by more than what the queries so far and luck explain.
 
 Sources: Bergstra et al. 2011 (the tree-structured Parzen estimator, Optuna's sampler).
 """
@@ -28,6 +28,7 @@ from boostrank.kernels.spec import ObjectiveSpec
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.mixture import accepted_params
 from boostrank.objectives import OBJECTIVES
+from boostrank.report.noise import shuffled
 from boostrank.resampling import paired_difference
 from boostrank.training.params import DEFAULT_OBJECTIVE, OBJECTIVE_NAMES, STOPPING_NAMES, headline, split_params
 from boostrank.training.trainer import train
@@ -35,7 +36,7 @@ from boostrank.tuning.result import Trial, TuningResult
 from boostrank.tuning.space import TREES, Dimension, full_space
 from boostrank.tuning.study import close_interrupted, finished, leader_of, open_study
 
-_BASELINE_SEEDS = 3
+_BASELINE_RUNS = 5
 _PATIENCE = 50
 # Behind by so many standard errors, a trial is given up.
 _BEHIND = 2.0
@@ -177,9 +178,9 @@ class _Search:
         }  # fmt: skip
 
     def measure_start(self, study: Any) -> None:
-        """The parameters as given, with a few seeds: what is to be beaten, and how much of it is luck."""
+        """The parameters as given, a few times: what is to be beaten, and how much of it is luck."""
         if "start" not in study.user_attrs:
-            runs = [self._evaluate({}, self.seed + i) for i in range(_BASELINE_SEEDS)]
+            runs = [self._evaluate({}, self.seed, lucky=i) for i in range(_BASELINE_RUNS)]
             values = [self._mean(per_query) for per_query, _ in runs]
             told = {
                 "per_query": _plain(runs[0][0]), "values": values, "rounds": int(np.median([r for _, r in runs])),
@@ -242,18 +243,20 @@ class _Search:
         return full_space(own, self.fixed, given, self._trees)
 
     def _evaluate(
-        self, found: Mapping[str, Any], seed: int, against: Float64Array | None = None
+        self, found: Mapping[str, Any], seed: int, against: Float64Array | None = None, *, lucky: int = 0
     ) -> tuple[Float64Array, int]:
         """The metric of each held-out query, and the median best round.
 
-        Of a trial that falls behind `against` by more than chance only the queries so far come back.
+        Of a trial that falls behind `against` by more than chance only the queries so far come back. `lucky` > 0
+        changes what should not matter: the seed, and the order of the training rows.
         """
         params = {"objective": self.objective, "early_stopping_round": self.patience} | self.fixed | dict(found)
         values: list[Float64Array] = []
         rounds = []
-        for (training, held), metrics in zip(self._parts, self._measured, strict=True):
+        for (whole, held), metrics in zip(self._parts, self._measured, strict=True):
+            training = shuffled(whole, np.random.default_rng([seed, lucky])) if lucky else whole
             model = train(
-                params | {"seed": seed}, training, self.rounds, valid_sets=[held], backend=self._backend,
+                params | {"seed": seed + lucky}, training, self.rounds, valid_sets=[held], backend=self._backend,
                 conventions=self._conventions,
             )  # fmt: skip
             values.append(metrics.per_query(model.predict(held, threads=self._threads))[self.metric])
@@ -264,7 +267,7 @@ class _Search:
         return np.concatenate(values), int(np.median(rounds))
 
     def _behind(self, so_far: Float64Array, against: Float64Array) -> bool:
-        """Whether neither the queries so far nor another seed explain how far it is behind."""
+        """Whether neither the queries so far nor luck explain how far it is behind."""
         difference = so_far - against[: so_far.size]
         counted = ~np.isnan(difference)
         if counted.sum() < 2:
@@ -273,7 +276,7 @@ class _Search:
         share = weights / weights.sum()
         mean = float(share @ difference[counted])
         queries = float(np.square(share) @ np.square(difference[counted] - mean))
-        # The seeds' luck was measured over all folds; that of some of them is as much larger as they are fewer.
+        # Luck was measured over all folds; that of some of them is as much larger as they are fewer.
         luck = 2.0 * self._sd**2 * self._weights.sum() / float(weights.sum())
         return mean + _BEHIND * math.sqrt(queries + luck) < 0.0
 
@@ -307,7 +310,7 @@ class _Search:
             gain = paired_difference(
                 _as_array(leader.user_attrs["per_query"]), self._start, weights=self._weights, seed=self.seed
             )
-        matters = float(stdtrit(_BASELINE_SEEDS - 1, 0.975)) * math.sqrt(2.0) * self._sd
+        matters = float(stdtrit(_BASELINE_RUNS - 1, 0.975)) * math.sqrt(2.0) * self._sd
         assert self._start is not None
         return TuningResult(
             metric=self.metric, fixed={"objective": self.objective} | self.fixed, best=best, start=self._started_at,

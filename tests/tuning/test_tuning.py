@@ -15,6 +15,7 @@ from boostrank import RankingDataset, train
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.core.params import Param
 from boostrank.metric import BoundMetrics
+from boostrank.report.noise import shuffled
 from boostrank.tuning import Choice, Span, tune
 from boostrank.tuning.search import _Search
 from boostrank.tuning.space import declared_dimension, full_space, parse_dimension
@@ -78,7 +79,7 @@ def test_a_parameter_is_searched_as_far_as_its_declaration_bounds_it() -> None:
 
 def test_a_search_finds_what_the_start_lacks_and_its_numbers_are_those_of_the_trainings(data: RankingDataset) -> None:
     valid = made(60, 1)
-    start = FIXED | {"min_data_in_leaf": 5}
+    start = FIXED | {"min_data_in_leaf": 5, "bagging_fraction": 0.7, "bagging_freq": 1}
     found = tune(start, data, valid, 40, trials=6, space={"learning_rate": Span(0.05, 0.5)}, trees=False)
     again = train(
         start | {"learning_rate": found.best.params["learning_rate"], "early_stopping_round": 50}, data, 40,
@@ -87,9 +88,11 @@ def test_a_search_finds_what_the_start_lacks_and_its_numbers_are_those_of_the_tr
     metrics = BoundMetrics(["ndcg@5"], valid.labels, valid.queries)
     assert metrics.values(again.predict(valid))["ndcg@5"] == pytest.approx(found.best.value, abs=1e-12)
     assert found.best.rounds == again.best_iteration == found.best_rounds
+    rows = [data, *(shuffled(data, np.random.default_rng([3, i])) for i in range(1, 5))]
     starts = [
-        train(start | {"seed": 3 + i, "early_stopping_round": 50}, data, 40, valid_sets=[valid]) for i in range(3)
+        train(start | {"seed": 3 + i, "early_stopping_round": 50}, rows[i], 40, valid_sets=[valid]) for i in range(5)
     ]
+    assert found.luck > 0.0
     values = [metrics.values(model.predict(valid))["ndcg@5"] for model in starts]
     assert found.start == pytest.approx(np.mean(values), abs=1e-9)
     assert found.luck == pytest.approx(np.std(values, ddof=1), abs=1e-9)
