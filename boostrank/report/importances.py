@@ -23,13 +23,13 @@ import numpy as np
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import ModelError, ParameterError, did_you_mean
 from boostrank.core.machine import resolve_threads
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.kernels.forest import Walker
 from boostrank.metric import Metric
 from boostrank.report.feature_worth import VERDICTS, Effect, Importance
-from boostrank.report.permuting import Losses, Rows, Scorer, Unit, measure_losses
+from boostrank.report.permuting import Losses, Rows, Unit, measure_losses
 from boostrank.report.redundancy import clusters_of, rank_correlation, within_query_ranks
+from boostrank.report.scoring import scorer_of
 from boostrank.resampling import bootstrap_intervals
 from boostrank.training.forest import Trees
 from boostrank.training.model import RankingModel
@@ -102,7 +102,7 @@ def importance(
     wanted = _checked_groups(groups or {}, data.feature_names)
     say = progress or (lambda what, done, total: None)
 
-    scorer, by = _scorer(ranker, trees, data, workers)
+    scorer, by = scorer_of(ranker, trees, data, workers)
     size = _Size.of(trees, data, by, repeats, documents)
     chosen = sample_queries(data, size.documents, seed)
     rows = Rows(data if chosen.size == len(data.queries) else data.take(chosen), trees.used, ranker.absent_is_missing)
@@ -209,39 +209,6 @@ def _checked_groups(groups: Mapping[str, Sequence[str]], names: Sequence[str]) -
                 hint = did_you_mean(feature, places, list_all=False)
                 raise ParameterError(f"group {group!r}: the model has no feature {feature!r}.{hint}")
     return {group: [places[f] for f in features] for group, features in groups.items()}
-
-
-class _Predicted:
-    """`Scorer` by the engine's own predict, once for each unit: for trees that are not walked here."""
-
-    def __init__(self, model: RankingModel, columns: Int64Array, threads: int) -> None:
-        self._model, self._columns, self._threads = model, columns, threads
-
-    def scores(self, rows: Float32Array) -> Float64Array:
-        full = np.zeros((rows.shape[0], self._model.n_features), np.float32)
-        full[:, self._columns] = rows
-        return self._model.predict(full, threads=self._threads)
-
-    def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array:
-        changed = [self.scores(np.where(unit == u, other, rows)) for u in range(units)]
-        return np.array(changed).reshape(units, rows.shape[0])
-
-
-def _scorer(model: RankingModel, trees: Trees, data: RankingDataset, threads: int) -> tuple[Scorer, str]:
-    """The walker where it gives the engine's scores, on some rows of this data; and "walk", or why it is not used."""
-    predicted = _Predicted(model, trees.used, threads)
-    if trees.forest is None:
-        return predicted, trees.why_not
-    walker = Walker(trees.forest, trees.used)
-    some = Rows(data, trees.used, model.absent_is_missing)[: min(1000, data.n_documents)]
-    expected = predicted.scores(some)
-    difference = walker.scores(some) - expected
-    # XGBoost adds float32 numbers up; its scores also hold a constant that is not in the trees.
-    accuracy = 1e-9 if model.backend == "lightgbm" else 1e-5
-    scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
-    if difference.size and float(np.ptp(difference)) > accuracy * scale:
-        return predicted, f"the trees as read differ from {model.backend}'s scores by {np.ptp(difference):.2g}"
-    return walker, "walk"
 
 
 @dataclass(frozen=True)

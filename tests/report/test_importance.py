@@ -21,8 +21,9 @@ from boostrank.data.synthetic import SyntheticData, make_ranking_data
 from boostrank.kernels.forest import Walker
 from boostrank.metric import Metric
 from boostrank.report import Importance, importance
-from boostrank.report.importances import _Predicted, sample_queries
+from boostrank.report.importances import sample_queries
 from boostrank.report.permuting import Losses, Rows, Unit, measure_losses
+from boostrank.report.scoring import Engine
 from boostrank.training.forest import Trees
 from boostrank.training.model import RankingModel
 
@@ -152,7 +153,7 @@ def losses(model: RankingModel, data: RankingDataset, *, scorer: Any = None, see
 def test_walking_the_trees_gives_what_the_engine_predicts(greedy: RankingModel, world: Any) -> None:
     data = world[1].dataset.take(np.arange(60))
     walked = losses(greedy, data)
-    predicted = losses(greedy, data, scorer=_Predicted(greedy, greedy.trees().used, 1))
+    predicted = losses(greedy, data, scorer=Engine(greedy, greedy.trees().used, 1))
     np.testing.assert_allclose(walked.of_query, predicted.of_query, atol=1e-12)
 
 
