@@ -80,6 +80,11 @@ class BoundObjective:
         self.seconds = 0.0
         """Time spent in kernels so far."""
 
+    @property
+    def losses(self) -> Float64Array:
+        """float64[Q], the weighted loss of each query at the last `gradient`, which overwrites it."""
+        return self._buffers.loss
+
     def gradient(self, scores: npt.ArrayLike, round: int) -> Gradient:
         """Gradient and hessian of the loss at these scores.
 
