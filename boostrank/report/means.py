@@ -1,0 +1,59 @@
+"""Means over queries with their intervals, several columns at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.resampling import bootstrap_intervals
+
+# Below, resampling so few queries says little of those that are not there.
+FEWEST_FOR_INTERVAL = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Means:
+    """A number a column.
+
+    Args:
+        mean: float64[m], weighted by the queries' weights; NaN without a query.
+        low, high: float64[m], its 95% interval by bootstrap over queries; NaN with fewer than two.
+        queries: int64[m], how many count.
+    """
+
+    mean: Float64Array
+    low: Float64Array
+    high: Float64Array
+    queries: Int64Array
+
+
+def means_over_queries(values: Float64Array, weights: Float64Array | None, *, seed: int) -> Means:
+    """Mean of each column over the queries that count in it.
+
+    Columns in which the same queries count share the resamples, so that the interval of a column of differences is
+    that of paired values.
+
+    Args:
+        values: float64[Q, m], NaN where a query does not count.
+        weights: float64[Q], positive; None weighs all queries the same.
+        seed: of the bootstrap.
+    """
+    count, m = values.shape
+    w = np.ones(count) if weights is None else weights
+    counted = ~np.isnan(values)
+    mean, low, high = (np.full(m, np.nan) for _ in range(3))
+    alike: dict[bytes, list[int]] = {}
+    for column in range(m):
+        alike.setdefault(counted[:, column].tobytes(), []).append(column)
+    for columns in alike.values():
+        inside = counted[:, columns[0]]
+        queries = int(inside.sum())
+        if not queries:
+            continue
+        mine, share = np.ascontiguousarray(values[inside][:, columns]), w[inside] / w[inside].sum()
+        mean[columns] = share @ mine
+        if queries > 1:
+            low[columns], high[columns] = bootstrap_intervals(mine, w[inside], seed=seed)
+    return Means(mean, low, high, counted.sum(axis=0).astype(np.int64))

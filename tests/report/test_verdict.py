@@ -1,0 +1,182 @@
+"""How good a ranker is, and what it is measured against."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+from boostrank.core.conventions import Conventions
+from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.types import QueryIndex
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.synthetic import make_ranking_data
+from boostrank.metric import BoundMetrics, Metric, evaluate, paired_difference
+from boostrank.report.metrics import explain_conventions
+from boostrank.report.verdict import MODEL, Verdict, single_feature, verdict
+
+
+def drawn(queries: int, d: int, seed: int, *, useful: int = 0) -> RankingDataset:
+    """Lists of 2 to 12 documents; the first `useful` features say something of the label, the others nothing."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 13, queries)
+    X = rng.normal(size=(int(sizes.sum()), d)).astype(np.float32)
+    y = np.clip(np.round(1.0 + X[:, :useful].sum(axis=1) + 0.8 * rng.normal(size=X.shape[0])), 0, 4)
+    return RankingDataset(X, y, QueryIndex.from_sizes(sizes))
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingDataset:
+    return make_ranking_data(150, seed=3, mean_length=10).dataset
+
+
+@pytest.fixture(scope="module")
+def scores(data: RankingDataset) -> np.ndarray:
+    """A ranking with ties in it."""
+    return np.round(data.labels + np.random.default_rng(0).normal(size=data.n_documents), 1)
+
+
+@pytest.fixture(scope="module")
+def found(data: RankingDataset, scores: np.ndarray) -> Verdict:
+    return verdict(scores, data, previous=("old.txt", -scores))
+
+
+def test_the_model_is_measured_as_evaluate_does(data: RankingDataset, scores: np.ndarray, found: Verdict) -> None:
+    names = ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map", "mrr"]
+    assert list(found.model.standings) == names
+    assert found.metric == "ndcg@10"
+    for name, result in evaluate(names, data.labels, scores, data.queries).items():
+        standing = found.model.standings[name]
+        assert standing.value == pytest.approx(result.mean, abs=1e-12)
+        assert (standing.low, standing.high) == pytest.approx((result.low, result.high), abs=1e-12)
+        assert standing.queries == result.queries
+        assert np.isnan(standing.lead)
+    assert found.empty == evaluate("ndcg", data.labels, scores, data.queries)["ndcg"].empty
+
+
+def test_the_lead_over_a_previous_model_is_the_paired_difference(
+    data: RankingDataset, scores: np.ndarray, found: Verdict
+) -> None:
+    (old,) = [b for b in found.baselines if b.name == "old.txt"]
+    for name, standing in old.standings.items():
+        a, b = (Metric.parse(name).evaluate(data.labels, s, data.queries).per_query for s in (scores, -scores))
+        pair = paired_difference(a, b, resamples=2000)
+        assert standing.lead == pytest.approx(pair.mean, abs=1e-12)
+        assert (standing.lead_low, standing.lead_high) == pytest.approx((pair.low, pair.high), abs=1e-12)
+
+
+def test_random_order_is_the_mean_over_all_orders() -> None:
+    labels = np.array([2.0, 0, 1, 0, 3, 1, 0, 0])
+    queries = QueryIndex.from_sizes([4, 3, 1])
+    small = RankingDataset(np.zeros((8, 1), np.float32), labels, queries)
+    found = verdict(labels, small, ["ndcg@2", "map", "mrr"], conventions=Conventions(empty="zero"))
+    standings = found.baseline("random order").standings  # type: ignore[union-attr]
+    for name, standing in standings.items():
+        per_query = []
+        for a, b in zip(queries.ptr[:-1], queries.ptr[1:], strict=True):
+            one, mine = QueryIndex.from_sizes([b - a]), labels[a:b]
+            values = [
+                evaluate(name, mine, np.array(order, float), one, Conventions(empty="zero"))[name].mean
+                for order in permutations(range(b - a))
+            ]
+            per_query.append(np.mean(values))
+        assert standing.value == pytest.approx(np.mean(per_query), abs=1e-12)
+
+
+def test_random_order_stays_random_where_ties_count_as_best(data: RankingDataset, scores: np.ndarray) -> None:
+    lucky = verdict(scores, data, "ndcg@10", conventions=Conventions(ties="optimistic"))
+    plain = verdict(scores, data, "ndcg@10")
+    for name in ("random order", "best single feature"):
+        assert name in {b.name for b in lucky.baselines}
+    assert lucky.baseline("random order").standings["ndcg@10"].value == pytest.approx(  # type: ignore[union-attr]
+        plain.baseline("random order").standings["ndcg@10"].value  # type: ignore[union-attr]
+    )
+    assert lucky.headline.value > plain.headline.value
+
+
+def test_ties_and_the_order_of_the_file_are_those_of_metrics(
+    data: RankingDataset, scores: np.ndarray, found: Verdict
+) -> None:
+    (told,) = explain_conventions(data.labels, scores, data.queries, "ndcg@10", [])
+    assert found.ties == told.ties
+    place = np.arange(data.n_documents)
+    order = evaluate("ndcg@10", data.labels, -place.astype(float), data.queries)["ndcg@10"].mean
+    assert found.baseline("order of the file").standings["ndcg@10"].value == pytest.approx(order)  # type: ignore[union-attr]
+
+
+def test_a_single_feature_is_chosen_by_the_other_half(data: RankingDataset) -> None:
+    """Against a loop over features, halves and directions, on data with missing values."""
+    chosen = single_feature(data, "ndcg@10", Conventions(), seed=5)
+    assert chosen is not None
+    order = np.random.default_rng(5).permutation(len(data.queries))
+    halves = np.split(order, [len(order) // 2])
+    owner = np.repeat(np.arange(len(data.queries)), data.queries.sizes)
+    ranked = [np.where(np.isnan(c), -1e38, c).astype(float) for s in (1, -1) for c in s * data.features.T]
+    for i, half in enumerate(halves):
+        some = data.take(np.sort(half))
+        rows = data.queries.take(np.sort(half))[1]
+        values = [evaluate("ndcg@10", some.labels, r[rows], some.queries)["ndcg@10"].mean for r in ranked]
+        best = int(np.argmax(values))
+        assert chosen.names[i] == data.feature_names[best % data.n_features]
+        assert chosen.signs[i] == (1.0 if best < data.n_features else -1.0)
+        others = ~np.isin(owner, half)
+        np.testing.assert_array_equal(np.argsort(chosen.scores[others]), np.argsort(ranked[best][others]))
+    assert chosen.about.startswith(f"{chosen.names[0]}, ")
+
+
+def test_the_best_single_feature_of_noise_is_no_better_than_random() -> None:
+    """Chosen on the queries that it is measured on, it would be: among 40 features in two directions one is lucky."""
+    leads, naive = [], []
+    for seed in range(25):
+        noise = drawn(40, 20, seed)
+        bound = BoundMetrics("ndcg@5", noise.labels, noise.queries)
+
+        def value(scores: np.ndarray, bound: BoundMetrics = bound) -> float:
+            return bound.values(scores)["ndcg@5"]
+
+        chosen = single_feature(noise, "ndcg@5", Conventions(), seed=seed, threads=1)
+        assert chosen is not None
+        chance = value(np.zeros(noise.n_documents))
+        leads.append(value(chosen.scores) - chance)
+        naive.append(max(value(s * column) for column in noise.features.T for s in (1.0, -1.0)) - chance)
+    assert abs(np.mean(leads)) < 3 * np.std(leads, ddof=1) / np.sqrt(len(leads))
+    assert np.mean(naive) > 6 * np.std(naive, ddof=1) / np.sqrt(len(naive))
+
+
+def test_a_feature_that_says_it_all_is_found_whatever_its_direction() -> None:
+    data = drawn(60, 5, 1, useful=1)
+    turned = RankingDataset(-data.features, data.labels, data.queries, ("a", "b", "c", "d", "e"))
+    chosen = single_feature(turned, "ndcg@5", Conventions())
+    assert chosen is not None
+    assert chosen.names == ("a", "a")
+    assert chosen.about.startswith("a, lower is better;")
+
+
+def test_many_values_are_sampled_to_choose_by_but_every_query_is_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = drawn(300, 4, 2, useful=1)
+    monkeypatch.setattr("boostrank.report.verdict._VALUES_TO_CHOOSE_BY", 4 * 100)
+    chosen = single_feature(data, "ndcg@5", Conventions())
+    assert chosen is not None
+    assert 50 <= chosen.documents <= 150
+    np.testing.assert_array_equal(chosen.scores, data.features[:, 0].astype(float))
+
+
+def test_what_cannot_be_told_is_said() -> None:
+    one = RankingDataset(np.ones((1, 2), np.float32), np.array([1.0]), QueryIndex.from_sizes([1]))
+    found = verdict(np.zeros(1), one)
+    assert found.headline.value == 1.0
+    assert np.isnan(found.headline.low)
+    assert found.baseline("best single feature") is None
+    assert "too few queries" in found.notes[0]
+    with pytest.raises(DataError, match="none of the 1 queries counts"):
+        verdict(np.zeros(1), RankingDataset(np.ones((1, 2), np.float32), np.zeros(1), QueryIndex.from_sizes([1])))
+    with pytest.raises(ParameterError, match="no metric"):
+        verdict(np.zeros(1), one, [])
+
+
+def test_the_frame_has_a_row_for_each_ranking_and_metric(found: Verdict) -> None:
+    frame = found.to_frame()
+    assert len(frame) == 5 * 6
+    assert set(frame["ranking"]) == {MODEL, "old.txt", "best single feature", "random order", "order of the file"}
+    assert found.to_dict()["rankings"][0]["metrics"]["map"]["value"] == found.model.standings["map"].value
