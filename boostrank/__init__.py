@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from boostrank.mixture import Mixture
     from boostrank.objective import Objective
     from boostrank.objective_file import load_objective
+    from boostrank.training.averaging import average
     from boostrank.training.callbacks import EarlyStopping
     from boostrank.training.checkpoint import Checkpoint
     from boostrank.training.model import RankingModel
@@ -52,6 +53,7 @@ _HOMES = {
     "RankingDataset": "boostrank.data.dataset",
     "RankingModel": "boostrank.training.model",
     "TrainingError": "boostrank.core.errors",
+    "average": "boostrank.training.averaging",
     "define_objective": "boostrank.kernels.define",
     "doctor": "boostrank.data.doctor",
     "inline": "boostrank.kernels.jit",
@@ -82,6 +84,7 @@ __all__ = [
     "RankingModel",
     "TrainingError",
     "__version__",
+    "average",
     "define_objective",
     "doctor",
     "inline",

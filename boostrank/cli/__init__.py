@@ -17,12 +17,14 @@ from boostrank.cli.reporting import OutputClosed, run_reporting_errors
 # command -> (module, what it is in a list)
 _COMMANDS = {
     "train": ("train", "Train a ranker from a libsvm file."),
+    "average": ("average", "Several models as one model file."),
     "tune": ("tune", "Search for the parameters that rank best, into a config file for train."),
     "plan": ("plan", "What training on some files will cost, before it starts."),
     "predict": ("predict", "Score documents, one score a line in input order."),
     "evaluate": ("evaluate", "Measure models or score files, and compare them query by query."),
     "metrics": ("metrics", "One metric as each library computes it, and why they differ."),
     "compare": ("compare", "Compare two rankers, and refuse the new one if it is worse."),
+    "why": ("why", "Why one document of a query stands above another."),
     "noise": ("noise", "What seeds, row order and the draw of queries alone do to the metric."),
     "importance": ("importance", "What each feature is worth to the ranking."),
     "objectives": ("objectives", "What each objective is, its parameters and its paper."),

@@ -125,7 +125,11 @@ class RankingModel:
 
     def trees(self) -> Trees:
         """The trees that prediction uses, as arrays."""
-        return read_trees(self._engine.to_bytes(self.booster, rounds=self._best_rounds), self.n_features)
+        return read_trees(self.to_bytes(), self.n_features)
+
+    def to_bytes(self) -> bytes:
+        """The engine's own text of the rounds that prediction uses."""
+        return self._engine.to_bytes(self.booster, rounds=self._best_rounds)
 
     @property
     def best_score(self) -> dict[str, dict[str, float]]:

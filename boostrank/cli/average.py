@@ -1,0 +1,31 @@
+"""`boostrank average`."""
+
+from __future__ import annotations
+
+import click
+
+from boostrank.cli.engines import prepare_engines
+from boostrank.cli.options import Command, InputFile, option
+from boostrank.cli.reading import check_not_read
+
+
+@click.command("average", cls=Command, short_help="Several models as one model file.")
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True, type=InputFile())
+@option("-m", "--model", "output", required=True, type=click.Path(), section="Output", help="Where it is written.")
+def command(models: tuple[str, ...], output: str) -> None:
+    """Write one model whose scores are the mean of the scores of MODELs, of one engine and over the same features.
+
+    It is an ordinary model file with all their trees. Models that were trained with other seeds (--seed), or on other
+    folds, rank better together than one of them.
+    """
+    from boostrank.core.atomic import check_writable
+
+    check_not_read(output, models)
+    check_writable(output)
+    prepare_engines()
+    from boostrank.training.averaging import average
+    from boostrank.training.model import RankingModel
+
+    one = average([RankingModel.load(path) for path in models])
+    one.save(output)
+    click.echo(f"{output}: {len(models)} models, {one.best_iteration} rounds")

@@ -1,0 +1,107 @@
+"""Several models as one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+
+from boostrank import RankingDataset, RankingModel, average, train
+from boostrank.core.errors import ModelError, ParameterError
+from tests.tuning.test_tuning import made
+
+PARAMS: dict[str, Any] = {
+    "objective": "regression", "verbosity": -1, "num_threads": 1, "min_sum_hessian_in_leaf": 3.0,
+    "feature_fraction": 0.6,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingDataset:
+    whole = made(60, 0)
+    x = whole.features.copy()
+    x[::7, 1] = np.nan
+    return RankingDataset.from_arrays(x, whole.labels, group=whole.queries.sizes)
+
+
+def models(data: RankingDataset, backend: str, rounds: tuple[int, ...], **params: Any) -> list[RankingModel]:
+    return [
+        train(PARAMS | params | {"seed": i + 1}, data, r, valid_sets=[data], backend=backend)
+        for i, r in enumerate(rounds)
+    ]
+
+
+@pytest.mark.parametrize(("backend", "off"), [("lightgbm", 1e-12), ("xgboost", 1e-5)])
+def test_the_average_scores_as_the_mean_of_the_scores(
+    data: RankingDataset, backend: str, off: float, tmp_path: Path
+) -> None:
+    if backend == "xgboost":
+        pytest.importorskip("xgboost")
+    parts = models(data, backend, (5, 9, 2))
+    mean = np.mean([model.predict(data) for model in parts], axis=0)
+    assert np.ptp(mean) > 0.1
+    one = average(parts)
+    np.testing.assert_allclose(one.predict(data), mean, atol=off * np.ptp(mean))
+    assert one.best_iteration == 16
+    one.save(tmp_path / "m")
+    again = RankingModel.load(tmp_path / "m")
+    np.testing.assert_array_equal(again.predict(data), one.predict(data))
+    assert [part["rounds"] for part in again.info["averaged"]] == [5, 9, 2]
+    np.testing.assert_allclose(again.contributions(data).sum(axis=1), mean, atol=1e-5)
+    np.testing.assert_array_equal(one.trees().splits, np.sum([model.trees().splits for model in parts], axis=0))
+
+
+def test_lightgbm_opens_the_file_and_counts_all_splits(data: RankingDataset, tmp_path: Path) -> None:
+    parts = models(data, "lightgbm", (4, 3))
+    average(parts).save(tmp_path / "m.txt")
+    booster = lgb.Booster(model_file=str(tmp_path / "m.txt"))
+    assert booster.num_trees() == 7
+    mean = np.mean([model.predict(data) for model in parts], axis=0)
+    np.testing.assert_allclose(booster.predict(data.features), mean, atol=1e-12)
+    counted = np.sum([model.booster.feature_importance() for model in parts], axis=0)
+    np.testing.assert_array_equal(booster.feature_importance(), counted)
+
+
+def test_only_the_best_rounds_of_each_count(data: RankingDataset) -> None:
+    stopped = train(
+        PARAMS | {"early_stopping_round": 2, "learning_rate": 0.9}, data, 60, valid_sets=[made(30, 5)],
+    )  # fmt: skip
+    assert stopped.best_iteration < stopped.booster.current_iteration() or stopped.best_iteration < 60
+    one = average([stopped, stopped])
+    np.testing.assert_allclose(one.predict(data), stopped.predict(data), atol=1e-12)
+
+
+def test_one_model_is_its_own_average(data: RankingDataset) -> None:
+    (model,) = models(data, "lightgbm", (3,))
+    np.testing.assert_array_equal(average([model]).predict(data), model.predict(data))
+
+
+def test_linear_leaves_are_averaged_too(data: RankingDataset) -> None:
+    parts = models(data, "lightgbm", (3, 4), linear_tree=True)
+    mean = np.mean([model.predict(data) for model in parts], axis=0)
+    np.testing.assert_allclose(average(parts).predict(data), mean, atol=1e-9)
+
+
+def test_what_does_not_go_together_is_refused(data: RankingDataset, tmp_path: Path) -> None:
+    (one,) = models(data, "lightgbm", (2,))
+    with pytest.raises(ParameterError, match="no models"):
+        average([])
+    fewer = RankingDataset.from_arrays(data.features[:, :3], data.labels, group=data.queries.sizes)
+    with pytest.raises(ParameterError, match="different features"):
+        average([one, *models(fewer, "lightgbm", (2,))])
+    booster = lgb.train(
+        {"boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.5, "verbosity": -1},
+        lgb.Dataset(data.features, data.labels), 2,
+    )  # fmt: skip
+    booster.save_model(tmp_path / "forest.txt")
+    with pytest.raises(ModelError, match="random forest"):
+        average([RankingModel.load(tmp_path / "forest.txt")])
+    pytest.importorskip("xgboost")
+    other = models(data, "xgboost", (2,))
+    with pytest.raises(ParameterError, match="cannot be averaged with one of lightgbm"):
+        average([one, *other])
+    with pytest.raises(ModelError, match="dart"):
+        average(models(data, "xgboost", (2,), booster="dart"))
