@@ -23,7 +23,7 @@ from boostrank.cli.options import (
 from boostrank.cli.reading import Reader, document_names, reading_options
 from boostrank.cli.reporting import DONE, GATE_SHUT, say
 from boostrank.cli.scores import load_ranker, scores_of
-from boostrank.cli.tables import aligned
+from boostrank.cli.tables import aligned, shown
 from boostrank.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ def command(
     from boostrank.metric import Metric
     from boostrank.report.comparison import compare
     from boostrank.report.gate import Condition
+    from boostrank.report.html.charts import need_report_extra
     from boostrank.report.moves import Ranker
     from boostrank.report.segments import read_segments
 
@@ -103,6 +104,7 @@ def command(
     rules = chosen_conventions(conventions, gain)
     table = None if segments is None else read_segments(segments)
     if html is not None:
+        need_report_extra()
         check_output(html)
     models = {path: load_ranker(path) for path in (old, new)}
     reader = Reader({**given, "threads": threads}, keep_comments=True)
@@ -140,7 +142,7 @@ def _print(found: Comparison, data: str, width: int) -> None:
     click.echo(_churn(found.churn))
     for kind in dict.fromkeys(s.kind for s in found.segments):
         rows = [
-            [_shown(s.segment), *_cells(s.difference), f"{s.p_holm:.4f}"]
+            [shown(s.segment), *_cells(s.difference), f"{s.p_holm:.4f}"]
             for s in found.segments
             if s.kind == kind and s.difference.metric == first
         ]
@@ -149,7 +151,7 @@ def _print(found: Comparison, data: str, width: int) -> None:
     if found.regressions:
         click.echo(f"\nworst of {found.metrics[first].worse:,} regressions, {first}")
         table = [["qid", "old", "new", "difference"]]
-        table += [[_shown(r.qid), f"{r.old:.4f}", f"{r.new:.4f}", f"{r.new - r.old:+.4f}"] for r in found.regressions]
+        table += [[shown(r.qid), f"{r.old:.4f}", f"{r.new:.4f}", f"{r.new - r.old:+.4f}"] for r in found.regressions]
         told = ["", *map(_told, found.regressions)]
         for line, words in zip(aligned(table), told, strict=True):
             click.echo(f"  {line}  {words}".rstrip())
@@ -157,7 +159,7 @@ def _print(found: Comparison, data: str, width: int) -> None:
         say(note)
     click.echo()
     for outcome in found.outcomes:
-        where = f" ({_shown(', '.join(outcome.where))})" if outcome.where else ""
+        where = f" ({shown(', '.join(outcome.where))})" if outcome.where else ""
         click.echo(f"{'FAILS' if outcome.holds else 'passes'}: {outcome.condition}{where}")
     click.echo(click.wrap_text(found.conventions.describe(), width))
 
@@ -188,12 +190,7 @@ def _told(regression: Regression) -> str:
     if swap is None:
         return ""
     one, other = (
-        f"{_shown(m.document)} (label {m.label:g}) {m.old} -> {m.new}" for m in (swap.fell, swap.rose)
+        f"{shown(m.document)} (label {m.label:g}) {m.old} -> {m.new}" for m in (swap.fell, swap.rose)
     )  # fmt: skip
-    because = [_shown(f.feature) for f in swap.features if (f.new or 0.0) < (f.old or 0.0)][:2]
+    because = [shown(f.feature) for f in swap.features if (f.new or 0.0) < (f.old or 0.0)][:2]
     return f"{one}, below {other}{': ' if because else ''}{', '.join(because)}"
-
-
-def _shown(text: str) -> str:
-    """Without what would steer a terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -156,7 +156,7 @@ def theme(*, dark: bool = False) -> dict[str, Any]:
     main = COLOURS["main"]
     axis = {"labelColor": faint, "titleColor": faint, "gridColor": line, "domainColor": line, "tickColor": line,
             "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "labelLimit": 190,
-            "gridOpacity": 0.7}  # fmt: skip
+            "labelFlush": False, "gridOpacity": 0.7}  # fmt: skip
     return {
         "background": back,
         "padding": 2,
@@ -166,13 +166,14 @@ def theme(*, dark: bool = False) -> dict[str, Any]:
         "axis": axis,
         "axisBand": {"grid": False, "domain": False, "ticks": False, "labelPadding": 6},
         "legend": {"orient": "top", "labelColor": text, "titleColor": faint, "labelFontSize": 12, "titleFontSize": 12,
-                   "titleFontWeight": "normal", "symbolType": "circle", "offset": 8, "labelLimit": 260},
+                   "titleFontWeight": "normal", "symbolType": "circle", "symbolOpacity": 1, "offset": 8,
+                   "labelLimit": 260, "titleLimit": 400},
         "header": {"labelColor": text, "titleColor": faint, "labelFontSize": 12, "titleFontSize": 12},
         "title": {"color": text, "fontSize": 13, "anchor": "start"},
         "mark": {"color": main},
-        "bar": {"color": main, "cornerRadiusEnd": 1},
+        "bar": {"color": main},
         "line": {"color": main, "strokeWidth": 2},
-        "point": {"color": main, "filled": True, "size": 36},
+        "point": {"color": main, "filled": True, "size": 36, "opacity": 0.9},
         "circle": {"color": main, "opacity": 0.75},
         "rule": {"color": faint},
         "text": {"color": text, "fontSize": 12},
@@ -209,8 +210,8 @@ def _vega_lite() -> str:
     version = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
     if version not in vl_convert.get_vegalite_versions():
         raise MissingDependency(
-            f"altair {altair.__version__} writes Vega-Lite {version}, which vl-convert-python {vl_convert.__version__} "
-            "does not draw: pip install --upgrade 'boostrank[report]'"
+            f"altair writes Vega-Lite {version}, which this vl-convert-python does not draw: "
+            "pip install --upgrade 'boostrank[report]'"
         )
     return version
 

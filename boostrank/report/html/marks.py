@@ -8,25 +8,30 @@ from typing import Any
 from boostrank.report.html.markup import Markup, join, tag
 
 
-def whisker(mean: float, low: float, high: float, limit: float, look: str = "main") -> Markup:
-    """A mean and its interval on a scale from -limit to limit, for a cell; an interval that is NaN is left out.
+def whisker(
+    mean: float, low: float, high: float, limit: float, look: str = "main", *, left: float | None = None
+) -> Markup:
+    """A mean and its interval on a scale, for a cell; an interval that is NaN is left out.
 
     Args:
         mean, low, high: in the scale's unit.
-        limit: positive.
+        limit: right end of the scale, positive.
         look: "main", "better", "worse" or "faint".
+        left: left end of the scale, 0 or less; None: -limit.
     """
+    begin = -limit if left is None else left
 
     def x(value: float) -> str:
-        return f"{(min(max(value / limit, -1.0), 1.0) + 1.0) * 60:.1f}"
+        return f"{(min(max(value, begin), limit) - begin) / (limit - begin) * 120:.1f}"
 
+    spans = math.isfinite(low + high)
     return tag(
         "svg",
-        tag("line", x1=60, x2=60, y1=0, y2=16, class_="zero"),
-        tag("line", x1=x(low), x2=x(high), y1=8, y2=8, class_="span") if math.isfinite(low + high) else None,
-        tag("circle", cx=x(mean), cy=8, r=3.5) if math.isfinite(mean) else None,
+        tag("line", x1=x(0.0), x2=x(0.0), y1=0, y2=16, class_="zero"),
+        tag("line", x1=x(low), x2=x(high), y1=8, y2=8, class_="span") if spans else None,
+        tag("circle", cx=x(mean), cy=8, r=3) if math.isfinite(mean) else None,
         viewBox="-4 0 128 16", width=128, height=16, class_=f"whisker {look}", role="img",
-        aria_label=f"{mean:+.4f}" + (f", {low:+.4f} to {high:+.4f}" if math.isfinite(low + high) else ""),
+        aria_label=f"{mean:+.4f}" + (f", {low:+.4f} to {high:+.4f}" if spans else ""),
     )  # fmt: skip
 
 

@@ -51,23 +51,3 @@ def data_block(value: Any, **attributes: Any) -> Markup:
     """
     told = json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     return tag("script", Markup(told), type="application/json", **attributes)
-
-
-def page(title: str, style: str, *body: Any) -> str:
-    """A whole document that loads nothing and runs nothing.
-
-    Args:
-        title: text.
-        style: our own CSS.
-        body: as children of `tag`.
-    """
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content="default-src 'none'; style-src 'unsafe-inline'"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", title),
-        tag("style", Markup(style)),
-    )
-    return f"<!DOCTYPE html>\n{tag('html', head, tag('body', tag('main', *body)), lang='en')}\n"

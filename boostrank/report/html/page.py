@@ -42,22 +42,27 @@ class Section:
 
     Args:
         name: unique on the page: "importance".
-        title: its heading, and its name in the navigation.
+        title: its heading.
         parts: what it holds.
+        short: what the navigation says; "" for the title.
     """
 
     name: str
     title: str
     parts: Sequence[Part]
+    short: str = ""
 
 
-def page(title: str, sections: Sequence[Section], *, summary: Sequence[Part] = ()) -> str:
+def page(
+    title: str, sections: Sequence[Section], *, summary: Sequence[Part] = (), heading: Markup | None = None
+) -> str:
     """The document.
 
     Args:
         title: text, also from a file.
         sections: in order; with two or more there is a navigation.
         summary: what stands above the sections.
+        heading: the title in markup, where its parts come from different files.
 
     Raises:
         MissingDependency: there are charts, and the extra `report` is not installed.
@@ -71,14 +76,14 @@ def page(title: str, sections: Sequence[Section], *, summary: Sequence[Part] = (
         raise ValueError(f"two parts of a page have one name: {', '.join(sorted(twice))}")
     scripts = [vega_script()] if charts else []
     scripts.append(_own("script.js"))
-    links = [tag("li", tag("a", section.title, href=f"#{section.name}")) for section in sections]
+    links = [tag("li", tag("a", section.short or section.title, href=f"#{section.name}")) for section in sections]
     navigation = tag("nav", tag("ul", *links), aria_label="Sections") if len(sections) > 1 else None
     themes = data_block({"light": theme(), "dark": theme(dark=True)}, id="themes") if charts else None
     body = tag(
         "body",
         tag(
             "header",
-            tag("h1", bdi(title)),
+            tag("h1", heading or bdi(title)),
             tag("button", "Dark", type="button", id="theme", hidden=True),
             class_="top",
         ),

@@ -241,12 +241,14 @@
       const button = make("button", { type: "button", textContent: "CSV" });
       button.setAttribute("aria-label", "Save this table as CSV");
       button.addEventListener("click", () => {
-        const lines = rows.map(([row]) => [...row.cells].map(told));
-        save(`${box.id}.csv`, csv([headings.map((heading) => heading.dataset.name), ...lines]), "text/csv");
+        const named = headings.filter((heading) => heading.dataset.name);
+        const lines = rows.map(([row]) => named.map((heading) => told(row.cells[heading.cellIndex])));
+        save(`${box.id}.csv`, csv([named.map((heading) => heading.dataset.name), ...lines]), "text/csv");
       });
       tools.append(button);
     }
-    if (tools.childNodes.length) box.insertBefore(tools, box.querySelector(".scroll"));
+    const searched = box.hasAttribute("data-search");
+    if (tools.childNodes.length) box.insertBefore(tools, searched ? box.querySelector(".scroll") : null);
   }
 
   // ---- navigation: which section is read now

@@ -18,7 +18,7 @@ class Column:
     """A column.
 
     Args:
-        name: what it is called in the table's CSV: "loss_low".
+        name: what it is called in the table's CSV: "loss_low"; "" leaves it out there.
         label: its heading.
         kind: numbers stand at the right and sort by size, largest first; what is missing comes last.
         format: of numbers, a format spec such as "+.4f"; "" gives whole numbers in groups of three digits and others
@@ -100,10 +100,10 @@ class Table:
         )  # fmt: skip
 
     def _heading(self, column: Column) -> Markup:
-        sorted_by = {column.name: "ascending", f"-{column.name}": "descending"}.get(self.order)
+        sorted_by = {column.name: "ascending", f"-{column.name}": "descending"}.get(self.order or " ")
         return tag(
-            "th", bdi(column.label), scope="col", class_=column.kind, data_name=column.name, title=column.help or None,
-            aria_sort=sorted_by,
+            "th", bdi(column.label), scope="col", class_=column.kind, data_name=column.name or None,
+            title=column.help or None, aria_sort=sorted_by,
         )  # fmt: skip
 
 
