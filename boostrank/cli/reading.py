@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import re
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
     from boostrank.training.model import RankingModel
 
 SECTION = "Reading"
-
-# LETOR's comments name the document so; elsewhere the first word is the name.
-_DOCID = re.compile(r"docid\s*=\s*(\S+)")
 
 reading_options = with_options(
     option(
@@ -181,14 +177,12 @@ def document_names(data: RankingDataset, path: str) -> list[str]:
     Raises:
         InputError: a row has no comment.
     """
-    names = []
-    for row, comment in enumerate(data.comments or ()):
-        named = _DOCID.search(comment)
-        words = [named.group(1)] if named else comment.split()
-        if not words:
-            raise InputError(
-                f"{path}: row {row + 1} has no comment that names its document, and these conventions order tied "
-                "documents by name; choose other --conventions"
-            )
-        names.append(words[0])
+    from boostrank.report.documents import document_names as names_of
+
+    names = names_of(data) or []
+    if "" in names:
+        raise InputError(
+            f"{path}: row {names.index('') + 1} has no comment that names its document, and these conventions order "
+            "tied documents by name; choose other --conventions"
+        )
     return names

@@ -1,4 +1,4 @@
-"""Columns of text, the same on a terminal and in a file."""
+"""Columns of text, the same on a terminal and in a file; and text that is safe to show."""
 
 from __future__ import annotations
 
@@ -13,3 +13,8 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
         cells = [first.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(others, widths[1:], strict=True))]
         lines.append("  ".join(cells).rstrip())
     return lines
+
+
+def shown(text: str) -> str:
+    """Text from a file without what would steer a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from boostrank.report.comparison import Comparison, compare
     from boostrank.report.importances import Importance, importance
+    from boostrank.report.pairs import Why, why
 
 _HOMES = {
     "Comparison": "comparison",
     "Importance": "importances",
+    "Why": "pairs",
     "compare": "comparison",
     "importance": "importances",
+    "why": "pairs",
 }
-_MODULES = ("metrics", "noise", "target")
+_MODULES = ("metrics", "noise", "shapes", "target")
 
-__all__ = ["Comparison", "Importance", "compare", "importance"]
+__all__ = ["Comparison", "Importance", "Why", "compare", "importance", "why"]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array, Int64Array, QueryIndex
 from boostrank.data.dataset import RankingDataset, default_feature_names
+from boostrank.report.documents import shown_name
 from boostrank.training.model import RankingModel
 
 # What LightGBM calls features without names.
@@ -152,7 +153,7 @@ def moves_in(
     moved = np.flatnonzero((np.minimum(before, after) <= k) & (before != after))
     return tuple(
         Move(
-            document=_name(start + i, data, names),
+            document=shown_name(start + i, data, names),
             row=start + i,
             label=float(data.labels[start + i]),
             old=int(before[i]),
@@ -160,12 +161,6 @@ def moves_in(
         )
         for i in moved[np.argsort(before[moved])].tolist()
     )
-
-
-def _name(row: int, data: RankingDataset, names: Sequence[str] | None) -> str:
-    if names is not None and names[row]:
-        return names[row]
-    return f"row {(row if data.input_rows is None else int(data.input_rows[row])) + 1}"
 
 
 def costliest_swap(moves: Sequence[Move], grades: Float64Array) -> tuple[Move, Move] | None:

@@ -1,0 +1,172 @@
+"""`boostrank why`."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boostrank.cli.engines import prepare_engines
+from boostrank.cli.options import Command, DataFile, InputFile, option, threads_option, with_options
+from boostrank.cli.progress import StepProgress
+from boostrank.cli.reading import Reader, reading_options
+from boostrank.cli.reporting import say
+from boostrank.cli.tables import aligned, shown
+
+if TYPE_CHECKING:
+    from boostrank.report.pairs import Why
+
+OUTPUT = "Output"
+# Characters of a bar to either side, and the least that is worth drawing.
+_BAR, _LEAST = 20, 5
+
+_options = with_options(
+    option("--qid", metavar="Q", required=True, help="The query that holds both documents."),
+    option(
+        "--top", metavar="N", type=click.IntRange(1), default=12, show_default=True, section=OUTPUT,
+        help="Features in each table; --json and --html have all.",
+    ),
+    option("--json", "as_json", is_flag=True, section=OUTPUT, help="Print one JSON object."),
+    option("--html", metavar="FILE", section=OUTPUT, help="Write one page that needs no network."),
+    threads_option(OUTPUT),
+)  # fmt: skip
+
+
+@click.command("why", cls=Command, short_help="Why one document of a query stands above another.")
+@click.argument("model", type=InputFile())
+@click.argument("data", type=DataFile())
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@_options
+@reading_options
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    model: str,
+    data: str,
+    a: str,
+    b: str,
+    qid: str,
+    top: int,
+    as_json: bool,
+    html: str | None,
+    threads: int | None,
+    **given: Any,
+) -> None:
+    """Why document A of query Q stands above (or below) document B, and the smallest change that would swap them.
+
+    \b
+    A and B are documents of the query, each told by
+      @3         its rank by the model: the third; also as 3, unless a document is named 3
+      row:17     its row in DATA, counted from 1
+      D7         its name in the comment of its row: `# docid = D7`, or the first word
+      name:D7    the same, whatever the name looks like
+
+    MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). What each feature adds to A's score beyond B's is
+    the engine's TreeSHAP. Changes are of one feature of one document, with all others as they are; of the values that
+    swap the two, the nearest that occurs in DATA. Their size is the share of DATA's documents in between.
+    """
+    prepare_engines()
+    from boostrank.core.atomic import check_output, write_output
+    from boostrank.report.pairs import why
+    from boostrank.training.model import RankingModel
+
+    if html is not None:
+        from boostrank.report.html.charts import need_report_extra
+
+        need_report_extra()
+        check_output(html)
+    ranker = RankingModel.load(model)
+    reader = Reader({**given, "threads": threads}, keep_comments=True)
+    dataset = reader.read(data, like=reader.feature_space(ranker, model))
+    with StepProgress() as progress:
+        told = why(ranker, dataset, qid, a, b, threads=threads, progress=progress)
+    if html is not None:
+        write_output(html, told.to_html(model).encode("utf-8", "backslashreplace"))
+        say(f"{html}: written")
+    if as_json:
+        click.echo(json.dumps(told.to_dict(), allow_nan=False))
+    else:
+        _print(told, top, context.terminal_width or shutil.get_terminal_size().columns)
+
+
+def _print(told: Why, top: int, width: int) -> None:
+    table = [["", "rank", "score", "label"]]
+    table += [
+        [f"{letter}  {shown(one.name)}", f"{one.rank:,}", f"{one.score:.6g}", f"{one.label:g}"]
+        for letter, one in (("A", told.a), ("B", told.b))
+    ]
+    click.echo(_verdict(told))
+    for line in aligned(table):
+        click.echo(f"  {line}")
+    if not any(map(math.isnan, told.parts)):
+        _print_parts(told, top, width)
+    _print_changes(told, top)
+    for note in told.notes:
+        say(note)
+
+
+def _verdict(told: Why) -> str:
+    side = "above" if told.a.rank < told.b.rank else "below"
+    because = "the order of the rows alone: their scores are equal"
+    if told.difference:
+        because = f"{abs(told.difference):.6g}"
+    return f"query {shown(told.qid)}, {told.documents:,} documents: A stands {side} B by {because}"
+
+
+def _print_parts(told: Why, top: int, width: int) -> None:
+    click.echo("\nwhat each feature adds to A's score beyond B's (TreeSHAP)")
+    rows = [row for row in told.rows() if row["part"] != 0.0]
+    table = [["feature", "A", "B", "A - B"]]
+    table += [[shown(r["feature"]), _value(r["a"]), _value(r["b"]), f"{r['part']:+.4g}"] for r in rows[:top]]
+    lines = aligned(table)
+    widest = max(map(len, lines))
+    room = min(_BAR, (width - widest - 6) // 2)
+    longest = max((abs(row["part"]) for row in rows), default=1.0)
+    bars = ["", *(_bar(row["part"] / longest, room) for row in rows[:top])]
+    for line, bar in zip(lines, bars, strict=True):
+        click.echo(f"  {line.ljust(widest)}  {bar}".rstrip())
+    if len(rows) > top:
+        rest = sum(row["part"] for row in rows[top:])
+        click.echo(f"  ... and {len(rows) - top} more, together {rest:+.4g} (--top {len(rows)})")
+
+
+def _bar(share: float, room: int) -> str:
+    """`   ---|` or `      |+++`: to the left what speaks for B; the largest part fills its side."""
+    if room < _LEAST:
+        return ""
+    length = round(abs(share) * room)
+    return f"{('-' * length).rjust(room)}|" if share < 0 else f"{' ' * room}|{'+' * length}"
+
+
+def _print_changes(told: Why, top: int) -> None:
+    click.echo()
+    if told.smallest is None:
+        click.echo(f"no change of one feature swaps them ({told.tried:,} values tried)")
+    else:
+        click.echo("smallest changes of one feature that swap them; size: the share of documents in between")
+        table = [["feature", "of", "now", "then", "size"]]
+        table += [
+            [shown(c.feature), c.document.upper(), _value(c.now), _value(c.value) + "*" * (not c.seen), f"{c.step:.1%}"]
+            for c in told.changes[:top]
+        ]
+        for line in aligned(table):
+            click.echo(f"  {line}")
+        if len(told.changes) > top:
+            click.echo(f"  ... and {len(told.changes) - top} more (--top {len(told.changes)})")
+        if any(not change.seen for change in told.changes[:top]):
+            click.echo("  * no document has such a value")
+    if told.query_level:
+        click.echo(f"not changed, since the query has them, not its documents: {_some(told.query_level)}")
+
+
+def _value(value: float) -> str:
+    return "missing" if math.isnan(value) else f"{value:.6g}"
+
+
+def _some(names: tuple[str, ...], most: int = 12) -> str:
+    return shown(", ".join(names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")

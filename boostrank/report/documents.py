@@ -1,0 +1,156 @@
+"""A query by its id, and its documents by what people call them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.errors import DataError, did_you_mean
+from boostrank.core.types import Int64Array, QueryIndex
+from boostrank.data.dataset import RankingDataset
+
+# LETOR's comments name the document so; elsewhere the first word is the name.
+_DOCID = re.compile(r"docid\s*=\s*(\S+)")
+_RANK = re.compile(r"@\s*(\d+)")
+_ROW = re.compile(r"row[ :=]\s*(\d+)")
+_NAME = re.compile(r"name[:=]\s*(\S.*)")
+_NUMBER = re.compile(r"\d+")
+# Documents and ids that an error lists, and ids that it looks for a similar one among.
+_LISTED = 10
+_COMPARED = 20_000
+
+
+def name_in(comment: str) -> str:
+    """The document that a row's comment names: `docid = NAME`, or else its first word; "" if there is none."""
+    named = _DOCID.search(comment)
+    words = [named.group(1)] if named else comment.split()
+    return words[0] if words else ""
+
+
+def document_names(data: RankingDataset) -> list[str] | None:
+    """A name a row, "" where its comment has none; None if the comments were not kept."""
+    return None if data.comments is None else [name_in(comment) for comment in data.comments]
+
+
+def shown_name(row: int, data: RankingDataset, names: Sequence[str] | None) -> str:
+    """The name of a document; without one `row 17`: its row in the data, counted from 1.
+
+    Args:
+        row: position in the data set, from 0.
+        data: the data set.
+        names: a name a row; "" or None where there is none.
+    """
+    if names is not None and names[row]:
+        return names[row]
+    return f"row {_input_row(row, data)}"
+
+
+def find_query(qid: Any, queries: QueryIndex) -> int:
+    """The position of a query.
+
+    Args:
+        qid: its id, number or text.
+        queries: all of them.
+
+    Raises:
+        DataError: there is none, or several have this id.
+    """
+    text = str(qid).strip()
+    ids = queries.qid
+    if ids.dtype.kind in "iu":
+        number = int(text) if re.fullmatch(r"[+-]?\d{1,18}", text) else None
+        found = np.flatnonzero(ids == number) if number is not None else np.zeros(0, np.int64)
+    else:
+        found = np.flatnonzero(ids.astype(str) == text)
+    if found.size == 1:
+        return int(found[0])
+    if found.size:
+        rows = ", ".join(str(int(queries.ptr[q]) + 1) for q in found[:_LISTED])
+        raise DataError(
+            f"query id {text} is that of {found.size} queries, which begin at rows {rows}: ids must be distinct, so "
+            "give the queries other ids, or bring the rows of one query together (boostrank sort, sort=True)"
+        )
+    if not len(queries):
+        raise DataError(f"no query {text!r}: the data has no queries")
+    near = [str(one) for one in ids[:_COMPARED]]
+    if len(queries) <= _LISTED:
+        raise DataError(f"the data has no query {text!r}.{did_you_mean(text, near)}")
+    hint = did_you_mean(text, near, list_all=False)
+    raise DataError(f"the data has no query {text!r}.{hint} It has {len(queries):,}, from {ids[0]} to {ids[-1]}")
+
+
+def find_document(
+    told: str | int, query: int, data: RankingDataset, ranks: Int64Array, names: Sequence[str] | None
+) -> int:
+    """The row of a document, as a position in the data set.
+
+    Args:
+        told: `@3`, the third in the ranking, also as the number 3; `row:17`, the 17th row of the data; `name:D7`, the
+            document that its comment names so; or `D7` alone: a name, and if it is a number that names no document of
+            the query, a rank.
+        query: position of its query.
+        data: the data set.
+        ranks: int64[n], of the query's documents in the order of their rows: 1 is best.
+        names: a name a row of the data, "" where there is none; None without names.
+
+    Raises:
+        DataError: no document, or several: says which there are.
+    """
+    start = int(data.queries.ptr[query])
+    text = f"@{told}" if isinstance(told, int | np.integer) else str(told).strip()
+    where = f"query {data.queries.qid[query]}"
+    rank, row = _RANK.fullmatch(text), _ROW.fullmatch(text)
+    if rank:
+        return start + _place_of_rank(int(rank[1]), ranks, where)
+    if row:
+        return _row_in_query(int(row[1]), query, data, where)
+    explicit = _NAME.fullmatch(text)
+    name = explicit[1] if explicit else text
+    mine = [] if names is None else list(names[start : start + ranks.size])
+    found = [i for i, one in enumerate(mine) if one == name]
+    if len(found) > 1:
+        rows = ", ".join(f"row:{_input_row(start + i, data)} (rank {ranks[i]})" for i in found[:_LISTED])
+        raise DataError(f"{where} has {len(found)} documents named {name!r}: say which one: {rows}")
+    if not explicit and _NUMBER.fullmatch(text):
+        by_rank = np.flatnonzero(ranks == int(text)).tolist()
+        if found and by_rank and found != by_rank:
+            raise DataError(
+                f"{where}: {text} is the name of the document at rank {ranks[found[0]]}, and a rank: write name:{text} "
+                f"or @{text}"
+            )
+        if not found:
+            return start + _place_of_rank(int(text), ranks, where)
+    if found:
+        return start + found[0]
+    listed = [mine[i] or f"row:{_input_row(start + i, data)}" for i in np.argsort(ranks)[:_LISTED]] if mine else []
+    have = f"by rank: {', '.join(listed)}{', ...' * (ranks.size > len(listed))}; " if listed else "they have no names; "
+    hint = did_you_mean(name, [one for one in mine if one], list_all=False)
+    raise DataError(
+        f"{where} has no document {name!r}.{hint} It has {ranks.size:,}, {have}write a name, @1 to @{ranks.size} for "
+        "a rank, or row:N for a row of the data"
+    )
+
+
+def _place_of_rank(rank: int, ranks: Int64Array, where: str) -> int:
+    if not 1 <= rank <= ranks.size:
+        raise DataError(f"{where} has no rank {rank}: its {ranks.size:,} documents have the ranks @1 to @{ranks.size}")
+    return int(np.flatnonzero(ranks == rank)[0])
+
+
+def _row_in_query(number: int, query: int, data: RankingDataset, where: str) -> int:
+    if not 1 <= number <= data.n_documents:
+        raise DataError(f"no row {number}: the data has the rows 1 to {data.n_documents:,}")
+    row = number - 1 if data.input_rows is None else int(np.flatnonzero(data.input_rows == number - 1)[0])
+    owner = data.queries.of_row(row)
+    if owner != query:
+        first, last = (_input_row(int(r), data) for r in (data.queries.ptr[query], data.queries.ptr[query + 1] - 1))
+        have = f"rows {first} to {last}" if data.input_rows is None else "others"
+        raise DataError(f"row {number} belongs to query {data.queries.qid[owner]}; {where} has {have}")
+    return row
+
+
+def _input_row(row: int, data: RankingDataset) -> int:
+    return (row if data.input_rows is None else int(data.input_rows[row])) + 1

@@ -1,0 +1,93 @@
+"""`boostrank why`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from boostrank.data.dataset import RankingDataset
+from boostrank.report import why
+from boostrank.training.model import RankingModel
+
+from .conftest import invoke
+
+
+@pytest.fixture(scope="module")
+def named(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The test file with a name for each document."""
+    lines = (data / "test.txt").read_text().splitlines()
+    path = tmp_path_factory.mktemp("named") / "named.txt"
+    path.write_text("".join(f"{line.partition('#')[0]} # docid = D{i}\n" for i, line in enumerate(lines, 1)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def qid(named: Path) -> str:
+    """A query with some documents."""
+    queries = RankingDataset.from_libsvm(named).queries
+    return str(queries.qid[int(np.argmax(queries.sizes))])
+
+
+def test_tables_and_bars_tell_the_two_apart(model: Path, named: Path, qid: str) -> None:
+    result = invoke("why", model, named, "@1", 4, "--qid", qid, "--top", 3, "--threads", 1)
+    assert result.exit_code == 0, result.stderr
+    told = why(RankingModel.load(model), RankingDataset.from_libsvm(named, keep_comments=True), qid, 1, 4)
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith(f"query {qid}, {told.documents} documents: A stands above B by {told.difference:.6g}")
+    assert lines[2].split()[:3] == ["A", told.a.name, "1"]
+    assert lines[3].split()[:3] == ["B", told.b.name, "4"]
+    header = next(i for i, line in enumerate(lines) if line.split()[:1] == ["feature"])
+    for row, line in zip(told.rows()[:3], lines[header + 1 :], strict=False):
+        assert line.split()[0] == row["feature"]
+        assert line.count("+") >= 1 if row["part"] > 0 else line.count("-") >= 2
+    assert ("+" * 10 if told.rows()[0]["part"] > 0 else "-" * 10) in lines[header + 1]
+    assert "smallest changes of one feature that swap them" in result.stdout or "no change of one" in result.stdout
+
+
+def test_json_holds_everything(model: Path, named: Path, qid: str) -> None:
+    result = invoke("why", model, named, "@2", "@3", "--qid", qid, "--json", "--threads", 1)
+    told = json.loads(result.stdout)
+    assert (told["a"]["rank"], told["b"]["rank"]) == (2, 3)
+    assert sum(f["part"] for f in told["features"]) == pytest.approx(told["difference"], abs=1e-9)
+    again = invoke("why", model, named, told["a"]["name"], f"row:{told['b']['row'] + 1}", "--qid", qid, "--json")
+    assert json.loads(again.stdout) == told
+
+
+def test_a_page_is_written(model: Path, named: Path, qid: str, tmp_path: Path) -> None:
+    result = invoke("why", model, named, 1, 2, "--qid", qid, "--html", tmp_path / "why.html", "--threads", 1)
+    assert result.exit_code == 0, result.stderr
+    assert "why.html: written" in result.stderr
+    assert "What would swap them" in (tmp_path / "why.html").read_text()
+
+
+def test_equal_documents_and_bare_files_are_told(model: Path, data: Path, tmp_path: Path) -> None:
+    row = (data / "test.txt").read_text().splitlines()[0].partition("#")[0].split()
+    lines = [" ".join([label, "qid:7", *row[2:]]) for label in ("1", "0")]
+    (tmp_path / "two.txt").write_text("\n".join(lines) + "\n")
+    result = invoke("why", model, tmp_path / "two.txt", 1, 2, "--qid", 7)
+    assert result.exit_code == 0, result.stderr
+    assert "A stands above B by the order of the rows alone" in result.stdout
+    assert "A  row 1" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "words"),
+    [
+        ("@1", "1", "same document"),
+        ("@1", "D0", "has no document 'D0'"),
+        ("@1", "row:99999", "no row 99999"),
+    ],
+)
+def test_what_cannot_be_is_refused(model: Path, named: Path, qid: str, a: str, b: str, words: str) -> None:
+    result = invoke("why", model, named, a, b, "--qid", qid)
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+def test_an_unknown_query_is_refused_with_those_there_are(model: Path, named: Path, qid: str) -> None:
+    result = invoke("why", model, named, 1, 2, "--qid", f"{qid}x")
+    assert result.exit_code == 2
+    assert f"no query '{qid}x'. Did you mean" in result.stderr

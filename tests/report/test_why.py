@@ -1,0 +1,387 @@
+"""Why one document stands above another: parts that add up, and changes that brute force finds too."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import xgboost as xgb
+from scipy import sparse
+
+import boostrank
+from boostrank.backends import get_backend
+from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.types import Float32Array, QueryIndex
+from boostrank.data.dataset import RankingDataset
+from boostrank.report import Why, why
+from boostrank.report.swaps import Change
+from boostrank.training.model import RankingModel
+
+QUERIES, SIZE = 40, 8
+
+
+@cache
+def world() -> RankingDataset:
+    """Zeros and values around zero, missing values, whole numbers, and a feature of the query."""
+    rng = np.random.default_rng(3)
+    n = QUERIES * SIZE
+    X = rng.normal(size=(n, 6))
+    X[:, 1] = np.where(rng.random(n) < 0.4, 0.0, X[:, 1])
+    X[:, 2] = rng.integers(0, 6, n)
+    X[:, 5] = np.repeat(rng.normal(size=QUERIES), SIZE)
+    X[:, :3][rng.random((n, 3)) < 0.15] = np.nan
+    seen = np.nan_to_num(X, nan=-0.7)
+    score = seen[:, 0] + np.abs(seen[:, 1]) + 0.4 * seen[:, 2] * seen[:, 3] + seen[:, 5] * seen[:, 4]
+    labels = np.clip(np.round(1.5 + 0.8 * score + 0.3 * rng.normal(size=n)), 0, 4)
+    return RankingDataset.from_arrays(X, labels, group=np.full(QUERIES, SIZE))
+
+
+def lightgbm_model(data: RankingDataset, rounds: int = 12, **params: Any) -> RankingModel:
+    given = {"objective": "regression", "num_leaves": 12, "min_data_in_leaf": 3, "verbose": -1, "num_threads": 1}
+    train = lgb.Dataset(data.features, data.labels, group=data.queries.sizes, feature_name=list(data.feature_names))
+    return RankingModel(get_backend("lightgbm"), lgb.train({**given, **params}, train, rounds))
+
+
+def xgboost_model(data: RankingDataset, rounds: int = 12, **params: Any) -> RankingModel:
+    given = {"objective": "reg:squarederror", "max_depth": 4, "nthread": 1, "eta": 0.3}
+    train = xgb.DMatrix(data.features, data.labels, feature_names=list(data.feature_names))
+    return RankingModel(get_backend("xgboost"), xgb.train({**given, **params}, train, rounds))
+
+
+MODELS: dict[str, Callable[[], RankingModel]] = {
+    "LightGBM": lambda: lightgbm_model(world()),
+    "LightGBM, zero is missing": lambda: lightgbm_model(world(), zero_as_missing=True),
+    "LightGBM, nothing is missing": lambda: lightgbm_model(world(), use_missing=False),
+    "XGBoost": lambda: xgboost_model(world()),
+    "XGBoost, exact": lambda: xgboost_model(world(), tree_method="exact"),
+}
+
+
+@cache
+def model_of(name: str) -> RankingModel:
+    """Trained once."""
+    return MODELS[name]()
+
+
+def thresholds(model: RankingModel) -> dict[str, list[float]]:
+    """What the engine itself says its trees compare each feature with."""
+    if model.backend == "xgboost":
+        table = model.booster.trees_to_dataframe()
+        table = table[table["Feature"] != "Leaf"]
+        return {str(name): part["Split"].tolist() for name, part in table.groupby("Feature")}
+    found: dict[str, list[float]] = {}
+
+    def visit(node: dict[str, Any]) -> None:
+        if "split_feature" in node:
+            found.setdefault(model.feature_names[node["split_feature"]], []).append(node["threshold"])
+            visit(node["left_child"])
+            visit(node["right_child"])
+
+    for tree in model.booster.dump_model()["tree_info"]:
+        visit(tree["tree_structure"])
+    return found
+
+
+def trials(model: RankingModel, feature: str, data: RankingDataset) -> Float32Array:
+    """The numbers at which anything can change: thresholds, zero as the engines know it, and their neighbours."""
+    exact = np.array([*thresholds(model).get(feature, []), 0.0, 1e-35, -1e-35])
+    numbers = exact[np.abs(exact) < 1e30].astype(np.float32)  # LightGBM writes 1e308 for "missing alone goes right"
+    up, down = (np.nextafter(numbers, np.float32(end)) for end in (np.inf, -np.inf))
+    values = data.features[:, data.feature_names.index(feature)]
+    return np.unique(np.concatenate([numbers, up, down, values[~np.isnan(values)]]))
+
+
+def place(value: float, values: Any) -> float:
+    """Share of the documents below a value, those that have it count half; slowly."""
+    present = [v for v in values.tolist() if not math.isnan(v)]
+    return sum(1.0 if v < value else 0.5 if v == value else 0.0 for v in present) / len(present)
+
+
+def by_force(model: RankingModel, data: RankingDataset, told: Why, letter: str, feature: str) -> dict[float, float]:
+    """Value -> score, of every value of one feature that swaps the documents; NaN among them as None would be."""
+    one, other = (told.a, told.b) if letter == "a" else (told.b, told.a)
+    row = data.features[one.row].copy()
+    values = np.append(trials(model, feature, data), np.float32(np.nan))
+    changed = np.tile(row, (values.size, 1))
+    changed[:, data.feature_names.index(feature)] = values
+    scores = model.predict(changed)
+    swaps = scores < other.score if one.rank < other.rank else scores > other.score
+    return dict(zip(values[swaps].astype(float).tolist(), scores[swaps].tolist(), strict=True))
+
+
+def pairs() -> Iterator[tuple[int, str, str]]:
+    yield from ((q, a, b) for q, (a, b) in product((0, 7, 21), (("@1", "@2"), ("@6", "@3"), ("@4", "@5"))))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_changes_are_those_of_brute_force(name: str) -> None:
+    model, data = model_of(name), world()
+    found = 0
+    for qid, a, b in pairs():
+        told = why(model, data, qid, a, b, threads=1)
+        assert told.query_level == ("f6",)
+        have = {(change.document, change.feature): change for change in told.changes}
+        for letter, feature in product("ab", set(told.features) - {"f6"}):
+            change, swaps = have.pop((letter, feature), None), by_force(model, data, told, letter, feature)
+            assert (change is None) == (not swaps), (name, qid, a, b, letter, feature)
+            if change is not None:
+                found += 1
+                check_change(change, swaps, data)
+        assert not have
+    assert found > 20
+
+
+def check_change(change: Change, swaps: dict[float, float], data: RankingDataset) -> None:
+    """It is the smallest one of all that swap."""
+    column = data.features[:, data.feature_names.index(change.feature)]
+    numbers = [v for v in swaps if not math.isnan(v)]
+    if not numbers:
+        assert math.isnan(change.value)
+        assert change.step == 1.0
+        assert change.seen == bool(np.isnan(column).any())
+        return
+    seen = [v for v in numbers if v in column]
+    assert change.seen == bool(seen)
+    assert change.value in (seen or numbers)
+    assert change.score == swaps[change.value]
+    assert change.nearest in numbers
+    if math.isnan(change.now):
+        assert change.step == 1.0
+        return
+    assert abs(change.nearest - change.now) == min(abs(v - change.now) for v in numbers)
+    steps = [abs(place(v, column) - place(change.now, column)) for v in seen or [change.nearest]]
+    assert change.step == pytest.approx(min(steps), abs=1e-12)
+    assert seen or change.value == change.nearest
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parts_add_up_to_the_difference_of_the_scores(name: str) -> None:
+    model, data = model_of(name), world()
+    scores = model.predict(data)
+    for qid, a, b in pairs():
+        told = why(model, data, qid, a, b, threads=1)
+        assert (told.a.score, told.b.score) == (scores[told.a.row], scores[told.b.row])
+        assert told.difference == told.a.score - told.b.score
+        assert (told.difference > 0) == (told.a.rank < told.b.rank)
+        exact = 1e-10 if model.backend == "lightgbm" else 1e-5
+        assert told.parts.sum() == pytest.approx(told.difference, abs=exact)
+        whole = model.contributions(data.features[[told.a.row, told.b.row]])
+        places = [data.feature_names.index(f) for f in told.features]
+        np.testing.assert_allclose([told.a_parts, told.b_parts], whole[:, places], atol=1e-12)
+        np.testing.assert_array_equal(told.b_values, data.features[told.b.row, places])
+        largest = told.rows()[0]
+        assert abs(largest["part"]) == np.abs(told.parts).max()
+
+
+def test_the_other_way_round_is_the_same_with_the_other_sign() -> None:
+    model, data = model_of("LightGBM"), world()
+    one, other = why(model, data, 5, "@2", "@4"), why(model, data, 5, "@4", "@2")
+    np.testing.assert_array_equal(one.parts, -other.parts)
+    mirrored = [replace(c, document="b" if c.document == "a" else "a") for c in other.changes]
+    assert sorted(map(repr, one.changes)) == sorted(map(repr, mirrored))
+
+
+def steps() -> tuple[RankingModel, RankingDataset]:
+    """A score that is 0 up to x = 2, and 1 beyond; a second feature says nothing."""
+    x = np.tile(np.array([1.0, 2.0, 2.5, 4.0, 9.0], np.float32), 8)
+    X = np.column_stack([x, np.arange(40) % 3]).astype(np.float32)
+    data = RankingDataset.from_arrays(X, (x > 2.2).astype(float), group=np.full(8, 5))
+    params = {"learning_rate": 1.0, "num_leaves": 2, "min_data_in_leaf": 1, "min_data_in_bin": 1}
+    return lightgbm_model(data, 1, boost_from_average=False, **params), data
+
+
+def test_the_smallest_change_of_a_step_is_the_step() -> None:
+    model, data = steps()
+    # Ranks 1 to 3 are 2.5, 4 and 9, in the order of the rows; 1 and 2 follow.
+    told = why(model, data, 0, "@2", "@4")
+    assert [told.a.row, told.b.row] == [3, 0]
+    # Swapped means strictly: nothing is above 1 or below 0, so that nothing lifts or drops a document past the other.
+    assert told.smallest is None
+    assert told.changes == ()
+    assert told.tried > 0
+
+
+def test_a_step_of_three_levels_is_crossed_at_its_edges() -> None:
+    x = np.tile(np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], np.float32), 10)
+    data = RankingDataset.from_arrays(x[:, None], np.floor(x / 2), group=np.full(10, 6))
+    params = {"learning_rate": 1.0, "num_leaves": 3, "min_data_in_leaf": 1, "min_data_in_bin": 1}
+    told = why(lightgbm_model(data, 1, boost_from_average=False, **params), data, 0, "row:3", "row:1")
+    assert (told.a.score, told.b.score) == (1.0, 0.0)
+    by_document = {change.document: change for change in told.changes}
+    # Up: from 0 beyond 3.5, to 4; down: nothing is below 0.
+    assert set(by_document) == {"b"}
+    change = by_document["b"]
+    assert (change.now, change.value, change.seen, change.score) == (0.0, 4.0, True, 2.0)
+    assert change.nearest == np.nextafter(np.float32(3.5), np.float32(9.0))
+    assert change.step == pytest.approx(4 / 6)  # half of those at 0 and at 4, and all at 1, 2, 3
+
+
+def test_values_that_no_document_has_are_said_to_be_such() -> None:
+    x = np.tile(np.array([0.0, 1.0, 2.0], np.float32), 10)
+    data = RankingDataset.from_arrays(x[:, None], x, group=np.full(10, 3))
+    params = {"learning_rate": 1.0, "num_leaves": 3, "min_data_in_leaf": 1, "min_data_in_bin": 1}
+    model = lightgbm_model(data, 1, boost_from_average=False, **params)
+    some = RankingDataset.from_arrays(np.array([[0.0], [1.0]]), [0, 1], group=[2])
+    told = why(model, some, 0, "@1", "@2")
+    (change,) = told.changes
+    assert (change.document, change.seen, change.value) == ("b", False, change.nearest)
+    assert 1.5 < change.value < 1.51
+    assert change.step == pytest.approx(3 / 4)
+
+
+def test_equal_scores_are_said_to_be_decided_by_the_order_of_the_rows() -> None:
+    model, data = steps()
+    told = why(model, data, 0, "row:3", "row:5")
+    assert told.difference == 0.0
+    assert (told.a.rank, told.b.rank) == (1, 3)
+    assert "order of the rows" in " ".join(told.notes)
+    assert {change.document for change in told.changes} == {"a"}  # below 1 is 0; above 1 is nothing
+
+
+def test_linear_leaves_try_the_values_of_the_data() -> None:
+    data = replace(world(), features=np.nan_to_num(world().features))
+    model = lightgbm_model(data, 4, linear_tree=True, num_leaves=4)
+    told = why(model, data, 3, 1, 4)
+    assert any("only values of the data" in note for note in told.notes)
+    assert any("contributions" in note for note in told.notes)
+    assert np.isnan(told.parts).all()
+    assert told.changes
+    for change in told.changes:
+        row = data.features[(told.a if change.document == "a" else told.b).row].copy()
+        row[data.feature_names.index(change.feature)] = change.value
+        assert model.predict(row[None])[0] == change.score
+
+
+def test_sparse_rows_are_as_the_model_reads_them() -> None:
+    data = world()
+    thin = sparse.csr_matrix(np.nan_to_num(data.features))
+    absent = replace(data, features=thin)
+    dense = replace(data, features=thin.toarray())
+    model = lightgbm_model(dense)
+    one, other = why(model, absent, 2, "@1", "@5"), why(model, dense, 2, "@1", "@5")
+    assert one.changes == other.changes
+    np.testing.assert_array_equal(one.parts, other.parts)
+    theirs = model_of("XGBoost")
+    assert theirs.absent_is_missing
+    told = why(theirs, absent, 2, "@1", "@5")
+    assert np.isnan(told.a_values).any()
+    assert told.a.score == theirs.predict(absent)[told.a.row]
+
+
+def named(names: list[str]) -> RankingDataset:
+    """Two queries of four documents with comments."""
+    some = world().take([0, 1])
+    rows = np.concatenate([np.arange(4), np.arange(SIZE, SIZE + 4)])
+    queries = QueryIndex(np.array([0, 4, 8]), np.array(["q1", "q2"], dtype=object))
+    return RankingDataset(
+        some.features[rows], some.labels[rows], queries, some.feature_names, comments=tuple(names + names[::-1])
+    )
+
+
+def test_documents_are_found_by_rank_row_and_name() -> None:
+    model, data = model_of("LightGBM"), named(["docid = D1 inc = 1", "D2 more words", "7", ""])
+    scores = model.predict(data)
+    first = 4 + int(np.argmax(scores[4:]))
+    for told in ("@1", 1, "1", f"row:{first + 1}", f"row {first + 1}"):
+        assert why(model, data, "q2", told, "@4").a.row == first
+    for told in ("D1", "name:D1", "row:8"):  # the last one of its query
+        assert why(model, data, "q2", told, "row:5").a.row == 7
+    assert why(model, data, "q1", "7", "D2").a.row == 2
+    told = why(model, data, "q1", "D2", "row:4")
+    assert (told.a.name, told.b.name) == ("D2", "row 4")
+    given = why(model, data, "q1", "x", "y", docnos=["x", "y", "z", "u"] * 2)
+    assert (given.a.row, given.b.row) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("names", "a", "words"),
+    [
+        (["GX01", "GX2", "", "X"], "GX02", "query q1 has no document 'GX02'. Did you mean 'GX2'"),
+        (["D1", "D2", "D3", "D4"], "@5", "query q1 has no rank 5: its 4 documents have the ranks @1 to @4"),
+        (["D1", "D2", "D3", "D4"], "0", "no rank 0"),
+        (["D1", "D2", "D3", "D4"], "row:6", "row 6 belongs to query q2; query q1 has rows 1 to 4"),
+        (["D1", "D2", "D3", "D4"], "row:9", "the data has the rows 1 to 8"),
+        (["D1", "D1", "D3", "D4"], "D1", "2 documents named 'D1': say which one: row:1"),
+        (["", "", "", ""], "D1", "write a name, @1 to @4 for a rank, or row:N"),
+        (["D1", "D2", "D3", "D4"], "name:1", "no document '1'"),
+    ],
+)
+def test_documents_that_cannot_be_told_are_refused(names: list[str], a: str, words: str) -> None:
+    with pytest.raises(DataError) as error:
+        why(model_of("LightGBM"), named(names), "q1", a, "@2")
+    assert words in str(error.value)
+
+
+def test_a_number_that_is_a_name_and_another_ones_rank_is_refused() -> None:
+    model = model_of("LightGBM")
+    ranks = np.argsort(np.argsort(-model.predict(named(["", "", "", ""]))[:4])) + 1
+    data = named([str(5 - rank) for rank in ranks])  # rank 1 is named 4, rank 2 is named 3
+    with pytest.raises(DataError, match="write name:2 or @2"):
+        why(model, data, "q1", "2", "@1")
+    assert why(model, data, "q1", "name:2", "@1").a.rank == 3
+    assert why(model, data, "q1", "@2", "@1").a.rank == 2
+
+
+def test_queries_that_cannot_be_told_are_refused() -> None:
+    model, data = model_of("LightGBM"), world()
+    with pytest.raises(DataError, match=r"no query '99'\. Did you mean '9'\? It has 40, from 0 to 39"):
+        why(model, data, 99, 1, 2)
+    with pytest.raises(DataError, match=r"no query 'q3'\. Known: q1, q2"):
+        why(model, named(["", "", "", ""]), "q3", 1, 2)
+    with pytest.raises(DataError, match="the same document of query 3: row 2"):
+        why(model, data, 3, *(["row:26"] * 2))
+    twice = replace(data, queries=QueryIndex(data.queries.ptr, np.arange(QUERIES) // 2))
+    with pytest.raises(DataError, match="query id 4 is that of 2 queries, which begin at rows 65, 73"):
+        why(model, twice, 4, 1, 2)
+    alone = RankingDataset.from_arrays(data.features[:3], data.labels[:3], group=[2, 1])
+    with pytest.raises(DataError, match="query 1 has one document"):
+        why(model, alone, 1, 1, 1)
+
+
+def test_rows_are_those_of_the_file_also_where_they_were_brought_together() -> None:
+    model, data = model_of("LightGBM"), world()
+    rows = np.concatenate([np.arange(0, 16, 2), np.arange(1, 16, 2)])  # two queries, in turns
+    mixed = RankingDataset.from_arrays(
+        data.features[:16], data.labels[:16], qid=np.tile([5, 6], 8), sort=True, feature_names=data.feature_names
+    )
+    np.testing.assert_array_equal(mixed.input_rows, rows)
+    told = why(model, mixed, 6, "row:2", "row:16")
+    assert told.b.name == "row 16"
+    np.testing.assert_array_equal(
+        told.b_values, data.features[15, [data.feature_names.index(f) for f in told.features]]
+    )
+    with pytest.raises(DataError, match="row 3 belongs to query 5"):
+        why(model, mixed, 6, "row:3", "row:16")
+
+
+def test_what_is_found_can_be_taken_out() -> None:
+    told = why(model_of("LightGBM"), world(), 7, 1, 3)
+    frame, changes = told.to_frame(), told.to_frame("changes")
+    assert frame["part"].sum() == pytest.approx(told.difference)
+    assert len(changes) == len(told.changes)
+    assert list(changes["seen"]) == sorted(changes["seen"], reverse=True)
+    seen = changes[changes["seen"]]["step"].tolist()
+    assert seen == sorted(seen)
+    plain = json.loads(json.dumps(told.to_dict(), allow_nan=False))
+    assert plain["a"]["rank"] == 1
+    assert [f["feature"] for f in plain["features"]] == frame["feature"].tolist()
+    with pytest.raises(ParameterError, match="'features' or 'changes'"):
+        told.to_frame("other")
+    assert callable(boostrank.report.why)
+
+
+def test_the_page_escapes_what_comes_from_files_and_holds_both_documents() -> None:
+    data = named(["<b>one</b>", "D2", "D3", "D4"])
+    page = why(model_of("LightGBM"), data, "q1", "<b>one</b>", "D2").to_html("<model>")
+    assert "<b>one" not in page
+    assert "&lt;b&gt;one&lt;/b&gt;" in page
+    assert "&lt;model&gt;" in page
+    assert "What would swap them" in page
