@@ -12,18 +12,21 @@ if TYPE_CHECKING:
     from boostrank.report.comparison import Comparison, compare
     from boostrank.report.importances import Importance, importance
     from boostrank.report.pairs import Why, why
+    from boostrank.report.reports import Report, report
 
 _HOMES = {
     "Comparison": "comparison",
     "Importance": "importances",
+    "Report": "reports",
     "Why": "pairs",
     "compare": "comparison",
     "importance": "importances",
+    "report": "reports",
     "why": "pairs",
 }
 _MODULES = ("metrics", "noise", "shapes", "target")
 
-__all__ = ["Comparison", "Importance", "Why", "compare", "importance", "why"]
+__all__ = ["Comparison", "Importance", "Report", "Why", "compare", "importance", "report", "why"]
 
 
 def __getattr__(name: str) -> Any:

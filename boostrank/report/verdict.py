@@ -11,31 +11,27 @@ the other way round.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.conventions import TIES, Conventions
-from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.errors import ParameterError
+from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Metric
 from boostrank.report.frames import pandas
 from boostrank.report.means import means_over_queries
 from boostrank.report.metrics import TieReport, tied_documents
+from boostrank.report.single_feature import single_feature
 from boostrank.training.params import headline
 
 METRICS = ("ndcg@1,3,5,10", "map", "mrr")
 """What is measured unless told otherwise."""
 
 MODEL = "the model"
-
-# Numbers that one half of the queries may look at to choose a feature: 100 MB in float32, some seconds.
-_VALUES_TO_CHOOSE_BY = 12_500_000
-_ROWS_AT_A_TIME = 1 << 16
-_LARGEST = float(np.finfo(np.float32).max)
 
 Progress = Callable[[str, int, int], None]
 
@@ -90,6 +86,7 @@ class Verdict:
         queries, documents: in the data.
         empty: queries without a relevant document, which do not count unless the conventions say so.
         notes: what could not be told, in words.
+        matters: metric -> the difference of two trainings from which on it is more than luck, where it was measured.
     """
 
     metric: str
@@ -102,11 +99,27 @@ class Verdict:
     documents: int
     empty: int
     notes: tuple[str, ...] = ()
+    matters: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def headline(self) -> Standing:
         """The model's headline metric."""
         return self.model.standings[self.metric]
+
+    def way(self, standing: Standing) -> str:
+        """ "better" or "worse", as the model is; "even" where chance or luck in training explains the lead."""
+        unsure = not (standing.lead_low > 0.0 or standing.lead_high < 0.0)
+        if unsure or abs(standing.lead) < self.matters.get(standing.metric, 0.0):
+            return "even"
+        return "better" if standing.lead > 0.0 else "worse"
+
+    def matters_sentence(self) -> str:
+        """What the noise says, if it was measured."""
+        known = {name: self.matters[name] for name in self.model.standings if name in self.matters}
+        if not known:
+            return ""
+        told = ", ".join(f"{bound:.4f} in {name}" for name, bound in known.items())
+        return f"Two trainings may differ by luck by up to {told}: leads below that are grey."
 
     def baseline(self, name: str) -> Ranking | None:
         """The one of this name."""
@@ -138,6 +151,7 @@ class Verdict:
             "documents": self.documents,
             "queries without a relevant document": self.empty,
             "notes": list(self.notes),
+            "matters": dict(self.matters),
         }
 
 
@@ -149,6 +163,7 @@ def verdict(
     conventions: Conventions | str = "default",
     previous: tuple[str, npt.ArrayLike] | None = None,
     docnos: Sequence[str] | None = None,
+    matters: Mapping[str, float] | None = None,
     seed: int = 0,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -162,6 +177,7 @@ def verdict(
         conventions: of the metrics.
         previous: another model's name and scores, float[N].
         docnos: names of the documents, for ties="docno".
+        matters: see `Verdict`; `report.noise` measures it.
         seed: of the bootstrap, and of the halves that choose a feature for each other.
         threads: None means every available core.
         progress: told how far it is.
@@ -217,6 +233,7 @@ def verdict(
         documents=data.n_documents,
         empty=int(np.isnan(empty).sum()),
         notes=tuple(notes),
+        matters=dict(matters or {}),
     )  # fmt: skip
 
 
@@ -269,117 +286,3 @@ def _ties(
         worst=by_order["pessimistic"],
         best=by_order["optimistic"],
     )
-
-
-@dataclass(frozen=True, eq=False)
-class SingleFeature:
-    """A ranking by one feature, chosen on other queries than it ranks.
-
-    Args:
-        names: the features that the two halves chose for each other.
-        signs: of each, 1.0: higher is better, or -1.0.
-        scores: float64[N].
-        documents: that one half looked at to choose.
-    """
-
-    names: tuple[str, str]
-    signs: tuple[float, float]
-    scores: Float64Array
-    documents: int
-
-    @property
-    def about(self) -> str:
-        """What ranks, in words."""
-        told = [f"{n}, {'higher' if s > 0 else 'lower'} is better" for n, s in zip(self.names, self.signs, strict=True)]
-        which = told[0] if told[0] == told[1] else f"{told[0]}, or {told[1]}: the halves disagree"
-        return f"{which}; chosen by one half of the queries for the other, and the other way round"
-
-
-def single_feature(
-    data: RankingDataset,
-    metric: str,
-    conventions: Conventions,
-    *,
-    seed: int = 0,
-    threads: int | None = None,
-    progress: Progress | None = None,
-) -> SingleFeature | None:
-    """Rank each half of the queries by the feature and direction that are best on the other half.
-
-    What is missing comes last in either direction. Where there is a lot of data, whole queries of each half are
-    sampled to choose by; every query is ranked.
-
-    Args:
-        data: labelled queries.
-        metric: its name, with one cut-off.
-        conventions: of the metric.
-        seed: of the halves.
-        threads: None means every available core.
-        progress: told how far it is.
-
-    Returns:
-        None where a half has no query that counts, or there is no feature.
-    """
-    count = len(data.queries)
-    if count < 2 or not data.n_features:
-        return None
-    order = np.random.default_rng(seed).permutation(count)
-    halves = order[: count // 2], order[count // 2 :]
-    most = max(1, _VALUES_TO_CHOOSE_BY // data.n_features)
-    choices: list[tuple[int, float]] = []
-    looked = 0
-    for i, half in enumerate(halves):
-        # A fixed number of queries: to stop at so many documents would favour short lists.
-        held = int(data.queries.sizes[half].sum())
-        some = np.sort(half[: max(1, half.size * most // held)] if held > most else half)
-        chosen = _choose(data.take(some), metric, conventions, threads, i, progress)
-        if chosen is None:
-            return None
-        choices.append(chosen)
-        looked = max(looked, int(data.queries.sizes[some].sum()))
-    scores = np.empty(data.n_documents)
-    in_second = np.zeros(count, dtype=bool)
-    in_second[halves[1]] = True
-    of_row = np.repeat(in_second, data.queries.sizes)
-    columns = np.array([column for column, _ in choices], dtype=np.int64)
-    for start in range(0, data.n_documents, _ROWS_AT_A_TIME):
-        stop = min(data.n_documents, start + _ROWS_AT_A_TIME)
-        values = _dense(data.features[start:stop], columns)
-        first, second = (_as_scores(values[:, i], sign) for i, (_, sign) in enumerate(choices))
-        # Each half is ranked by what the other one chose.
-        scores[start:stop] = np.where(of_row[start:stop], first, second)
-    names = tuple(data.feature_names[c] for c in columns.tolist())
-    return SingleFeature((names[0], names[1]), (choices[0][1], choices[1][1]), scores, looked)
-
-
-def _choose(
-    data: RankingDataset, metric: str, conventions: Conventions, threads: int | None, half: int,
-    progress: Progress | None,
-) -> tuple[int, float] | None:  # fmt: skip
-    """Column and sign with the best value; the first one where several are."""
-    try:
-        bound = BoundMetrics([metric], data.labels, data.queries, replace(conventions, ties="expected"), threads)
-    except DataError:
-        return None
-    best, chosen = -np.inf, None
-    d = data.n_features
-    features = data.features.tocsc() if hasattr(data.features, "tocsc") else data.features
-    for column in range(d):
-        values = _dense(features, np.array([column]))[:, 0]
-        for sign in (1.0, -1.0):
-            value = bound.values(_as_scores(values, sign))[metric]
-            if value > best:
-                best, chosen = value, (column, sign)
-        if progress is not None:
-            progress("single features", half * d + column + 1, 2 * d)
-    return chosen
-
-
-def _dense(rows: Any, columns: Int64Array) -> npt.NDArray[np.float32]:
-    part = rows[:, columns]
-    return np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float32)
-
-
-def _as_scores(values: npt.NDArray[np.float32], sign: float) -> Float64Array:
-    """Finite, and what is missing below everything."""
-    return np.nan_to_num(sign * values.astype(np.float64), nan=-_LARGEST, posinf=_LARGEST, neginf=-_LARGEST)

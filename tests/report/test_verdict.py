@@ -14,7 +14,8 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import BoundMetrics, Metric, evaluate, paired_difference
 from boostrank.report.metrics import explain_conventions
-from boostrank.report.verdict import MODEL, Verdict, single_feature, verdict
+from boostrank.report.single_feature import single_feature
+from boostrank.report.verdict import MODEL, Verdict, verdict
 
 
 def drawn(queries: int, d: int, seed: int, *, useful: int = 0) -> RankingDataset:
@@ -155,7 +156,7 @@ def test_a_feature_that_says_it_all_is_found_whatever_its_direction() -> None:
 
 def test_many_values_are_sampled_to_choose_by_but_every_query_is_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
     data = drawn(300, 4, 2, useful=1)
-    monkeypatch.setattr("boostrank.report.verdict._VALUES_TO_CHOOSE_BY", 4 * 100)
+    monkeypatch.setattr("boostrank.report.single_feature._VALUES_TO_CHOOSE_BY", 4 * 100)
     chosen = single_feature(data, "ndcg@5", Conventions())
     assert chosen is not None
     assert 50 <= chosen.documents <= 150

@@ -1,0 +1,130 @@
+"""A ranker query by query."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import boostrank
+from boostrank.core.types import QueryIndex
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.synthetic import make_ranking_data
+from boostrank.metric import evaluate
+from boostrank.report.query_values import QueryValues, query_values
+from boostrank.training.model import RankingModel
+from tests.training.real_models import lightgbm_models
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingDataset:
+    return make_ranking_data(200, seed=8, mean_length=15).dataset
+
+
+@pytest.fixture(scope="module")
+def model(data: RankingDataset) -> RankingModel:
+    params = {"num_leaves": 7, "num_threads": 1, "verbosity": -1}
+    return boostrank.train(params, data.take(np.arange(60)), 8)
+
+
+@pytest.fixture(scope="module")
+def found(model: RankingModel, data: RankingDataset) -> QueryValues:
+    segments = {str(q): "even" if i % 2 == 0 else "odd" for i, q in enumerate(data.queries.qid)}
+    return query_values(model, data, segments=segments, threads=1)
+
+
+def test_values_and_parts_are_those_of_evaluate(model: RankingModel, data: RankingDataset, found: QueryValues) -> None:
+    scores = model.predict(data)
+    result = evaluate("ndcg@10", data.labels, scores, data.queries)["ndcg@10"]
+    np.testing.assert_array_equal(found.values, result.per_query)
+    assert found.counts.sum() == result.queries
+    assert {p.kind for p in found.parts} == {"segment", "list length", "best label"}
+    for part in found.parts:
+        inside = np.flatnonzero(found.of_part[part.kind] == part.name)
+        some = data.take(inside)
+        rows = data.queries.take(inside)[1]
+        if part.queries < 20:
+            assert np.isnan(part.low)
+            continue
+        one = evaluate("ndcg@10", some.labels, scores[rows], some.queries)["ndcg@10"]
+        assert (part.mean, part.low, part.high) == pytest.approx((one.mean, one.low, one.high), abs=1e-12)
+        middle = scipy.stats.mstats.mquantiles(one.per_query[~np.isnan(one.per_query)], [0.5], alphap=1, betap=1)
+        assert part.quantiles[2] == pytest.approx(float(middle[0]))
+
+
+def test_the_worst_queries_come_with_their_lists(model: RankingModel, data: RankingDataset, found: QueryValues) -> None:
+    values = np.sort(found.values[~np.isnan(found.values)])
+    assert [w.value for w in found.worst] == values[:20].tolist()
+    scores = model.predict(data)
+    for told in found.worst:
+        q = int(np.flatnonzero(data.queries.qid.astype(str) == told.qid)[0])
+        a, b = data.queries.ptr[q : q + 2]
+        assert told.size == b - a
+        assert told.parts["segment"] == ("even" if q % 2 == 0 else "odd")
+        ranks = [d.rank for d in told.documents]
+        assert ranks == sorted(ranks)
+        assert ranks[:10] == list(range(1, min(10, b - a) + 1))
+        rows = [int(d.document.removeprefix("row ")) - 1 for d in told.documents]
+        assert [d.label for d in told.documents] == data.labels[rows].tolist()
+        assert [d.score for d in told.documents] == scores[rows].tolist()
+        # No better document than those shown is left out.
+        left = np.setdiff1d(np.arange(a, b), rows)
+        if left.size and len(told.documents) == 15:
+            assert data.labels[left].max() <= min(d.label for d in told.documents[10:])
+        elif left.size:
+            assert data.labels[left].max() == 0.0
+
+
+def test_contributions_are_the_boosters_beyond_the_mean_of_the_documents_shown(
+    model: RankingModel, data: RankingDataset, found: QueryValues
+) -> None:
+    told = found.worst[0]
+    rows = [int(d.document.removeprefix("row ")) - 1 for d in told.documents]
+    parts = model.contributions(data.features[rows])[:, :-1]
+    parts -= parts.mean(axis=0)
+    at = [data.feature_names.index(name) for name in told.features]
+    np.testing.assert_allclose([d.contributions for d in told.documents], parts[:, at], atol=1e-12)
+    most = np.abs(parts).max(axis=0)
+    assert most[at].min() >= np.delete(most, at).max()
+
+
+def test_documents_are_called_by_their_names(model: RankingModel, data: RankingDataset) -> None:
+    names = [f"<D{i}>" for i in range(data.n_documents)]
+    names[int(data.queries.ptr[3])] = ""
+    told = query_values(model, data, docnos=names, worst=200, threads=1)
+    shown = {d.document for w in told.worst for d in w.documents}
+    assert "<D0>" in shown
+    assert f"row {data.queries.ptr[3] + 1}" in shown
+
+
+def test_of_equal_queries_the_one_with_better_documents_is_worse(model: RankingModel) -> None:
+    labels = np.array([0, 1, 0, 4, 0, 1.0])
+    data = RankingDataset(
+        np.zeros((6, model.n_features), np.float32), labels, QueryIndex.from_sizes([2, 2, 2]), model.feature_names
+    )
+    told = query_values(model, data, np.array([1.0, 0, 1, 0, 1, 0]), metric="ndcg@1")
+    assert [w.qid for w in told.worst] == ["1", "0", "2"]
+
+
+def test_what_the_engine_cannot_tell_is_said(tmp_path: Any) -> None:
+    path = tmp_path / "linear.txt"
+    path.write_text(lightgbm_models()["linear trees"])
+    linear = RankingModel.load(path)
+    rng = np.random.default_rng(0)
+    data = RankingDataset(
+        rng.normal(size=(40, 6)).astype(np.float32), rng.integers(0, 3, 40).astype(float),
+        QueryIndex.from_sizes([20, 20]), linear.feature_names,
+    )  # fmt: skip
+    told = query_values(linear, data)
+    assert "cannot be told" in told.notes[0]
+    assert told.worst[0].features == ()
+    assert len(told.worst[0].documents) >= 10
+
+
+def test_frames(data: RankingDataset, found: QueryValues) -> None:
+    assert list(found.to_frame().columns) == ["qid", "ndcg@10", "documents", "segment", "list length", "best label"]
+    assert len(found.to_frame()) == len(data.queries)
+    assert "q50" in found.parts_frame().columns
+    assert found.to_dict()["worst"][0]["documents"][0]["rank"] == 1
