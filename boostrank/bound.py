@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -35,6 +36,22 @@ class Gradient:
     grad: Float32Array
     hess: Float32Array
     stats: PassStats
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The objective at some scores as it is: no scale or floor of an engine's.
+
+    Args:
+        value: weighted sum of the losses of all queries.
+        grad, hess: float64[N], of it.
+        dead_queries: queries whose gradient is zero everywhere.
+    """
+
+    value: float
+    grad: Float64Array
+    hess: Float64Array
+    dead_queries: int
 
 
 class BoundObjective:
@@ -76,6 +93,7 @@ class BoundObjective:
         self._part_buffers = [
             self._buffers if single else Buffers.allocate(labels.size, len(queries), np.float64) for _ in self._parts
         ]
+        self._exact_buffers = [] if single else self._part_buffers
         self._threads = resolve_threads(objective.threads)
         self.seconds = 0.0
         """Time spent in kernels so far."""
@@ -95,17 +113,10 @@ class BoundObjective:
         Raises:
             TrainingError: something that is not finite; names objective, round, query and the range of scores.
         """
-        s = np.require(scores, np.float64, ["C", "W"]).reshape(-1)  # a copy only where it is another type, or read-only
-        if s.shape != (self.queries.n_documents,):
-            raise TrainingError(f"{s.size} scores for {self.queries.n_documents} documents")
         started = time.perf_counter()
-        for part, buffers in zip(self._parts, self._part_buffers, strict=True):
-            part.run(s, self._weights, round, buffers, self._threads)
-            if buffers.broken_query >= 0:
-                raise TrainingError(self._broken(buffers.broken_query, s, round, part))
+        s = self._run(scores, round, self._part_buffers)
         if len(self._parts) > 1:
-            *forces, documents = self._add_up(np.array([*(b.force.sum() for b in self._part_buffers), s.size]))
-            factors = self.objective.factors(round, [float(force) / max(documents, 1) for force in forces])
+            factors = self._factors(round, self._part_buffers)
             mix_forces(self._part_buffers, factors, self._parts[0].ptr, self._buffers, threads=self._threads)
         unit = self.objective.hessian_scale == "unit"
         stats = finish(self._parts[0].ptr, self._buffers, unit_hessian=unit, threads=self._threads, add_up=self._add_up)
@@ -115,6 +126,46 @@ class BoundObjective:
         if round == 0 and stats.dead_queries == self.total_queries:
             raise TrainingError(self._nothing_to_learn(s))
         return Gradient(self._buffers.grad, self._buffers.hess, stats)
+
+    def evaluate(self, scores: npt.ArrayLike, round: int) -> Evaluation:
+        """Loss, gradient and curvature at these scores in float64, for optimisers that compare losses.
+
+        Args, raises: as `gradient`; scores without any gradient are not an error.
+        """
+        started = time.perf_counter()
+        if not self._exact_buffers:
+            documents, queries = self.queries.n_documents, len(self.queries)
+            self._exact_buffers = [Buffers.allocate(documents, queries, np.float64)]
+        buffers = self._exact_buffers
+        self._run(scores, round, buffers)
+        factors = self._factors(round, buffers)
+        pairs = list(zip(factors, buffers, strict=True))
+        dead = np.all([factor * b.force == 0.0 for factor, b in pairs], axis=0)
+        self.seconds += time.perf_counter() - started
+        return Evaluation(
+            value=sum(factor * float(b.loss.sum()) for factor, b in pairs),
+            grad=np.sum([factor * b.grad for factor, b in pairs], axis=0),
+            hess=np.sum([factor * b.hess for factor, b in pairs], axis=0),
+            dead_queries=int(np.count_nonzero(dead)),
+        )
+
+    def _run(self, scores: npt.ArrayLike, round: int, out: Sequence[Buffers]) -> Float64Array:
+        """Every part's pass over these scores, which come back as the kernels take them."""
+        s = np.require(scores, np.float64, ["C", "W"]).reshape(-1)  # a copy only where it is another type, or read-only
+        if s.shape != (self.queries.n_documents,):
+            raise TrainingError(f"{s.size} scores for {self.queries.n_documents} documents")
+        for part, buffers in zip(self._parts, out, strict=True):
+            part.run(s, self._weights, round, buffers, self._threads)
+            if buffers.broken_query >= 0:
+                raise TrainingError(self._broken(buffers.broken_query, s, round, part))
+        return s
+
+    def _factors(self, round: int, parts: Sequence[Buffers]) -> tuple[float, ...]:
+        """What each part is multiplied by in this round."""
+        if len(parts) == 1:
+            return (1.0,)
+        *forces, documents = self._add_up(np.array([*(b.force.sum() for b in parts), self.queries.n_documents]))
+        return self.objective.factors(round, [float(force) / max(documents, 1) for force in forces])
 
     def _broken(self, q: int, scores: Float64Array, round: int, part: _Part | None = None) -> str:
         mine = scores[self.queries.ptr[q] : self.queries.ptr[q + 1]]

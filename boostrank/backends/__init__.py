@@ -1,4 +1,4 @@
-"""The tree engines behind one contract. Each engine is imported by one module, and only when it is asked for."""
+"""The engines behind one contract. Each engine is imported by one module, and only when it is asked for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from importlib import import_module
 from boostrank.backends.base import Backend
 from boostrank.core.errors import MissingDependency, ParameterError, did_you_mean
 
-_MODULES = {"lightgbm": "boostrank.backends.lgb", "xgboost": "boostrank.backends.xgb"}
+_MODULES = {
+    "lightgbm": "boostrank.backends.lgb",
+    "xgboost": "boostrank.backends.xgb",
+    "linear": "boostrank.backends.linear",
+}
 _INSTALL = {"lightgbm": "pip install lightgbm", "xgboost": "pip install xgboost, or the much smaller xgboost-cpu"}
 
 BACKENDS = tuple(_MODULES)

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, QueryIndex
 from boostrank.data.dataset import Features, RankingDataset
 
 if TYPE_CHECKING:
     from boostrank.backends.resume import Resumed, Snapshot
+    from boostrank.bound import Evaluation
+    from boostrank.objective import TrainingObjective
 
 
 class EvalResult(NamedTuple):
@@ -59,9 +61,19 @@ class CallbackEnv:
 
 def beginning_at(env: Any, round: int) -> Any:
     """The same environment, ours or LightGBM's of any version, of a training that began in this round."""
+    return _changed(env, begin_iteration=round)
+
+
+def later(env: Any, rounds: int) -> Any:
+    """The same environment with every round counted from another one."""
+    names = ("iteration", "begin_iteration", "end_iteration")
+    return _changed(env, **{name: getattr(env, name) + rounds for name in names})
+
+
+def _changed(env: Any, **fields: Any) -> Any:
     if dataclasses.is_dataclass(env) and not isinstance(env, type):
-        return dataclasses.replace(env, begin_iteration=round)
-    return env._replace(begin_iteration=round)
+        return dataclasses.replace(env, **fields)
+    return env._replace(**fields)
 
 
 class StopTraining(Exception):
@@ -84,6 +96,26 @@ MetricFunction = Callable[[npt.NDArray[Any], Any], list[tuple[str, float, bool]]
 """(scores, engine's data set) -> (metric, value, higher is better), as LightGBM's `feval` returns them."""
 
 
+EvaluateFunction = Callable[[npt.NDArray[Any], Any, int], "Evaluation"]
+"""(scores, engine's data set, round) -> our objective there, in float64 and on no engine's scale."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearStart:
+    """A linear ranker that trees begin with: s = sum_j coefficients_j (x_j - means_j) + intercept.
+
+    Args:
+        feature_names: d names.
+        coefficients, means: float64[d]; a missing value counts as the mean.
+        intercept: the score of a document that has all of them.
+    """
+
+    feature_names: tuple[str, ...]
+    coefficients: Float64Array
+    means: Float64Array
+    intercept: float
+
+
 @dataclass
 class TrainRequest:
     """Everything an engine needs for one training.
@@ -101,6 +133,7 @@ class TrainRequest:
         keep_training_booster: as in `lgb.train`.
         own_datasets: whether the data sets came from `Backend.dataset`, and not from the user.
         resumed: a training that stopped, to go on with; `rounds` are still all that it was to have.
+        objective, evaluate: our objective and its losses, for a backend that compares those; None without one.
     """
 
     params: dict[str, Any]
@@ -115,15 +148,19 @@ class TrainRequest:
     keep_training_booster: bool = False
     own_datasets: bool = True
     resumed: Resumed | None = None
+    objective: TrainingObjective | None = None
+    evaluate: EvaluateFunction | None = None
 
 
 class Backend(Protocol):
-    """One tree engine."""
+    """One engine: trees, or linear models."""
 
     name: str
     version: str
     objective_params: frozenset[str]
     """Parameters that only the engine's own objectives read."""
+    objective_defaults: Mapping[str, Mapping[str, Any]]
+    """Objective -> parameters that are otherwise here than the objective says, unless they are given."""
 
     def check_params(self, params: dict[str, Any]) -> None:
         """Refuse unknown parameters, and those that contradict what boostrank does."""
@@ -167,6 +204,22 @@ class Backend(Protocol):
 
     def load_booster(self, model: Any) -> Any:
         """The booster that users hand over to continue; files come through `RankingModel.load`, which checks them."""
+        ...
+
+    def begin_with(self, start: LinearStart) -> Any:
+        """A booster of no rounds that scores as a linear ranker does, for training to continue.
+
+        Raises:
+            ParameterError: this engine's files cannot hold one.
+        """
+        ...
+
+    def with_queries(self, booster: Any, features: Features, queries: QueryIndex | None) -> Features:
+        """Features as `predict` and `contributions` take them, where a model looks at whole queries.
+
+        Raises:
+            DataError: it does, and nobody knows them.
+        """
         ...
 
     def predict(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import lightgbm
@@ -14,18 +14,21 @@ import numpy.typing as npt
 from boostrank.backends.base import (
     Callback,
     CallbackEnv,
+    LinearStart,
     StopTraining,
     TrainRequest,
     beginning_at,
     dense_batches,
     dense_rows,
     engine_names,
+    later,
     ordered,
 )
+from boostrank.backends.lgb_start import count_start_trees, start_contributions, start_text
 from boostrank.backends.lgb_stream import StreamedDataset
 from boostrank.backends.resume import Resumed, Snapshot, remembers, round_seed
 from boostrank.core.errors import DataError, ParameterError, did_you_mean
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, QueryIndex
 from boostrank.data.dataset import Features, RankingDataset
 
 # Without these two, LightGBM times both layouts at the start and takes the faster: two runs may then differ.
@@ -48,6 +51,7 @@ class LightGBM:
             "tweedie_variance_power", "unbalance", "unbalanced_sets",
         }
     )  # fmt: skip
+    objective_defaults: Mapping[str, Mapping[str, Any]] = {}
 
     def check_params(self, params: dict[str, Any]) -> None:
         known = _known_parameters()
@@ -89,7 +93,8 @@ class LightGBM:
                     "model instead (init_model=)"
                 )
         params = _with_defaults(request.params) | {"metric": "None"}
-        round_now = _RoundStart(request, params)
+        first = 0 if request.init_model is None else _start_trees(request.init_model)
+        round_now = _RoundStart(request, params, first)
         gradient = request.gradient
         if gradient is None:
             params["objective"] = request.native_objective
@@ -117,9 +122,10 @@ class LightGBM:
                 feval=list(request.metrics) or None,
                 init_model=init_model,
                 keep_training_booster=request.keep_training_booster,
-                callbacks=[round_now, *(_Translated(cb, request.resumed) for cb in request.callbacks)],
+                callbacks=[round_now, *(_Translated(cb, request.resumed, first) for cb in request.callbacks)],
             )
-        return booster, max(0, booster.best_iteration)
+        booster._boostrank_start = first
+        return booster, max(0, booster.best_iteration - first)
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
         said = _main_names(params)
@@ -150,43 +156,75 @@ class LightGBM:
         return Snapshot(self.to_bytes(model, rounds=0), tuple(scores))
 
     def rounds_of(self, booster: Any) -> int:
-        return int(booster.current_iteration())
+        return int(booster.current_iteration()) - _start_trees(booster)
 
     def load_booster(self, model: Any) -> Any:
         if isinstance(model, lightgbm.Booster):
             return model
         raise ParameterError(f"init_model must be a path, a Booster or a RankingModel, not {type(model).__name__}")
 
+    def begin_with(self, start: LinearStart) -> Any:
+        return self.from_bytes(start_text(start).encode())
+
+    def with_queries(self, booster: Any, features: Features, queries: QueryIndex | None) -> Features:
+        return features
+
     def predict(
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
     ) -> Float64Array:
         parts = (piece for _, piece in features.pieces()) if hasattr(features, "pieces") else [features]
-        scores = [booster.predict(p, raw_score=True, num_iteration=rounds or -1, num_threads=threads) for p in parts]
+        trees = _trees_of(booster, rounds)
+        scores = [booster.predict(p, raw_score=True, num_iteration=trees, num_threads=threads) for p in parts]
         return np.concatenate(scores).astype(np.float64, copy=False).reshape(-1)
 
     def contributions(
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
     ) -> Float64Array:
+        first, text, grown = _start_trees(booster), "", booster
+        if first:  # LightGBM's SHAP refuses a model with a linear leaf anywhere
+            text = booster.model_to_string()
+            rest = booster.model_to_string(start_iteration=first, num_iteration=rounds or -1)
+            grown = lightgbm.Booster(model_str=rest)
         parts = [
-            booster.predict(
+            grown.predict(
                 dense_rows(features, a, b), pred_contrib=True, num_iteration=rounds or -1, num_threads=threads
             )
+            + (start_contributions(text, first, features[a:b]) if first else 0.0)
             for a, b in dense_batches(features)
         ]
         return np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts])
 
     def to_bytes(self, booster: Any, *, rounds: int) -> bytes:
-        text = str(booster.model_to_string(num_iteration=rounds or -1))
+        text = str(booster.model_to_string(num_iteration=_trees_of(booster, rounds)))
         return _NUM_THREADS.sub("\n[num_threads: 0]", text).encode()  # any number of them grows these trees
 
     def from_bytes(self, data: bytes) -> Any:
-        return lightgbm.Booster(model_str=data.decode())
+        text = data.decode()
+        booster = lightgbm.Booster(model_str=text)
+        booster._boostrank_start = count_start_trees(text)
+        return booster
 
     def feature_names(self, booster: Any) -> tuple[str, ...]:
         return tuple(booster.feature_name())
 
 
 BACKEND = LightGBM()
+
+
+def _start_trees(booster: Any) -> int:
+    """How many trees are those of a linear start (see `lgb_start`), which are before the first round."""
+    known: int | None = getattr(booster, "_boostrank_start", None)
+    if known is None:  # a booster of the user's own: its first tree tells whether more must be looked at
+        known = count_start_trees(booster.model_to_string(num_iteration=1))
+        if known:
+            known = count_start_trees(booster.model_to_string(num_iteration=-1))
+        booster._boostrank_start = known
+    return known
+
+
+def _trees_of(booster: Any, rounds: int) -> int:
+    """LightGBM's number for so many rounds, -1 for all."""
+    return rounds + _start_trees(booster) if rounds else -1
 
 
 def _train(*args: Any, **kwargs: Any) -> Any:
@@ -222,13 +260,13 @@ class _RoundStart:
     before_iteration = True
     order = -(2**31)
 
-    def __init__(self, request: TrainRequest, params: dict[str, Any]) -> None:
-        self.round = 0
+    def __init__(self, request: TrainRequest, params: dict[str, Any], start_trees: int) -> None:
+        self.round, self._start_trees = 0, start_trees
         self._request, self._sampling, self._model = request, _Sampling(params), None
         self._resumed = request.resumed
 
     def __call__(self, env: Any) -> None:
-        self.round, self._model = int(env.iteration), env.model
+        self.round, self._model = int(env.iteration) - self._start_trees, env.model
         if self._resumed is not None:
             # The model file tells how many rounds were asked for, not how many were left.
             env.model.reset_parameter({"num_iterations": self._request.rounds})
@@ -316,22 +354,25 @@ def _starting_at(dataset: Any, scores: Float64Array) -> Iterator[None]:
 
 
 class _Translated:
-    """A callback whose `StopTraining` becomes the exception that LightGBM understands, and whose training began where
-    it first began."""
+    """A callback whose `StopTraining` becomes the exception that LightGBM understands, whose training began where
+    it first began, and to whom the trees of a start are no rounds."""
 
-    def __init__(self, callback: Callback, resumed: Resumed | None) -> None:
-        self._callback, self._resumed = callback, resumed
+    def __init__(self, callback: Callback, resumed: Resumed | None, start_trees: int) -> None:
+        self._callback, self._resumed, self._start_trees = callback, resumed, start_trees
         self.before_iteration = bool(getattr(callback, "before_iteration", False))
         if hasattr(callback, "order"):
             self.order = callback.order
 
     def __call__(self, env: Any) -> None:
+        if self._start_trees:
+            env = later(env, -self._start_trees)
         if self._resumed is not None:
             env = beginning_at(env, self._resumed.begin)
         try:
             self._callback(env)
-        except StopTraining as stop:
-            raise lightgbm.callback.EarlyStopException(stop.best_iteration, stop.best_score) from stop
+        except (StopTraining, lightgbm.callback.EarlyStopException) as stop:
+            best = stop.best_iteration + self._start_trees
+            raise lightgbm.callback.EarlyStopException(best, stop.best_score) from stop
 
 
 def _with_defaults(params: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import hashlib
 import math
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from boostrank.backends.base import (
     Callback,
     CallbackEnv,
     EvalResult,
+    LinearStart,
     TrainRequest,
     dense_batches,
     dense_rows,
@@ -30,7 +31,7 @@ from boostrank.backends.base import (
 from boostrank.backends.resume import Resumed, Snapshot, remembers, round_seed
 from boostrank.backends.xgb_stream import matrix_in_pieces
 from boostrank.core.errors import DataError, ParameterError, TrainingError, did_you_mean
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, QueryIndex
 from boostrank.data.dataset import Features, RankingDataset
 
 _FROM_LIGHTGBM = {
@@ -103,6 +104,7 @@ class XGBoost:
             "lambdarank_pair_method", "lambdarank_score_normalization", "lambdarank_unbiased", "ndcg_exp_gain",
         }
     )  # fmt: skip
+    objective_defaults: Mapping[str, Mapping[str, Any]] = {}
 
     def check_params(self, params: dict[str, Any]) -> None:
         translate(params)
@@ -188,6 +190,15 @@ class XGBoost:
         if isinstance(model, xgboost.Booster):
             return model
         raise ParameterError(f"init_model must be a path, a Booster or a RankingModel, not {type(model).__name__}")
+
+    def begin_with(self, start: LinearStart) -> Any:
+        raise ParameterError(
+            "XGBoost's files hold trees or a linear model, not both, so trees cannot begin with one there: use "
+            "--backend lightgbm, whose file holds it"
+        )
+
+    def with_queries(self, booster: Any, features: Features, queries: QueryIndex | None) -> Features:
+        return features
 
     def predict(
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.backends.linear_model import read_linear
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.forest import NAN_LEFT, ZERO, ZERO_IS_MISSING, Forest
 from boostrank.training.model_text import engine_of
@@ -43,7 +44,15 @@ class Trees:
 
 def read_trees(body: bytes, n_features: int) -> Trees:
     """The trees in a model file that `model_text.check_model` has let through, or that the engine has just written."""
-    return (_xgboost if engine_of(body) == "xgboost" else _lightgbm)(body, n_features)
+    read = {"xgboost": _xgboost, "lightgbm": _lightgbm, "linear": _linear}[engine_of(body)]
+    return read(body, n_features)
+
+
+def _linear(body: bytes, n_features: int) -> Trees:
+    """No trees: every feature with a weight counts as one use, and the size of its scaled weight as its gain."""
+    size = np.abs(read_linear(body).weights()[:-1])
+    used = np.flatnonzero(size)
+    return Trees(None, "a linear model has no trees", 0, size, (size > 0.0).astype(np.int64), used.astype(np.int64))
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.bound import BoundObjective
+from boostrank.bound import BoundObjective, Evaluation
 from boostrank.core.errors import TrainingError, TrainingWarning, warn_user
 from boostrank.core.types import QueryIndex
 from boostrank.kernels.driver import AddUp, PassStats, alone
@@ -61,6 +61,16 @@ class GuardedGradient:
             return result.grad, result.hess
         finally:
             self.seconds += time.perf_counter() - started
+
+    def evaluate(self, scores: npt.NDArray[Any], dataset: Any, round: int) -> Evaluation:
+        """Our objective at these scores, as it is; a function of the user's own has no such thing."""
+        started = time.perf_counter()
+        self.bind(dataset)
+        assert self._bound is not None
+        found = self._bound.evaluate(scores, round)
+        self.stats = PassStats(found.value, found.dead_queries, broken_query=-1, floored=0, scale=1.0)
+        self.seconds += time.perf_counter() - started
+        return found
 
     def _watch(self, scores: npt.NDArray[Any], round: int) -> None:
         """Say so when trees stop changing the scores: the engines go on in silence."""

@@ -1,6 +1,6 @@
 """Model files: the engine's own text, and beside it a sidecar that says how the model was made.
 
-    model.txt             what LightGBM or XGBoost wrote; either opens it without boostrank
+    model.txt             what LightGBM or XGBoost wrote; either opens it without boostrank. Or a linear model, JSON
     model.txt.meta.json   the sidecar: JSON; what the trainer tells, and under "file" the checksums of both files
 
 A file is checked before an engine sees it: the checksum where there is a sidecar, the structure always. Nothing here
@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from boostrank.backends.linear_model import is_linear, read_linear
 from boostrank.core.atomic import write_atomically
 from boostrank.core.errors import ModelError, TrainingError
 from boostrank.training.lightgbm_text import check_lightgbm_text, stamp_lightgbm
@@ -59,26 +60,32 @@ def content_sha256(data: bytes) -> str:
 
 
 def engine_of(body: bytes) -> str:
-    """ "lightgbm" or "xgboost", by how the file begins.
+    """ "lightgbm", "xgboost" or "linear", by how the file begins.
 
     Raises:
         ModelError: it is neither's.
     """
     if body.startswith(b"tree"):
         return "lightgbm"
+    if is_linear(body):
+        return "linear"
     if body.startswith(b"{"):
         return "xgboost"
-    raise ModelError("neither LightGBM's model text nor XGBoost's JSON" + (": the file is empty" if not body else ""))
+    raise ModelError(
+        "neither LightGBM's model text nor XGBoost's JSON nor a linear model"
+        + (": the file is empty" if not body else "")
+    )
 
 
 def check_model(body: bytes) -> None:
     """Refuse a model that its engine could not load safely.
 
     Raises:
-        ModelError: neither engine's, damaged or hostile.
+        ModelError: no engine's, damaged or hostile.
     """
-    if engine_of(body) == "xgboost":
-        check_xgboost_json(body)
+    engine = engine_of(body)
+    if engine != "lightgbm":
+        (check_xgboost_json if engine == "xgboost" else read_linear)(body)
         return
     try:
         text = body.decode()

@@ -153,9 +153,20 @@ def _objective(
     gain = _pop(rest, _GAIN, None)
     if gain is not None:
         own_params["gain"] = gain
+    own_params = _backend_defaults(chosen, backend, own_params, takes) | own_params
     if isinstance(chosen, ObjectiveSpec):
         return Objective(chosen, threads=threads, **own_params), takes
     return parse_objective(str(chosen), threads=threads, **own_params), takes
+
+
+def _backend_defaults(
+    chosen: Any, backend: Backend, given: Mapping[str, Any], takes: tuple[Param, ...]
+) -> dict[str, Any]:
+    """What is otherwise on this backend than the objective says, less what is given."""
+    name = chosen.name if isinstance(chosen, ObjectiveSpec) else str(chosen).partition("(")[0].strip()
+    said = {find_param(key, takes) for key in given}
+    defaults = backend.objective_defaults.get(OBJECTIVES.get(name).name, {}) if _is_ours(name) else {}
+    return {key: value for key, value in defaults.items() if find_param(key, takes) not in said}
 
 
 def _of_objective_alone(name: str, params: Iterable[Param]) -> bool:
