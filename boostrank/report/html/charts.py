@@ -104,7 +104,7 @@ class Chart:
             tag("div", class_="plot", role="img", aria_label=f"{self.title}. {self.about}"),
             tag("noscript", tag("p", "This chart needs JavaScript.", class_="faint")),
             data_block(kept),
-            class_="chart", id=self.name,
+            class_="chart fits" if "autosize" in spec else "chart", id=self.name,
         )  # fmt: skip
 
     def to_svg(self, *, dark: bool = False) -> str:

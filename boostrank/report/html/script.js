@@ -65,7 +65,7 @@
       this.spec.datasets = Object.fromEntries(
         Object.entries(kept.datasets).map(([name, columns]) => [name, records(columns)]),
       );
-      this.fits = "autosize" in this.spec;
+      this.fits = figure.matches(".fits");
       this.drawn = null;
       this.wanted = true;
       this.menu();

@@ -1,0 +1,236 @@
+"""Pages as a browser shows them: quiet, drawn, sortable, readable by keyboard, in the dark and on a phone."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import EVIL
+
+PAGES = ("compare_file", "importance_file")
+PHONE = (360, 740)
+DESKTOP = (1280, 900)
+
+
+class Page:
+    """One page in the browser."""
+
+    def __init__(self, browser: Any, path: Path) -> None:
+        self.browser, self.path = browser, path
+        self.resize(DESKTOP)
+        self.prefer("light")
+        for kind in ("browser", "performance"):
+            browser.get_log(kind)
+        browser.get(path.as_uri())
+        self.wait("return document.querySelectorAll('figure.chart:not([data-drawn])').length === 0")
+
+    def run(self, script: str, *values: Any) -> Any:
+        return self.browser.execute_script(script, *values)
+
+    def wait(self, script: str) -> None:
+        end = time.monotonic() + 20
+        while not self.run(script):
+            assert time.monotonic() < end, f"never became true: {script}"
+            time.sleep(0.02)
+
+    def prefer(self, theme: str) -> None:
+        features = [{"name": "prefers-color-scheme", "value": theme}]
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def resize(self, size: tuple[int, int]) -> None:
+        metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size == PHONE}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    def background(self) -> str:
+        return str(self.run("return getComputedStyle(document.body).backgroundColor"))
+
+    def column(self, table: str, name: str) -> list[str]:
+        """What is sorted by, of the rows that are shown, from top to bottom."""
+        return list(self.run(
+            """const box = document.getElementById(arguments[0]);
+            const at = box.querySelector(`th[data-name="${arguments[1]}"]`).cellIndex;
+            return [...box.querySelector("tbody").rows].filter((row) => !row.matches(".detail") && !row.hidden)
+              .map((row) => row.cells[at].dataset.value ?? row.cells[at].textContent)""", table, name,
+        ))  # fmt: skip
+
+    def sort(self, table: str, name: str) -> str:
+        """Press the heading; how it says that it sorts now."""
+        return str(self.run(
+            """const heading = document.querySelector(`#${arguments[0]} th[data-name="${arguments[1]}"]`);
+            heading.querySelector("button").click(); return heading.getAttribute("aria-sort")""", table, name,
+        ))  # fmt: skip
+
+    def press(self, *keys: str) -> None:
+        from selenium.webdriver import ActionChains
+
+        ActionChains(self.browser).send_keys(*keys).perform()
+
+
+@pytest.fixture
+def page(request: pytest.FixtureRequest, browser: Any) -> Page:
+    return Page(browser, request.getfixturevalue(request.param))
+
+
+every_page = pytest.mark.parametrize("page", PAGES, indirect=True)
+compared = pytest.mark.parametrize("page", ["compare_file"], indirect=True)
+features = pytest.mark.parametrize("page", ["importance_file"], indirect=True)
+
+
+@every_page
+def test_a_page_is_quiet_asks_for_nothing_and_draws_its_charts(page: Page) -> None:
+    assert page.browser.get_log("browser") == []
+    events = [json.loads(entry["message"])["message"] for entry in page.browser.get_log("performance")]
+    urls = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    assert [url for url in urls if not url.startswith(("data:", "blob:"))] == [page.path.as_uri()]
+    assert page.run("return performance.getEntriesByType('resource').length") == 0
+    drawn = page.run(
+        """return [...document.querySelectorAll(".plot")].map((plot) => {
+          const canvas = plot.querySelector("canvas");
+          if (!canvas) return plot.querySelectorAll("svg :is(.mark-rect, .mark-symbol, .mark-line) path").length;
+          const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+          return new Set(new Uint32Array(data.buffer)).size;
+        })"""
+    )  # fmt: skip
+    assert drawn
+    assert min(drawn) > 1
+    # No alert was opened, and names stand there as text.
+    assert page.run("return document.querySelectorAll('img').length") == 0
+    assert EVIL in page.run("return document.querySelector('h1').textContent")
+
+
+@every_page
+def test_dark_is_dark_whether_the_system_or_the_reader_wants_it(page: Page) -> None:
+    assert page.background() == "rgb(255, 255, 255)"
+    page.prefer("dark")
+    assert page.background() == "rgb(21, 24, 27)"
+    background = "return getComputedStyle(document.querySelector('.plot svg')).backgroundColor"
+    page.wait(f"{background} === 'rgb(21, 24, 27)'")
+    page.run("document.getElementById('theme').click()")
+    assert page.background() == "rgb(255, 255, 255)"
+    page.wait(f"{background} === 'rgb(255, 255, 255)'")
+
+
+@every_page
+def test_on_a_phone_nothing_but_tables_scrolls_sideways(page: Page) -> None:
+    page.resize(PHONE)
+    page.wait("return [...document.querySelectorAll('.fits .plot')].every((p) => p.scrollWidth <= p.clientWidth)")
+    page.run("document.querySelectorAll('button.more').forEach((button) => button.click())")
+    page.run("document.querySelectorAll('main details').forEach((details) => { details.open = true; })")
+    assert page.run("return document.documentElement.scrollWidth <= innerWidth")
+    assert page.run("return innerWidth") == PHONE[0]
+
+
+@features
+def test_numbers_sort_as_numbers_in_both_directions_and_what_is_missing_comes_last(page: Page) -> None:
+    def numbers() -> list[float]:
+        shown = page.column("features", "splits")
+        return [float(n) for n in shown]
+
+    assert page.sort("features", "splits") == "descending"
+    assert numbers() == sorted(numbers(), reverse=True)
+    assert len(set(numbers())) > 3
+    assert page.sort("features", "splits") == "ascending"
+    assert numbers() == sorted(numbers())
+    names = page.column("features", "feature")
+    assert page.sort("features", "feature") == "ascending"
+    assert page.column("features", "feature") == sorted(names)
+
+
+@compared
+def test_a_missing_number_comes_last_in_both_directions(page: Page) -> None:
+    for _ in range(2):
+        page.sort("segments-2", "low")
+        ends = page.column("segments-2", "low")
+        assert "" in ends
+        assert ends.index("") == len(ends) - ends.count("")
+
+
+@features
+def test_a_search_leaves_the_rows_that_hold_it(page: Page) -> None:
+    page.browser.find_element("css selector", "#features input").send_keys("F3")
+    assert page.column("features", "feature") == [f"{EVIL}f3"]
+    assert page.run("return document.querySelector('#features output').textContent") == "1 of 6 rows"
+    page.press(*["\b"] * 2)
+    assert len(page.column("features", "feature")) == 6
+
+
+@every_page
+def test_a_row_opens_by_keyboard(page: Page) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    table = "features" if "importance" in page.path.name else "worst"
+    state = f"""const button = document.querySelector("#{table} button.more");
+      const detail = document.getElementById(button.getAttribute("aria-controls"));
+      return [button.getAttribute("aria-expanded"), getComputedStyle(detail).display,
+              document.activeElement === button]"""
+    assert page.run(state) == ["false", "none", False]
+    headings = page.run(f"return document.querySelectorAll('#{table} > .scroll > table > thead button').length")
+    page.run(f"document.querySelector('#{table} thead button').focus()")
+    page.press(*[Keys.TAB] * headings)
+    assert page.run(state) == ["false", "none", True]
+    assert page.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    page.press(Keys.ENTER)
+    assert page.run(state) == ["true", "table-row", True]
+    page.press(Keys.SPACE)
+    assert page.run(state) == ["false", "none", True]
+
+
+@features
+def test_pictures_and_numbers_can_be_taken_out(page: Page, tmp_path: Path) -> None:
+    page.browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    page.run(
+        """document.querySelectorAll("#importance-loss .take button").forEach((button) => button.click());
+        document.querySelector("#features > .tools button").click()"""
+    )
+    wanted = {
+        "importance-loss.svg",
+        "importance-loss.png",
+        "importance-loss.csv",
+        "importance-loss.json",
+        "features.csv",
+    }
+    end = time.monotonic() + 10
+    while {p.name for p in tmp_path.iterdir()} != wanted:
+        assert time.monotonic() < end, sorted(p.name for p in tmp_path.iterdir())
+        time.sleep(0.02)
+    assert (tmp_path / "importance-loss.svg").read_text().startswith("<svg")
+    assert (tmp_path / "importance-loss.png").read_bytes().startswith(b"\x89PNG")
+    rows = json.loads((tmp_path / "importance-loss.json").read_text())
+    with open(tmp_path / "importance-loss.csv", newline="") as file:
+        same = list(csv.DictReader(file))
+    assert [row["feature"] for row in rows] == [row["feature"] for row in same]
+    assert [row["loss"] for row in rows] == [float(row["loss"]) for row in same]
+    with open(tmp_path / "features.csv", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert {row["feature"] for row in table} == {f"{EVIL}f{i}" for i in range(6)}
+
+
+@every_page
+def test_in_print_everything_is_open_and_the_navigation_is_gone(page: Page) -> None:
+    page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    assert page.run("return getComputedStyle(document.querySelector('nav')).display") == "none"
+    assert page.run("return [...document.querySelectorAll('main details:not(.take)')].every((d) => d.open)")
+    shown = (
+        "return [...document.querySelectorAll('tr.detail')].every((r) => getComputedStyle(r).display === 'table-row')"
+    )
+    assert page.run(shown)
+    page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+@every_page
+def test_without_a_script_tables_and_text_are_there(page: Page) -> None:
+    page.browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        page.browser.get(page.path.as_uri())
+        details = page.browser.find_elements("css selector", "tr.detail")
+        assert details
+        assert all(detail.is_displayed() for detail in details[:5])
+        assert "needs JavaScript" in page.browser.find_element("css selector", "figure").text
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

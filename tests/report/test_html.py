@@ -1,0 +1,166 @@
+"""What pages are made of: tables, charts, parts with names, and what is said when something is missing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import pytest
+
+from boostrank.core.errors import MissingDependency, ParameterError
+from boostrank.report.feature_worth import Effect, Importance
+from boostrank.report.html.charts import Chart, need_report_extra, theme
+from boostrank.report.html.marks import facts, whisker
+from boostrank.report.html.markup import data_block, tag
+from boostrank.report.html.page import Beside, Fold, Section, page
+from boostrank.report.html.tables import Cell, Column, Table
+from boostrank.report.sections.importance import section
+
+EVIL = "</script><img src=x onerror=alert(1)>"
+
+
+def chart(name: str = "lines", values: Any = (1.0, 1 / 3, np.nan)) -> Chart:
+    frame = pd.DataFrame({"series": [EVIL] * len(values), "x": range(len(values)), "y": values})
+    figure = alt.Chart(frame).mark_line().encode(x="x:Q", y="y:Q", color="series:N").properties(height=100)
+    return Chart(name, "Lines", "They go up.", frame, figure)
+
+
+def block(of: Chart) -> Any:
+    (text,) = re.findall(r'<script type="application/json">(.*?)</script>', of.draw())
+    return json.loads(text)
+
+
+def test_a_page_carries_the_numbers_of_a_chart_once_and_rounded() -> None:
+    kept = block(chart())
+    assert kept["datasets"] == {kept["numbers"]: {"series": [EVIL] * 3, "x": [0, 1, 2], "y": [1.0, 0.33333, None]}}
+    other = replace(chart(), frame=pd.DataFrame({"sum": [4 / 3]}))
+    assert block(other)["numbers"] == {"sum": [1.3333]}
+
+
+def test_a_chart_fits_its_place_unless_it_has_a_width_or_several_views() -> None:
+    one = chart()
+    assert 'class="chart fits"' in one.draw()
+    for figure in (one.figure.properties(width=50), one.figure | one.figure, one.figure.encode(row="series:N")):
+        assert 'class="chart"' in replace(one, figure=figure).draw()
+
+
+def test_many_marks_are_drawn_as_pixels() -> None:
+    assert block(chart())["renderer"] == "svg"
+    assert block(chart(values=np.arange(6000.0)))["renderer"] == "canvas"
+
+
+def test_a_chart_is_saved_as_a_picture_as_a_page_and_as_numbers(tmp_path: Path) -> None:
+    for ending, begin in (("svg", b"<svg"), ("png", b"\x89PNG"), ("html", b"<!DOCTYPE html>")):
+        path = tmp_path / f"lines.{ending}"
+        chart().save(path)
+        assert path.read_bytes().startswith(begin)
+    chart().save(tmp_path / "lines.csv")
+    chart().save(tmp_path / "lines.json")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "lines.csv").read_text())))
+    assert [row["y"] for row in rows] == ["1.0", "0.3333333333333333", ""]
+    assert json.loads((tmp_path / "lines.json").read_text())[1] == {"series": EVIL, "x": 1, "y": 0.33333}
+    assert theme(dark=True)["background"] in chart().to_svg(dark=True)
+    with pytest.raises(ParameterError, match=r"\.svg, \.png, \.html, \.csv or \.json"):
+        chart().save(tmp_path / "lines.pdf")
+
+
+@pytest.mark.parametrize("module", ["altair", "vl_convert", "pandas"])
+def test_without_the_extra_it_is_said_what_to_install(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingDependency, match=rf"need {module}: pip install 'boostrank\[report\]'"):
+        need_report_extra()
+
+
+def test_a_page_without_charts_needs_no_library() -> None:
+    text = page("Words", [Section("a", "A", ["Some words.", Fold("More", ["<b>"])])])
+    assert len(text) < 50_000
+    assert "&lt;b&gt;" in text
+    assert "<nav" not in text
+
+
+def test_two_parts_of_one_name_are_refused_wherever_they_stand() -> None:
+    table = Table("lines", [Column("a", "a")], [])
+    for parts in ([chart(), chart()], [Beside([chart()]), Fold("more", [table])], [Section("lines", "", [chart()])]):
+        sections = [part if isinstance(part, Section) else Section("s", "S", [part]) for part in parts]  # type: ignore[list-item]
+        with pytest.raises(ValueError, match=r"one name: (lines|s)"):
+            page("", sections)
+
+
+def test_cells_are_shown_and_sorted_as_told() -> None:
+    columns = [Column("name", "name"), Column("x", "x", "number", "+.2f"), Column("n", "n", "number")]
+    rows = [[EVIL, 1 / 3, 1234], ["b", float("nan"), None], ["c", Cell(0.5, "half", "better"), np.int64(7)]]
+    text = Table("t", columns, rows, details=[tag("p", "inside"), None, None], order="-x").draw()
+    assert text.count('<tr class="detail" id="t-0">') == text.count('class="detail"') == 1
+    assert '<td class="number" data-value="0.33333333"><bdi>+0.33</bdi></td>' in text
+    assert '<td class="number" data-value="1234"><bdi>1,234</bdi></td>' in text
+    assert text.count('<td class="number" data-value=""><bdi>–</bdi></td>') == 2  # noqa: RUF001
+    assert '<td class="number better" data-value="0.5"><bdi>half</bdi></td>' in text
+    assert EVIL not in text
+    assert text.count("aria-sort") == text.count('data-name="x" aria-sort="descending"') == 1
+
+
+def test_a_whisker_stays_on_its_scale_and_leaves_out_what_is_not_a_number() -> None:
+    drawn = whisker(0.0, -5.0, 1.0, 2.0)
+    assert 'x1="0.0" x2="90.0"' in drawn
+    assert 'cx="60.0"' in drawn
+    assert "span" not in whisker(1.0, float("nan"), float("nan"), 2.0)
+    assert 'cx="120.0"' in whisker(1.0, 0.0, 1.0, 1.0, left=-0.5)
+
+
+def test_data_cannot_leave_their_element() -> None:
+    assert "</script><" not in data_block({"name": EVIL})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        data_block([float("nan")])
+    assert "&lt;img" in facts((EVIL, EVIL, EVIL))
+
+
+@pytest.fixture
+def found() -> Importance:
+    """Six features of all kinds, with names that are markup."""
+    names = tuple(f"{EVIL}{i}" for i in range(6))
+    loss, none = np.array([0.2, 0.05, 0.0, -0.0001, 0.0, 0.0]), np.full(6, np.nan)
+    between = np.array([np.nan] * 4 + [0.03, np.nan])
+    return Importance(
+        "ndcg@10", 0.75, 0.7, 0.8, names, loss, loss - 0.001, loss + 0.0005, np.full(6, 1e-4), between,
+        between - 0.01, between + 0.01, np.array([9.0, 4.0, 3.0, 3.0, 1.0, 0.0]), np.array([9, 4, 3, 3, 1, 0]),
+        np.full(6, 0.1), none, ("useful", "useful", "redundant", "removable", "query-level", "unused"),
+        (Effect(EVIL, names[:2], 0.3, 0.29, 0.31, 0.001),), (Effect("cluster 1", names[1:3], 0.06, 0.05, 0.07, 0.0),),
+        Effect("removable", names[3:4], 0.004, -0.001, 0.009, 0.0), np.eye(4) + 0.95 * (1 - np.eye(4)), names[:4],
+        0.001, 0.9, 50, 600, 100, 1200, 0, 2, "walk",
+    )  # fmt: skip
+
+
+def test_importance_is_told_with_its_intervals_and_what_is_removable(found: Importance) -> None:
+    text = page("importance", [section(found)])
+    words = " ".join(re.sub(r"<script.*?</script>|<[^>]*>", "", text, flags=re.DOTALL).split())
+    assert "ndcg@10 is 0.7460 instead of 0.7500: a loss of +0.0040, -0.0010 to +0.0090 (95%)" in words
+    assert "Together they may matter" in words
+    assert "ndcg@10 loses +0.2000, +0.1990 to +0.2005 (95%); of this ±0.0001 is due to the shuffling" in words
+    assert "Exchanged between queries: ndcg@10 loses +0.0300" in words
+    assert "a sample of whole queries out of 1,200 documents" in words
+    assert "query-level: constant within each query" in words
+    blocks = [json.loads(b) for b in re.findall(r'<script type="application/json">(.*?)</script>', text)]
+    charts = {b["name"]: b["datasets"][b["numbers"]] for b in blocks}
+    assert set(charts) == {"importance-loss", "importance-gain", "importance-gain-loss", "alike-map"}
+    assert charts["importance-loss"]["loss"] == [0.2, 0.05, 0.03, 0.0, -0.0001]  # of what is used, most first
+    assert charts["importance-gain"]["gain"] == [0.45, 0.2, 0.05, 0.15, 0.15]
+    assert charts["importance-gain-loss"]["gain_rank"] == [1, 2, 5, 3, 4]
+    assert charts["alike-map"]["correlation"] == [1.0, 0.95, 0.95, 1.0]
+
+
+def test_a_model_that_uses_nothing_has_a_page_too(found: Importance) -> None:
+    zeros = np.zeros(6)
+    idle = replace(
+        found, verdicts=("unused",) * 6, gain=zeros, splits=zeros.astype(int), removed=None, clusters=(), groups=(),
+        between=np.full(6, np.nan),
+    )  # fmt: skip
+    assert "of 6; 0 are in the trees" in page("importance", [section(idle)])
