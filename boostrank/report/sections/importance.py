@@ -26,7 +26,7 @@ def section(found: Importance) -> Section:
             f"one document against another away. What {found.metric} then loses is what the feature is worth to the "
             "ranking; gain only says how often and how profitably the trees split by it while they were trained."),
         facts(*_facts(found)),
-        *([Beside([top_losses(worth), top_gains(worth)]), gain_against_loss(worth)] if worth.used.size else []),
+        *_charts(worth),
         tag("h3", "All features"),
         _table(worth),
         *_removable(found),
@@ -35,6 +35,12 @@ def section(found: Importance) -> Section:
         Fold("How this was measured, and what the verdicts mean", [_method(found), _verdicts(found)]),
     ]  # fmt: skip
     return Section("importance", "Feature importance", parts)
+
+
+def _charts(worth: Worth) -> list[Part]:
+    if not worth.used.size:
+        return []
+    return [Beside([top_losses(worth), top_gains(worth)]), gain_against_loss(worth)]
 
 
 def _facts(found: Importance) -> list[tuple[str, Any, str]]:
