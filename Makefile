@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help demo test check ohsumed parity discount curvature selection bench kill-sweep bench-scale clean
+.PHONY: help demo test check ohsumed parity discount curvature selection peers bench kill-sweep bench-scale clean
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM's own LambdaRank"
@@ -16,6 +16,7 @@ help:
 	@echo "make discount  the training discount: log, linear, between (needs the data)"
 	@echo "make curvature what the trees divide by: majoriser, Gauss-Newton, pair force, constant (needs the data)"
 	@echo "make selection which rounds to keep, and what averaging gives (needs the data)"
+	@echo "make peers     the peers' objectives and ours, tuned alike, on every set (needs the data; hours; resumes)"
 	@echo "make kill-sweep  kill trainings 200 times, resume them, compare their files"
 	@echo "make bench     what each objective costs, against list length and beside LightGBM"
 	@echo "make bench-scale  reading, streaming, the second start, training larger than memory (12 GB of disk)"
@@ -54,9 +55,10 @@ kill-sweep: $(VENV)/.installed-test
 	$(BIN)/python -m tests.cli.kill_sweep 200
 
 # XGBoost's threads spin while they wait: beside any other work they must not.
-ohsumed parity discount curvature selection bench: export OMP_WAIT_POLICY ?= passive
+ohsumed parity discount curvature selection peers bench: export OMP_WAIT_POLICY ?= passive
 bench: $(VENV)/.installed-bench
-ohsumed parity discount curvature selection bench: $(VENV)/.installed
+peers: $(VENV)/.installed-peers
+ohsumed parity discount curvature selection peers bench: $(VENV)/.installed
 	$(BIN)/python -m experiments.$@.run
 
 bench-scale: export OMP_WAIT_POLICY ?= passive

@@ -1,0 +1,188 @@
+"""Cells of the comparison: one method on one outer fold of one set, tuned and measured within a budget."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import boostrank
+from experiments.peers import engines
+from experiments.peers.engines import Length
+from experiments.peers.methods import Method
+from experiments.peers.space import Trees, draws
+from experiments.peers.splits import Fold, folds
+from experiments.peers.store import Run, Store, key_of
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a method may spend on an outer fold.
+
+    Args:
+        trials: settings of the trees that are tried.
+        inner: validation parts on which each is tried; the best mean is chosen.
+        seeds: models of the chosen setting; model s has seed s and is stopped on part s. Their NDCG is averaged.
+    """
+
+    trials: int
+    inner: int
+    seeds: int
+
+    @property
+    def runs(self) -> int:
+        """Trainings a cell."""
+        return self.trials * self.inner + max(0, self.seeds - self.inner)
+
+    @property
+    def short(self) -> str:
+        """For the names of files."""
+        return f"{self.trials}x{self.inner}x{self.seeds}"
+
+    def within(self, other: Budget) -> bool:
+        """Whether nothing of it is more than the other's."""
+        return self.trials <= other.trials and self.inner <= other.inner and self.seeds <= other.seeds
+
+    def __str__(self) -> str:
+        parts = f"{self.inner} validation part{'s' * (self.inner > 1)}"
+        return f"{self.trials} trials on {parts}, {self.seeds} final model{'s' * (self.seeds > 1)}"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One training: which of the drawn settings, and which part validates (and which seed)."""
+
+    trial: int
+    part: int
+
+
+class Place:
+    """One set in one stage, with its outer folds.
+
+    Args:
+        name: of the set.
+        data: all its queries.
+        stage: search or confirm.
+        count: outer folds.
+    """
+
+    def __init__(self, name: str, data: boostrank.RankingDataset, stage: str, count: int) -> None:
+        self.name, self.data, self.stage, self.count = name, data, stage, count
+        self.folds = folds(data, stage, count)
+
+    def seed(self, fold: int) -> int:
+        """Of the draws of the search space: the same for every method on this fold."""
+        return int(key_of({"set": self.name, "stage": self.stage, "fold": fold})[:8], 16)
+
+
+class Cell:
+    """One method on one outer fold.
+
+    Args:
+        method: what is trained.
+        place, fold: where.
+        length: how long at most.
+        identity: of the method, `engines.identity`.
+    """
+
+    def __init__(self, method: Method, place: Place, fold: int, length: Length, identity: Mapping[str, Any]) -> None:
+        self.method, self.place, self.fold, self.length, self._identity = method, place, fold, length, identity
+        self.name = f"{place.stage} {place.name} {fold} {method.name}"
+        self._keys: dict[Task, str] = {}
+
+    @cached_property
+    def _what(self) -> dict[str, Any]:
+        here = self.outer
+        return {
+            "version": engines.VERSION,
+            "method": dict(self._identity),
+            "data": self.place.data.fingerprint,
+            "test": key_of({"queries": here.test.tolist()}),
+            "parts": key_of({"queries": [part.tolist() for part in here.parts]}),
+            "rounds": self.length.rounds,
+            "patience": self.length.patience,
+        }
+
+    @property
+    def outer(self) -> Fold:
+        """Its queries."""
+        return self.place.folds[self.fold]
+
+    def trees(self, trial: int) -> Trees:
+        """The setting of a trial."""
+        return draws(trial + 1, self.place.seed(self.fold))[trial]
+
+    def key(self, task: Task) -> str:
+        """Of a training, in the store."""
+        if task not in self._keys:
+            trees = self.trees(task.trial).plain()
+            self._keys[task] = key_of({**self._what, "trees": trees, "part": task.part, "seed": task.part})
+        return self._keys[task]
+
+    def run(self, task: Task, store: Store, threads: int = 1) -> Run:
+        """Train, and keep what came out; also a failure of a library, which is told once and not tried again."""
+        data = self.place.data
+        train, valid = (data.take(queries) for queries in self.outer.inner(task.part))
+        test = data.take(self.outer.test)
+        try:
+            run = engines.trained(
+                self.method, self.trees(task.trial), train, valid, test, task.part, self.length, threads
+            )
+        except Exception as error:  # whatever a library raises is its result
+            run = {"error": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}
+        run["what"] = {
+            "cell": self.name,
+            "trial": task.trial,
+            "part": task.part,
+            "trees": self.trees(task.trial).plain(),
+        }
+        store.put(self.key(task), run)
+        return run
+
+    def missing(self, budget: Budget, store: Store) -> Iterator[Task]:
+        """The trainings that this budget still needs, one after the other; take each before asking for the next."""
+        for trial in range(budget.trials):
+            for part in range(budget.inner):
+                if self._get(Task(trial, part), store) is None:
+                    yield Task(trial, part)
+        best = self.best(budget, store)
+        for seed in range(budget.inner, budget.seeds):
+            if best is not None and self._get(Task(best, seed), store) is None:
+                yield Task(best, seed)
+
+    def best(self, budget: Budget, store: Store) -> int | None:
+        """The trial with the highest mean over the validation parts, the earliest of equals; None if one failed."""
+        means = []
+        for trial in range(budget.trials):
+            found = [self._get(Task(trial, part), store) for part in range(budget.inner)]
+            if any(run is None or "error" in run for run in found):
+                return None
+            means.append(np.mean([run["valid"] for run in found if run]))
+        return int(np.argmax(means))
+
+    def error(self, budget: Budget, store: Store) -> str | None:
+        """What a library raised within this budget."""
+        tasks = [Task(t, p) for t in range(budget.trials) for p in range(budget.inner)]
+        best = self.best(budget, store)
+        tasks += [] if best is None else [Task(best, seed) for seed in range(budget.inner, budget.seeds)]
+        found = [self._get(task, store) for task in tasks]
+        return next((run["error"] for run in found if run and "error" in run), None)
+
+    def outcome(self, budget: Budget, store: Store) -> tuple[npt.NDArray[np.float64], list[Run]] | None:
+        """NDCG@10 of every test query, the mean over the final models, and their runs; None if something is missing."""
+        best = self.best(budget, store)
+        if best is None:
+            return None
+        finals = [self._get(Task(best, seed), store) for seed in range(budget.seeds)]
+        if any(run is None or "error" in run for run in finals):
+            return None
+        runs = [run for run in finals if run]
+        return np.mean([np.array(run["test"], dtype=np.float64) for run in runs], axis=0), runs
+
+    def _get(self, task: Task, store: Store) -> Run | None:
+        return store.get(self.key(task))

@@ -1,0 +1,131 @@
+"""What may be said of methods that were measured on the same queries.
+
+Two ways to pool queries of several sets: every query counts the same (a large set then decides), or every set does (its
+queries share its weight). Differences of means are tested by randomisation of signs (`boostrank.resampling`), corrected
+by Holm's method for all methods that are compared with the reference.
+
+The picture follows Demsar, "Statistical comparisons of classifiers over multiple data sets", JMLR 7, 2006, with queries
+in the place of data sets: four sets are too few for any test over sets. Its axis is the mean rank over queries; but
+which methods are joined is decided by Wilcoxon's signed-rank test of each pair, with Holm's correction for all pairs,
+rather than by Nemenyi's distance of mean ranks, whose verdict on two methods changes with which others are in the
+pool (Benavoli, Corani, Mangili, "Should we really use post-hoc tests based on mean-ranks?", JMLR 17, 2016).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import rankdata, wilcoxon
+
+from boostrank.report.segments import holm
+from boostrank.resampling import PairedDifference, paired_difference
+
+Values = npt.NDArray[np.float64]
+Measured = Mapping[str, Mapping[str, Values]]
+"""Method -> set -> the metric of each query of the set, in one order; NaN where a query does not count."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A method against the reference.
+
+    Args:
+        by_query: every query the same weight. by_set: every set.
+        holm_by_query, holm_by_set: their p-values, corrected for all methods that are compared with the reference.
+        each: set -> difference there, not corrected.
+    """
+
+    by_query: PairedDifference
+    by_set: PairedDifference
+    holm_by_query: float
+    holm_by_set: float
+    each: Mapping[str, PairedDifference]
+
+
+def against(measured: Measured, reference: str) -> dict[str, Compared]:
+    """Every other method against the reference."""
+    others = [name for name in measured if name != reference]
+    if not others:
+        return {}
+    sets = list(measured[reference])
+    theirs = pooled(measured, reference)
+    weights = set_weights(measured, reference)
+    by_query = [paired_difference(pooled(measured, name), theirs) for name in others]
+    by_set = [paired_difference(pooled(measured, name), theirs, weights=weights) for name in others]
+    holm_q, holm_s = holm([d.p for d in by_query]), holm([d.p for d in by_set])
+    return {
+        name: Compared(
+            by_query[i],
+            by_set[i],
+            float(holm_q[i]),
+            float(holm_s[i]),
+            {s: paired_difference(measured[name][s], measured[reference][s]) for s in sets},
+        )
+        for i, name in enumerate(others)
+    }
+
+
+def pooled(measured: Measured, name: str) -> Values:
+    """The queries of all sets, one after the other."""
+    return np.concatenate(list(measured[name].values()))
+
+
+def set_weights(measured: Measured, name: str) -> Values:
+    """float64[Q]: of each query when every set counts the same."""
+    parts = measured[name].values()
+    return np.concatenate([np.full(v.size, 1.0 / max(1, np.count_nonzero(~np.isnan(v)))) for v in parts])
+
+
+def mean_ranks(values: Sequence[Values], weights: Values | None = None) -> Values:
+    """Of each method, its rank in a query averaged over queries; 1 is best, equal values share their ranks.
+
+    Args:
+        values: one array a method, the same queries; NaN in all alike where a query does not count.
+        weights: float64[Q], of the queries.
+    """
+    table = np.column_stack(values)
+    counted = ~np.isnan(table).any(axis=1)
+    ranks = rankdata(-table[counted], axis=1)
+    return np.average(ranks, axis=0, weights=None if weights is None else weights[counted])
+
+
+def pair_tests(values: Sequence[Values]) -> Values:
+    """float64[m, m]: p of Wilcoxon's test for each pair of methods, corrected by Holm for all pairs; 1 on the diagonal.
+
+    Queries on which two methods are level count for neither (Pratt's way, which keeps them in the ranking).
+    """
+    count = len(values)
+    pairs = [(i, j) for i in range(count) for j in range(i)]
+    out = np.ones((count, count))
+    if not pairs:
+        return out
+    adjusted = holm([signed_rank(values[i], values[j]) for i, j in pairs])
+    for (i, j), p in zip(pairs, adjusted, strict=True):
+        out[i, j] = out[j, i] = p
+    return out
+
+
+def signed_rank(a: Values, b: Values) -> float:
+    """Two-sided p of Wilcoxon's signed-rank test; 1 where nothing differs."""
+    counted = ~np.isnan(a)
+    difference = a[counted] - b[counted]
+    if not difference.any():
+        return 1.0
+    return float(wilcoxon(difference, zero_method="pratt", method="approx").pvalue)
+
+
+def groups(ranks: Values, p: Values, alpha: float = 0.05) -> list[tuple[int, int]]:
+    """Methods that no test tells apart: first and last place, in the order of their ranks, of each largest run of
+    neighbours without a significant pair among them; runs of one are left out."""
+    order = np.argsort(ranks, kind="stable")
+    found: list[tuple[int, int]] = []
+    for first in range(order.size):
+        last = first
+        while last + 1 < order.size and (p[np.ix_(order[first : last + 2], order[first : last + 2])] >= alpha).all():
+            last += 1
+        if last > first and not any(f <= first and last <= t for f, t in found):
+            found.append((first, last))
+    return found
