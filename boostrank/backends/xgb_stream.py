@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
+import os
+import shutil
 import tempfile
 import weakref
 from typing import Any
@@ -10,8 +14,11 @@ import xgboost
 
 from boostrank.backends.base import dense_batches, dense_rows
 from boostrank.core.errors import MissingDependency
+from boostrank.core.locks import mark_alive, remove_if_dead
 from boostrank.core.machine import return_memory
 from boostrank.data.dataset import Features, RankingDataset
+
+_PREFIX = "boostrank-xgboost-"
 
 
 class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
@@ -61,9 +68,39 @@ def matrix_in_pieces(data: RankingDataset, options: dict[str, Any]) -> Any:
         return xgboost.QuantileDMatrix(DenseBatches(data.features), **options)
     if not hasattr(xgboost, "ExtMemQuantileDMatrix"):
         raise MissingDependency(f"external memory needs xgboost 3.0 or later, this is {xgboost.__version__}")
-    folder = tempfile.TemporaryDirectory(
-        prefix="boostrank-xgboost-", dir=data.features.folder, ignore_cleanup_errors=True
-    )
-    matrix = xgboost.ExtMemQuantileDMatrix(DenseBatches(data.features, f"{folder.name}/bins"), **options)
-    weakref.finalize(matrix, folder.cleanup)
+    folder = _Folder(data.features.folder)
+    try:
+        matrix = xgboost.ExtMemQuantileDMatrix(DenseBatches(data.features, f"{folder.path}/bins"), **options)
+    except BaseException:
+        folder.remove()
+        raise
+    weakref.finalize(matrix, folder.remove)
     return matrix
+
+
+class _Folder:
+    """A folder for XGBoost's bins; what killed processes left of theirs is removed first.
+
+    Args:
+        parent: where it is made.
+    """
+
+    def __init__(self, parent: str) -> None:
+        for left in glob.glob(os.path.join(glob.escape(parent), f"{_PREFIX}*")):
+            with contextlib.suppress(OSError):
+                remove_if_dead(left)
+        self._descriptor: int | None = None
+        while True:
+            self.path = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
+            if os.name == "nt":  # where folders cannot be opened
+                return
+            self._descriptor = os.open(self.path, os.O_RDONLY)
+            if mark_alive(self._descriptor, self.path):
+                return
+            os.close(self._descriptor)
+
+    def remove(self) -> None:
+        """Delete it, and whatever can be deleted of what it holds."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._descriptor is not None:
+            os.close(self._descriptor)

@@ -15,6 +15,7 @@ from boostrank.cli.interrupt import StopRequest, StopWhenAsked, graceful_stop
 from boostrank.cli.progress import RoundProgress
 from boostrank.cli.reading import reading_of
 from boostrank.cli.reporting import say
+from boostrank.cli.saving import save_or_rescue
 
 if TYPE_CHECKING:
     from boostrank.training.model import RankingModel
@@ -86,7 +87,7 @@ def train_on_cluster(
                 tell=say,
             )
         stop.saving = True
-        trained.save(model)
+        save_or_rescue(trained, model)
         if every:
             for written in (so_far, f"{so_far}.meta.json"):
                 with contextlib.suppress(FileNotFoundError):

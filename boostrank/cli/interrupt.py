@@ -60,7 +60,7 @@ class StopWhenAsked:
             from boostrank.backends.base import StopTraining
 
             if self._checkpoint is not None:
-                self._checkpoint.write(env)
+                self._checkpoint.try_to_write(env)
             self._request.heeded = True
             best = None if self._stopper is None else self._stopper.best_iteration
             raise StopTraining(env.iteration if best is None else best)

@@ -20,6 +20,7 @@ from boostrank.cli.plan import announced
 from boostrank.cli.progress import RoundProgress, duration
 from boostrank.cli.reading import Reader, check_not_read, reading_options
 from boostrank.cli.reporting import DONE, say
+from boostrank.cli.saving import save_or_rescue, tell_checkpoint
 from boostrank.cli.tables import aligned
 from boostrank.cli.train_options import DEFAULT_OBJECTIVE, train_options
 
@@ -49,6 +50,8 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
     if [*train, *valid].count("-") > 1:
         raise click.UsageError("standard input can be read only once", context)
     from boostrank.core.atomic import check_writable
+    from boostrank.core.errors import InputError
+    from boostrank.core.locks import reserved
 
     inputs = [*train, *valid, *filter(None, [given.get("config")])]
     check_not_read(model, inputs)
@@ -56,9 +59,26 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
     if given["checkpoint"]:
         check_not_read(given["checkpoint"], [*inputs, *filter(None, [given["init_model"]])])
     checkpoint = _checkpoint(context, given, model)
+    with reserved(model), checkpoint.reserved() if checkpoint else contextlib.nullcontext():
+        if checkpoint and os.path.exists(checkpoint.path) and not checkpoint.resume:
+            raise InputError(
+                f"{checkpoint.path}: an unfinished training lies there: --resume goes on with it; or remove the file"
+            )
+        return _run(context, train, valid, model, given, checkpoint)
+
+
+def _run(
+    context: click.Context, train: tuple[str, ...], valid: tuple[str, ...], model: str, given: dict[str, Any],
+    checkpoint: Checkpoint | None,
+) -> int:  # fmt: skip
+    """The exit status of the whole training, whose outputs can be written and belong to nobody else."""
     prepare_engines()
+    from boostrank.core.atomic import remove_leftovers
     from boostrank.metric import Metric
+    from boostrank.training.model_text import sidecar_path
     from boostrank.training.params import headline
+
+    remove_leftovers(sidecar_path(model))  # those of the model went when it was tried whether it can be written
 
     if given["dask"]:
         from boostrank.cli.cluster import backend_for, train_on_cluster
@@ -90,14 +110,14 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
             callbacks = [progress, *([stopper] if stopper else []), StopWhenAsked(stop, stopper, checkpoint)]
             trained = _train(params, given, train_set, valid_sets, _set_names(valid), callbacks, checkpoint)
         stop.saving = True
-        trained.save(model)
+        save_or_rescue(trained, model, checkpoint)
         if checkpoint and not stop.heeded:
             checkpoint.remove()
     if checkpoint and checkpoint.resumed_at:
         say(f"resumed after round {checkpoint.resumed_at}")
     _report(trained, model, progress, stopped=stop.heeded, as_json=given["as_json"])
-    if checkpoint and stop.heeded:
-        say(f"the same command with --resume goes on from {checkpoint.path}")
+    if checkpoint:
+        tell_checkpoint(checkpoint, stopped=stop.heeded)
     return stop.exit_status if stop.heeded else DONE
 
 
@@ -105,13 +125,12 @@ def _checkpoint(context: click.Context, given: dict[str, Any], model: str) -> Ch
     """The checkpoint that the options ask for.
 
     Raises:
-        InputError: it cannot be written, or one lies there that would be lost.
+        InputError: it has the model's name.
     """
     if given["dask"] and (given["checkpoint"] or given["resume"]):
         raise click.UsageError("on a cluster there is --checkpoint-every alone", context)
     if given["dask"] or not (given["checkpoint_every"] or given["checkpoint"] or given["resume"]):
         return None
-    from boostrank.core.atomic import check_writable, remove_leftovers
     from boostrank.core.errors import InputError
     from boostrank.training.checkpoint import Checkpoint
     from boostrank.training.model_text import sidecar_path
@@ -119,12 +138,6 @@ def _checkpoint(context: click.Context, given: dict[str, Any], model: str) -> Ch
     path = given["checkpoint"] or f"{model}.checkpoint"
     if os.path.realpath(path) in (os.path.realpath(model), os.path.realpath(sidecar_path(model))):
         raise InputError(f"{path}: the checkpoint needs a file of its own")
-    check_writable(path)
-    if given["resume"]:  # the process before may have been killed while it wrote the model
-        for written in (model, sidecar_path(model)):
-            remove_leftovers(written)
-    if os.path.exists(path) and not given["resume"]:
-        raise InputError(f"{path}: an unfinished training lies there: --resume goes on with it; or remove the file")
     return Checkpoint(path, every=given["checkpoint_every"], resume=given["resume"])
 
 

@@ -11,8 +11,10 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
+from typing import Any
 
 from boostrank.core.errors import InputError, TrainingError
+from boostrank.core.locks import mark_alive, remove_if_dead
 
 AnyPath = str | PathLike[str]
 
@@ -46,14 +48,15 @@ def replacing(path: AnyPath) -> Iterator[int]:
         mode = _mode_of_regular_file(target)
         descriptor, temporary = _create_beside(target)
         try:
-            try:
-                yield descriptor
-                if mode is not None:
-                    os.chmod(temporary, mode)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            os.replace(temporary, target)
+            with _kept_marked(descriptor):
+                try:
+                    yield descriptor
+                    if mode is not None:
+                        os.chmod(temporary, mode)
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+                os.replace(temporary, target)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
@@ -64,6 +67,8 @@ def replacing(path: AnyPath) -> Iterator[int]:
 
 def check_writable(path: AnyPath) -> None:
     """Find out before hours of work whether `path` could be written after them; leaves nothing behind.
+
+    What killed processes left of their attempts to write it is removed.
 
     Raises:
         InputError: the folder is missing or read-only, or `path` is a folder, a device or a read-only file.
@@ -77,14 +82,15 @@ def check_writable(path: AnyPath) -> None:
         os.unlink(temporary)
     except OSError as error:
         raise InputError(f"{os.fspath(path)}: cannot be written: {_reason(error, target)}") from error
+    remove_leftovers(path)
 
 
 def remove_leftovers(path: AnyPath) -> None:
-    """Delete what a killed process left of its attempts to write this file; nobody else may be writing it now."""
+    """Delete what killed processes left of their attempts to write this file, and nothing of a living one."""
     folder, name = os.path.split(os.path.realpath(path))
     for part in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(name[:100])}.{'[0-9a-f]' * 12}.tmp")):
         with contextlib.suppress(OSError):
-            os.unlink(part)
+            remove_if_dead(part)
 
 
 def write_output(path: AnyPath, data: bytes) -> None:
@@ -169,8 +175,19 @@ def _mode_of_regular_file(target: str) -> int | None:
 def _create_beside(target: str) -> tuple[int, str]:
     """A new empty file in the target's folder, with the permissions of any new file (mkstemp's would be private)."""
     folder, name = os.path.split(target)
-    temporary = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(6)}.tmp")
-    return os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666), temporary
+    while True:
+        temporary = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(6)}.tmp")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        if mark_alive(descriptor, temporary):
+            return descriptor, temporary
+        os.close(descriptor)
+
+
+def _kept_marked(descriptor: int) -> contextlib.AbstractContextManager[Any]:
+    """Inside, the open file stays marked as in hand also when the descriptor is closed."""
+    if os.name == "nt":  # where nothing is marked, and what is open cannot be renamed
+        return contextlib.nullcontext()
+    return open(os.dup(descriptor), "wb", buffering=0)
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:

@@ -31,7 +31,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.atomic import write_atomically
+from boostrank.core.atomic import remove_leftovers, write_atomically
 from boostrank.core.errors import BoostrankError
 
 FOLDER = ".boostrank-cache"
@@ -119,6 +119,7 @@ class Cache:
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(self.folder / name)
             with _big_file(self.folder, name, write_big) as big:
                 previous = _named_by(self.folder / name)
                 write_atomically(self.folder / name, _packed(_plain(key), dict(note), arrays, big))

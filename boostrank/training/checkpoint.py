@@ -13,11 +13,12 @@ Nothing in it is executed or unpickled, and the model is checked for structure b
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -25,8 +26,9 @@ import numpy as np
 
 from boostrank.backends.base import Backend, EvalResult
 from boostrank.backends.resume import Resumed, Snapshot
-from boostrank.core.atomic import check_writable, remove_leftovers, replacing, write_all
-from boostrank.core.errors import ModelError, ParameterError
+from boostrank.core.atomic import check_writable, replacing, write_all
+from boostrank.core.errors import ModelError, ParameterError, TrainingError, TrainingWarning, warn_user
+from boostrank.core.locks import reserved
 from boostrank.core.types import Float64Array
 from boostrank.training.model_text import check_model
 
@@ -38,6 +40,9 @@ _DIGITS = 64
 class Checkpoint:
     """A callback that writes the training down now and then, and the way to go on with it.
 
+    While a training runs, the file is its own: another one that names it is refused. When it cannot be written after
+    all (a full disk), a warning says so, the file stays as it was, and the training goes on.
+
     Args:
         path: of the file; its folder must exist.
         every: rounds between two writes; None writes only when `write` is called. Writing takes the time of writing
@@ -46,10 +51,13 @@ class Checkpoint:
 
     Attributes:
         resumed_at: rounds that were there already; None for a training from the start.
+        holds: rounds of this training that the file has; None without any.
+        failures: writes that failed.
+        failure: why the last write failed; empty when it went well.
 
     Raises:
-        InputError: at the start of the training: the file cannot be written, is damaged, or belongs to another
-            training (the message says which keys differ).
+        InputError: at the start of the training: the file cannot be written, is damaged, belongs to another training
+            (the message says which keys differ), or another process is writing it.
     """
 
     before_iteration = False
@@ -61,9 +69,27 @@ class Checkpoint:
             raise ParameterError(f"every={every!r}: a checkpoint needs at least one round")
         self.path, self.every, self.resume = os.fspath(path), every, resume
         self.resumed_at: int | None = None
+        self.holds: int | None = None
+        self.failures, self.failure = 0, ""
+        self._reserved = 0
         self._engine: Backend | None = None
         self._identity: dict[str, Any] = {}
         self._results: list[list[Any]] = []
+
+    @contextlib.contextmanager
+    def reserved(self) -> Iterator[None]:
+        """Inside, no other training can have the file. May be nested: `boostrank.train` does so anyway.
+
+        Raises:
+            InputError: another process has it, or it cannot be written.
+        """
+        check_writable(self.path)
+        with contextlib.nullcontext() if self._reserved else reserved(self.path):
+            self._reserved += 1
+            try:
+                yield
+            finally:
+                self._reserved -= 1
 
     def begin(self, engine: Backend, identity: Mapping[str, Any]) -> Resumed | None:
         """Called by `boostrank.train`: what to go on with, None for a start.
@@ -75,10 +101,9 @@ class Checkpoint:
         Raises:
             InputError: as the class says.
         """
-        check_writable(self.path)
-        remove_leftovers(self.path)
         self._engine, self._identity = engine, json.loads(json.dumps(identity))
-        self._results, self.resumed_at = [], None
+        self._results, self.resumed_at, self.holds = [], None, None
+        self.failures, self.failure = 0, ""
         if not (self.resume and os.path.exists(self.path)):
             return None
         resumed, identity_then, self.resumed_at = _read(self.path)
@@ -88,6 +113,7 @@ class Checkpoint:
                 f"{self.path}: the checkpoint is of another training: {'; '.join(differences)}. Say the same as then, "
                 "or remove the file to start anew"
             )
+        self.holds = self.resumed_at
         return resumed
 
     def __call__(self, env: Any) -> None:
@@ -96,7 +122,21 @@ class Checkpoint:
         # Rounds that a resumed training sees once more need no writing, nor does the last, after which comes the model.
         past = self.resumed_at is not None and rounds <= self.resumed_at
         if self.every and rounds % self.every == 0 and rounds < env.end_iteration and not past:
+            self.try_to_write(env)
+
+    def try_to_write(self, env: Any) -> bool:
+        """`write`, where a failure is not the end of the training: whether it went well.
+
+        The first failure in a row is a warning; `failure` keeps the last.
+        """
+        try:
             self.write(env)
+        except TrainingError as error:
+            if not self.failure:
+                warn_user(f"{error}. The training goes on; the next checkpoint may fit again", TrainingWarning)
+            self.failures, self.failure = self.failures + 1, str(error)
+            return False
+        return True
 
     def write(self, env: Any) -> None:
         """Write the training as it is, from within a callback that comes after this one (`order` above 35).
@@ -113,10 +153,11 @@ class Checkpoint:
         if any([[n, m, bool(up)] for n, m, _, up in results] != named for results in self._results):
             raise ParameterError("a training whose metrics change from round to round has no checkpoint")
         values = np.array([[r[2] for r in results] for results in self._results], dtype="<f8").reshape(-1)
+        rounds = int(env.iteration) + 1
         header = {
             "training": self._identity,
             "begin": int(env.begin_iteration),
-            "rounds": int(env.iteration) + 1,
+            "rounds": rounds,
             "metrics": named,
             "model_bytes": len(snapshot.model),
             "scores": [int(scores.size) for scores in snapshot.scores],
@@ -132,6 +173,7 @@ class Checkpoint:
             write_all(descriptor, b"%s%d\n%s\n" % (_MAGIC, _VERSION, digest.hexdigest().encode()))
             for part in parts:
                 write_all(descriptor, part)
+        self.holds, self.failure = rounds, ""
 
     def remove(self) -> None:
         """Delete the file, once the model is safe; a symbolic link to it stays, for the next training."""

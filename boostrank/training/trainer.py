@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -98,33 +99,33 @@ def train(
     history = History()
     stopper, late = _stopping(given, objective, before, valid, native_train, callbacks or ())
 
-    resumed = None
-    if checkpoint is not None:
-        reason = engine.unresumable(given.engine, given.native_objective)
-        if reason:
-            raise ParameterError(f"no checkpoint with these parameters: {reason}")
-        identity = describe_identity(
-            engine, given, objective, rules, booster, dict(zip([n for n, _ in valid], names, strict=True)), train_set
+    with contextlib.ExitStack() as held:
+        resumed = None
+        if checkpoint is not None:
+            reason = engine.unresumable(given.engine, given.native_objective)
+            if reason:
+                raise ParameterError(f"no checkpoint with these parameters: {reason}")
+            sets = dict(zip([n for n, _ in valid], names, strict=True))
+            identity = describe_identity(engine, given, objective, rules, booster, sets, train_set)
+            identity["stopping"] = settings_of([*late, stopper])
+            held.enter_context(checkpoint.reserved())
+            resumed = checkpoint.begin(engine, identity)
+        booster, best = engine.train(
+            TrainRequest(
+                params=given.engine,
+                train=native_train,
+                valid=valid,
+                rounds=given.rounds,
+                gradient=gradient,
+                native_objective=given.native_objective,
+                metrics=[watch] if watch.functions else [],
+                init_model=booster,
+                callbacks=[history, *late, *filter(None, [stopper, checkpoint])],
+                keep_training_booster=keep_training_booster,
+                own_datasets=isinstance(train_set, RankingDataset),
+                resumed=resumed,
+            )
         )
-        identity["stopping"] = settings_of([*late, stopper])
-        resumed = checkpoint.begin(engine, identity)
-
-    booster, best = engine.train(
-        TrainRequest(
-            params=given.engine,
-            train=native_train,
-            valid=valid,
-            rounds=given.rounds,
-            gradient=gradient,
-            native_objective=given.native_objective,
-            metrics=[watch] if watch.functions else [],
-            init_model=booster,
-            callbacks=[history, *late, *filter(None, [stopper, checkpoint])],
-            keep_training_booster=keep_training_booster,
-            own_datasets=isinstance(train_set, RankingDataset),
-            resumed=resumed,
-        )
-    )
     labels, queries = labels_of(native_train)
     seconds = time.perf_counter() - started
     kernel_seconds = 0.0 if gradient is None else gradient.seconds

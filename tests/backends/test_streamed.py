@@ -87,6 +87,9 @@ def test_xgboost_streamed_is_xgboost_in_memory(
     if external and not hasattr(pytest.importorskip("xgboost"), "ExtMemQuantileDMatrix"):
         pytest.skip("this XGBoost has no external memory for bins")
     in_memory, on_disk = both(files, kind, tmp_path, external_memory=external)
+    if external:
+        (tmp_path / "boostrank-xgboost-left").mkdir()
+        (tmp_path / "boostrank-xgboost-left" / "bins").write_bytes(b"of a killed process")
     model = trained(on_disk, "xgboost")
     assert bytes_of(model, tmp_path) == bytes_of(trained(in_memory, "xgboost"), tmp_path)
     del model, on_disk

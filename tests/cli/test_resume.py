@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from boostrank.core.errors import TrainingError
-from boostrank.training.checkpoint import Checkpoint
 from tests.cli.conftest import COMMAND, FEW, invoke, start
 from tests.cli.test_signals import asking_in
 
@@ -137,21 +135,6 @@ def test_fault_081_a_path_that_cannot_be_written_ends_before_the_data_are_read(
     assert result.exit_code == 2
     assert "file: cannot be written: the folder" in result.stderr
     assert "rows" not in result.stderr
-
-
-def test_fault_077_a_full_disk_ends_with_3_and_the_old_checkpoint(
-    data: Path, stopped: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = contents(stopped)
-
-    def full(checkpoint: Checkpoint, env: object) -> None:
-        raise TrainingError(f"{checkpoint.path}: could not be written: No space left on device")
-
-    monkeypatch.setattr(Checkpoint, "write", full)
-    result = invoke(*arguments(data, stopped / "m", "--checkpoint", stopped / "c", "--resume", "--checkpoint-every", 2))
-    assert result.exit_code == 3
-    assert "No space left" in result.stderr
-    assert contents(stopped) == before
 
 
 def test_fault_074_the_source_of_the_data_and_another_process_change_no_byte(data: Path, tmp_path: Path) -> None:

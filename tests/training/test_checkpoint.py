@@ -256,7 +256,7 @@ def test_fault_081_a_checkpoint_that_cannot_be_written_is_found_before_training(
         trained({}, checkpoint=boostrank.Checkpoint(tmp_path / "missing" / "checkpoint"))
 
 
-def test_fault_077_a_write_that_fails_leaves_the_old_checkpoint(
+def test_fault_077_a_write_that_fails_leaves_the_old_checkpoint_and_the_training_goes_on(
     written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import os
@@ -272,10 +272,28 @@ def test_fault_077_a_write_that_fails_leaves_the_old_checkpoint(
     def full() -> int:
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(boostrank.TrainingError, match="No space left"):
-        trained({}, checkpoint=boostrank.Checkpoint(path, every=1))
+    checkpoint = boostrank.Checkpoint(path, every=1)
+    with pytest.warns(boostrank.core.errors.TrainingWarning, match="No space left") as told:
+        model = trained({}, checkpoint=checkpoint)
+    assert len(told) == 1
+    assert model.best_iteration == ROUNDS
+    assert (checkpoint.failures, checkpoint.holds) == (ROUNDS - 1, None)
     assert [p.name for p in tmp_path.iterdir()] == ["checkpoint"]
     assert path.read_bytes() == written.read_bytes()
+
+
+def test_a_checkpoint_that_another_training_writes_is_refused(tmp_path: Path) -> None:
+    inside: list[bool] = []
+
+    def second(env: Any) -> None:
+        if not inside:
+            inside.append(True)
+            with pytest.raises(InputError, match=r"checkpoint: process \d+ is writing it"):
+                trained({}, num_boost_round=1, checkpoint=boostrank.Checkpoint(tmp_path / "checkpoint"))
+
+    trained({}, num_boost_round=2, callbacks=[second], checkpoint=boostrank.Checkpoint(tmp_path / "checkpoint"))
+    assert inside
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,60 @@
+"""The end of a training: the model is written, or as much is kept as can be."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from typing import TYPE_CHECKING
+
+from boostrank.cli.reporting import say
+
+if TYPE_CHECKING:
+    from boostrank.training.checkpoint import Checkpoint
+    from boostrank.training.model import RankingModel
+
+
+def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | None = None) -> None:
+    """Write the model; where that fails, to the folder of temporary files, so that hours of work are not lost.
+
+    Raises:
+        TrainingError: it could not be written where it should be; the words say what is kept.
+    """
+    from boostrank.core.errors import TrainingError
+
+    try:
+        trained.save(path)
+    except TrainingError as error:
+        kept = [_rescued(trained, path)]
+        if checkpoint is not None and checkpoint.holds is not None:
+            kept.append(_of_checkpoint(checkpoint))
+        raise TrainingError(f"{error}. {'; '.join(kept)}") from error
+
+
+def _rescued(trained: RankingModel, path: str) -> str:
+    from boostrank.core.errors import TrainingError
+
+    folder = None
+    try:
+        folder = tempfile.mkdtemp(prefix="boostrank-rescued-")
+        rescued = os.path.join(folder, os.path.basename(path))
+        trained.save(rescued)
+    except (OSError, TrainingError):
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        return f"There is no room for it in {tempfile.gettempdir()} either, so this model is lost"
+    return f"The model was written to {rescued} instead: move it, and {os.path.basename(rescued)}.meta.json"
+
+
+def _of_checkpoint(checkpoint: Checkpoint) -> str:
+    return f"the same command with --resume goes on from {checkpoint.path}, which holds {checkpoint.holds} rounds"
+
+
+def tell_checkpoint(checkpoint: Checkpoint, *, stopped: bool) -> None:
+    """What became of the checkpoint, at the end of the training."""
+    if checkpoint.failures:
+        say(f"{checkpoint.failures} checkpoints could not be written")
+    if stopped and checkpoint.holds is not None:
+        say(_of_checkpoint(checkpoint))
+    elif stopped:
+        say("there is no checkpoint to go on from")

@@ -1,0 +1,155 @@
+"""Two trainings that write one file, and a training where the disk is full."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import boostrank
+from boostrank.training.checkpoint import Checkpoint
+from tests.cli.conftest import FEW, invoke, start
+from tests.cli.test_resume import arguments, contents
+from tests.cli.test_signals import asking_in
+
+
+def test_a_second_training_is_refused_and_what_a_killed_one_leaves_is_not_in_the_way(
+    data: Path, tmp_path: Path
+) -> None:
+    first = start(
+        "train", data / "train.txt", "-m", tmp_path / "m", "--checkpoint", tmp_path / "c", "--checkpoint-every", 1,
+        "--rounds", 100_000, "--num-leaves", 4, "--threads", 1,
+    )  # fmt: skip
+    while not (tmp_path / "c").exists():
+        assert first.poll() is None
+        time.sleep(0.02)
+    for model, checkpoint, name in (("m", "other", "m"), ("other", "c", "c")):
+        for more in ((), ("--resume",)):
+            words = "-m", tmp_path / model, "--checkpoint", tmp_path / checkpoint, *more
+            refused = invoke("train", data / "train.txt", *FEW, *words)
+            assert refused.exit_code == 2
+            assert f"{tmp_path / name}: process {first.pid} is writing it: wait until it has ended" in refused.stderr
+            assert "rows" not in refused.stderr
+    first.kill()
+    first.communicate()
+    for name in ("m", "m.meta.json", "c"):
+        (tmp_path / f".{name}.0123456789ab.tmp").write_bytes(b"half of it")
+    (tmp_path / "c").unlink()
+    assert {".m.lock", ".c.lock"} <= set(contents(tmp_path))
+    again = invoke(*arguments(data, tmp_path / "m", "--checkpoint", tmp_path / "c"))
+    assert again.exit_code == 0, again.stderr
+    assert sorted(contents(tmp_path)) == ["m", "m.meta.json"]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk of its own, of half a megabyte."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    try:
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", folder], capture_output=True)
+    except FileNotFoundError:
+        done = None
+    if done is None or done.returncode:
+        pytest.skip("only root can mount a small disk")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def fill(folder: Path) -> None:
+    """Leave not a byte of room."""
+    with open(folder / "filler", "wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(b"x" * 4096)
+
+
+def test_fault_077_a_full_disk_ends_with_3_and_everything_that_there_is_kept(
+    data: Path, disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "whole").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    words = arguments(data, disk / "m", "--checkpoint-every", 2, "--resume")
+    assert invoke(*arguments(data, tmp_path / "whole" / "m")).exit_code == 0
+    with monkeypatch.context() as patch:
+        asking_in(patch, 4)
+        assert invoke(*words).exit_code == 130
+    before = contents(disk)
+    fill(disk)
+    full = invoke(*words)
+    assert full.exit_code == 3
+    assert full.stderr.count("m.checkpoint: could not be written: No space left on device") == 1
+    assert f"{disk / 'm.meta.json'}: could not be written: No space left on device" in full.stderr
+    assert f"--resume goes on from {disk / 'm.checkpoint'}, which holds 5 rounds" in full.stderr
+    (disk / "filler").unlink()
+    assert contents(disk) == before
+    rescued = re.search(r"was written to (\S+) instead", full.stderr)
+    assert rescued is not None
+    assert Path(rescued[1]).read_bytes() == (tmp_path / "whole" / "m").read_bytes()
+    assert boostrank.RankingModel.load(rescued[1]).best_iteration == 8
+    assert invoke(*words).exit_code == 0
+    assert contents(disk) == contents(tmp_path / "whole")
+
+
+def full_after(monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
+    """From now on the disk is full for a checkpoint once it has been written so many times."""
+    real, done = Checkpoint.write, []
+
+    def write(checkpoint: Checkpoint, env: object) -> None:
+        if len(done) < writes:
+            done.append(env)
+            return real(checkpoint, env)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", lambda *_: fail())
+            return real(checkpoint, env)
+
+    def fail() -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Checkpoint, "write", write)
+
+
+def test_fault_077_a_training_goes_on_without_its_checkpoint(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full_after(monkeypatch, 1)
+    result = invoke(*arguments(data, tmp_path / "m", "--checkpoint-every", 1))
+    assert result.exit_code == 0
+    assert result.stderr.count("No space left on device") == 1
+    assert "The training goes on" in result.stderr
+    assert result.stderr.endswith("6 checkpoints could not be written\n")
+    assert sorted(contents(tmp_path)) == ["m", "m.meta.json"]
+
+
+@pytest.mark.parametrize(
+    ("writes", "words"), [(1, "which holds 2 rounds"), (0, "there is no checkpoint to go on from")]
+)
+def test_fault_077_a_stop_without_room_for_the_checkpoint_still_writes_the_model(
+    writes: int, words: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full_after(monkeypatch, writes)
+    asking_in(monkeypatch, 4)
+    result = invoke(*arguments(data, tmp_path / "m", "--checkpoint-every", 2))
+    assert result.exit_code == 130
+    assert words in result.stderr
+    assert boostrank.RankingModel.load(tmp_path / "m").best_iteration == 5
+    assert (tmp_path / "m.checkpoint").exists() == bool(writes)
+
+
+def test_fault_077_no_room_anywhere_is_told(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    monkeypatch.setattr(boostrank.RankingModel, "save", lambda *_: fail())
+
+    def fail() -> None:
+        raise boostrank.TrainingError("m: could not be written: No space left on device")
+
+    result = invoke(*arguments(data, tmp_path / "m"))
+    assert result.exit_code == 3
+    assert "so this model is lost" in result.stderr
+    assert contents(tmp_path) == {}
