@@ -1,8 +1,4 @@
-"""XGBoost behind the backend contract.
-
-Parameters may be given in LightGBM's names (`num_leaves`, `min_sum_hessian_in_leaf`, ...); they are translated to
-XGBoost's. Trees then grow leaf by leaf, as LightGBM's do. Training starts at 0, not at XGBoost's 0.5.
-"""
+"""XGBoost behind the backend contract. Training starts at 0, not at XGBoost's 0.5."""
 
 from __future__ import annotations
 
@@ -29,65 +25,12 @@ from boostrank.backends.base import (
     ordered,
 )
 from boostrank.backends.resume import Resumed, Snapshot, remembers, round_seed
+from boostrank.backends.xgb_params import renamed, translate
 from boostrank.backends.xgb_stream import matrix_in_pieces
-from boostrank.core.errors import DataError, ParameterError, TrainingError, did_you_mean
+from boostrank.core.errors import DataError, ParameterError, TrainingError
 from boostrank.core.types import Float64Array, QueryIndex
 from boostrank.data.dataset import Features, RankingDataset
 
-_FROM_LIGHTGBM = {
-    "eta": "learning_rate",
-    "shrinkage_rate": "learning_rate",
-    "num_leaves": "max_leaves",
-    "num_leaf": "max_leaves",
-    "max_leaf": "max_leaves",
-    "min_sum_hessian_in_leaf": "min_child_weight",
-    "min_sum_hessian": "min_child_weight",
-    "min_hessian": "min_child_weight",
-    "min_sum_hessian_per_leaf": "min_child_weight",
-    "lambda_l1": "reg_alpha",
-    "l1_regularization": "reg_alpha",
-    "alpha": "reg_alpha",
-    "lambda_l2": "reg_lambda",
-    "l2_regularization": "reg_lambda",
-    "lambda": "reg_lambda",
-    "min_gain_to_split": "gamma",
-    "min_split_gain": "gamma",
-    "min_split_loss": "gamma",
-    "bagging_fraction": "subsample",
-    "sub_row": "subsample",
-    "bagging": "subsample",
-    "feature_fraction": "colsample_bytree",
-    "sub_feature": "colsample_bytree",
-    "feature_fraction_bynode": "colsample_bynode",
-    "sub_feature_bynode": "colsample_bynode",
-    "num_threads": "nthread",
-    "num_thread": "nthread",
-    "n_jobs": "nthread",
-    "random_state": "seed",
-    "random_seed": "seed",
-    "verbose": "verbosity",
-    "max_bins": "max_bin",
-    "boosting": "booster",
-    "boosting_type": "booster",
-    "device_type": "device",
-}
-_KNOWN = {
-    *_FROM_LIGHTGBM.values(),
-    "colsample_bylevel", "grow_policy", "interaction_constraints", "lambdarank_bias_norm", "lambdarank_normalization",
-    "lambdarank_num_pair_per_sample", "lambdarank_pair_method", "lambdarank_score_normalization",
-    "lambdarank_unbiased", "max_cached_hist_node", "max_delta_step", "max_depth", "monotone_constraints",
-    "ndcg_exp_gain", "normalize_type", "num_parallel_tree", "one_drop", "rate_drop", "refresh_leaf", "sample_type",
-    "sampling_method", "seed_per_iteration", "skip_drop", "tree_method",
-}  # fmt: skip
-# LightGBM's own, without a counterpart here; refused with the reason rather than dropped.
-_WITHOUT_COUNTERPART = {
-    "min_data_in_leaf": "min_child_weight (with our objectives one unit of hessian is one average document)",
-    "min_child_samples": "min_child_weight (with our objectives one unit of hessian is one average document)",
-    "bagging_freq": "subsample alone (XGBoost samples in every round)",
-    "subsample_freq": "subsample alone (XGBoost samples in every round)",
-}
-# LightGBM's defaults where the two engines differ, so that one command means one thing on either.
-_DEFAULTS: dict[str, Any] = {"learning_rate": 0.1, "max_leaves": 31, "max_depth": 0, "max_bin": 255, "reg_lambda": 0.0}
 _BINNED_BYTES_A_CELL = 2
 _BINNED = ("QuantileDMatrix", "ExtMemQuantileDMatrix")  # older versions lack the second
 _one_at_a_time = threading.Lock()
@@ -149,7 +92,7 @@ class XGBoost:
         params["objective"] = request.native_objective or "rank:ndcg"
         if init_model is None:  # a model that is continued keeps its own start
             params["base_score"] = 0.0
-        if not request.own_datasets and "max_bin" not in translated_names(request.params):
+        if not request.own_datasets and "max_bin" not in renamed(request.params):
             del params["max_bin"]  # the user's own matrix was binned with a number that only it knows
         params |= {"disable_default_eval_metric": True, "validate_parameters": True}
         objective = None
@@ -251,45 +194,6 @@ class XGBoost:
 
 
 BACKEND = XGBoost()
-
-
-def translate(params: dict[str, Any]) -> dict[str, Any]:
-    """Parameters in XGBoost's names, over the defaults that both engines share here.
-
-    Raises:
-        ParameterError: unknown, without a counterpart, or one parameter said twice.
-    """
-    out: dict[str, Any] = {}
-    said: dict[str, str] = {}
-    for name, value in params.items():
-        if name in _WITHOUT_COUNTERPART:
-            raise ParameterError(f"XGBoost has no {name!r}: use {_WITHOUT_COUNTERPART[name]}")
-        own = _FROM_LIGHTGBM.get(name, name)
-        if own not in _KNOWN:
-            known = {*_KNOWN, *_FROM_LIGHTGBM}
-            raise ParameterError(f"XGBoost has no parameter {name!r}.{did_you_mean(name, known, list_all=False)}")
-        if own in out:
-            raise ParameterError(f"{said[own]!r} and {name!r} are the same parameter")
-        out[own], said[own] = value, name
-    if out.get("max_depth", 0) == -1:  # LightGBM's way of saying no limit
-        out["max_depth"] = 0
-    if "verbosity" in out:
-        out["verbosity"] = max(0, int(out["verbosity"]))
-    if "booster" in out:
-        out["booster"] = {"gbdt": "gbtree"}.get(out["booster"], out["booster"])
-        if out["booster"] not in {"gbtree", "dart"}:
-            raise ParameterError(f"booster={out['booster']!r}: use gbtree or dart")
-    defaults = dict(_DEFAULTS)
-    if "max_depth" in out and "max_leaves" not in out:
-        del defaults["max_leaves"], defaults["max_depth"]
-    elif "grow_policy" not in out:
-        defaults["grow_policy"] = "lossguide"
-    return defaults | out
-
-
-def translated_names(params: dict[str, Any]) -> set[str]:
-    """XGBoost's names of the parameters that were given."""
-    return {_FROM_LIGHTGBM.get(name, name) for name in params}
 
 
 class _Objective:
@@ -424,8 +328,7 @@ class _Resettable:
 
     def reset_parameter(self, params: dict[str, Any]) -> None:
         """Change parameters in the middle of training, in LightGBM's names."""
-        changed = {_FROM_LIGHTGBM.get(name, name): value for name, value in params.items()}
-        self._booster.set_param(changed)
+        self._booster.set_param(renamed(params))
 
 
 def _physical_memory() -> float:

@@ -16,7 +16,7 @@ from xgboost import collective
 from xgboost.tracker import RabitTracker
 
 from boostrank.backends.base import dense_batches, dense_rows, engine_names
-from boostrank.backends.xgb import translate
+from boostrank.backends.xgb_params import translate
 from boostrank.core.errors import TrainingError
 from boostrank.core.types import Float64Array, QueryIndex
 from boostrank.data.dataset import RankingDataset

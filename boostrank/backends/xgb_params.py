@@ -1,0 +1,104 @@
+"""Parameters of XGBoost, by its own names or LightGBM's (`num_leaves`, `min_sum_hessian_in_leaf`, ...).
+
+Trees then grow leaf by leaf, as LightGBM's do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from boostrank.core.errors import ParameterError, did_you_mean
+
+_FROM_LIGHTGBM = {
+    "eta": "learning_rate",
+    "shrinkage_rate": "learning_rate",
+    "num_leaves": "max_leaves",
+    "num_leaf": "max_leaves",
+    "max_leaf": "max_leaves",
+    "min_sum_hessian_in_leaf": "min_child_weight",
+    "min_sum_hessian": "min_child_weight",
+    "min_hessian": "min_child_weight",
+    "min_sum_hessian_per_leaf": "min_child_weight",
+    "lambda_l1": "reg_alpha",
+    "l1_regularization": "reg_alpha",
+    "alpha": "reg_alpha",
+    "lambda_l2": "reg_lambda",
+    "l2_regularization": "reg_lambda",
+    "lambda": "reg_lambda",
+    "min_gain_to_split": "gamma",
+    "min_split_gain": "gamma",
+    "min_split_loss": "gamma",
+    "bagging_fraction": "subsample",
+    "sub_row": "subsample",
+    "bagging": "subsample",
+    "feature_fraction": "colsample_bytree",
+    "sub_feature": "colsample_bytree",
+    "feature_fraction_bynode": "colsample_bynode",
+    "sub_feature_bynode": "colsample_bynode",
+    "num_threads": "nthread",
+    "num_thread": "nthread",
+    "n_jobs": "nthread",
+    "random_state": "seed",
+    "random_seed": "seed",
+    "verbose": "verbosity",
+    "max_bins": "max_bin",
+    "boosting": "booster",
+    "boosting_type": "booster",
+    "device_type": "device",
+}
+_KNOWN = {
+    *_FROM_LIGHTGBM.values(),
+    "colsample_bylevel", "grow_policy", "interaction_constraints", "lambdarank_bias_norm", "lambdarank_normalization",
+    "lambdarank_num_pair_per_sample", "lambdarank_pair_method", "lambdarank_score_normalization",
+    "lambdarank_unbiased", "max_cached_hist_node", "max_delta_step", "max_depth", "monotone_constraints",
+    "ndcg_exp_gain", "normalize_type", "num_parallel_tree", "one_drop", "rate_drop", "refresh_leaf", "sample_type",
+    "sampling_method", "seed_per_iteration", "skip_drop", "tree_method",
+}  # fmt: skip
+# LightGBM's own, without a counterpart here; refused with the reason rather than dropped.
+_WITHOUT_COUNTERPART = {
+    "min_data_in_leaf": "min_child_weight (with our objectives one unit of hessian is one average document)",
+    "min_child_samples": "min_child_weight (with our objectives one unit of hessian is one average document)",
+    "bagging_freq": "subsample alone (XGBoost samples in every round)",
+    "subsample_freq": "subsample alone (XGBoost samples in every round)",
+}
+# LightGBM's defaults where the two engines differ, so that one command means one thing on either.
+_DEFAULTS: dict[str, Any] = {"learning_rate": 0.1, "max_leaves": 31, "max_depth": 0, "max_bin": 255, "reg_lambda": 0.0}
+
+
+def translate(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters in XGBoost's names, over the defaults that both engines share here.
+
+    Raises:
+        ParameterError: unknown, without a counterpart, or one parameter said twice.
+    """
+    out: dict[str, Any] = {}
+    said: dict[str, str] = {}
+    for name, value in params.items():
+        if name in _WITHOUT_COUNTERPART:
+            raise ParameterError(f"XGBoost has no {name!r}: use {_WITHOUT_COUNTERPART[name]}")
+        own = _FROM_LIGHTGBM.get(name, name)
+        if own not in _KNOWN:
+            known = {*_KNOWN, *_FROM_LIGHTGBM}
+            raise ParameterError(f"XGBoost has no parameter {name!r}.{did_you_mean(name, known, list_all=False)}")
+        if own in out:
+            raise ParameterError(f"{said[own]!r} and {name!r} are the same parameter")
+        out[own], said[own] = value, name
+    if out.get("max_depth", 0) == -1:  # LightGBM's way of saying no limit
+        out["max_depth"] = 0
+    if "verbosity" in out:
+        out["verbosity"] = max(0, int(out["verbosity"]))
+    if "booster" in out:
+        out["booster"] = {"gbdt": "gbtree"}.get(out["booster"], out["booster"])
+        if out["booster"] not in {"gbtree", "dart"}:
+            raise ParameterError(f"booster={out['booster']!r}: use gbtree or dart")
+    defaults = dict(_DEFAULTS)
+    if "max_depth" in out and "max_leaves" not in out:
+        del defaults["max_leaves"], defaults["max_depth"]
+    elif "grow_policy" not in out:
+        defaults["grow_policy"] = "lossguide"
+    return defaults | out
+
+
+def renamed(params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that were given, in XGBoost's names."""
+    return {_FROM_LIGHTGBM.get(name, name): value for name, value in params.items()}
