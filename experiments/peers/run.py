@@ -41,6 +41,7 @@ def main() -> None:
     parser.add_argument("--inner", type=int, default=2, help="validation parts that a setting is tried on, 1 to 4")
     parser.add_argument("--seeds", type=int, default=2, help="final models a fold, whose NDCG is averaged")
     parser.add_argument("--against", default=REFERENCE, help="the method that the others are compared with")
+    parser.add_argument("--name", default=None, help="of the tables, to which the budget is added; peers-STAGE if none")
     parser.add_argument("--only-report", action="store_true", help="train nothing")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
     options = parser.parse_args()
@@ -62,7 +63,7 @@ def main() -> None:
     cells = cells_of(methods, places, engines.Length())
 
     def written(budget: Budget) -> str:
-        path = options.out / f"peers-{options.stage}-{budget.short}.md"
+        path = options.out / f"{options.name or f'peers-{options.stage}'}-{budget.short}.md"
         return report.write(path, cells, budget, store, options.against, skipped)
 
     if not options.only_report:
