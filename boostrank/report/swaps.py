@@ -145,7 +145,7 @@ def smallest_changes(
         progress: called with the values tried, and all of them.
 
     Returns:
-        By `seen`, then `step`, smallest first.
+        In the order of the columns.
     """
     trials = [None if column is None else _Trials(float(row[i]), column) for i, column in enumerate(columns)]
     owner = np.repeat(np.arange(len(trials)), [0 if one is None else one.values.size for one in trials])
@@ -168,7 +168,7 @@ def smallest_changes(
             at, value, seen, nearest, step = best
             now = float(row[i])
             found.append(Change(document, names[i], now, value, seen, nearest, step, float(scores[mine][at])))
-    return sorted(found, key=lambda change: (not change.seen, change.step))
+    return found
 
 
 def _parts(total: int, size: int) -> Iterator[slice]:

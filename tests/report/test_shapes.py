@@ -1,0 +1,356 @@
+"""Curves against a slow twin and known functions; interactions that are there, and none where none is."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from functools import cache
+from itertools import combinations
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import xgboost as xgb
+from scipy import sparse
+
+from boostrank.backends import get_backend
+from boostrank.core.errors import ParameterError
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.report.importances import importance
+from boostrank.report.interactions import _others, _rounds, interactions
+from boostrank.report.local_effects import Curve, local_effects
+from boostrank.report.permuting import Rows
+from boostrank.report.shapes import Shapes, shapes
+from boostrank.training.model import RankingModel
+
+QUERIES, SIZE = 60, 10
+
+
+@cache
+def world() -> RankingDataset:
+    """A product, a sum, values that are missing, whole numbers, a feature of the query, one that is constant."""
+    rng = np.random.default_rng(5)
+    n = QUERIES * SIZE
+    X = rng.normal(size=(n, 7))
+    X[:, 2] = rng.integers(0, 5, n)
+    X[:, 3][rng.random(n) < 0.3] = np.nan
+    X[:, 5] = np.repeat(rng.normal(size=QUERIES), SIZE)
+    X[:, 6] = 4.0
+    seen = np.nan_to_num(X, nan=-2.0)
+    y = 1.5 * seen[:, 0] * seen[:, 1] + 0.5 * seen[:, 2] + seen[:, 3] + np.sin(2 * seen[:, 4]) + seen[:, 5]
+    return RankingDataset.from_arrays(X, y, group=np.full(QUERIES, SIZE))
+
+
+def lightgbm_model(data: RankingDataset, rounds: int = 60, **params: Any) -> RankingModel:
+    given = {"objective": "regression", "num_leaves": 8, "min_data_in_leaf": 5, "verbose": -1, "num_threads": 1}
+    train = lgb.Dataset(data.features, data.labels, group=data.queries.sizes, feature_name=list(data.feature_names))
+    return RankingModel(get_backend("lightgbm"), lgb.train({**given, **params}, train, rounds))
+
+
+def xgboost_model(data: RankingDataset) -> RankingModel:
+    params = {"objective": "reg:squarederror", "max_depth": 3, "nthread": 1}
+    train = xgb.DMatrix(data.features, data.labels, feature_names=list(data.feature_names))
+    return RankingModel(get_backend("xgboost"), xgb.train(params, train, 20))
+
+
+MODELS: dict[str, Callable[[], RankingModel]] = {
+    "LightGBM": lambda: lightgbm_model(world()),
+    "LightGBM, stumps": lambda: lightgbm_model(world(), num_leaves=2, learning_rate=0.3),
+    "XGBoost": lambda: xgboost_model(world()),
+}
+
+
+@cache
+def model_of(name: str) -> RankingModel:
+    """Trained once."""
+    return MODELS[name]()
+
+
+@cache
+def told_of(name: str) -> Shapes:
+    """Found once."""
+    return shapes(model_of(name), world(), bins=6, top=5, threads=2)
+
+
+def slow_effects(predict: Callable[[Any], Any], X: Any, column: int, edges: Float64Array) -> tuple[Any, Any]:
+    """Apley and Zhu (2020), equations 15 and 16, interval by interval and document by document."""
+    means, counts = [], []
+    for k in range(1, len(edges)):
+        inside = [x for x in X if edges[k - 1] < x[column] <= edges[k] or (k == 1 and x[column] == edges[0])]
+        low, high = np.array(inside), np.array(inside)
+        low[:, column], high[:, column] = edges[k - 1], edges[k]
+        changes = (predict(high) - predict(low)).tolist()
+        means.append(sum(changes) / len(changes))
+        counts.append(len(changes))
+    curve = [0.0]
+    for mean in means:
+        curve.append(curve[-1] + mean)
+    level = sum(n * (curve[k] + curve[k + 1]) / 2 for k, n in enumerate(counts)) / sum(counts)
+    return np.array(curve) - level, np.array(counts)
+
+
+@pytest.mark.parametrize("name", ["LightGBM", "XGBoost"])
+def test_curves_are_those_of_the_slow_twin(name: str) -> None:
+    model, data = model_of(name), world()
+    columns = {name: i for i, name in enumerate(data.feature_names)}
+    for curve in told_of(name).curves:
+        if curve.feature in ("f2", "f3", "f4", "f5"):
+            X = data.features[:, columns[curve.feature]]
+            assert set(curve.edges.tolist()) <= set(X.tolist())
+            assert (curve.edges[0], curve.edges[-1]) == (np.nanmin(X), np.nanmax(X))
+            slow, counts = slow_effects(model.predict, data.features, columns[curve.feature], curve.edges)
+            np.testing.assert_allclose(curve.effect, slow, atol=1e-10 if name == "LightGBM" else 1e-4)
+            np.testing.assert_array_equal(curve.counts, counts)
+            assert curve.counts.sum() == np.isfinite(X).sum()
+            assert curve.missing == np.isnan(X).sum()
+
+
+def test_of_a_sum_the_curves_are_the_parts() -> None:
+    model, data = model_of("LightGBM, stumps"), world()
+    for curve in told_of("LightGBM, stumps").curves:
+        j = data.feature_names.index(curve.feature)
+        rows = np.tile(data.features[11], (curve.edges.size, 1))
+        rows[:, j] = curve.edges
+        np.testing.assert_allclose(np.diff(curve.effect), np.diff(model.predict(rows)), atol=1e-10)
+        # No document's local effect differs from another one's: what is uncertain is the level alone.
+        width = curve.high - curve.low
+        np.testing.assert_allclose(width, width[0], atol=1e-10)
+
+
+def test_what_a_missing_value_does_is_told_apart() -> None:
+    for name in ("LightGBM", "LightGBM, stumps"):
+        model, data = model_of(name), world()
+        curve = told_of(name).curve("f4")
+        present = data.features[~np.isnan(data.features[:, 3])]
+        lost = present.copy()
+        lost[:, 3] = np.nan
+        change = model.predict(lost) - model.predict(present)
+        assert curve.missing_effect == pytest.approx(change.mean(), abs=1e-10)
+        assert curve.missing_low < change.mean() < curve.missing_high
+        assert math.isnan(told_of(name).curve("f1").missing_effect)
+
+
+def test_features_of_the_query_are_called_so_and_constant_ones_have_no_curve() -> None:
+    told = told_of("LightGBM")
+    assert [c.feature for c in told.curves if c.query_level] == ["f6"]
+    assert "f7" not in {c.feature for c in told.curves}  # no tree splits by it
+    with pytest.raises(ParameterError, match="no tree splits by 'f7'"):
+        told.curve("f7")
+
+
+class Formula:
+    """A `Scorer` of a known function."""
+
+    def __init__(self, function: Callable[[Float64Array], Float64Array]) -> None:
+        self._function = function
+
+    def scores(self, rows: Float32Array) -> Float64Array:
+        return self._function(rows.astype(np.float64).T)
+
+    def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array:
+        return np.array([self.scores(np.where(unit == u, other, rows)) for u in range(units)])
+
+
+def rows_of(X: Any, sizes: Any) -> Rows:
+    data = RankingDataset.from_arrays(X, np.zeros(len(X)), group=sizes)
+    return Rows(data, np.arange(data.n_features))
+
+
+@pytest.mark.parametrize("seed", [0])
+def test_intervals_cover_the_truth_at_about_their_rate(seed: int) -> None:
+    # x0 is one of 0 to 3 and its slope is that of the query, 1 on average: ALE is x0 - 1.25, the mean of the middles.
+    rng = np.random.default_rng(seed)
+    hits, runs, queries, size = np.zeros(2), 120, 60, 4
+    for run in range(runs):
+        X = np.column_stack(
+            [rng.integers(0, 4, queries * size), np.repeat(rng.normal(1.0, 1.0, queries), size)]
+        ).astype(np.float32)
+        rows = rows_of(X, np.full(queries, size))
+        curve = local_effects(Formula(lambda x: x[0] * x[1]), rows, ("a", "b"), bins=9, seed=run, threads=1)[0]
+        np.testing.assert_array_equal(curve.edges, [0, 1, 2, 3])
+        hits += [curve.low[3] <= 1.75 <= curve.high[3], curve.low[0] <= -1.25 <= curve.high[0]]
+    assert (hits / runs > 0.88).all()  # 95% with a standard error of 2%, less what percentiles of 60 queries lack
+    assert (hits / runs < 0.99).all()
+
+
+def test_quadratic_and_dependent_features_have_the_known_curve() -> None:
+    # ALE of x0 in x0^2 + x1 is x0^2 less its mean, also where x1 nearly repeats x0.
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, 4000)
+    rows = rows_of(np.column_stack([x, x + 0.01 * rng.normal(size=x.size)]), np.full(400, 10))
+    curve, other = local_effects(Formula(lambda z: z[0] ** 2 + z[1]), rows, ("a", "b"), bins=40, seed=0, threads=1)
+    np.testing.assert_allclose(curve.effect, curve.edges**2 - 1 / 3, atol=0.02)
+    np.testing.assert_allclose(other.effect, other.edges, atol=0.02)
+    assert curve.rising == pytest.approx(0.5, abs=0.03)
+    assert other.rising == 1.0
+    assert curve.swing == pytest.approx(1.0, abs=0.02)
+
+
+def shares(
+    function: Callable[[Float64Array], Float64Array], columns: int
+) -> dict[tuple[str, str], tuple[float, float]]:
+    X = np.random.default_rng(2).normal(size=(20_000, columns))
+    names = [f"x{i}" for i in range(columns)]
+    found = interactions(Formula(function), rows_of(X, np.full(2000, 10)), names, range(columns), seed=0, threads=2)
+    assert len(found) == columns * (columns - 1) // 2
+    return {(one.first, one.second): (one.share, one.error) for one in found}
+
+
+def test_interactions_are_the_variance_of_the_parts_that_hold_both() -> None:
+    # Of independent standard normal features: Var(x0 x1) = 1, Var(x2) = 1, and so on.
+    found = shares(lambda x: x[0] * x[1] + 2.0 * x[2] + np.sin(x[3]) + 0.5 * x[1] * x[2], 5)
+    total = 1.0 + 4.0 + (1.0 - math.exp(-2.0)) / 2.0 + 0.25
+    for pair, (share, error) in found.items():
+        truth = {("x0", "x1"): 1.0, ("x1", "x2"): 0.25}.get(pair, 0.0) / total
+        assert share == pytest.approx(truth, abs=4 * error + 1e-12), pair
+        assert (error > 1e-4) == (truth > 0)
+
+
+def test_a_product_of_three_counts_in_each_of_its_pairs() -> None:
+    for share, error in shares(lambda x: x[0] * x[1] * x[2], 3).values():
+        assert share == pytest.approx(1.0, abs=4 * error)
+
+
+def test_trees_of_one_split_have_no_interactions_and_deeper_ones_find_the_product() -> None:
+    assert all(one.size < 1e-12 for one in told_of("LightGBM, stumps").interactions)
+    assert told_of("LightGBM, stumps").partner("f1") is None
+    X = np.random.default_rng(0).uniform(-1, 1, size=(4000, 4))
+    data = RankingDataset.from_arrays(X, 3.0 * X[:, 0] * X[:, 1] + X[:, 2], group=np.full(400, 10))
+    told = shapes(lightgbm_model(data, num_leaves=15, learning_rate=0.2), data, documents=2000, shap_documents=0)
+    first, second = told.interactions[:2]
+    assert {first.first, first.second} == {"f1", "f2"}
+    # Of 3 x0 x1 + x2 the product is 1 and the sum 1 / 3.
+    assert first.share == pytest.approx(0.75, abs=0.05)
+    assert second.share < 0.03
+    assert told.partner("f2") == first
+
+
+def test_every_document_meets_another_one_of_its_query() -> None:
+    rows = rows_of(np.zeros((16, 1)), [1, 2, 5, 8])
+    donors = np.array([_others(rows.data.queries, seed) for seed in range(300)])
+    owner = np.repeat(np.arange(4), [1, 2, 5, 8])
+    assert (owner[donors] == owner).all()
+    assert (donors[:, 1:] != np.arange(16)[1:]).all()
+    for one in donors:
+        np.testing.assert_array_equal(np.sort(one), np.arange(16))
+    counts = np.bincount(donors[:, 8], minlength=16)[9:]
+    assert counts.min() > 300 / 7 / 2  # each of the others as often
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 8])
+def test_rounds_hold_each_pair_once(count: int) -> None:
+    rounds = _rounds(count)
+    assert sorted(pair for one in rounds for pair in one) == list(combinations(range(count), 2))
+    assert all(len({i for pair in one for i in pair}) == 2 * len(one) for one in rounds)
+
+
+def test_dependence_is_the_centred_contribution_of_the_engine() -> None:
+    model, data = model_of("LightGBM"), world()
+    told = shapes(model, data, top=3, points=data.n_documents, shap_documents=data.n_documents, documents=100)
+    parts = model.booster.predict(data.features, pred_contrib=True)
+    assert told.shap_documents == data.n_documents
+    assert [d.feature for d in told.dependence] == list(told.top)
+    for one in told.dependence:
+        j = data.feature_names.index(one.feature)
+        by_query = parts[:, j].reshape(QUERIES, SIZE)
+        np.testing.assert_allclose(one.parts, (by_query - by_query.mean(axis=1, keepdims=True)).ravel(), atol=1e-10)
+        np.testing.assert_array_equal(one.values, data.features[:, j])
+
+
+def test_samples_are_of_whole_queries_and_said() -> None:
+    model, data = model_of("LightGBM"), world()
+    told = shapes(model, data, documents=200, shap_documents=150, points=40, threads=1)
+    assert (told.documents, told.pair_documents, told.queries, told.shap_documents) == (200, 200, 20, 150)
+    assert told.all_documents == data.n_documents
+    assert {d.values.size for d in told.dependence} == {40}
+    again = shapes(model, data, documents=200, shap_documents=150, points=40, threads=2)
+    assert again.to_dict() == told.to_dict()
+    other = shapes(model, data, documents=200, shap_documents=150, points=40, seed=1)
+    assert not np.array_equal(other.curves[0].effect, told.curves[0].effect)
+
+
+def test_the_features_told_most_of_are_those_of_the_importance() -> None:
+    model = model_of("LightGBM")
+    data = world()
+    graded = RankingDataset(data.features, np.clip(np.round(data.labels), 0, 4), data.queries, data.feature_names)
+    worth = importance(model, graded, shap_documents=0, repeats=1)
+    told = shapes(model, data, importance=worth, top=3, shap_documents=0)
+    assert told.top == tuple(worth.feature_names[i] for i in worth.order[:3])
+    assert [c.feature for c in told.curves[:3]] == list(told.top)
+    rest = [c.swing for c in told.curves[3:]]
+    assert rest == sorted(rest, reverse=True)
+    assert shapes(model, data, features=["f5", "f7", "f2"], shap_documents=0).top == ("f5", "f2")
+
+
+def test_trees_that_are_not_walked_are_left_to_the_engine() -> None:
+    data = world()
+    whole = RankingDataset(np.nan_to_num(data.features), data.labels, data.queries, data.feature_names)
+    model = lightgbm_model(whole, 3, linear_tree=True, num_leaves=3)
+    told = shapes(model, whole, documents=200, bins=4, features=["f4", "f6"])
+    assert told.by == "linear models in the leaves"
+    assert told.dependence == ()
+    assert any("contributions" in note for note in told.notes)
+    curve = told.curve("f4")
+    some = shapes(model, whole, documents=whole.n_documents, bins=4, features=["f4"]).curve("f4")
+    slow, _ = slow_effects(model.predict, whole.features, 3, some.edges)
+    np.testing.assert_allclose(some.effect, slow, atol=1e-10)
+    assert curve.counts.sum() == 200
+
+
+def test_what_a_sparse_row_does_not_name_is_missing_where_the_model_takes_it_so() -> None:
+    data = world()
+    thin = sparse.csr_matrix(np.nan_to_num(data.features))
+    some = RankingDataset(thin, data.labels, data.queries, data.feature_names)
+    model = model_of("XGBoost")
+    assert model.absent_is_missing
+    assert shapes(model, some, documents=300, shap_documents=0).curve("f4").missing > 0
+    assert shapes(model_of("LightGBM"), some, documents=300, shap_documents=0).curve("f4").missing == 0
+
+
+def test_a_model_of_constants_has_nothing_to_show() -> None:
+    told = shapes(lightgbm_model(world(), 2, min_gain_to_split=1e9), world())
+    assert (told.top, told.curves, told.interactions, told.dependence) == ((), (), (), ())
+    assert told.to_frame().empty
+
+
+def test_what_is_found_can_be_taken_out() -> None:
+    told = told_of("LightGBM")
+    curves, features = told.to_frame("curves"), told.to_frame("features")
+    one = told.curves[0]
+    mine = curves[(curves["feature"] == one.feature) & curves["value"].notna()]
+    np.testing.assert_array_equal(mine["effect"], one.effect)
+    assert mine["documents"].sum() == one.counts.sum()
+    lost = curves[(curves["feature"] == "f4") & curves["value"].isna()]
+    assert lost["effect"].item() == told.curve("f4").missing_effect
+    assert features["feature"].tolist() == [c.feature for c in told.curves]
+    assert len(told.to_frame("interactions")) == 10
+    assert set(told.to_frame("dependence")["feature"]) == set(told.top)
+    plain = json.loads(json.dumps(told.to_dict(), allow_nan=False))
+    assert len(plain["curves"]) == len(curves)
+    with pytest.raises(ParameterError, match="Did you mean 'curves'"):
+        told.to_frame("curve")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"top": 0}, "top=0 is out of range: 1 or more"),
+        ({"bins": 0}, "bins=0"),
+        ({"shap_documents": -1}, "shap_documents=-1"),
+        ({"features": ["f11"]}, "no feature 'f11'. Did you mean 'f1'"),
+    ],
+)
+def test_what_cannot_be_is_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParameterError) as error:
+        shapes(model_of("LightGBM"), world(), **options)
+    assert words in str(error.value)
+
+
+def test_a_flat_curve_has_no_direction() -> None:
+    flat = np.zeros(2)
+    curve = Curve("f", flat, flat, flat, flat, np.zeros(1, np.int64), 0, *[math.nan] * 3, False)
+    assert math.isnan(curve.rising)
+    assert curve.swing == 0.0
