@@ -19,7 +19,9 @@ import numpy as np
 
 from boostrank.data.survey import Survey
 
-ROUTES_OF = {"lightgbm": ("memory", "bins", "again"), "xgboost": ("memory", "bins", "external")}
+ROUTES_OF = {
+    "lightgbm": ("memory", "bins", "again"), "xgboost": ("memory", "bins", "external"), "linear": ("memory",),
+}  # fmt: skip
 """What each engine can: floats in memory; streamed into bins; bins from the cache of a run before; bins on disk.
 
 XGBoost has no bins that could be loaded again."""
@@ -53,6 +55,8 @@ _XGB_BATCH = 32e6
 _XGB_PAGES = 5  # of external memory, which are held at a time
 # XGBoost's sketch of a column: levels of entries (src/common/quantile.h; its eps is 1 / (8 max_bin)).
 _SKETCH_ENTRY, _SKETCH_FINENESS = 16, 8
+# Linear: a row's scores, gradient and curvature, several times over; blocks of rows in float64.
+_LINEAR_ROW, _LINEAR_BLOCKS = 150, 100e6
 
 # Time -----------------------------------------------------------------------------------------------------------------
 
@@ -64,6 +68,8 @@ _STREAMED = 30e-9  # to the temporary file and back, a cell
 _LOAD = 4e-9  # a cell from the cache
 _LGB_ROUND, _XGB_ROUND = 6.6e-9, 5e-9  # a cell, round and thread, 31 leaves
 _ROW_ROUND = 150e-9  # a row, round and thread: gradient, metrics
+# Linear: products with the rows, there and back, some three times a round; one thread. Kernels as often.
+_LINEAR_CELL, _LINEAR_ROW_ROUND = 11e-9, 600e-9
 _EXTERNAL_PAGE = 0.12e-9  # a cell, round and leaf: every split reads all pages
 
 
@@ -112,12 +118,14 @@ def cost(backend: str, route: str, work: Work) -> Cost | None:
     """None when nobody knows how many rows there are.
 
     Args:
-        backend: "lightgbm" or "xgboost".
+        backend: "lightgbm", "xgboost" or "linear".
         route: one of `ROUTES_OF[backend]`.
         work: what is to be trained.
     """
     if any(data.rows is None for data in (work.train, *work.valid)):
         return None
+    if backend == "linear":
+        return Cost(_linear_peak(work), *_linear_times(work))
     peak = _lightgbm_peak(route, work) if backend == "lightgbm" else _xgboost_peak(route, work)
     return Cost(peak, *_times(backend, route, work))
 
@@ -143,6 +151,15 @@ def _lightgbm_peak(route: str, work: Work) -> float:
         return _PROGRAM + max(_READER / 2 + piece + sampled, _READER + growing + kept)
     floats = sum(float_bytes(one, columns) for one in (data, *work.valid))
     return _PROGRAM + floats + max(_LGB_GROWTH * sampled, _READER + growing + kept)
+
+
+def _linear_peak(work: Work) -> float:
+    everything = (work.train, *work.valid)
+    rows = sum(one.rows or 0 for one in everything)
+    floats = sum(float_bytes(one, work.train.features) for one in everything)
+    return (
+        _PROGRAM + _READER + work.compiles * _COMPILER + floats + rows * _LINEAR_ROW + min(_LINEAR_BLOCKS, 3 * floats)
+    )
 
 
 def _lgb_histograms(work: Work) -> float:
@@ -185,6 +202,15 @@ def _bins(work: Work) -> int:
 
 def _valid_rows(work: Work) -> float:
     return sum((one.rows or 0) * (_VALID_CELL * work.train.features + _VALID_ROW) for one in work.valid)
+
+
+def _linear_times(work: Work) -> tuple[float, float]:
+    """As `_times`."""
+    first, _ = _times("lightgbm", "again", work)
+    everything = (work.train, *work.valid)
+    reading = sum((one.text_bytes or 0.0) / one.bytes_a_second for one in everything) / (_READER_SHARE * work.threads)
+    a_round = sum((one.rows or 0) * (one.features * _LINEAR_CELL + _LINEAR_ROW_ROUND) for one in everything)
+    return reading + first, a_round * _REFERENCE_SPEED / work.train.bytes_a_second
 
 
 def _times(backend: str, route: str, work: Work) -> tuple[float, float]:

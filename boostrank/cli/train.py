@@ -22,7 +22,7 @@ from boostrank.cli.reading import Reader, check_not_read, reading_options
 from boostrank.cli.reporting import DONE, say
 from boostrank.cli.saving import save_or_rescue, tell_checkpoint
 from boostrank.cli.tables import aligned
-from boostrank.cli.train_options import DEFAULT_OBJECTIVE, train_options
+from boostrank.cli.train_options import DEFAULT_OBJECTIVE, LINEAR, train_options
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
@@ -53,7 +53,8 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
     from boostrank.core.errors import InputError
     from boostrank.core.locks import reserved
 
-    inputs = [*train, *valid, *filter(None, [given.get("config")])]
+    start_file = None if given["start"] == LINEAR else given["start"]
+    inputs = [*train, *valid, *filter(None, [given.get("config"), start_file])]
     check_not_read(model, inputs)
     check_writable(model)
     if given["checkpoint"]:
@@ -83,6 +84,8 @@ def _run(
     if given["dask"]:
         from boostrank.cli.cluster import backend_for, train_on_cluster
 
+        if given["start"]:
+            raise click.UsageError("--dask trains with XGBoost, whose file cannot hold a --start", context)
         given["backend"] = backend_for(context, given["backend"])
     params = train_params(context, given)
     checked = _checked(params, given)
@@ -152,6 +155,10 @@ def _streaming(
         InputError: no route stays under the limit of memory.
     """
     route, cache = given["route"], given["cache"]
+    if LINEAR in (given["backend"], given["start"]):
+        if cache or route not in ("auto", "memory"):
+            raise click.UsageError("a linear model is trained on rows in memory: no --route or --cache", context)
+        route = "memory"
     if cache and given["no_cache"]:
         raise click.UsageError("--cache and --no-cache contradict each other", context)
     if route == "external" and given["backend"] != "xgboost":
@@ -300,6 +307,7 @@ def _train(
         backend=given["backend"],
         conventions=given["conventions"],
         checkpoint=checkpoint,
+        start=given["start"],
     )
 
 
@@ -324,7 +332,8 @@ def _report(model: RankingModel, path: str, progress: RoundProgress, *, stopped:
     say(f"{summary.rows:,} rows, {summary.queries:,} queries{dead}")
     say(
         f"{duration(summary.seconds)}: kernels {duration(summary.kernel_seconds)}, "
-        f"trees {duration(summary.tree_seconds)}, metrics {duration(summary.metric_seconds)}"
+        f"{'steps' if model.backend == LINEAR else 'trees'} {duration(summary.tree_seconds)}, "
+        f"metrics {duration(summary.metric_seconds)}"
     )
     best = "best round" if summary.best_round < progress.rounds else "last round"
     sets = model.best_score

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from boostrank.cli.config import read_config
@@ -19,9 +21,17 @@ from boostrank.cli.plan import memory_limit_option
 
 # As in boostrank.training.params, boostrank.backends and boostrank.training.bill, which are heavy to import.
 DEFAULT_OBJECTIVE = "reg-shf-sdcg"
-BACKENDS = ("lightgbm", "xgboost")
+LINEAR = "linear"
+BACKENDS = ("lightgbm", "xgboost", LINEAR)
 ROUTES = ("auto", "memory", "bins", "external")
 OBJECTIVE, TREES, METRICS, OUTPUT = "Objective", "Trees", "Metrics and stopping", "Data and output"
+
+
+class StartFile(InputFile):
+    """A linear model's file; or the word, for one that is to be trained first."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return LINEAR if value == LINEAR else super().convert(value, param, ctx)
 
 
 train_options = with_options(
@@ -31,6 +41,11 @@ train_options = with_options(
     ),
     option("-m", "--model", required=True, type=click.Path(), section=OUTPUT, help="Where the model is written."),
     option("--init-model", type=InputFile(), section=OUTPUT, help="Continue this model."),
+    option(
+        "--start", metavar="linear|FILE", type=StartFile(), section=OUTPUT,
+        help="Trees begin with the scores of a linear model, which the model then holds: linear trains one first, with "
+        "the same objective; FILE is one that --backend linear wrote. LightGBM.",
+    ),
     option(
         "--checkpoint-every", metavar="N", type=click.IntRange(1), section=OUTPUT,
         help="Write a checkpoint every N rounds, and when Ctrl-C or SIGTERM stops the training.",
@@ -78,7 +93,7 @@ train_options = with_options(
     option("--gain", section=OBJECTIVE, help="Gain of a label: exponential, linear, or a table 0,1,3,7."),
     option(
         "--backend", type=click.Choice(BACKENDS), default="lightgbm", show_default=True, section=TREES,
-        help="Tree engine.",
+        help="Tree engine; or linear, scores X w, whose rounds are steps of an optimiser.",
     ),
     option(
         "--rounds", metavar="N", type=click.IntRange(1), default=100, show_default=True, section=TREES,

@@ -92,7 +92,7 @@ class RankingModel:
 
     @property
     def backend(self) -> str:
-        """ "lightgbm" or "xgboost"."""
+        """ "lightgbm", "xgboost" or "linear"."""
         return self._engine.name
 
     @property
@@ -155,11 +155,13 @@ class RankingModel:
             float64[N], in the order in which the rows were given.
 
         Raises:
-            DataError: another number of features than the model was trained on, or a column that is missing.
+            DataError: another number of features than the model was trained on, a column that is missing, or no
+                queries for a linear model that scales features within each.
         """
         features = self._features(data)
         if features.shape[0] == 0:
             return np.zeros(0)
+        features = self._with_queries(features, data)
         scores = self._engine.predict(
             self.booster,
             features,
@@ -170,7 +172,7 @@ class RankingModel:
         return data.in_input_order(scores) if isinstance(data, RankingDataset) else scores
 
     def contributions(self, data: Any, *, threads: int | None = None) -> Float64Array:
-        """What each feature adds to each document's score, by the engine's TreeSHAP.
+        """What each feature adds to each document's score: by the engine's TreeSHAP; exactly, of a linear model.
 
         Args:
             data: as for `predict`, its features in memory.
@@ -187,6 +189,7 @@ class RankingModel:
         features = self._features(data)
         if features.shape[0] == 0:
             return np.zeros((0, self.n_features + 1))
+        features = self._with_queries(features, data)
         try:
             parts = self._engine.contributions(
                 self.booster,
@@ -199,6 +202,10 @@ class RankingModel:
             told = str(error).partition("\n")[0]
             raise ModelError(f"{self._engine.name} cannot tell contributions: {told}") from error
         return data.in_input_order(parts) if isinstance(data, RankingDataset) else parts
+
+    def _with_queries(self, features: Any, data: Any) -> Any:
+        queries = data.queries if isinstance(data, RankingDataset) else None
+        return self._engine.with_queries(self.booster, features, queries)
 
     def _rounds(self, num_iteration: int | None) -> int:
         """Rounds in the engine's terms: 0 for all, and never more than there are."""

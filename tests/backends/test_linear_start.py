@@ -1,0 +1,148 @@
+"""Trees on top of a linear model, in one LightGBM file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+
+import boostrank
+from boostrank.backends.lgb_start import count_start_trees
+from boostrank.core.errors import ParameterError
+from boostrank.training.model_text import check_lightgbm_text
+from tests.backends.test_linear import ranking
+
+TREES = {"objective": "lambdarank", "num_leaves": 5, "verbosity": -1, "num_threads": 1, "eval_at": 10}
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[Any, Any]:
+    return ranking(0, gaps=True), ranking(1, gaps=True)
+
+
+@pytest.fixture(scope="module")
+def linear(data: Any) -> boostrank.RankingModel:
+    return boostrank.train({"objective": "approx-ndcg"}, data[0], 10, backend="linear")
+
+
+@pytest.fixture(scope="module")
+def boosted(data: Any, linear: Any) -> boostrank.RankingModel:
+    return boostrank.train(TREES, data[0], 6, valid_sets=[data[1]], start=linear)
+
+
+def test_lightgbm_alone_gives_the_same_scores(boosted: Any, data: Any, tmp_path: Path) -> None:
+    boosted.save(tmp_path / "m.txt")
+    text = (tmp_path / "m.txt").read_text()
+    check_lightgbm_text(text)
+    alone = lgb.Booster(model_file=str(tmp_path / "m.txt"))
+    rows = np.vstack([data[1].features, np.full((1, 6), np.nan, np.float32), np.zeros((1, 6), np.float32)])
+    expected = boosted.predict(rows)
+    np.testing.assert_allclose(alone.predict(rows, raw_score=True), expected, rtol=0, atol=1e-9)
+    again = boostrank.RankingModel.load(tmp_path / "m.txt")
+    assert again.best_iteration == boosted.best_iteration == 6
+    np.testing.assert_array_equal(again.predict(rows), expected)
+    assert again.info["start"]["objective"]["name"] == "approx-ndcg"
+    again.save(tmp_path / "n.txt")
+    assert (tmp_path / "n.txt").read_text() == text
+
+
+def test_the_score_is_the_linear_models_and_the_trees(boosted: Any, linear: Any, data: Any) -> None:
+    text = boosted.booster.model_to_string()
+    first = count_start_trees(text)
+    assert first == 5  # the sixth feature never changes
+    trees = lgb.Booster(model_str=boosted.booster.model_to_string(start_iteration=first))
+    rows = data[1].features
+    assert np.isnan(rows).any()
+    both = linear.predict(rows) + trees.predict(rows, raw_score=True)
+    np.testing.assert_allclose(boosted.predict(rows), both, rtol=0, atol=1e-9)
+    few = lgb.Booster(model_str=boosted.booster.model_to_string(start_iteration=first, num_iteration=2))
+    two = linear.predict(rows) + few.predict(rows, raw_score=True)
+    np.testing.assert_allclose(boosted.predict(rows, num_iteration=2), two, rtol=0, atol=1e-9)
+
+
+def test_trees_are_grown_from_the_linear_scores(boosted: Any, linear: Any, data: Any) -> None:
+    train = data[0]
+    engine = lgb.Dataset(train.features, train.labels, group=train.queries.sizes, init_score=linear.predict(train))
+    objective = boostrank.Objective("lambdarank", total_rounds=6)
+    params = {"num_leaves": 5, "verbosity": -1, "num_threads": 1, "deterministic": True, "force_col_wise": True}
+    trees = lgb.train({**params, "objective": objective}, engine, 6)
+    expected = linear.predict(train) + trees.predict(train.features, raw_score=True)
+    np.testing.assert_allclose(boosted.predict(train), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_rounds_are_those_of_trees_for_callbacks_schedules_and_stopping(data: Any, linear: Any) -> None:
+    train, valid = data
+    rounds: list[int] = []
+    model = boostrank.train(
+        {**TREES, "learning_rate": 0.5},
+        train,
+        40,
+        valid_sets=[valid],
+        start=linear,
+        callbacks=[lambda env: rounds.append(env.iteration), lgb.early_stopping(4, verbose=False)],
+    )
+    curve = model.evals_result["valid_0"]["ndcg@10"]
+    assert rounds == list(range(len(curve)))
+    assert model.best_iteration == int(np.argmax(curve)) + 1
+    assert model.best_score["valid_0"]["ndcg@10"] == max(curve)
+    ndcg = boostrank.Metric.parse("ndcg@10").evaluate(valid.labels, model.predict(valid), valid.queries).mean
+    assert ndcg == pytest.approx(max(curve))
+    annealed = boostrank.train({**TREES, "objective": "reg-shf-sdcg"}, train, 4, start=linear)
+    assert annealed.info["objective"]["total_rounds"] == 4
+    assert annealed.info["training"] == {"rounds": 4, "rounds_before": 0}
+
+
+def test_contributions_hold_the_linear_part(boosted: Any, data: Any) -> None:
+    rows = data[1].features[:30]
+    parts = boosted.contributions(rows)
+    np.testing.assert_allclose(parts.sum(axis=1), boosted.predict(rows), rtol=0, atol=1e-9)
+    assert np.abs(parts[:, 0]).max() > 0.1
+
+
+def test_a_model_with_a_start_is_continued_and_resumed(boosted: Any, linear: Any, data: Any, tmp_path: Path) -> None:
+    train = data[0]
+    more = boostrank.train(TREES, train, 3, init_model=boosted)
+    assert more.best_iteration == 9
+    np.testing.assert_allclose(more.predict(train, num_iteration=6), boosted.predict(train), rtol=0, atol=1e-9)
+
+    class Stop(Exception):
+        pass
+
+    def stop(env: Any) -> None:
+        if env.iteration == 3:
+            raise Stop
+
+    stop.order = 50  # type: ignore[attr-defined]
+    path = tmp_path / "run.checkpoint"
+    with pytest.raises(Stop):
+        boostrank.train(TREES, train, 6, start=linear, checkpoint=boostrank.Checkpoint(path, every=2), callbacks=[stop])
+    resumed = boostrank.train(
+        TREES, train, 6, start=linear, checkpoint=boostrank.Checkpoint(path, every=2, resume=True)
+    )
+    whole = boostrank.train(TREES, train, 6, start=linear, checkpoint=boostrank.Checkpoint(tmp_path / "other"))
+    assert resumed.booster.model_to_string() == whole.booster.model_to_string()
+
+
+def test_start_linear_trains_one_first(data: Any) -> None:
+    train, valid = data
+    model = boostrank.train({**TREES, "objective": "approx-ndcg"}, train, 3, valid_sets=[valid], start="linear")
+    assert model.info["start"]["objective"]["name"] == "approx-ndcg"
+    assert count_start_trees(model.booster.model_to_string()) == 5
+
+
+def test_what_cannot_begin_is_refused_with_words(data: Any, linear: Any, boosted: Any) -> None:
+    train = data[0]
+    with pytest.raises(ParameterError, match="XGBoost's files"):
+        boostrank.train({"objective": "lambdarank"}, train, 1, start=linear, backend="xgboost")
+    with pytest.raises(ParameterError, match="not both"):
+        boostrank.train(TREES, train, 1, start=linear, init_model=boosted)
+    with pytest.raises(ParameterError, match="start must be"):
+        boostrank.train(TREES, train, 1, start=boosted)
+    with pytest.raises(ParameterError, match="for trees"):
+        boostrank.train({}, train, 1, start=linear, backend="linear")
+    scaled = boostrank.train({"scaling": "query-minmax"}, train, 1, backend="linear")
+    with pytest.raises(ParameterError, match="within each query"):
+        boostrank.train(TREES, train, 1, start=scaled)

@@ -1,0 +1,81 @@
+"""Linear models, and trees that begin with one, from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+
+import boostrank
+from tests.cli.conftest import FEW, invoke
+
+pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
+
+
+@pytest.fixture(scope="module")
+def linear(data: Path) -> Path:
+    path = data / "linear.json"
+    done = invoke(
+        "train", data / "train.txt", "--valid", data / "valid.txt", "--backend", "linear", "--objective", "approx-ndcg",
+        "--rounds", 20, "--early-stopping", 5, "--model", path, "--threads", 1,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    assert "floats in memory" in done.stderr
+    assert "steps" in done.stderr
+    return path
+
+
+def test_predict_evaluate_and_compare_take_it(linear: Path, model: Path, data: Path, tmp_path: Path) -> None:
+    scores = tmp_path / "scores"
+    assert invoke("predict", linear, data / "test.txt", "-o", scores).exit_code == 0
+    assert len(scores.read_text().split()) == boostrank.RankingDataset.from_libsvm(data / "test.txt").n_documents
+    told = json.loads(invoke("evaluate", linear, scores, data / "test.txt", "--json").stdout)
+    assert told[str(scores)]["ndcg@10"]["difference"]["mean"] == 0.0
+    assert told[str(linear)]["ndcg@10"]["mean"] > 0.5
+    compared = invoke("compare", model, linear, "--data", data / "test.txt")
+    assert compared.exit_code == 0, compared.stderr
+
+
+@pytest.mark.parametrize("start", ["linear", "file"])
+def test_trees_begin_with_it_in_one_file(start: str, linear: Path, data: Path, tmp_path: Path) -> None:
+    path = tmp_path / "both.txt"
+    done = invoke(
+        "train", data / "train.txt", "--start", linear if start == "file" else start, "--objective", "approx-ndcg",
+        "--model", path, *FEW,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    test = boostrank.RankingDataset.from_libsvm(data / "test.txt")
+    assert np.isnan(test.features).any()
+    alone = lgb.Booster(model_file=str(path)).predict(test.features, raw_score=True)
+    np.testing.assert_allclose(boostrank.RankingModel.load(path).predict(test), alone, rtol=0, atol=1e-9)
+
+
+def test_what_cannot_be_is_refused_with_words(linear: Path, data: Path, tmp_path: Path) -> None:
+    def refused(*options: object) -> str:
+        done = invoke("train", data / "train.txt", "--model", tmp_path / "m", "--threads", 1, *options)
+        assert done.exit_code == 2
+        return " ".join(done.stderr.split())
+
+    assert "rows in memory" in refused("--backend", "linear", "--route", "bins")
+    assert "rows in memory" in refused("--start", "linear", "--cache", tmp_path)
+    assert "no checkpoint" in refused("--backend", "linear", "--checkpoint-every", 5)
+    assert "no parameter 'num_leaves'" in refused("--backend", "linear", "--num-leaves", 7)
+    assert "XGBoost's files" in refused("--start", linear, "--backend", "xgboost")
+    assert "--start" in refused("--start", linear, "--dask", "local:1")
+    assert "no such file" in refused("--start", tmp_path / "none")
+
+
+def test_a_start_in_a_file_goes_with_streamed_data(linear: Path, data: Path, tmp_path: Path) -> None:
+    models = []
+    for route in ("memory", "bins"):
+        path = tmp_path / f"{route}.txt"
+        done = invoke(
+            "train", data / "train.txt", "--start", linear, "--objective", "lambdarank", "--route", route, "--no-cache",
+            "--model", path, *FEW,
+        )  # fmt: skip
+        assert done.exit_code == 0, done.stderr
+        models.append(path.read_bytes())
+    assert models[0] == models[1]
