@@ -60,6 +60,8 @@ class Learning:
         trained_rounds: of the training; None where the file does not say.
         negligible: the loss that does not matter.
         notes: what could not be told, in words.
+        scores: float64[N] of the whole model, in the order of the rows of the data set; None where not all of them
+            were walked, or not as the engine adds up.
     """
 
     history: tuple[History, ...]
@@ -70,6 +72,7 @@ class Learning:
     trained_rounds: int | None
     negligible: float
     notes: tuple[str, ...] = ()
+    scores: Float64Array | None = None
 
     def summary(self) -> str:
         """What the first rounds are worth, in a sentence or two."""
@@ -207,6 +210,7 @@ def learning(
         trained_rounds=trained,
         negligible=negligible,
         notes=tuple(notes),
+        scores=walk.scores if part is data and model.backend == "lightgbm" else None,
     )
 
 

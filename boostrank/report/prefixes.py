@@ -100,12 +100,14 @@ class Walk:
         rounds: int64[R].
         per_query: float64[Q, R], NaN where a query does not count.
         kept: float64[R, n], scores of the rows that were to be kept.
+        scores: float64[N], of all rounds; XGBoost's lack its base_score and its rounding to float32.
         by: see `PrefixCurve`.
     """
 
     rounds: Int64Array
     per_query: Float64Array
     kept: Float64Array
+    scores: Float64Array
     by: str
 
 
@@ -165,7 +167,7 @@ def walk_prefixes(
     kept_queries = np.zeros(len(queries), dtype=bool)
     kept_queries[keep] = True
     starts = np.concatenate([[0], np.cumsum(np.where(kept_queries, queries.sizes, 0))])
-    kept = np.zeros((rounds.size, int(starts[-1])))
+    kept, whole = np.zeros((rounds.size, int(starts[-1]))), np.empty(queries.n_documents)
     lock, done = threading.Lock(), 0
 
     def block(span: tuple[int, int]) -> None:
@@ -182,12 +184,13 @@ def walk_prefixes(
                 scores += walkers[i - 1].scores(here)
             per_query[first:last, i] = bound.per_query(scores)[metric]
             kept[i, place] = scores[chosen]
+        whole[a:b] = scores
         with lock:
             done += b - a
             say("first trees", done, queries.n_documents)
 
     run_parallel(block, rows.blocks(), threads)
-    return Walk(rounds, per_query, kept, by)
+    return Walk(rounds, per_query, kept, whole, by)
 
 
 def _predicted(
@@ -198,16 +201,16 @@ def _predicted(
     bound = BoundMetrics([metric], data.labels, data.queries, conventions, threads)
     _, chosen = data.queries.take(keep)
     per_query, kept = np.empty((len(data.queries), rounds.size)), np.zeros((rounds.size, chosen.size))
+    scores = np.zeros(data.n_documents)
     done, total = 0, int(rounds.sum())
     for i, r in enumerate(rounds.tolist()):
-        scores = np.zeros(data.n_documents)
         if r:
             told = model.predict(data, num_iteration=r, threads=threads)
             scores = told if data.input_rows is None else told[data.input_rows]
         per_query[:, i], kept[i] = bound.per_query(scores)[metric], scores[chosen]
         done += r
         say("first trees", data.n_documents * done // max(1, total), data.n_documents)
-    return Walk(rounds, per_query, kept, by)
+    return Walk(rounds, per_query, kept, scores, by)
 
 
 def some_trees(forest: Forest, first: int, last: int) -> Forest:

@@ -318,3 +318,9 @@ def test_plain_data_and_frames(found: Learning) -> None:
     assert list(found.curve.to_frame().columns)[:2] == ["rounds", "value"]
     assert found.descent is not None
     assert set(found.descent.shares_frame()["by"]) == {"grade", "list length"}
+
+
+def test_the_scores_of_the_walk_are_the_engines(model: RankingModel, test_set: RankingDataset, found: Learning) -> None:
+    assert found.scores is not None
+    np.testing.assert_allclose(found.scores, model.predict(test_set), rtol=0, atol=1e-12)
+    assert learning(model, test_set, documents=100, threads=1).scores is None
