@@ -156,7 +156,7 @@ def theme(*, dark: bool = False) -> dict[str, Any]:
     main = COLOURS["main"]
     axis = {"labelColor": faint, "titleColor": faint, "gridColor": line, "domainColor": line, "tickColor": line,
             "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "labelLimit": 190,
-            "labelFlush": False, "gridOpacity": 0.7}  # fmt: skip
+            "gridOpacity": 0.7}  # fmt: skip
     return {
         "background": back,
         "padding": 2,
@@ -164,6 +164,8 @@ def theme(*, dark: bool = False) -> dict[str, Any]:
         "aria": False,  # the element around it is named; thousands of marks are not worth reading out
         "view": {"stroke": None},
         "axis": axis,
+        # The default puts a number every 40 pixels.
+        "axisXQuantitative": {"tickCount": {"expr": "clamp(ceil(width / 80), 3, 12)"}},
         "axisBand": {"grid": False, "domain": False, "ticks": False, "labelPadding": 6},
         "legend": {"orient": "top", "labelColor": text, "titleColor": faint, "labelFontSize": 12, "titleFontSize": 12,
                    "titleFontWeight": "normal", "symbolType": "circle", "symbolOpacity": 1, "offset": 8,

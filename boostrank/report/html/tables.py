@@ -10,7 +10,7 @@ from typing import Any, Literal
 from boostrank.report.html.markup import Markup, bdi, tag
 
 # More rows than this scroll within the table.
-_ROWS_SHOWN = 15
+_ROWS_SHOWN = 25
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from boostrank.report.html.page import Beside, Fold, Part, Section
 from boostrank.report.html.tables import Cell, Column, Table
 from boostrank.report.sections.importance_charts import Worth, gain_against_loss, heat_map, top_gains, top_losses
 
+# So many features make a heat map that leaves room for its table beside it.
+_FEW = 14
 _LOOKS = {"useful": "better", "harmful": "worse", "unused": "faint", "unclear": "faint"}
 
 
@@ -142,19 +144,20 @@ def _alike(found: Importance) -> list[Part]:
     for cluster in found.clusters:
         members = [where[name] for name in cluster.features]
         least = np.abs(found.correlation[np.ix_(members, members)]).min()
-        rows.append([Cell(", ".join(cluster.features), _names(cluster.features)), len(members), least,
-                     *_numbers(cluster)])  # fmt: skip
+        rows.append([Cell(", ".join(cluster.features), _names(cluster.features)), least, *_numbers(cluster)])
     columns = [
-        Column("features", "features that rank alike"), Column("size", "features", "number"),
+        Column("features", "features"),
         Column("correlation", "correlation", "number", ".2f", "least rank correlation of two of them, either sign"),
         *_EFFECT,
     ]  # fmt: skip
+    table = Table("alike", columns, rows, caption="Clusters of features that rank documents alike")
+    drawn = heat_map(found, where)
+    few = sum(len(cluster.features) for cluster in found.clusters) <= _FEW
     return [
         tag("h3", "Features that rank alike"),
         tag("p", f"Within queries their ranks are correlated by {found.redundant:g} or more. The loss is that of all "
             "of a cluster shuffled together; of a cluster it is enough to keep one."),
-        Table("alike", columns, rows, caption="Clusters of features that rank documents alike"),
-        heat_map(found, where),
+        *([Beside([table, drawn])] if few else [table, drawn]),
     ]  # fmt: skip
 
 

@@ -116,14 +116,15 @@ def _table(found: Verdict) -> Table:
         for baseline in found.baselines:
             s = baseline.standings[metric]
             way = found.way(s)
-            row += [s.value, Cell(s.lead, f"{s.lead:+.4f}{_signed(s)}", "faint" if way == "even" else way)]
+            row += [s.value, Cell(s.lead, _with_interval(s), "faint" if way == "even" else way)]
         rows.append(row)
     return Table("metrics", columns, rows, caption="Each metric of the model, and its lead with 95% intervals",
                  note=found.matters_sentence())  # fmt: skip
 
 
-def _signed(s: Standing) -> str:
-    return "" if math.isnan(s.lead_low) else f" [{s.lead_low:+.4f}, {s.lead_high:+.4f}]"
+def _with_interval(s: Standing) -> Markup:
+    spread = None if math.isnan(s.lead_low) else tag("small", f"{s.lead_low:+.4f} to {s.lead_high:+.4f}")
+    return join(f"{s.lead:+.4f}", spread)
 
 
 def _ties(found: Verdict) -> str:
