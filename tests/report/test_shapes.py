@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from typing import Any
@@ -19,10 +20,12 @@ from boostrank.backends import get_backend
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.report.html.page import Beside, page
 from boostrank.report.importances import importance
 from boostrank.report.interactions import _others, _rounds, interactions
 from boostrank.report.local_effects import Curve, local_effects
 from boostrank.report.permuting import Rows
+from boostrank.report.sections.shapes import section
 from boostrank.report.shapes import Shapes, shapes
 from boostrank.training.model import RankingModel
 
@@ -347,6 +350,40 @@ def test_what_cannot_be_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ParameterError) as error:
         shapes(model_of("LightGBM"), world(), **options)
     assert words in str(error.value)
+
+
+def test_the_section_shows_every_feature_and_escapes_its_name() -> None:
+    data = world()
+    names = ["<b>x</b>", *data.feature_names[1:]]
+    model = model_of("LightGBM")
+    told = shapes(model, data, features=["f4", "f6", "f1"], documents=300)
+    renamed = replace(told, top=tuple("<b>x</b>" if n == "f1" else n for n in told.top),
+                      dependence=tuple(replace(d, feature=names[data.feature_names.index(d.feature)])
+                                       for d in told.dependence),
+                      curves=tuple(replace(c, feature=names[data.feature_names.index(c.feature)])
+                                   for c in told.curves),
+                      interactions=tuple(replace(i, first=names[data.feature_names.index(i.first)],
+                                                 second=names[data.feature_names.index(i.second)])
+                                         for i in told.interactions))  # fmt: skip
+    found = section(renamed)
+    html = page("Shapes", [found])
+    assert "<b>x" not in html
+    assert all(name in html for name in data.feature_names[1:6])
+    (charts,) = [part.parts for part in found.parts if isinstance(part, Beside)]
+    assert [chart.title for chart in charts] == list(renamed.top)
+    for chart, curve in zip(charts, renamed.curves, strict=False):
+        kinds = chart.frame["kind"].value_counts()
+        assert kinds["curve"] == curve.edges.size
+        assert kinds["document"] == 500
+        assert ("missing" in kinds) == (curve.feature == "f4")
+    of_query = next(chart for chart in charts if chart.title == "f6")
+    assert "orders none by itself" in of_query.about
+    json.dumps([chart.spec() for chart in charts], allow_nan=False)
+
+
+def test_a_section_without_trees_says_so() -> None:
+    told = shapes(lightgbm_model(world(), 2, min_gain_to_split=1e9), world())
+    assert section(told).parts == ["The trees split by no feature."]
 
 
 def test_a_flat_curve_has_no_direction() -> None:

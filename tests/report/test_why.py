@@ -237,6 +237,20 @@ def test_values_that_no_document_has_are_said_to_be_such() -> None:
     assert change.step == pytest.approx(3 / 4)
 
 
+def test_values_of_the_data_go_before_nearer_ones_that_no_document_has() -> None:
+    X = np.random.default_rng(0).integers(0, [3, 2, 2], size=(600, 3)).astype(np.float32)
+    data = RankingDataset.from_arrays(X, X @ [1.0, 1.5, 0.5], group=np.full(60, 10))
+    model = lightgbm_model(data, 60, learning_rate=0.5, num_leaves=4)
+    # The score is x + 1.5 y + 0.5 z; no document has x = 2 here, and few have less than 1.
+    some = np.array([[1, 0, 1], [1, 0, 0], *[[1, 0, 0]] * 8, [0, 1, 0]], np.float32)
+    told = why(model, RankingDataset.from_arrays(some, np.zeros(11), group=[2, 9]), 0, "row:1", "row:2")
+    assert [(c.document, c.feature, c.seen) for c in told.changes] == [
+        ("a", "f1", True), ("b", "f2", True), ("b", "f1", False),
+    ]  # fmt: skip
+    one, other, unseen = (change.step for change in told.changes)
+    assert unseen < one == pytest.approx(other)
+
+
 def test_equal_scores_are_said_to_be_decided_by_the_order_of_the_rows() -> None:
     model, data = steps()
     told = why(model, data, 0, "row:3", "row:5")
