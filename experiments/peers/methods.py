@@ -78,6 +78,8 @@ METHODS = (
     _ours("smooth-ndcg", "first", "smooth-ndcg"),
     _ours("mix: noisy pairs, xe-ndcg", "first", f"mix({NOISY_PAIRS}, xe-ndcg)"),
     _ours("mix: noisy damped pairs, xe-ndcg", "first", f"mix({DAMPED_PAIRS}, xe-ndcg)"),
+    # Lambda on the leaves then means what it does for LightGBM's own.
+    _ours("lambdarank, raw curvature", "rest", "lambdarank", hessian_scale="raw"),
     _ours("soft-ndcg", "rest", "soft-ndcg", **LINEAR),
     _ours("margin-ndcg", "rest", "margin-ndcg"),
     _ours("stochastic-rank", "rest", "stochastic-rank"),
