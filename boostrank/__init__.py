@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from boostrank.training.averaging import average
     from boostrank.training.callbacks import EarlyStopping
     from boostrank.training.checkpoint import Checkpoint
+    from boostrank.training.folds import train_folds
     from boostrank.training.model import RankingModel
     from boostrank.training.trainer import train
     from boostrank.tuning.search import tune
@@ -60,6 +61,7 @@ _HOMES = {
     "load_objective": "boostrank.objective_file",
     "objective_kernel": "boostrank.kernels.spec",
     "train": "boostrank.training.trainer",
+    "train_folds": "boostrank.training.folds",
     "tune": "boostrank.tuning.search",
 }
 
@@ -91,6 +93,7 @@ __all__ = [
     "load_objective",
     "objective_kernel",
     "train",
+    "train_folds",
     "tune",
 ]
 

@@ -22,6 +22,7 @@ from boostrank.cli.reading import Reader, check_not_read, reading_options
 from boostrank.cli.reporting import DONE, say
 from boostrank.cli.saving import save_or_rescue, tell_checkpoint
 from boostrank.cli.tables import aligned
+from boostrank.cli.train_folds import check_alone, train_on_folds
 from boostrank.cli.train_options import DEFAULT_OBJECTIVE, LINEAR, train_options
 
 if TYPE_CHECKING:
@@ -49,6 +50,9 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
     """
     if [*train, *valid].count("-") > 1:
         raise click.UsageError("standard input can be read only once", context)
+    if given["folds"]:
+        check_alone(context, given, valid)
+        given["route"] = "memory"
     from boostrank.core.atomic import check_writable
     from boostrank.core.errors import InputError
     from boostrank.core.locks import reserved
@@ -103,6 +107,8 @@ def _run(
     constant = train_set.constant_features()
     if constant:
         say(f"{len(constant)} of {train_set.n_features} features never change: {_shortened(constant)}")
+    if given["folds"]:
+        return train_on_folds(params, given, checked, train_set, metric, model)
     valid_sets = [reader.read(path, like=train_set) for path in valid]
 
     with graceful_stop() as stop:
@@ -279,8 +285,10 @@ def _stopper(
     patience = given["early_stopping"] or checked.stopping_rounds
     if not patience:
         return None
+    if given["folds"]:
+        return None  # each fold has its own
     if not names:
-        raise click.UsageError("early stopping needs --valid", context)
+        raise click.UsageError("early stopping needs --valid, or --folds", context)
     return EarlyStopping(patience, metric=metric, dataset=names[0], min_delta=checked.min_delta)
 
 

@@ -47,6 +47,11 @@ train_options = with_options(
         "the same objective; FILE is one that --backend linear wrote. LightGBM.",
     ),
     option(
+        "--folds", metavar="K", type=click.IntRange(2), section=OUTPUT,
+        help="In place of --valid: hold out each of K folds of whole queries once, stop a model on each, and average "
+        "the K models into one file.",
+    ),
+    option(
         "--checkpoint-every", metavar="N", type=click.IntRange(1), section=OUTPUT,
         help="Write a checkpoint every N rounds, and when Ctrl-C or SIGTERM stops the training.",
     ),

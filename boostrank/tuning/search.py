@@ -30,6 +30,7 @@ from boostrank.mixture import accepted_params
 from boostrank.objectives import OBJECTIVES
 from boostrank.report.noise import shuffled
 from boostrank.resampling import paired_difference
+from boostrank.training.folds import query_folds
 from boostrank.training.params import DEFAULT_OBJECTIVE, OBJECTIVE_NAMES, STOPPING_NAMES, headline, split_params
 from boostrank.training.trainer import train
 from boostrank.tuning.result import Trial, TuningResult
@@ -323,15 +324,9 @@ def _parts(
     train_set: RankingDataset, valid_set: RankingDataset | None, folds: int, seed: int
 ) -> list[tuple[RankingDataset, RankingDataset]]:
     """(to train on, to measure on), all queries whole."""
-    if valid_set is not None:
-        return [(train_set, valid_set.with_features(train_set.feature_names, whose="the training set"))]
-    count = len(train_set.queries)
-    if not 2 <= folds <= count:
-        raise ParameterError(f"folds={folds}: from 2 to the number of training queries, {count}")
-    fold = np.random.default_rng(seed).permutation(count) % folds
-    return [
-        (train_set.take(np.flatnonzero(fold != f)), train_set.take(np.flatnonzero(fold == f))) for f in range(folds)
-    ]
+    if valid_set is None:
+        return query_folds(train_set, folds, seed)
+    return [(train_set, valid_set.with_features(train_set.feature_names, whose="the training set"))]
 
 
 def _best(trials: Sequence[Trial]) -> Trial | None:

@@ -97,10 +97,11 @@ def measured(
 
 def rounds_of(model: boostrank.RankingModel, data: boostrank.RankingDataset) -> Floats:
     """float64[rounds, N], the scores after each round."""
-    each = [
-        model.booster.predict(data.features, raw_score=True, start_iteration=r, num_iteration=1) for r in range(ROUNDS)
-    ]
-    return np.cumsum(np.array(each), axis=0)
+    trees = model.trees()
+    assert trees.forest is not None
+    leaves = np.bincount(trees.forest.tree, minlength=trees.count) + 1
+    at = model.booster.predict(data.features, pred_leaf=True, num_threads=1).astype(np.int64)
+    return np.cumsum(trees.forest.value[at + np.cumsum(leaves) - leaves].T, axis=0)
 
 
 def middle_of_best(curve: Floats, window: int) -> int:

@@ -191,3 +191,19 @@ def test_scores_do_not_overwrite_the_data_or_the_model(data: Path, model: Path, 
         assert done.exit_code == 2
         assert f"{output}: is read by this command" in done.stderr
     assert model.read_bytes() == before
+
+
+def test_folds_are_averaged_into_one_file(data: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m.txt"
+    how = ("train", data / "train.txt", "-m", model, "--objective", "regression", "--eval-at", "5", *FEW)
+    result = invoke(*how, "--folds", "3", "--early-stopping", "2")
+    assert result.exit_code == 0, result.stderr
+    assert "of single models on the" in result.stdout
+    assert f"{model}: the average of 3 models" in result.stdout
+    assert "fold 3 of 3" in result.stderr
+    told = sidecar(model)["folds"]
+    assert boostrank.RankingModel.load(model).best_iteration == sum(told["rounds"])  # type: ignore[index]
+    for wrong in (("--valid", data / "valid.txt"), ("--checkpoint-every", "2"), ("--route", "bins")):
+        refused = invoke(*how, "--folds", "3", *wrong)
+        assert refused.exit_code == 2
+        assert "--folds" in refused.stderr

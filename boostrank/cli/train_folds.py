@@ -1,0 +1,87 @@
+"""`boostrank train --folds K`: a model for each fold of whole queries, averaged into one file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boostrank.cli.interrupt import StopWhenAsked, graceful_stop
+from boostrank.cli.progress import RoundProgress
+from boostrank.cli.reporting import DONE, say
+
+if TYPE_CHECKING:
+    from boostrank.data.dataset import RankingDataset
+    from boostrank.training.model import RankingModel
+    from boostrank.training.params import TrainingParameters
+
+# What asks for another way of training.
+_ALONE = ("valid", "init_model", "checkpoint_every", "checkpoint", "resume", "dask", "cache")
+
+
+def check_alone(context: click.Context, given: dict[str, Any], valid: Sequence[str]) -> None:
+    """Refuse what does not go with `--folds`.
+
+    Raises:
+        UsageError: which option.
+    """
+    for name in _ALONE:
+        if (given | {"valid": valid})[name]:
+            raise click.UsageError(f"--folds and --{name.replace('_', '-')} do not go together", context)
+    if given["route"] not in ("auto", "memory"):
+        raise click.UsageError(f"--folds takes rows from memory: --route {given['route']} leaves them on disk", context)
+
+
+def train_on_folds(
+    params: dict[str, Any], given: dict[str, Any], checked: TrainingParameters, train_set: RankingDataset,
+    metric: str | None, path: str,
+) -> int:  # fmt: skip
+    """Train, save, and say what came of it; the exit status."""
+    from boostrank.training.callbacks import EarlyStopping
+    from boostrank.training.folds import train_folds
+
+    patience = given["early_stopping"] or checked.stopping_rounds
+    folds = int(given["folds"])
+    with graceful_stop() as stop, contextlib.ExitStack() as shown:
+
+        def callbacks(fold: int) -> list[Any]:
+            stopper = EarlyStopping(patience, metric=metric, min_delta=checked.min_delta) if patience else None
+            progress = shown.enter_context(RoundProgress(metric))
+            return [progress, *([stopper] if stopper else []), StopWhenAsked(stop, stopper)]
+
+        def after(fold: int, model: RankingModel) -> bool:
+            shown.close()
+            held_out = "".join(f", {name} {v:.4f}" for name, v in _at_best(model).items() if name == metric)
+            say(f"fold {fold + 1} of {folds}: {model.best_iteration} rounds{held_out}")
+            return not stop.made
+
+        with contextlib.redirect_stdout(sys.stderr):  # the engines print
+            one = train_folds(
+                params, train_set, given["rounds"], folds=folds, callbacks=callbacks, after=after,
+                backend=given["backend"], conventions=given["conventions"], start=given["start"],
+            )  # fmt: skip
+        stop.saving = True
+        one.save(path)
+    told = one.info["folds"]
+    stopped = len(told["rounds"]) < folds or stop.heeded
+    if given["as_json"]:
+        click.echo(json.dumps({"model": path, "backend": one.backend, "stopped": stopped} | told))
+        return stop.exit_status if stopped else DONE
+    if stopped:
+        say(f"stopped in fold {len(told['rounds'])} of {folds}; the model holds what is there")
+    for name, value in told["held_out"].items():
+        if name == metric:
+            click.echo(
+                f"{name} {value['value']:.4f} [{value['low']:.4f}, {value['high']:.4f}] of single models on the "
+                f"{value['queries']:,} queries that each had not seen"
+            )
+    click.echo(f"{path}: the average of {len(told['rounds'])} models, {one.best_iteration} rounds in all")
+    return stop.exit_status if stopped else DONE
+
+
+def _at_best(model: RankingModel) -> dict[str, float]:
+    return next(iter(model.best_score.values()), {})

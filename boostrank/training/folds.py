@@ -1,0 +1,119 @@
+"""Train on folds, and average: every query trains, every query is held out once, and one model file comes of it.
+
+With a validation set one part of the data chooses the round and is lost to the trees. Here each of K models stops on a
+fold of its own, and their mean has learnt from all queries (Breiman 1996, "Bagging predictors"; van der Laan et al.
+2007, "Super learner", for the cross-validated choice). `make selection` measures what that is worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from boostrank.backends import get_backend
+from boostrank.backends.base import Callback
+from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.types import Float64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.kernels.noise import SEED
+from boostrank.metric import BoundMetrics, Conventions
+from boostrank.resampling import bootstrap_intervals
+from boostrank.training.averaging import average
+from boostrank.training.model import RankingModel
+from boostrank.training.params import split_params
+from boostrank.training.trainer import train
+
+OfFold = Callable[[int, RankingModel], bool]
+"""Called with the number of a fold, from 0, and its model; whether the next fold is to be trained."""
+
+
+def query_folds(data: RankingDataset, folds: int, seed: int) -> list[tuple[RankingDataset, RankingDataset]]:
+    """(to train on, held out) of each fold, of whole queries at random, about as many in each.
+
+    Raises:
+        ParameterError: less than two folds, or more than queries.
+        DataError: rows that lie on disk.
+    """
+    count = len(data.queries)
+    if not 2 <= folds <= count:
+        raise ParameterError(f"folds={folds}: from 2 to the number of training queries, {count}")
+    if data.on_disk:
+        raise DataError("rows that lie on disk cannot be put into folds: read them to memory (--route memory)")
+    fold = np.random.default_rng(seed).permutation(count) % folds
+    return [(data.take(np.flatnonzero(fold != f)), data.take(np.flatnonzero(fold == f))) for f in range(folds)]
+
+
+def train_folds(
+    params: Mapping[str, Any] | None,
+    train_set: RankingDataset,
+    num_boost_round: int = 100,
+    *,
+    folds: int = 5,
+    callbacks: Callable[[int], Sequence[Callback]] | None = None,
+    after: OfFold | None = None,
+    backend: str = "lightgbm",
+    conventions: Conventions | str | None = None,
+    start: RankingModel | str | None = None,
+) -> RankingModel:
+    """Train one model for each fold on the queries outside of it, stopped on those inside, and average the models.
+
+    Args:
+        params: as for `boostrank.train`; `early_stopping_round` stops each model on its fold. The k-th model's seed
+            is larger by k.
+        train_set: features in memory.
+        num_boost_round: of each model, at most.
+        folds: of whole queries, at least 2: as many trainings, and as many times the trees.
+        callbacks: of the k-th training.
+        after: told of each model.
+        backend: "lightgbm" or "xgboost".
+        conventions: of the metrics.
+        start: as for `boostrank.train`.
+
+    Returns:
+        The averaged model. `info["folds"]` holds the rounds of each, and each metric over all queries that were held
+        out, every one by the model that had not seen it: what single models are worth. The average is usually worth
+        more.
+
+    Raises:
+        InputError: as `boostrank.train` and `query_folds`.
+    """
+    rest = dict(params or {})
+    said = [name for name in rest if name == SEED.name or name in SEED.aliases]
+    seed = int(rest.pop(said[0])) if said else 0
+    checked = split_params(rest, num_boost_round, get_backend(backend))
+    rules = Conventions(gain=checked.gain) if conventions is None else conventions
+    models: list[RankingModel] = []
+    values: dict[str, list[Float64Array]] = {}
+    weights: list[Float64Array] = []
+    for k, (outside, inside) in enumerate(query_folds(train_set, folds, seed)):
+        model = train(
+            rest | {"seed": seed + k}, outside, num_boost_round, valid_sets=[inside], valid_names=["held out"],
+            callbacks=None if callbacks is None else callbacks(k), backend=backend, conventions=conventions,
+            start=start,
+        )  # fmt: skip
+        models.append(model)
+        measured = BoundMetrics(checked.metrics, inside.labels, inside.queries, rules, checked.threads)
+        for name, per_query in measured.per_query(model.predict(inside, threads=checked.threads)).items():
+            values.setdefault(name, []).append(per_query)
+        weights.append(np.ones(len(inside.queries)) if inside.queries.weights is None else inside.queries.weights)
+        if after is not None and not after(k, model):
+            break
+    one = average(models)
+    one.info["folds"] = {
+        "folds": folds,
+        "rounds": [model.best_iteration for model in models],
+        "held_out": {name: _mean(np.concatenate(v), np.concatenate(weights)) for name, v in values.items()},
+    }
+    return one
+
+
+def _mean(per_query: Float64Array, weights: Float64Array) -> dict[str, float]:
+    counted = ~np.isnan(per_query)
+    share = weights[counted] / weights[counted].sum()
+    low, high = bootstrap_intervals(per_query[counted][:, None], weights[counted])
+    return {
+        "value": float(share @ per_query[counted]), "low": float(low[0]), "high": float(high[0]),
+        "queries": int(counted.sum()),
+    }  # fmt: skip
