@@ -82,19 +82,19 @@ class Learning:
             return f"The model has {curve.total} round{'s' * (curve.total != 1)}: there is nothing to leave out."
         sure, guess = curve.enough(self.negligible), curve.enough(self.negligible, sure=False)
         at = sure if sure < last else min(guess, last - 1)
-        told = f"{curve.rounds[at]:,} of {curve.total:,} rounds lose {_change(curve, at)} of {curve.metric}"
+        told = f"{curve.rounds[at]:,} of {curve.total:,} rounds {_change(curve, at)} of {curve.metric}"
         if at == sure:
-            told += f", and no number of rounds between loses as much as {self.negligible:g} for all that is sure."
+            told += f"; from there on no 95% interval reaches a loss of {self.negligible:g}."
         elif at == guess:
-            told += f": less than {self.negligible:g} in the mean, but these queries are too few to be sure."
+            told += f": less than {self.negligible:g} lost in the mean, but these queries are too few to be sure."
         else:
             told = f"Every round counts: {told}."
         better = np.flatnonzero(curve.lost_high[:-1] < -self.negligible)
         if better.size:
             best = int(better[np.argmin(curve.lost[better])])
             told += (
-                f" Fewer rounds rank better: {curve.rounds[best]:,} of them by {_change(curve, best, -1.0)}, though "
-                "picked on these very queries."
+                f" Fewer rounds rank better: {curve.rounds[best]:,} of them {_change(curve, best)}, though picked on "
+                "these very queries."
             )
         return told
 
@@ -214,10 +214,11 @@ def learning(
     )
 
 
-def _change(curve: PrefixCurve, at: int, sign: float = 1.0) -> str:
-    """The loss and its interval, or with sign -1 the gain."""
+def _change(curve: PrefixCurve, at: int) -> str:
+    """`lose 0.0004 [0.0001, 0.0007]`, or what they gain."""
+    sign = 1.0 if curve.lost[at] >= 0.0 else -1.0
     ends = sorted((sign * curve.lost_low[at], sign * curve.lost_high[at]))
-    told = f"{sign * curve.lost[at]:.4f}"
+    told = f"{'lose' if sign > 0.0 else 'gain'} {abs(curve.lost[at]):.4f}"
     return told if np.isnan(ends[0]) else f"{told} [{ends[0]:.4f}, {ends[1]:.4f}]"
 
 

@@ -42,9 +42,13 @@ class SingleFeature:
     @property
     def about(self) -> str:
         """What ranks, in words."""
+        return f"{self.short}; chosen by one half of the queries for the other, and the other way round"
+
+    @property
+    def short(self) -> str:
+        """Which features, in words."""
         told = [f"{n}, {'higher' if s > 0 else 'lower'} is better" for n, s in zip(self.names, self.signs, strict=True)]
-        which = told[0] if told[0] == told[1] else f"{told[0]}, or {told[1]}: the halves disagree"
-        return f"{which}; chosen by one half of the queries for the other, and the other way round"
+        return told[0] if told[0] == told[1] else f"{told[0]}, or {told[1]}: the halves disagree"
 
 
 def single_feature(

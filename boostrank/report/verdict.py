@@ -31,7 +31,7 @@ from boostrank.training.params import headline
 METRICS = ("ndcg@1,3,5,10", "map", "mrr")
 """What is measured unless told otherwise."""
 
-MODEL = "the model"
+MODEL, SINGLE, FILE_ORDER = "the model", "the best single feature", "the order of the file"
 
 Progress = Callable[[str, int, int], None]
 
@@ -65,11 +65,13 @@ class Ranking:
         name: such as "random order".
         about: how it ranks.
         standings: metric -> standing.
+        short: the same in a few words; empty where the name says it.
     """
 
     name: str
     about: str
     standings: Mapping[str, Standing]
+    short: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,14 +203,14 @@ def verdict(
     if chosen is None:
         notes.append("No feature could be chosen on one half of the queries for the other: too few queries count.")
     else:
-        rankings.append(("best single feature", chosen.about, bound.per_query(chosen.scores)))
+        rankings.append((SINGLE, chosen.about, bound.per_query(chosen.scores)))
     # Documents that all tie are in random order to a metric that takes the mean over the orders of tied ones.
     even = BoundMetrics(asked, data.labels, data.queries, replace(rules, ties="expected"), threads)
     by_chance = even.per_query(np.zeros(data.n_documents))
     rankings.append(("random order", "the exact mean over all orders of each list", by_chance))
     place = np.arange(data.n_documents) - np.repeat(data.queries.ptr[:-1], data.queries.sizes)
     rankings.append(
-        ("order of the file", "the rows of each query as they come in the data", bound.per_query(-place.astype(float)))
+        (FILE_ORDER, "the rows of each query as they come in the data", bound.per_query(-place.astype(float)))
     )
     standings = _standings(bound.names, [own, *(values for _, _, values in rankings)], data, seed)
     counted = standings[0][first].queries
@@ -223,7 +225,7 @@ def verdict(
         metric=first,
         model=Ranking(MODEL, "", standings[0]),
         baselines=tuple(
-            Ranking(name, about, standing)
+            Ranking(name, about, standing, chosen.short if chosen is not None and name == SINGLE else "")
             for (name, about, _), standing in zip(rankings, standings[1:], strict=True)
         ),
         ties=_ties(family, scores, data, rules, threads),

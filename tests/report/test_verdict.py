@@ -88,7 +88,7 @@ def test_random_order_is_the_mean_over_all_orders() -> None:
 def test_random_order_stays_random_where_ties_count_as_best(data: RankingDataset, scores: np.ndarray) -> None:
     lucky = verdict(scores, data, "ndcg@10", conventions=Conventions(ties="optimistic"))
     plain = verdict(scores, data, "ndcg@10")
-    for name in ("random order", "best single feature"):
+    for name in ("random order", "the best single feature"):
         assert name in {b.name for b in lucky.baselines}
     assert lucky.baseline("random order").standings["ndcg@10"].value == pytest.approx(  # type: ignore[union-attr]
         plain.baseline("random order").standings["ndcg@10"].value  # type: ignore[union-attr]
@@ -103,7 +103,7 @@ def test_ties_and_the_order_of_the_file_are_those_of_metrics(
     assert found.ties == told.ties
     place = np.arange(data.n_documents)
     order = evaluate("ndcg@10", data.labels, -place.astype(float), data.queries)["ndcg@10"].mean
-    assert found.baseline("order of the file").standings["ndcg@10"].value == pytest.approx(order)  # type: ignore[union-attr]
+    assert found.baseline("the order of the file").standings["ndcg@10"].value == pytest.approx(order)  # type: ignore[union-attr]
 
 
 def test_a_single_feature_is_chosen_by_the_other_half(data: RankingDataset) -> None:
@@ -168,7 +168,7 @@ def test_what_cannot_be_told_is_said() -> None:
     found = verdict(np.zeros(1), one)
     assert found.headline.value == 1.0
     assert np.isnan(found.headline.low)
-    assert found.baseline("best single feature") is None
+    assert found.baseline("the best single feature") is None
     assert "too few queries" in found.notes[0]
     with pytest.raises(DataError, match="none of the 1 queries counts"):
         verdict(np.zeros(1), RankingDataset(np.ones((1, 2), np.float32), np.zeros(1), QueryIndex.from_sizes([1])))
@@ -179,5 +179,11 @@ def test_what_cannot_be_told_is_said() -> None:
 def test_the_frame_has_a_row_for_each_ranking_and_metric(found: Verdict) -> None:
     frame = found.to_frame()
     assert len(frame) == 5 * 6
-    assert set(frame["ranking"]) == {MODEL, "old.txt", "best single feature", "random order", "order of the file"}
+    assert set(frame["ranking"]) == {
+        MODEL,
+        "old.txt",
+        "the best single feature",
+        "random order",
+        "the order of the file",
+    }
     assert found.to_dict()["rankings"][0]["metrics"]["map"]["value"] == found.model.standings["map"].value

@@ -147,12 +147,16 @@ def _descent(found: Descent) -> list[Part]:
     told = f"{found.documents:,} documents"
     if found.documents < found.all_documents:
         told = f"a sample of whole queries, {found.documents:,} of {found.all_documents:,} documents"
-    dead = found.dead[-1]
+    dead = (
+        f"{found.dead[-1]:,} of {found.queries:,} queries are dead: they have no gradient any more, because their "
+        "order is as the objective wants it or its force has faded"
+    )
+    if not found.dead[-1]:
+        dead = "no query is dead: each of them still has a gradient"
     parts: list[Part] = [
         tag("h3", f"What the objective {found.objective} saw"),
         tag("p", f"The training objective, made again from the model's file, on {told} at the scores of the first "
-            f"rounds. With all rounds {dead:,} of {found.queries:,} queries are dead: they have no gradient any more, "
-            "because their order is as the objective wants it or its force has faded."),
+            f"rounds. With all rounds {dead}."),
     ]  # fmt: skip
     if found.rounds.size < 2:
         return parts

@@ -12,7 +12,7 @@ from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import Fold, Part, Section
 from boostrank.report.html.tables import Cell, Column, Table
 from boostrank.report.means import FEWEST_FOR_INTERVAL
-from boostrank.report.verdict import MODEL, Standing, Verdict
+from boostrank.report.verdict import FILE_ORDER, MODEL, Standing, Verdict
 
 # A line of the chart, in pixels.
 _LINE = 30
@@ -39,13 +39,15 @@ def _sentence(found: Verdict) -> Markup:
                  f"{head.queries:,} queries that count")]  # fmt: skip
     for baseline in found.baselines:
         standing = baseline.standings[found.metric]
-        if baseline.name == "order of the file":
+        if baseline.name == FILE_ORDER:
             continue
         way = "above" if standing.lead >= 0.0 else "below"
         sure = "" if found.way(standing) != "even" else ", which is no difference to speak of"
+        sign = 1.0 if standing.lead >= 0.0 else -1.0
+        ends = sorted((sign * standing.lead_low, sign * standing.lead_high))
         told.append(
-            join(f", {abs(standing.lead):.4f} {way} ", bdi(baseline.name),
-                 f"{_between(standing.lead_low, standing.lead_high)}{sure}")
+            join(f"; {abs(standing.lead):.4f}{_between(*ends)} {way} ", bdi(baseline.name),
+                 join(" (", bdi(baseline.short), ")") if baseline.short else None, sure)
         )  # fmt: skip
     return join(*told, ".")
 
@@ -60,9 +62,9 @@ def _facts(found: Verdict) -> list[tuple[str, Any, str]]:
     told: list[tuple[str, Any, str]] = [(head.metric, f"{head.value:.4f}", interval)]
     for baseline in found.baselines:
         s = baseline.standings[found.metric]
-        if baseline.name != "order of the file":
-            told.append((f"against {baseline.name}", f"{s.lead:+.4f}", f"{s.lead_low:+.4f} to {s.lead_high:+.4f}"
-                         if math.isfinite(s.lead_low) else ""))  # fmt: skip
+        if baseline.name != FILE_ORDER:
+            interval = f"{s.lead_low:+.4f} to {s.lead_high:+.4f}" if math.isfinite(s.lead_low) else ""
+            told.append((f"against {baseline.name}", f"{s.lead:+.4f}", interval))
     told.append(("queries", f"{found.queries:,}", f"{found.documents:,} documents"))
     return told
 
