@@ -10,7 +10,7 @@ import numpy as np
 
 from boostrank.core.types import Float64Array
 from boostrank.report.comparison import FEWEST_FOR_INTERVAL, RESAMPLES, Comparison, Difference, Regression
-from boostrank.report.html.charts import COLOURS, Chart
+from boostrank.report.html.charts import COLOURS, Chart, need_report_extra
 from boostrank.report.html.marks import facts, whisker
 from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import Part, Section, page
@@ -31,6 +31,7 @@ def compare_page(found: Comparison, data: str = "") -> str:
     Raises:
         MissingDependency: the extra `report` is not installed.
     """
+    need_report_extra()
     first = next(iter(found.metrics))
     d = found.metrics[first]
     summary: list[Part] = [

@@ -13,10 +13,9 @@ import pytest
 
 import boostrank
 from boostrank.data.dataset import RankingDataset
-from boostrank.report import compare, importance
-from boostrank.report.html.page import Section, page
+from boostrank.report import compare
 from boostrank.report.moves import Ranker
-from boostrank.report.sections.importance import section
+from boostrank.report.reports import report
 from boostrank.training.model import RankingModel
 
 EVIL = "<img src=x onerror=alert(1)>"
@@ -82,13 +81,12 @@ def compare_file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 @pytest.fixture(scope="session")
-def importance_file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = importance(
-        world.model, world.data, metric="ndcg@5", groups={EVIL: world.data.feature_names[:2]}, shap_documents=200,
-        threads=1,
+def report_file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = report(
+        world.model, world.data, "ndcg@5", baseline=world.other, groups={EVIL: world.data.feature_names[:2]},
+        name=f"{EVIL}model", data_name=f"{EVIL}data", threads=1,
     )  # fmt: skip
-    text = page(f"{EVIL}model", [section(found), Section("end", "End", ["Nothing more."])])
-    return written(text, tmp_path_factory, "importance.html")
+    return written(found.to_html(), tmp_path_factory, "report.html")
 
 
 def written(text: str, folder: pytest.TempPathFactory, name: str) -> Path:

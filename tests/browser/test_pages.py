@@ -12,22 +12,37 @@ import pytest
 
 from tests.browser.conftest import EVIL
 
-PAGES = ("compare_file", "importance_file")
+PAGES = ("compare_file", "report_file")
 PHONE = (360, 740)
 DESKTOP = (1280, 900)
 
 
 class Page:
-    """One page in the browser."""
+    """One page in the browser, in a tab of its own."""
 
     def __init__(self, browser: Any, path: Path) -> None:
         self.browser, self.path = browser, path
-        self.resize(DESKTOP)
-        self.prefer("light")
         for kind in ("browser", "performance"):
             browser.get_log(kind)
+        browser.switch_to.new_window("tab")
+        self.tab = browser.current_window_handle
+        self.resize(DESKTOP)
+        self.prefer("light")
         browser.get(path.as_uri())
         self.wait("return document.querySelectorAll('figure.chart:not([data-drawn])').length === 0")
+        self.logs = {kind: browser.get_log(kind) for kind in ("browser", "performance")}
+
+    def as_at_first(self) -> Page:
+        """In front, on a desktop, light, everything closed."""
+        self.browser.switch_to.window(self.tab)
+        self.resize(DESKTOP)
+        self.prefer("light")
+        self.run(
+            """delete document.documentElement.dataset.theme;
+            document.querySelectorAll("button.more[aria-expanded=true]").forEach((button) => button.click());
+            document.querySelectorAll("main details").forEach((details) => { details.open = false; });"""
+        )
+        return self
 
     def run(self, script: str, *values: Any) -> Any:
         return self.browser.execute_script(script, *values)
@@ -71,20 +86,28 @@ class Page:
         ActionChains(self.browser).send_keys(*keys).perform()
 
 
+@pytest.fixture(scope="module")
+def pages(browser: Any) -> dict[str, Page]:
+    """Pages that are open already: drawing all charts of one takes a second."""
+    return {}
+
+
 @pytest.fixture
-def page(request: pytest.FixtureRequest, browser: Any) -> Page:
-    return Page(browser, request.getfixturevalue(request.param))
+def page(request: pytest.FixtureRequest, browser: Any, pages: dict[str, Page]) -> Page:
+    if request.param not in pages:
+        pages[request.param] = Page(browser, request.getfixturevalue(request.param))
+    return pages[request.param].as_at_first()
 
 
 every_page = pytest.mark.parametrize("page", PAGES, indirect=True)
 compared = pytest.mark.parametrize("page", ["compare_file"], indirect=True)
-features = pytest.mark.parametrize("page", ["importance_file"], indirect=True)
+reported = pytest.mark.parametrize("page", ["report_file"], indirect=True)
 
 
 @every_page
 def test_a_page_is_quiet_asks_for_nothing_and_draws_its_charts(page: Page) -> None:
-    assert page.browser.get_log("browser") == []
-    events = [json.loads(entry["message"])["message"] for entry in page.browser.get_log("performance")]
+    assert page.logs["browser"] == []
+    events = [json.loads(entry["message"])["message"] for entry in page.logs["performance"]]
     urls = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
     assert [url for url in urls if not url.startswith(("data:", "blob:"))] == [page.path.as_uri()]
     assert page.run("return performance.getEntriesByType('resource').length") == 0
@@ -125,7 +148,7 @@ def test_on_a_phone_nothing_but_tables_scrolls_sideways(page: Page) -> None:
     assert page.run("return innerWidth") == PHONE[0]
 
 
-@features
+@reported
 def test_numbers_sort_as_numbers_in_both_directions_and_what_is_missing_comes_last(page: Page) -> None:
     def numbers() -> list[float]:
         shown = page.column("features", "splits")
@@ -150,12 +173,12 @@ def test_a_missing_number_comes_last_in_both_directions(page: Page) -> None:
         assert ends.index("") == len(ends) - ends.count("")
 
 
-@features
+@reported
 def test_a_search_leaves_the_rows_that_hold_it(page: Page) -> None:
     page.browser.find_element("css selector", "#features input").send_keys("F3")
     assert page.column("features", "feature") == [f"{EVIL}f3"]
     assert page.run("return document.querySelector('#features output').textContent") == "1 of 6 rows"
-    page.press(*["\b"] * 2)
+    page.press(*["\b"] * 2)  # backspace
     assert len(page.column("features", "feature")) == 6
 
 
@@ -163,7 +186,7 @@ def test_a_search_leaves_the_rows_that_hold_it(page: Page) -> None:
 def test_a_row_opens_by_keyboard(page: Page) -> None:
     from selenium.webdriver.common.keys import Keys
 
-    table = "features" if "importance" in page.path.name else "worst"
+    table = "features" if "report" in page.path.name else "worst"
     state = f"""const button = document.querySelector("#{table} button.more");
       const detail = document.getElementById(button.getAttribute("aria-controls"));
       return [button.getAttribute("aria-expanded"), getComputedStyle(detail).display,
@@ -180,7 +203,7 @@ def test_a_row_opens_by_keyboard(page: Page) -> None:
     assert page.run(state) == ["false", "none", True]
 
 
-@features
+@reported
 def test_pictures_and_numbers_can_be_taken_out(page: Page, tmp_path: Path) -> None:
     page.browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
     page.run(
@@ -214,23 +237,28 @@ def test_pictures_and_numbers_can_be_taken_out(page: Page, tmp_path: Path) -> No
 def test_in_print_everything_is_open_and_the_navigation_is_gone(page: Page) -> None:
     page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     page.run("dispatchEvent(new Event('beforeprint'))")
-    assert page.run("return getComputedStyle(document.querySelector('nav')).display") == "none"
-    assert page.run("return [...document.querySelectorAll('main details:not(.take)')].every((d) => d.open)")
-    shown = (
-        "return [...document.querySelectorAll('tr.detail')].every((r) => getComputedStyle(r).display === 'table-row')"
-    )
-    assert page.run(shown)
-    page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-
-
-@every_page
-def test_without_a_script_tables_and_text_are_there(page: Page) -> None:
-    page.browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
+        assert page.run("return getComputedStyle(document.querySelector('nav')).display") == "none"
+        assert page.run("return [...document.querySelectorAll('main details:not(.take)')].every((d) => d.open)")
+        assert page.run(
+            """return [...document.querySelectorAll("tr.detail")]
+              .every((row) => getComputedStyle(row).display === "table-row")"""
+        )
+    finally:
+        page.run("dispatchEvent(new Event('afterprint'))")
+        page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+@compared
+def test_without_a_script_tables_and_text_are_there(page: Page) -> None:
+    page.browser.switch_to.new_window("tab")
+    try:
+        page.browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
         page.browser.get(page.path.as_uri())
         details = page.browser.find_elements("css selector", "tr.detail")
         assert details
         assert all(detail.is_displayed() for detail in details[:5])
         assert "needs JavaScript" in page.browser.find_element("css selector", "figure").text
     finally:
-        page.browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+        page.browser.close()
+        page.browser.switch_to.window(page.tab)

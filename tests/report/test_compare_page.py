@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import sys
 from html.parser import HTMLParser
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import boostrank
+from boostrank.core.errors import MissingDependency
 from boostrank.data.dataset import RankingDataset
 from boostrank.report.comparison import Comparison, compare
 from boostrank.report.html.markup import Markup, join, tag
@@ -139,6 +141,12 @@ def test_the_bars_hold_every_query_that_changed(text: str, comparison: Compariso
     bars = chart["datasets"][chart["numbers"]]  # the numbers to take out are those that are drawn
     assert [sum(n for n, w in zip(bars["queries"], bars["way"], strict=True) if w == way)
             for way in ("better", "worse")] == [d.better, d.worse]  # fmt: skip
+
+
+def test_without_the_extra_it_is_said_what_to_install(comparison: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "altair", None)
+    with pytest.raises(MissingDependency, match="boostrank\\[report\\]"):
+        comparison.to_html()
 
 
 def test_rankers_that_agree_make_a_page_too() -> None:

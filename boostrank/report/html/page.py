@@ -45,12 +45,14 @@ class Section:
         title: its heading.
         parts: what it holds.
         short: what the navigation says; "" for the title.
+        brief: what it comes to, in a sentence or two, for the top of the page; "" for nothing.
     """
 
     name: str
     title: str
     parts: Sequence[Part]
     short: str = ""
+    brief: Markup | str = ""
 
 
 def page(
@@ -76,6 +78,10 @@ def page(
         raise ValueError(f"two parts of a page have one name: {', '.join(sorted(twice))}")
     scripts = [vega_script()] if charts else []
     scripts.append(_own("script.js"))
+    briefs = [
+        tag("li", tag("a", section.short or section.title, href=f"#{section.name}"), " ", tag("span", section.brief))
+        for section in sections if section.brief
+    ]  # fmt: skip
     links = [tag("li", tag("a", section.short or section.title, href=f"#{section.name}")) for section in sections]
     navigation = tag("nav", tag("ul", *links), aria_label="Sections") if len(sections) > 1 else None
     themes = data_block({"light": theme(), "dark": theme(dark=True)}, id="themes") if charts else None
@@ -90,7 +96,12 @@ def page(
         tag(
             "div",
             navigation,
-            tag("main", *map(draw, summary), *map(_section, sections)),
+            tag(
+                "main",
+                *map(draw, summary),
+                tag("ul", *briefs, class_="brief") if briefs else None,
+                *map(_section, sections),
+            ),
             class_="with-nav" if navigation else "alone",
         ),
         themes,

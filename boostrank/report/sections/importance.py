@@ -36,7 +36,23 @@ def section(found: Importance) -> Section:
         *_groups(found),
         Fold("How this was measured, and what the verdicts mean", [_method(found), _verdicts(found)]),
     ]  # fmt: skip
-    return Section("importance", "Feature importance", parts)
+    return Section("importance", "Feature importance", parts, short="Features", brief=_brief(worth))
+
+
+def _brief(worth: Worth) -> Markup:
+    found = worth.found
+    if not worth.used.size:
+        return join("The trees use no feature.")
+    first, useful = int(worth.used[0]), len(found.named("useful"))
+    told = ["Most is lost without ", bdi(found.feature_names[first]), f" ({worth.loss[first]:.4f}). {useful:,} of "
+            f"{len(found.feature_names):,} features are surely useful by themselves."]  # fmt: skip
+    if found.removed is not None:
+        names = found.removed.features
+        told.append(f" {_count(len(names), 'feature')} can go: without {'them' if len(names) > 1 else 'it'} "
+                    f"{found.metric} is {found.value - found.removed.loss:.4f}, not {found.value:.4f}.")  # fmt: skip
+    if found.clusters:
+        told.append(f" {sum(len(c.features) for c in found.clusters):,} rank like another one.")
+    return join(*told)
 
 
 def _charts(worth: Worth) -> list[Part]:
