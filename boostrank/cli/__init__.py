@@ -26,6 +26,7 @@ _COMMANDS = {
     "compare": ("compare", "Compare two rankers, and refuse the new one if it is worse."),
     "why": ("why", "Why one document of a query stands above another."),
     "noise": ("noise", "What seeds, row order and the draw of queries alone do to the metric."),
+    "report": ("report", "Everything about a ranker on one page."),
     "importance": ("importance", "What each feature is worth to the ranking."),
     "objectives": ("objectives", "What each objective is, its parameters and its paper."),
     "check-objective": ("check_objective", "Check an objective of your own, and say what to mend."),

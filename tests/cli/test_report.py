@@ -1,0 +1,178 @@
+"""`boostrank report`: the page, its numbers, and what it says where there is little to say."""
+
+from __future__ import annotations
+
+import csv
+import html
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from boostrank.metric import evaluate
+from tests.training.real_models import lightgbm_models, xgboost_models
+
+from .conftest import invoke
+
+HOSTILE = "<img src=x onerror=alert(1)>&\"'\u202e"
+
+
+@pytest.fixture(scope="module")
+def noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("noise") / "noise.json"
+    path.write_text(json.dumps({"runs": 3, "metrics": {"ndcg@10": {"value": 0.5, "matters": 0.9}}}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def old(data: Path) -> Path:
+    path = data / "older.txt"
+    result = invoke("train", data / "train.txt", "--model", path, "--rounds", 2, "--num-leaves", 4, "--threads", 1)
+    assert result.exit_code == 0, result.stderr
+    return path
+
+
+@pytest.fixture(scope="module")
+def made(model: Path, old: Path, data: Path, noise: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Everything in one run: the page, the folder, the JSON, and what was said."""
+    folder = tmp_path_factory.mktemp("out")
+    (folder / "segments.csv").write_text("qid,segment\n" + "".join(f"{q},{HOSTILE}\n" for q in range(1000)))
+    result = invoke(
+        "report", model, "--data", data / "test.txt", "-o", folder / "page.html", "--save", folder / "all", "--json",
+        "--baseline", old, "--segments", folder / "segments.csv", "--noise", noise, "--threads", 1,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    return folder, json.loads(result.stdout), result.stderr
+
+
+def test_the_numbers_are_those_of_evaluate(made: Any, model: Path, old: Path, data: Path) -> None:
+    _, told, _ = made
+    shown = json.loads(invoke("evaluate", model, old, data / "test.txt", "--json", "--metric", "ndcg@10").stdout)
+    text = json.dumps(shown)
+    rankings = {r["name"]: r["metrics"]["ndcg@10"] for r in told["verdict"]["rankings"]}
+    assert list(rankings) == ["the model", str(old), "the best single feature", "random order", "the order of the file"]
+    for name in ("the model", str(old)):
+        assert re.search(rf"{rankings[name]['value']:.10f}"[:10], text)
+    assert told["learning"]["prefixes"]["value"][-1] == pytest.approx(rankings["the model"]["value"])
+    assert told["importance"]["value"] == pytest.approx(rankings["the model"]["value"])
+    assert told["learning"]["negligible"] == 0.9
+    assert told["missing"] == {}
+
+
+def test_the_page_stands_alone_and_escapes_what_files_say(made: Any) -> None:
+    folder, _, said = made
+    page = (folder / "page.html").read_text()
+    assert len(page) < 5_000_000
+    assert "default-src 'none'" in html.unescape(page)
+    for name in ("Verdict", "Feature importance", "Shapes", "Learning", "Queries"):
+        assert f">{name}</h2>" in page
+    assert "<img src=x" not in page
+    assert "&lt;img src=x onerror" in page
+    assert re.search(r'src="|href="(?!#)', without_scripts(page)) is None
+    assert "leads below that are grey" in page
+    assert f"{folder / 'page.html'}: written" in said
+
+
+def test_every_chart_is_saved_as_a_picture_with_its_numbers(made: Any) -> None:
+    folder, _, _ = made
+    names = {path.name for path in (folder / "all").iterdir()}
+    pictures = {name for name in names if name.endswith(".svg")}
+    assert {"verdict-rankings.svg", "learning-prefixes.svg", "queries-values.svg", "importance-loss.svg"} <= pictures
+    assert {name.replace(".svg", ".csv") for name in pictures} <= names
+    assert (folder / "all" / "learning-lost.svg").read_text().startswith("<svg")
+    rows = list(csv.DictReader((folder / "all" / "prefixes.csv").open()))
+    assert [row["rounds"] for row in rows] == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("kind", ["lightgbm", "xgboost"])
+def test_a_file_of_the_engines_own_has_a_page(kind: str, tmp_path: Path) -> None:
+    """Without a sidecar, and with categories or not: what cannot be had is said."""
+    path = tmp_path / "theirs"
+    path.write_bytes(lightgbm_models()["lambdarank"].encode() if kind == "lightgbm" else xgboost_models()["pruned"])
+    lines = [f"{(i * 7) % 3} qid:{i // 8} " + " ".join(f"{j}:{(i * j) % 11}" for j in range(1, 7)) for i in range(80)]
+    (tmp_path / "data.txt").write_text("\n".join(lines))
+    result = invoke(
+        "report", path, "--data", tmp_path / "data.txt", "-o", tmp_path / "page.html", "--zero-based", "false",
+        "--threads", 1, "--metric", "map",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    page = (tmp_path / "page.html").read_text()
+    assert "does not say what it was trained with" in page
+    assert "no record of its training" in page
+
+
+def without_scripts(page: str) -> str:
+    return re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+
+
+LITTLE = {
+    "one document": "1 qid:1 1:0.5\n",
+    "one query": "1 qid:1 1:0.5 2:1\n0 qid:1 1:0.25 2:1\n2 qid:1 2:1\n",
+    "labels of one grade": "".join(f"1 qid:{i // 3} 1:{i}\n" for i in range(30)),
+    "features that are constant or absent": "".join(f"{i % 2} qid:{i // 3} 3:1\n" for i in range(30)),
+}
+
+
+@pytest.mark.parametrize("what", LITTLE)
+def test_little_data_has_a_page_too(what: str, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "data.txt").write_text(LITTLE[what])
+    result = invoke("report", model, "--data", tmp_path / "data.txt", "-o", tmp_path / "page.html", "--threads", 1)
+    assert result.exit_code == 0, result.stderr
+    page = (tmp_path / "page.html").read_text()
+    assert ">Verdict</h2>" in page
+    assert not re.search(r"\bnan\b", without_scripts(page), re.IGNORECASE)
+
+
+def test_without_a_relevant_document_it_says_so_where_nothing_can_be_told(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "data.txt").write_text("".join(f"0 qid:{i // 3} 1:{i}\n" for i in range(30)))
+    result = invoke("report", model, "--data", tmp_path / "data.txt", "-o", tmp_path / "page.html", "--threads", 1)
+    assert result.exit_code == 0, result.stderr
+    assert "no verdict: ndcg@1,3,5,10: none of the 10 queries counts" in result.stderr
+    assert "none of the 10 queries counts" in (tmp_path / "page.html").read_text()
+
+
+def test_what_is_wrong_is_said_before_the_work(model: Path, data: Path, tmp_path: Path) -> None:
+    test = data / "test.txt"
+    for arguments, words in (
+        ((), "nothing to write"),
+        (("-o", tmp_path / "no" / "page.html"), "does not exist; make it first"),
+        (("-o", test), "would be overwritten"),
+        (("-o", model), "would be overwritten"),
+        (("--json", "--metric", "ndgc"), "unknown metric"),
+        (("--json", "--noise", test), "not what `boostrank noise --json` prints"),
+        (("--json", "--baseline", model), "its own --baseline"),
+    ):
+        result = invoke("report", model, "--data", test, *arguments)
+        assert result.exit_code == 2, (arguments, result.stderr)
+        assert words in result.stderr
+        assert "rows," not in result.stderr  # nothing was read
+
+
+def test_a_file_of_noise_is_read_as_it_is_written(noise: Path, tmp_path: Path) -> None:
+    from boostrank.cli.noise_file import read_matters
+    from boostrank.core.errors import FileFormatError
+
+    assert read_matters(str(noise)) == {"ndcg@10": 0.9}
+    for text in ("", "[]", "{}", '{"metrics": {}}', '{"metrics": {"a": {"matters": -1}}}', '{"metrics": {"a": 3}}'):
+        (tmp_path / "bad").write_text(text)
+        with pytest.raises(FileFormatError, match="boostrank noise --json"):
+            read_matters(str(tmp_path / "bad"))
+
+
+def test_the_api_gives_what_the_page_shows(model: Path, data: Path) -> None:
+    from boostrank.data.libsvm import read_libsvm
+    from boostrank.report import report
+    from boostrank.training.model import RankingModel
+
+    ranker = RankingModel.load(model)
+    test = read_libsvm(data / "test.txt")
+    found = report(ranker, test, "ndcg@5", only=("verdict", "queries"), threads=1)
+    result = evaluate("ndcg@5", test.labels, ranker.predict(test), test.queries)["ndcg@5"]
+    assert found.verdict is not None
+    assert found.verdict.headline.value == result.mean
+    assert found.learning is None
+    assert set(found.frames) == {"verdict", "queries", "parts"}
+    assert "it was not asked for" in found.to_html()
+    assert found.charts["queries-values"].frame["queries"].sum() == result.queries
