@@ -6,7 +6,7 @@ import json
 from html import escape
 from typing import Any
 
-_EMPTY = {"circle", "input", "line", "meta", "path", "rect"}
+_EMPTY = {"circle", "line", "meta", "path", "rect"}
 
 
 class Markup(str):

@@ -146,6 +146,10 @@
     }
   }
 
+  const shut = (but) => all(".take[open]").forEach((menu) => { menu.open = menu.contains(but); });
+  addEventListener("click", (event) => shut(event.target));
+  addEventListener("keydown", (event) => { if (event.key === "Escape") shut(null); });
+
   // One chart after the other, those in sight first; the page answers in between.
   let drawing = false;
   const queue = async () => {
