@@ -62,8 +62,13 @@ class Tracker:
         self.arguments: dict[str, Any] = dict(self._tracker.worker_args())
         threading.Thread(target=self._wait, daemon=True).start()
 
+    def close(self) -> None:
+        """Whoever still waits for the others learns that they will not come."""
+        with contextlib.suppress(xgboost.core.XGBoostError):  # it was in the middle of listening
+            self._tracker.free()
+
     def _wait(self) -> None:
-        with contextlib.suppress(xgboost.core.XGBoostError, ValueError):
+        with contextlib.suppress(xgboost.core.XGBoostError, ValueError, AttributeError):  # the last: closed before
             self._tracker.wait_for()
 
 
@@ -76,15 +81,24 @@ def member(arguments: Mapping[str, Any], rank: int) -> Iterator[None]:
         rank: 0, 1, ...: distinct.
 
     Raises:
-        LostContact: the others could not be found.
+        LostContact: the others could not be found, or not be taken leave of.
     """
     names = {"dmlc_task_id": f"{rank:06d}", "dmlc_timeout": _PATIENCE_SECONDS}
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(collective.CommunicatorContext(**arguments, **names))
-        except xgboost.core.XGBoostError as error:
-            raise LostContact(_first_line(error)) from error
+    context = collective.CommunicatorContext(**arguments, **names)
+    try:
+        context.__enter__()
+    except xgboost.core.XGBoostError as error:
+        raise LostContact(_first_line(error)) from error
+    try:
         yield
+    except BaseException:
+        with contextlib.suppress(xgboost.core.XGBoostError):  # the others may be gone: what went wrong here says more
+            context.__exit__()
+        raise
+    try:
+        context.__exit__()
+    except xgboost.core.XGBoostError as error:
+        raise LostContact(_first_line(error)) from error
 
 
 def add_up(sums: Float64Array) -> Float64Array:

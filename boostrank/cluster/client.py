@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from boostrank.backends import get_backend
 from boostrank.backends.base import Callback, CallbackEnv, EvalResult, StopTraining
 from boostrank.cluster import worker
-from boostrank.cluster.connect import import_distributed
+from boostrank.cluster.crew import Crew
 from boostrank.cluster.fitting import Outcome, Plan
 from boostrank.cluster.placing import (
-    Facts,
     Shard,
     host_of,
     place,
@@ -42,10 +39,7 @@ from boostrank.metric import Conventions
 from boostrank.training.described import describe_training
 from boostrank.training.model import RankingModel, TrainingSummary
 from boostrank.training.params import headline, split_params
-
-_LOOK_EVERY = 0.1  # seconds between looks at the work
-_LISTEN_EVERY = 1.0  # between words with the workers
-_BUSY_SECONDS = 20.0  # a training that failed elsewhere may take a moment to end on every worker
+from boostrank.training.trainer import with_objective_of
 
 
 class ClusterTraining:
@@ -67,14 +61,13 @@ class ClusterTraining:
         init_model: RankingModel | str | os.PathLike[str] | None,
         conventions: Conventions | str | None,
     ) -> None:
-        self._client, self._params = client, dict(params or {})
-        self._token = secrets.token_hex(8)
+        self._crew, self._params = Crew(client), dict(params or {})
         self._started = time.perf_counter()
         self._engine = get_backend("xgboost")
         if isinstance(init_model, str | os.PathLike):
             init_model = RankingModel.load(init_model)
         self._init_model = init_model
-        self._given = split_params(self._params, rounds, self._engine)
+        self._given = split_params(with_objective_of(init_model, self._params), rounds, self._engine)
         if self._given.function is not None:
             raise ParameterError("a callable of your own cannot travel to the workers: name an objective")
         objective = self._given.objective
@@ -94,33 +87,28 @@ class ClusterTraining:
         if conventions is None:
             conventions = Conventions(gain=self._given.gain)
         self._rules = Conventions.named(conventions) if isinstance(conventions, str) else conventions
-        self._workers: list[str] = []
-        self._facts: dict[str, Facts] = {}
         self._shards: list[tuple[str, Shard]] = []
         self._space = FeatureSpace(1, 0)
         self._news: list[Any] = []
-        self._checkpoint = 0
-        self._stop = False
+        self._saved = 0
 
     def gather(self, paths: list[str], sets: list[list[str]], reading: dict[str, Any], port: int) -> None:
         """Find workers, read every shard, and refuse what would not go well."""
         everything = [*paths, *(path for group in sets for path in group)]
-        self._facts = self._claim(everything)
-        sizes = {address: facts.sizes for address, facts in self._facts.items()}
+        crew = self._crew
+        crew.claim(everything)
+        sizes = {address: facts.sizes for address, facts in crew.facts.items()}
         training = place(paths, sizes)
         validation = [place(group, sizes, training) for group in sets]
         used = [a for a in sizes if training[a] or any(group[a] for group in validation)]
-        idle = [address for address in sizes if address not in used]
-        if idle:
-            self._ask(idle, worker.release)
-        self._workers = used
-        refuse_unreachable({address: self._facts[address].host for address in used})
+        crew.keep(used)
+        refuse_unreachable({address: crew.facts[address].host for address in used})
         agreed = {
             "parameters": self._given.engine,
             "the objective": self._objective.to_dict() if self._objective else self._given.native_objective,
             "the number of rounds": self._given.rounds,
         }
-        reports = self._work(worker.read, [(training[address], reading, agreed) for address in used])
+        reports = crew.work(worker.read, [(training[address], reading, agreed) for address in used])
         refuse_differences({address: report[0] for address, report in zip(used, reports, strict=True)})
         self._shards = [(a, shard) for a, report in zip(used, reports, strict=True) for shard in report[1]]
         refuse_shared_queries(self._shards)
@@ -128,7 +116,7 @@ class ClusterTraining:
         if self._init_model is not None:
             _refuse_other_features(self._init_model, self._space)
         mine = [(self._space, [group[address] for group in validation], reading) for address in used]
-        found = self._work(worker.settle, mine)
+        found = crew.work(worker.settle, mine)
         for i in range(len(sets)):
             of_set = [(a, shard) for a, report in zip(used, found, strict=True) for shard in report[i]]
             refuse_shared_queries(of_set)
@@ -138,15 +126,12 @@ class ClusterTraining:
                 if reading.get("strict"):
                     raise DataError(words)
                 warn_user(words, DataWarning)
-        arguments = self._ask(used[:1], worker.gather, len(used), host_of(used[0]), port)[used[0]]
-        if isinstance(arguments, Exception):
-            raise TrainingError(str(arguments)) from arguments
-        self._meeting = arguments
+        self._meeting = crew.ask_first(worker.gather, len(used), host_of(used[0]), port)
 
     @property
     def inventory(self) -> str:
         """Workers and data in one line."""
-        mine = [self._facts[address] for address in self._workers]
+        mine = [self._crew.facts[address] for address in self._crew.workers]
         shards = [shard for _, shard in self._shards]
         return (
             f"{_count(len(mine), 'worker')} with {_count(sum(facts.threads for facts in mine), 'thread')} on "
@@ -187,136 +172,29 @@ class ClusterTraining:
             checkpoint_every=checkpoint_every,
         )
         listen = _Listener(self, callbacks, checkpoint)
-        work = [(rank, self._meeting, plan) for rank in range(len(self._workers))]
+        work = [(rank, self._meeting, plan) for rank in range(len(self._crew.workers))]
         try:
-            outcomes: list[Outcome] = self._work(worker.fit, work, listen)
+            outcomes: list[Outcome] = self._crew.work(worker.fit, work, listen, when=self._when)
         except WorkerLost as error:
-            left = self._before + given.rounds - self._checkpoint
-            where = f"; {checkpoint} holds the first {self._checkpoint} rounds, continue it for {left} more"
-            raise WorkerLost(f"{error}{where if self._checkpoint else ''}") from error
+            left = self._before + given.rounds - self._saved
+            where = f"; {checkpoint} holds the first {self._saved} rounds, continue it for {left} more"
+            raise WorkerLost(f"{error}{where if self._saved else ''}") from error
         if len({outcome.checksum for outcome in outcomes}) > 1:
             raise TrainingError("the workers ended with different models: none of them is to be trusted")
+        if outcomes[0].stopped and not self._crew.stop:
+            warn_user(
+                f"the workers had not heard of this process for {worker.CLIENT_SILENCE_SECONDS:.0f} seconds and ended "
+                f"the training{self._when()} of {self._before + given.rounds}: was it suspended?",
+                TrainingWarning,
+            )
         return self._model(outcomes)
 
     def release(self) -> None:
         """Whatever happened, the workers are free for others."""
-        with contextlib.suppress(Exception):  # of dead ones, and of a scheduler that is gone
-            self._ask(list(self._present() & set(self._facts)), worker.release)
+        self._crew.release()
 
-    def _present(self) -> set[str]:
-        """Workers that can be given work."""
-        info = self._client.scheduler_info(n_workers=-1)["workers"]
-        return {address for address, about in info.items() if about.get("nthreads", 1) > 0}
-
-    def _ask(self, workers: Sequence[str], question: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
-        """Each worker's answer at once, whatever it is working on; errors as they are."""
-        answers: dict[str, Any] = self._client.run(
-            question, self._token, *arguments, workers=list(workers), on_error="return"
-        )
-        return answers
-
-    def _claim(self, paths: list[str]) -> dict[str, Facts]:
-        present = sorted(self._present())
-        if not present:
-            raise InputError("the Dask cluster has no worker: start some with `dask worker ADDRESS`")
-        given_up = time.monotonic() + _BUSY_SECONDS
-        while True:
-            facts = self._facts = self._facts_of(present, paths)
-            busy = next((address for address, found in facts.items() if found.busy), None)
-            if busy is None:
-                break
-            if time.monotonic() > given_up:
-                raise InputError(f"worker {busy} {facts[busy].busy} for another training: wait until that is over")
-            time.sleep(_LISTEN_EVERY)
-        refuse_differences(
-            {"the client": worker.versions()} | {address: found.versions for address, found in facts.items()}
-        )
-        return {address: facts[address] for address in present}
-
-    def _facts_of(self, workers: Sequence[str], paths: list[str]) -> dict[str, Facts]:
-        facts: dict[str, Facts] = {}
-        for address, answer in self._ask(workers, worker.claim, paths).items():
-            if isinstance(answer, Exception):
-                raise InputError(
-                    f"worker {address} cannot train: {type(answer).__name__}: {answer}. Every worker needs boostrank "
-                    "and XGBoost: pip install 'boostrank[dask,xgboost]'"
-                ) from answer
-            facts[address] = answer
-        return facts
-
-    def _work(
-        self,
-        task: Callable[..., Any],
-        arguments: Sequence[tuple[Any, ...]],
-        listen: Callable[[dict[str, Any]], None] | None = None,
-    ) -> list[Any]:
-        """A piece of work on every worker, and its results.
-
-        Raises:
-            WorkerLost: one of them is gone.
-            BoostrankError: the one that was the first cause.
-        """
-        futures = [
-            self._client.submit(
-                task, self._token, *mine, workers=[address], allow_other_workers=False, pure=False, retries=0
-            )
-            for address, mine in zip(self._workers, arguments, strict=True)
-        ]
-        heard = 0.0
-        try:
-            while not all(future.done() for future in futures):
-                time.sleep(_LOOK_EVERY)
-                if time.monotonic() - heard > _LISTEN_EVERY:
-                    answers = self._hear(listen is not None)
-                    heard = time.monotonic()
-                    if listen is not None:
-                        listen(answers)
-            self._hear_the_rest(listen)
-            results = [future.result() for future in futures]
-        except import_distributed().client.FutureCancelledError as error:
-            raise WorkerLost(f"the work was cancelled: {error}") from error
-        finally:
-            self._client.cancel(futures, force=True)
-        return self._judged(results)
-
-    def _hear(self, training: bool) -> dict[str, Any]:
-        """Every worker's answer to the pulse.
-
-        Raises:
-            WorkerLost: one of them is gone.
-        """
-        present = self._present()
-        gone = [address for address in self._workers if address not in present]
-        answers: dict[str, Any] = {}
-        if not gone:
-            answers = self._ask(self._workers, worker.pulse, len(self._news), self._checkpoint, self._stop)
-            gone = [a for a in self._workers if answers.get(a) is None or isinstance(answers[a], Exception)]
-        if gone:
-            so_far = f" after round {len(self._news) + self._before}" if training else ""
-            raise WorkerLost(
-                f"worker {gone[0]} on {self._facts[gone[0]].host} is gone{so_far}: it was killed (out of memory?), or "
-                "its machine cannot be reached. The training is over on all workers"
-            )
-        return answers
-
-    def _hear_the_rest(self, listen: Callable[[dict[str, Any]], None] | None) -> None:
-        if listen is not None:
-            with contextlib.suppress(WorkerLost):
-                listen(self._hear(training=True))
-
-    def _judged(self, results: list[worker.Done | worker.Failed]) -> list[Any]:
-        failed = [result for result in results if isinstance(result, worker.Failed)]
-        if failed:
-            cause = min(failed, key=lambda failure: failure.secondary)
-            if cause.secondary:
-                self._hear(training=True)  # is one gone?
-                raise WorkerLost(f"the workers lost contact with each other: {cause.message}")
-            raise cause.error()
-        kinds = {"DataWarning": DataWarning, "TrainingWarning": TrainingWarning}
-        told = {warning: None for result in results if isinstance(result, worker.Done) for warning in result.warnings}
-        for kind, words in told:
-            warn_user(words, kinds.get(kind, TrainingWarning))
-        return [result.value for result in results if isinstance(result, worker.Done)]
+    def _when(self) -> str:
+        return f" after round {len(self._news) + self._before}"
 
     def heard(self, news: Sequence[Any]) -> list[CallbackEnv]:
         """What a callback sees of rounds that are new here."""
@@ -328,11 +206,24 @@ class ClusterTraining:
 
     def ask_to_stop(self) -> None:
         """End the training after the round that is under way."""
-        self._stop = True
+        self._crew.stop = True
 
-    def model_so_far(self, rounds: int, body: bytes) -> RankingModel:
-        """A checkpoint's model."""
-        self._checkpoint = rounds
+    def save_so_far(self, rounds: int, body: bytes, path: str | os.PathLike[str]) -> None:
+        """Write a checkpoint; where that fails, the old one stays and the training goes on.
+
+        Args:
+            rounds: of the model.
+            body: its file.
+            path: where to.
+        """
+        try:
+            self._model_so_far(rounds, body).save(path, num_iteration=0)
+        except TrainingError as error:
+            warn_user(f"{error}. The training goes on; the next checkpoint may fit again", TrainingWarning)
+            return
+        self._saved = rounds
+
+    def _model_so_far(self, rounds: int, body: bytes) -> RankingModel:
         history: dict[str, dict[str, list[float]]] = {}
         for iteration, _, _, results in self._news:
             if iteration < rounds:
@@ -359,7 +250,7 @@ class ClusterTraining:
             "feature_names": list(self._space.feature_names),
             "fingerprint": digest.hexdigest(),
         }
-        info["training"]["workers"] = len(self._workers)
+        info["training"]["workers"] = len(self._crew.workers)
         return info
 
     def _model(self, outcomes: Sequence[Outcome]) -> RankingModel:
@@ -390,10 +281,7 @@ class _Listener:
         self._training, self._checkpoint = training, checkpoint
         self._callbacks = sorted(callbacks, key=lambda callback: getattr(callback, "order", 0))
 
-    def __call__(self, answers: Mapping[str, Any]) -> None:
-        if not answers:
-            return
-        news, model = next(iter(answers.values()))
+    def __call__(self, news: list[Any], model: tuple[int, bytes] | None) -> None:
         for env in self._training.heard(news):
             for callback in self._callbacks:
                 try:
@@ -401,7 +289,7 @@ class _Listener:
                 except StopTraining:
                     self._training.ask_to_stop()
         if model is not None and self._checkpoint is not None:
-            self._training.model_so_far(*model).save(self._checkpoint, num_iteration=0)
+            self._training.save_so_far(*model, self._checkpoint)
 
 
 def _count(number: int, what: str) -> str:

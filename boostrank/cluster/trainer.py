@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from boostrank.cluster.client import ClusterTraining
 from boostrank.cluster.connect import import_distributed
 from boostrank.core.atomic import check_writable
 from boostrank.core.errors import FileFormatError, ParameterError
+from boostrank.core.locks import reserved
 from boostrank.data._sources import matching
 from boostrank.metric import Conventions
 from boostrank.training.model import RankingModel
@@ -76,13 +78,14 @@ def train(
         raise ParameterError("checkpoint_every needs checkpoint=, where the models go")
     if checkpoint is not None:
         check_writable(checkpoint)
-    try:
-        training.gather(paths, sets, dict(reading or {}), port)
-        if tell is not None:
-            tell(training.inventory)
-        return training.run(names, list(callbacks), checkpoint, checkpoint_every)
-    finally:
-        training.release()
+    with contextlib.nullcontext() if checkpoint is None else reserved(checkpoint):
+        try:
+            training.gather(paths, sets, dict(reading or {}), port)
+            if tell is not None:
+                tell(training.inventory)
+            return training.run(names, list(callbacks), checkpoint, checkpoint_every)
+        finally:
+            training.release()
 
 
 def _groups(valid: Any) -> list[list[str | os.PathLike[str]]]:

@@ -11,6 +11,7 @@ import os
 import platform
 import threading
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -98,16 +99,21 @@ class Failed:
         kind: name of the error's class.
         message: in full.
         secondary: it failed because another worker did.
+        trace: where on the worker, of an error that nobody raised on purpose.
     """
 
     kind: str
     message: str
     secondary: bool
+    trace: str = ""
 
     def error(self) -> BoostrankError:
         """The error to raise on the client."""
         kinds = (DataError, InputError, MissingDependency, ModelError, ParameterError, TrainingError)
-        return {kind.__name__: kind for kind in kinds}.get(self.kind, TrainingError)(self.message)
+        error = {kind.__name__: kind for kind in kinds}.get(self.kind, TrainingError)(self.message)
+        if self.trace:
+            error.add_note(f"On the worker: {self.trace}")
+        return error
 
 
 _job: Job | None = None
@@ -171,6 +177,8 @@ def release(token: str) -> None:
     global _job
     with _guard:
         if _job is not None and _job.token == token:
+            if _job.tracker is not None:
+                _job.tracker.close()
             if _job.running:
                 _job.stop, _job.heard = True, -CLIENT_SILENCE_SECONDS
             else:
@@ -181,6 +189,14 @@ def _job_of(token: str) -> Job:
     if _job is None or _job.token != token:
         raise TrainingError("this worker was started anew and has lost what it had read")
     return _job
+
+
+def _where(token: str) -> str:
+    """This worker and its shards, for the beginning of a message."""
+    job = _job
+    if job is None or job.token != token:
+        return ""
+    return f"worker {job.name}{f' ({job.files})' if job.paths else ''}: "
 
 
 def _reporting(work: Callable[..., Any]) -> Callable[..., Done | Failed]:
@@ -199,13 +215,17 @@ def _reporting(work: Callable[..., Any]) -> Callable[..., Done | Failed]:
                     value = pool.submit(work, *arguments).result()
             except BoostrankError as error:
                 kind = "DataError" if isinstance(error, DataError) else type(error).__name__
-                return Failed(kind, str(error), False)
+                where = _where(arguments[0]) if work.__name__ == "fit" else ""  # what reads names the file
+                return Failed(kind, f"{where}{error}", False)
             except PeerFailed:
                 return Failed("PeerFailed", "another worker failed", True)
             except Exception as error:
-                secondary = type(error).__name__ == "LostContact"
+                kind = type(error).__name__
                 lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-                return Failed(type(error).__name__, f"{type(error).__name__}: {lines[0] if lines else ''}", secondary)
+                if kind == "LostContact":
+                    return Failed(kind, lines[0] if lines else kind, True)
+                words = f"{_where(arguments[0])}{kind}{f': {lines[0]}' if lines else ''}"
+                return Failed(kind, words, False, traceback.format_exc())
         return Done(value, tuple((w.category.__name__, str(w.message)) for w in told))
 
     return reported
@@ -251,8 +271,6 @@ def fit(token: str, rank: int, meeting: Mapping[str, Any], plan: Plan) -> Any:
     job.running = True
     try:
         return fitting.fit(job, rank, meeting, plan)
-    except BoostrankError as error:
-        raise type(error)(f"worker {job.name} ({job.files}): {error}") from error
     finally:
         job.running = False
         with _guard:

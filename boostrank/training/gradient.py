@@ -75,13 +75,16 @@ class GuardedGradient:
     def _watch(self, scores: npt.NDArray[Any], round: int) -> None:
         """Say so when trees stop changing the scores: the engines go on in silence."""
         previous, self._previous = self._previous, np.array(scores)
-        if previous is None or not previous.size:
+        if previous is None:
             return
-        largest = max(float(previous.max()), -float(previous.min()))  # no arrays besides: there may be 10^8 scores
-        step = np.subtract(self._previous, previous, out=previous)
-        low, high = float(step.min()), float(step.max())
-        same = high - low <= 1e-6 * max(high, -low) + 4 * float(np.finfo(step.dtype).eps) * largest
-        self._still = self._still + 1 if same else 0
+        moved = False
+        if previous.size:
+            largest = max(float(previous.max()), -float(previous.min()))  # no arrays besides: there may be 10^8 scores
+            step = np.subtract(self._previous, previous, out=previous)
+            low, high = float(step.min()), float(step.max())
+            moved = high - low > 1e-6 * max(high, -low) + 4 * float(np.finfo(step.dtype).eps) * largest
+        # Among several processes: the queries of one may lie in one leaf, of a tree that has many.
+        self._still = 0 if self._add_up(np.array([float(moved)]))[0] else self._still + 1
         if self._still == _STANDSTILL_ROUNDS:
             warn_user(
                 f"the last {_STANDSTILL_ROUNDS} trees before round {round} have one leaf: no split was allowed. "

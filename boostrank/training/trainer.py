@@ -81,7 +81,7 @@ def train(
     engine = get_backend(backend)
     if isinstance(init_model, str | os.PathLike):
         init_model = RankingModel.load(init_model)
-    given = split_params(_with_objective_of(init_model, params), num_boost_round, engine)
+    given = split_params(with_objective_of(init_model, params), num_boost_round, engine)
     # Left alone, the engines take every core that they see; they see no quota.
     given.engine.setdefault("num_threads", resolve_threads(given.threads))
     booster = _booster_to_continue(init_model, engine, train_set)
@@ -177,7 +177,7 @@ def _train_start(
     return train(params, train_set, rounds, valid_sets, valid_names, backend=LINEAR, conventions=conventions)
 
 
-def _with_objective_of(init_model: Any, params: Mapping[str, Any] | None) -> dict[str, Any]:
+def with_objective_of(init_model: Any, params: Mapping[str, Any] | None) -> dict[str, Any]:
     """The parameters; the objective of a model that is continued goes on unless another one is said.
 
     Raises:
