@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.engines import prepare_engines
+from boostrank.cli.noise_file import read_matters
 from boostrank.cli.options import (
     Command,
     DataFile,
@@ -28,7 +29,8 @@ from boostrank.core.errors import InputError
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
-    from boostrank.report.comparison import Comparison, Difference, Regression
+    from boostrank.report.comparison import Comparison, Regression
+    from boostrank.report.differences import Difference
     from boostrank.report.moves import Churn
 
 MEASURES, RESULTS = "Measures", "Results"
@@ -45,6 +47,8 @@ _options = with_options(
            help="Lines `qid,segment`: look at each segment by itself too."),
     option("--top", metavar="K", type=click.IntRange(1), default=10, show_default=True, section=MEASURES,
            help="How far down the lists documents that moved are counted and told."),
+    option("--noise", metavar="FILE", type=InputFile(), section=MEASURES,
+           help="What `boostrank noise --json` printed: says of differences that luck explains them."),
     option("--seed", metavar="N", type=click.IntRange(0), default=0, show_default=True, section=MEASURES,
            help="Of the resampling."),
     option("--fail-if", "conditions", multiple=True, metavar="CONDITION", section=RESULTS,
@@ -72,6 +76,7 @@ def command(
     gain: str | None,
     segments: str | None,
     top: int,
+    noise: str | None,
     seed: int,
     conditions: tuple[str, ...],
     as_json: bool,
@@ -103,6 +108,7 @@ def command(
     gate = [Condition.parse(text) for text in conditions]
     rules = chosen_conventions(conventions, gain)
     table = None if segments is None else read_segments(segments)
+    matters = None if noise is None else read_matters(noise)
     if html is not None:
         need_report_extra()
         check_output(html)
@@ -113,7 +119,7 @@ def command(
         rankers.append(Ranker(path, scores_of(path, models[path], dataset, threads), models[path], dataset))
     found = compare(
         rankers[0], rankers[1], dataset, wanted, conventions=rules, segments=table, fail_if=gate, top=top,
-        docnos=_names(dataset, data, needed=rules.ties == "docno"), threads=threads, seed=seed,
+        matters=matters, docnos=_names(dataset, data, needed=rules.ties == "docno"), threads=threads, seed=seed,
     )  # fmt: skip
     if html is not None:
         write_output(html, found.to_html(data).encode("utf-8", "backslashreplace"))
@@ -139,6 +145,9 @@ def _print(found: Comparison, data: str, width: int) -> None:
     first = next(iter(found.metrics))
     click.echo(f"{found.new} against {found.old} on {data}, query by query")
     _table(["metric", *_COLUMNS, "p"], [[n, *_cells(d), f"{d.p:.4f}"] for n, d in found.metrics.items()])
+    for name, d in found.metrics.items():
+        if d.by_luck:
+            click.echo(f"{name}: two trainings may differ by {d.matters:.4f} by luck, which explains this difference")
     click.echo(_churn(found.churn))
     for kind in dict.fromkeys(s.kind for s in found.segments):
         rows = [

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.types import Float64Array
-from boostrank.report.comparison import FEWEST_FOR_INTERVAL, RESAMPLES, Comparison, Difference, Regression
+from boostrank.report.comparison import FEWEST_FOR_INTERVAL, RESAMPLES, Comparison, Regression
+from boostrank.report.differences import Difference
 from boostrank.report.html.charts import COLOURS, Chart, need_report_extra
 from boostrank.report.html.marks import facts, whisker
 from boostrank.report.html.markup import Markup, bdi, join, tag
@@ -70,6 +71,8 @@ def _verdict(d: Difference) -> Markup:
         sure = f"more than chance explains (p = {d.p:.4f})"
     else:
         sure = f"within what chance alone gives (p = {d.p:.4f})"
+    if d.by_luck:
+        sure += f", and less than the {d.matters:.4f} by which two trainings may differ by luck"
     return join(tag("b", f"{d.metric} is {amount} {way}"), f": {sure}. {d.better:,} queries got better, {d.same:,} "
                 f"stayed, {d.worse:,} got worse.")  # fmt: skip
 
@@ -134,8 +137,8 @@ def _numbers(d: Difference, p: float, limit: float) -> list[Any]:
 
 
 def _way(d: Difference, p: float) -> str:
-    """Only what is more than chance explains gets a colour."""
-    return "" if p >= _ALPHA or not d.mean else "better" if d.mean > 0.0 else "worse"
+    """Only what is more than chance, and luck in training, explain gets a colour."""
+    return "" if p >= _ALPHA or not d.mean or d.by_luck else "better" if d.mean > 0.0 else "worse"
 
 
 def _histogram(values: Float64Array, d: Difference) -> list[Part]:

@@ -18,10 +18,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import DataError, MissingDependency, ParameterError
+from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions, Metric
+from boostrank.report.differences import Difference, SegmentDifference
+from boostrank.report.frames import pandas
 from boostrank.report.gate import Condition
 from boostrank.report.moves import Churn, Move, Ranker, Swap, churn, costliest_swap, explain, moves_in, ranks_within
 from boostrank.report.segments import Segmentation, by_best_label, by_length, by_table, holm, read_segments
@@ -33,51 +35,6 @@ RESAMPLES = 10_000
 TIE = 1e-12
 # Below, resampling so few queries says nothing of those that are not there; the p-value is exact.
 FEWEST_FOR_INTERVAL = 20
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A metric of both rankers over the same queries, and new minus old.
-
-    Args:
-        metric: such as "ndcg@10".
-        queries: how many count.
-        old, new: means, weighted by the queries' weights.
-        mean: of new - old, likewise.
-        low, high: 95% interval of that mean, by bootstrap over queries; NaN in a segment of less than 20.
-        p: two-sided p-value of the paired randomisation test (Fisher's; every sign flip where they are few).
-        better, same, worse: queries that gained, stayed (by 1e-12 at most) or lost; not weighted.
-    """
-
-    metric: str
-    queries: int
-    old: float
-    new: float
-    mean: float
-    low: float
-    high: float
-    p: float
-    better: int
-    same: int
-    worse: int
-
-
-@dataclass(frozen=True)
-class SegmentDifference:
-    """A difference in one segment.
-
-    Args:
-        kind: what the segments are about ("list length").
-        segment: which one.
-        difference: over its queries.
-        p_holm: its p-value, adjusted by Holm's method for all segments of all kinds of this metric in which a query
-            changed; 1 in the others.
-    """
-
-    kind: str
-    segment: str
-    difference: Difference
-    p_holm: float
 
 
 @dataclass(frozen=True)
@@ -196,23 +153,19 @@ class Comparison:
             MissingDependency: pandas is not installed.
             ParameterError: another word.
         """
-        try:
-            import pandas
-        except ImportError as error:
-            raise MissingDependency("data frames need pandas: pip install 'boostrank[report]'") from error
         if what == "differences":
             rows = [{"kind": "all", "segment": "all"} | dataclasses.asdict(d) for d in self.metrics.values()]
             rows += [
                 {"kind": s.kind, "segment": s.segment} | dataclasses.asdict(s.difference) | {"p_holm": s.p_holm}
                 for s in self.segments
             ]
-            return pandas.DataFrame(rows)
+            return pandas().DataFrame(rows)
         if what == "queries":
             columns: dict[str, Any] = {"qid": self.qids}
             for name, values in self.per_query.items():
                 columns |= {f"{name} old": values[:, 0], f"{name} new": values[:, 1]}
             columns |= {f"changed@{self.churn.k}": self.churn.per_query}
-            return pandas.DataFrame(columns | dict(self.of_segment))
+            return pandas().DataFrame(columns | dict(self.of_segment))
         raise ParameterError(f"to_frame({what!r}): 'differences' or 'queries'")
 
 
@@ -227,6 +180,7 @@ def compare(
     fail_if: str | Iterable[str | Condition] = (),
     top: int = 10,
     worst: int = 20,
+    matters: Mapping[str, float] | None = None,
     docnos: Sequence[str] | None = None,
     threads: int | None = None,
     seed: int = 0,
@@ -245,6 +199,7 @@ def compare(
         fail_if: conditions, see `boostrank.report.gate`; their metrics are measured too.
         top: k of the churn, and how far down the lists moves are told.
         worst: how many regressions to tell.
+        matters: metric -> the difference of two trainings that is more than luck; `report.noise` measures it.
         docnos: the names of the documents, in the order of the data set's rows.
         threads: None means every available core.
         seed: of the resampling.
@@ -268,7 +223,11 @@ def compare(
     before, after = bound.per_query(first.scores), bound.per_query(second.scores)
     per_query = {name: np.column_stack([before[name], after[name]]) for name in bound.names}
     cuts = _segmentations(segments, data)
-    measured = {name: _difference(name, values, data.queries.weights, seed) for name, values in per_query.items()}
+    luck = matters or {}
+    measured = {
+        name: _difference(name, values, data.queries.weights, seed, luck.get(name, 0.0))
+        for name, values in per_query.items()
+    }
     told = tuple(
         part for name, values in per_query.items() for part in _in_segments(measured[name], values, cuts, data, seed)
     )
@@ -327,7 +286,9 @@ def _segmentations(
     return by_table(table, data.queries), *built_in
 
 
-def _difference(metric: str, values: Float64Array, weights: Float64Array | None, seed: int) -> Difference:
+def _difference(
+    metric: str, values: Float64Array, weights: Float64Array | None, seed: int, matters: float
+) -> Difference:  # fmt: skip
     """Over the queries that count, of which there is at least one."""
     old, new = values[:, 0], values[:, 1]
     found = paired_difference(new, old, weights=weights, resamples=RESAMPLES, seed=seed)
@@ -345,6 +306,7 @@ def _difference(metric: str, values: Float64Array, weights: Float64Array | None,
         better=int(np.count_nonzero(change > TIE)),
         same=int(np.count_nonzero(np.abs(change) <= TIE)),
         worse=int(np.count_nonzero(change < -TIE)),
+        matters=matters,
     )
 
 
@@ -363,7 +325,7 @@ def _in_segments(
             if inside.any():
                 part = None if weights is None else weights[inside]
                 all_in = np.array_equal(inside, counted)
-                difference = whole if all_in else _difference(whole.metric, values[inside], part, seed)
+                difference = whole if all_in else _difference(whole.metric, values[inside], part, seed, whole.matters)
                 if difference.queries < FEWEST_FOR_INTERVAL:
                     difference = dataclasses.replace(difference, low=math.nan, high=math.nan)
                 found.append((cut.kind, name, difference))

@@ -146,3 +146,10 @@ def test_what_is_wrong_is_said_before_anything_is_read(
 def test_the_same_file_twice_and_no_data_are_refused(data: Path, model: Path, poor: Path) -> None:
     assert "given twice" in invoke("compare", model, model, "--data", data / "train.txt").stderr
     assert "--data" in invoke("compare", model, poor).stderr
+
+
+def test_noise_says_of_a_difference_that_luck_explains_it(data: Path, model: Path, poor: Path, tmp_path: Path) -> None:
+    (tmp_path / "noise.json").write_text(json.dumps({"metrics": {"ndcg@10": {"matters": 0.9}}}))
+    result = invoke("compare", model, poor, "--data", data / "train.txt", "--noise", tmp_path / "noise.json")
+    assert result.exit_code == 0, result.stderr
+    assert "ndcg@10: two trainings may differ by 0.9000 by luck, which explains this difference" in result.stdout

@@ -330,3 +330,16 @@ def test_what_does_not_fit_is_refused(held_out: RankingDataset) -> None:
         compare(scores, scores * np.nan, held_out)
     with pytest.raises(ParameterError, match="top=0"):
         compare(scores, scores, held_out, top=0)
+
+
+def test_a_difference_that_luck_in_training_explains_is_told_so_and_has_no_colour(held_out: RankingDataset) -> None:
+    old, new = scores_for(held_out, 1.0, 1), scores_for(held_out, 1.5, 2)
+    found = compare(old, new, held_out, ["ndcg@10", "map"], matters={"ndcg@10": 0.5})
+    assert [d.by_luck for d in found.metrics.values()] == [True, False]
+    assert all(s.difference.matters == 0.5 for s in found.segments if s.difference.metric == "ndcg@10")
+    page, plain = (c.to_html() for c in (found, compare(old, new, held_out, ["ndcg@10", "map"])))
+    assert "less than the 0.5000 by which two trainings may differ by luck" in page
+    assert "may differ by luck" not in plain
+    coloured = f'class="worse">{found.metrics["ndcg@10"].mean:+.4f}'
+    assert coloured in plain
+    assert coloured not in page
