@@ -1,0 +1,188 @@
+"""One training on one fold and what it measured, kept on disk: a run that is stopped goes on where it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+import boostrank
+from boostrank.core.atomic import write_atomically
+from boostrank.metric import Conventions, evaluate
+
+OUT = Path(__file__).parent / "out"
+FOLDS = (1, 2, 3, 4, 5)
+CUTS = tuple(range(1, 11))
+METRICS = ("ndcg@" + ",".join(map(str, CUTS)), "map")
+# What the published numbers were counted by, and ours.
+CONVENTIONS = ("letor", "default")
+SELECTED_BY = "ndcg@10"
+# Cells of another version are trained again: raise it with what changes results.
+VERSION = 2
+
+console = Console(stderr=True)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training.
+
+    Args:
+        fold: 1 to 5.
+        params: as for `boostrank.train`.
+        rounds, backend: likewise.
+        start: the linear cell that trees begin with.
+        curves: whether to keep NDCG@10 of all three sets after every round.
+    """
+
+    fold: int
+    params: dict[str, Any]
+    rounds: int
+    backend: str = "linear"
+    start: Cell | None = None
+    curves: bool = False
+
+    @property
+    def path(self) -> Path:
+        """Where its result lies."""
+        told = json.dumps([VERSION, asdict(self)], sort_keys=True)
+        return OUT / "cells" / f"{hashlib.sha256(told.encode()).hexdigest()[:24]}.json"
+
+
+@dataclass
+class Lab:
+    """Trains cells, each once.
+
+    Args:
+        root: folder of the OHSUMED folds.
+        threads: for kernels and trees.
+    """
+
+    root: Path
+    threads: int = 1
+    trained: int = 0
+    seconds: float = 0.0
+    _folds: dict[int, tuple[Any, Any, Any]] = field(default_factory=dict)
+
+    def fold(self, number: int) -> tuple[Any, Any, Any]:
+        """Training, validation and test set."""
+        if number not in self._folds:
+            folder = self.root / f"Fold{number}"
+            train = boostrank.RankingDataset.from_libsvm(folder / "train.txt")
+            others = (boostrank.RankingDataset.from_libsvm(folder / f"{p}.txt", like=train) for p in ("vali", "test"))
+            self._folds[number] = (train, *others)
+        return self._folds[number]
+
+    def model(self, cell: Cell) -> boostrank.RankingModel:
+        """Train one, whether its result is known or not."""
+        train, vali, test = self.fold(cell.fold)
+        params = {
+            "num_threads": self.threads, "metric": "ndcg", "eval_at": 10, "early_stopping_round": 100_000,
+            **cell.params,
+        }  # fmt: skip
+        sets, names = [vali], ["vali"]
+        if cell.curves:
+            sets, names = [vali, train, test], ["vali", "train", "test"]
+        start = None if cell.start is None else self.model(cell.start)
+        return boostrank.train(
+            params, train, cell.rounds, sets, names, backend=cell.backend, conventions="letor", start=start
+        )
+
+    def result(self, cell: Cell) -> dict[str, Any]:
+        """What the cell measured: from disk, or by training."""
+        if cell.path.exists():
+            return dict(json.loads(cell.path.read_text()))
+        started = time.process_time()
+        model = self.model(cell)
+        told = self._measured(cell, model)
+        told["cpu_seconds"] = time.process_time() - started
+        cell.path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(cell.path, json.dumps({"cell": asdict(cell), **told}).encode())
+        self.trained += 1
+        self.seconds += told["cpu_seconds"]
+        return told
+
+    def kept(self, *told: Any, make: Callable[[], Any]) -> Any:
+        """What `make` gave for these plain data: from disk, or made now."""
+        digest = hashlib.sha256(json.dumps([VERSION, *told], sort_keys=True).encode()).hexdigest()
+        path = OUT / "cells" / f"{digest[:24]}.json"
+        if path.exists():
+            return json.loads(path.read_text())["made"]
+        started = time.process_time()
+        made = make()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, json.dumps({"told": told, "made": made}).encode())
+        self.trained += 1
+        self.seconds += time.process_time() - started
+        return made
+
+    def _measured(self, cell: Cell, model: boostrank.RankingModel) -> dict[str, Any]:
+        train, vali, test = self.fold(cell.fold)
+        told: dict[str, Any] = {
+            "best_round": model.best_iteration,
+            "rounds": len(model.evals_result["vali"]["ndcg@10"]),
+        }
+        told["selected"] = max(model.evals_result["vali"]["ndcg@10"])
+        scores = model.predict(test)
+        for name in CONVENTIONS:
+            found = evaluate(METRICS, test.labels, scores, test.queries, conventions=Conventions.named(name))
+            told[name] = {metric: result.per_query.tolist() for metric, result in found.items()}
+        letor = Conventions.named("letor")
+        for name, data in (("train", train), ("vali", vali)):
+            found = evaluate(["ndcg@10"], data.labels, model.predict(data), data.queries, conventions=letor)
+            told[name] = found["ndcg@10"].mean
+        if cell.curves:
+            told["curves"] = {name: values["ndcg@10"] for name, values in model.evals_result.items()}
+        return told
+
+
+def selected(lab: Lab, name: str, grid: list[dict[str, Any]], rounds: int, **options: Any) -> list[dict[str, Any]]:
+    """Each fold's result by the parameters that its validation set likes best."""
+    chosen = []
+    for fold in FOLDS:
+        results = [lab.result(Cell(fold, params, rounds, **options)) for params in grid]
+        best = int(np.argmax([result["selected"] for result in results]))
+        chosen.append({**results[best], "params": grid[best]})
+    mean = np.mean(np.concatenate([r["letor"]["ndcg@10"] for r in chosen]))
+    console.print(f"{name}: ndcg@10 {mean:.4f} ({lab.trained} trained so far, {lab.seconds:.0f} s of CPU)")
+    return chosen
+
+
+def mean_of(results: list[dict[str, Any]], metric: str = "ndcg@10") -> float:
+    """Mean over the test queries of all folds, LETOR's conventions."""
+    return float(np.nanmean(pooled(results, "letor", metric)))
+
+
+def pooled(results: list[dict[str, Any]], conventions: str, metric: str) -> Any:
+    """float64[Q]: the test value of every query of all folds; NaN where it does not count."""
+    return np.concatenate([np.array(result[conventions][metric], dtype=np.float64) for result in results])
+
+
+@lru_cache
+def settled_ridge(root: Path) -> dict[int, float]:
+    """Fold -> ridge of the regression that all methods of that fold begin with, chosen on its validation set."""
+    lab = Lab(root)
+    grid = [regression(ridge) for ridge in RIDGES]
+    return {
+        fold: RIDGES[int(np.argmax([lab.result(Cell(fold, params, 1))["selected"] for params in grid]))]
+        for fold in FOLDS
+    }
+
+
+RIDGES = (0.03, 0.1, 0.3, 1.0)
+
+
+def regression(ridge: float) -> dict[str, Any]:
+    """Parameters of the ridge regression on gains alone: one step of no length from it."""
+    return {
+        "objective": "regression", "target": "gains", "ridge": ridge, "scaling": "none", "optimizer": "newton",
+        "learning_rate": 1e-12,
+    }  # fmt: skip

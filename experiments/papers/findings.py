@@ -1,0 +1,54 @@
+"""What an experiment found: tables and pictures, written to its out folder."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from boostrank.core.atomic import write_atomically
+from experiments.common import data_root
+from experiments.papers.cells import OUT, Lab
+from experiments.papers.picture import Line, draw
+
+Picture = tuple[str, str, str, str, Sequence[Line], bool]
+"""File name, title, labels of x and y, lines, whether x is logarithmic."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Args: title; (heading, Markdown) pairs; pictures."""
+
+    title: str
+    tables: Sequence[tuple[str, str]]
+    pictures: Sequence[Picture]
+
+    def text(self) -> str:
+        """Markdown, without the title."""
+        parts = [f"### {heading}\n\n{table}" for heading, table in self.tables]
+        parts += [f"![{title}]({name})" for name, title, *_ in self.pictures]
+        return "\n\n".join(parts)
+
+    def write(self, name: str) -> None:
+        """Tables as out/NAME.md, pictures beside it."""
+        for file, title, x, y, lines, log_x in self.pictures:
+            draw(OUT / file, title, x, y, lines, log_x=log_x)
+        OUT.mkdir(parents=True, exist_ok=True)
+        write_atomically(OUT / f"{name}.md", f"# {self.title}\n\n{self.text()}\n".encode())
+
+
+def lab_of(given: Path | None, threads: int = 1) -> Lab:
+    """A lab on the OHSUMED folds, wherever they are."""
+    return Lab(data_root(given) / "ohsumed", threads)
+
+
+def main(name: str, run: Callable[[Lab], Findings], about: str | None) -> None:
+    """The command line of one experiment."""
+    parser = argparse.ArgumentParser(description=(about or "").split("\n")[0])
+    parser.add_argument("--data-root", type=Path, default=None, help="folder of the real data sets")
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    found = run(lab_of(options.data_root, options.threads))
+    found.write(name)
+    print(found.text())

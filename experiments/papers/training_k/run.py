@@ -1,0 +1,33 @@
+"""Does training for NDCG@k help NDCG@k? The cut-off of the training objective, swept.
+
+python -m experiments.papers.training_k.run
+"""
+
+from __future__ import annotations
+
+from experiments.papers.cells import Lab
+from experiments.papers.findings import Findings, main
+from experiments.papers.picture import Line
+from experiments.papers.sweeps import sweep
+
+KS = (1, 3, 5, 10, 20, 50, 0)
+METHODS = {
+    "ApproxNDCG": ({"objective": "approx-ndcg", "alpha": 30.0, "lambda_l2": 1e-2}, 60),
+    "SmoothNDCG": ({"objective": "smooth-ndcg", "lambda_l2": 1e-2}, 65),
+}
+
+
+def run(lab: Lab) -> Findings:
+    """Sweep k; 0 is the whole list."""
+    table, curves = sweep(lab, METHODS, "k", KS, 0)
+    shown = [k or 300 for k in KS]
+    return Findings(
+        "The training k",
+        [("Test metrics by the k of training (0: the whole list), LETOR's conventions", table)],
+        [("training-k.svg", "Test NDCG@10 by the k of training (300: the whole list)", "k of training", "NDCG@10",
+          [Line(name, shown, values) for name, values in curves.items()], True)],
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main("training_k", run, __doc__)

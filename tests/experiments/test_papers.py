@@ -1,0 +1,59 @@
+"""The papers' experiments: their own arithmetic, pictures, and what they keep."""
+
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boostrank
+from experiments.papers import cells
+from experiments.papers.approximation.run import _ap, _ndcg
+from experiments.papers.cells import Cell, Lab
+from experiments.papers.picture import Line, draw
+
+
+def test_the_approximations_as_written_out_are_the_objectives() -> None:
+    rng = np.random.default_rng(0)
+    labels, scores = rng.integers(0, 3, 30).astype(float), rng.normal(size=30)
+    queries = boostrank.QueryIndex.from_sizes([30])
+
+    def value(name: str, **params: Any) -> float:
+        return -boostrank.Objective(name, **params).bind(labels, queries).evaluate(scores, 0).value
+
+    assert _ndcg(scores, labels, 3.0, 0.0)[0] == pytest.approx(value("approx-ndcg", alpha=3.0), rel=1e-6)
+    assert _ndcg(scores, labels, 3.0, 2.0)[0] == pytest.approx(
+        value("approx-ndcg", alpha=3.0, beta=2.0, k=10), rel=1e-6
+    )
+    assert _ap(scores, labels, 3.0, 2.0)[0] == pytest.approx(value("approx-ap", alpha=3.0, beta=2.0), rel=1e-6)
+    for measure, name in ((_ndcg(scores, labels, 1e4, 0.0), "ndcg"), (_ap(scores, labels, 1e4, 1e4), "map")):
+        exact = boostrank.Metric.parse(name).evaluate(labels, scores, queries).mean
+        assert measure == pytest.approx((exact, exact), rel=1e-6)
+
+
+def test_a_picture_is_an_svg_whose_names_are_escaped(tmp_path: Path) -> None:
+    path = tmp_path / "a.svg"
+    draw(path, "<b>&", "x", "y", [Line("<i>", [1, 10, 100], [0.1, math.nan, 0.3])], log_x=True)
+    root = ET.parse(path).getroot()
+    assert root.tag.endswith("svg")
+    assert "<i>" in "".join(root.itertext())
+    assert len(root.findall("{*}circle")) == 2
+
+
+def test_a_cell_is_trained_once(tmp_path: Path, data_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cells, "OUT", tmp_path)
+    lab = Lab(data_root / "ohsumed")
+    cell = Cell(1, cells.regression(0.1), 1)
+    first = lab.result(cell)
+    assert lab.trained == 1
+    assert lab.result(cell)["vali"] == first["vali"]
+    assert lab.trained == 1
+    assert len(first["letor"]["ndcg@10"]) == 22
+    assert 0.3 < first["train"] < 0.6
+    again = Lab(data_root / "ohsumed").result(cell)
+    assert again["letor"] == first["letor"]
+    assert Cell(1, cells.regression(0.3), 1).path != cell.path
