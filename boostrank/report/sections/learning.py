@@ -34,7 +34,7 @@ def section(found: Learning) -> Section:
     parts += [tag("p", note, class_="faint") for note in found.notes]
     if found.curve.rounds.size > 1:
         parts.append(Fold("All points of the curve", [_table(found)]))
-    return Section("learning", "Learning", parts)
+    return Section("learning", "Learning", parts, brief=found.summary())
 
 
 def _rounds(title: str = "rounds") -> Any:

@@ -35,7 +35,17 @@ def section(found: QueryValues) -> Section:
             _worst(found),
         ]  # fmt: skip
     parts += [tag("p", note, class_="faint") for note in found.notes]
-    return Section("queries", "Queries", parts)
+    return Section("queries", "Queries", parts, brief=_brief(found))
+
+
+def _brief(found: QueryValues) -> Markup:
+    low, high = np.nanquantile(found.values, [0.25, 0.75])
+    told = [f"Half of the queries have {found.metric} from {low:.2f} to {high:.2f}."]
+    sure = [part for part in found.parts if not math.isnan(part.low)]
+    if len(sure) > 1:
+        worst = min(sure, key=lambda part: part.mean)
+        told += [" Worst: ", bdi(worst.kind), " ", bdi(worst.name), f", {worst.mean:.4f}."]
+    return join(*told)
 
 
 def _facts(found: QueryValues) -> list[tuple[str, Any, str]]:

@@ -30,7 +30,19 @@ def section(found: Verdict) -> Section:
         *(tag("p", note, class_="faint") for note in found.notes),
         Fold("How this was measured", _method(found)),
     ]
-    return Section("verdict", "Verdict", parts)
+    return Section("verdict", "Verdict", parts, brief=_brief(found))
+
+
+def _brief(found: Verdict) -> Markup:
+    """Against the first of the baselines: the model from before, where there is one."""
+    head = join(tag("b", f"{found.metric} is {found.headline.value:.4f}"))
+    if not found.baselines:
+        return join(head, ".")
+    against = found.baselines[0]
+    standing = against.standings[found.metric]
+    told = f", {abs(standing.lead):.4f} {'above' if standing.lead >= 0.0 else 'below'} "
+    sure = ": no more than chance explains." if found.way(standing) == "even" else ": more than chance explains."
+    return join(head, told, bdi(against.name), sure)
 
 
 def _sentence(found: Verdict) -> Markup:
@@ -98,9 +110,7 @@ def _chart(found: Verdict) -> Chart:
 
 def _table(found: Verdict) -> Table:
     columns = [
-        Column("metric", "metric"), Column("value", MODEL, "number", ".4f"),
-        Column("low", "from", "number", ".4f", "lower end of the 95% interval"),
-        Column("high", "to", "number", ".4f", "upper end of the 95% interval"),
+        Column("metric", "metric"), Column("value", MODEL, "number", ".4f", "with its 95% interval"),
     ]  # fmt: skip
     for i, baseline in enumerate(found.baselines):
         columns.append(Column(f"baseline_{i + 1}", baseline.name, "number", ".4f", baseline.about))
@@ -109,12 +119,8 @@ def _table(found: Verdict) -> Table:
         )
     rows = []
     for metric, own in found.model.standings.items():
-        row: list[Any] = [
-            metric,
-            Cell(own.value, look="strong"),
-            Cell(own.low, look="faint"),
-            Cell(own.high, look="faint"),
-        ]
+        spread = None if math.isnan(own.low) else tag("small", f"{own.low:.4f} to {own.high:.4f}")
+        row: list[Any] = [metric, Cell(own.value, join(tag("b", f"{own.value:.4f}"), spread))]
         for baseline in found.baselines:
             s = baseline.standings[metric]
             way = found.way(s)
@@ -125,7 +131,7 @@ def _table(found: Verdict) -> Table:
 
 
 def _with_interval(s: Standing) -> Markup:
-    spread = None if math.isnan(s.lead_low) else tag("small", f"{s.lead_low:+.4f} to {s.lead_high:+.4f}")
+    spread = None if math.isnan(s.lead_low) else tag("small", f"{s.lead_low:.4f} to {s.lead_high:.4f}")
     return join(f"{s.lead:+.4f}", spread)
 
 
