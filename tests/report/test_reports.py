@@ -1,0 +1,116 @@
+"""The whole report: the same numbers however the data come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import boostrank
+from boostrank.core.errors import ModelError, ParameterError
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.synthetic import make_ranking_data
+from boostrank.report import Report, report
+from boostrank.report.reports import SECTIONS
+from boostrank.training.model import RankingModel
+
+QUICK = ("verdict", "learning", "queries")
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingDataset:
+    return make_ranking_data(90, seed=6, mean_length=8).dataset
+
+
+@pytest.fixture(scope="module")
+def model(data: RankingDataset) -> RankingModel:
+    params = {"objective": "lambdarank", "num_leaves": 7, "num_threads": 1, "verbosity": -1, "min_data_in_leaf": 5}
+    return boostrank.train(params, data.take(np.arange(40)), 10)
+
+
+@pytest.fixture(scope="module")
+def found(model: RankingModel, data: RankingDataset) -> Report:
+    return report(model, data, baseline=model.predict(data, num_iteration=3), threads=1)
+
+
+def same(told: Any, other: Any) -> None:
+    """The numbers that do not depend on names."""
+    for name in ("ndcg@10", "map"):
+        mine, theirs = told.verdict.model.standings[name], other.verdict.model.standings[name]
+        assert (mine.value, mine.low, mine.high) == pytest.approx((theirs.value, theirs.low, theirs.high), abs=1e-12)
+    for mine, theirs in zip(told.verdict.baselines, other.verdict.baselines, strict=True):
+        assert mine.standings["map"].lead == pytest.approx(theirs.standings["map"].lead, abs=1e-12)
+    np.testing.assert_allclose(told.learning.curve.lost_low, other.learning.curve.lost_low, atol=1e-12)
+    assert [w.qid for w in told.queries.worst] == [w.qid for w in other.queries.worst]
+    assert [[d.document for d in w.documents] for w in told.queries.worst] == [
+        [d.document for d in w.documents] for w in other.queries.worst
+    ]
+
+
+def test_features_in_another_order_give_the_same(model: RankingModel, data: RankingDataset, found: Report) -> None:
+    order = np.random.default_rng(0).permutation(data.n_features)
+    names = tuple(data.feature_names[i] for i in order)
+    other = RankingDataset(np.ascontiguousarray(data.features[:, order]), data.labels, data.queries, names)
+    told = report(model, other, baseline=model.predict(other, num_iteration=3), only=QUICK, threads=1)
+    same(told, found)
+
+
+def test_sparse_features_give_the_same(model: RankingModel, data: RankingDataset, found: Report) -> None:
+    other = RankingDataset(sparse.csr_matrix(data.features), data.labels, data.queries, data.feature_names)
+    told = report(model, other, baseline=model.predict(other, num_iteration=3), only=QUICK, threads=1)
+    same(told, found)
+
+
+def test_scattered_rows_are_told_by_where_they_stood(model: RankingModel, data: RankingDataset, found: Report) -> None:
+    """Queries keep their order and rows theirs within a query: only the places in the file are others."""
+    ids = np.repeat(np.arange(len(data.queries)), data.queries.sizes)
+    place = np.arange(ids.size) - np.repeat(data.queries.ptr[:-1], data.queries.sizes)
+    order = np.lexsort((ids, place))
+    other = RankingDataset.from_arrays(
+        data.features[order], data.labels[order], qid=ids[order], feature_names=data.feature_names, sort=True
+    )
+    told = report(model, other, baseline=model.predict(other, num_iteration=3), only=("verdict", "queries"), threads=1)
+    assert told.verdict is not None
+    assert found.verdict is not None
+    assert told.queries is not None
+    assert told.verdict.headline.value == pytest.approx(found.verdict.headline.value, abs=1e-12)
+    old = told.verdict.baselines[0], found.verdict.baselines[0]
+    assert old[0].standings["map"].value == pytest.approx(old[1].standings["map"].value, abs=1e-12)
+    for document in told.queries.worst[0].documents:
+        row = int(document.document.removeprefix("row ")) - 1
+        assert str(ids[order][row]) == told.queries.worst[0].qid
+        assert data.labels[order][row] == document.label
+
+
+def test_a_part_that_cannot_be_had_leaves_the_others(
+    model: RankingModel, data: RankingDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise ModelError("the trees are away")
+
+    monkeypatch.setattr("boostrank.report.reports.learning", refuse)
+    told = report(model, data, only=QUICK, threads=1)
+    assert told.missing == {"learning": "the trees are away"}
+    assert told.verdict is not None
+    assert "This cannot be told: the trees are away." in told.to_html()
+    assert told.to_dict()["learning"] is None
+    for name in ("verdict", "query_values"):
+        monkeypatch.setattr(f"boostrank.report.reports.{name}", refuse)
+    with pytest.raises(ModelError, match="nothing can be told: the trees are away"):
+        report(model, data, only=QUICK, threads=1)
+
+
+def test_frames_tables_and_sections_have_their_names(found: Report) -> None:
+    assert tuple(section.name for section in found.sections) == SECTIONS
+    assert {"verdict", "importance", "prefixes", "objective", "gradient", "queries", "parts"} <= set(found.frames)
+    assert {"metrics", "worst", "prefixes"} <= set(found.tables)
+    assert found.to_dict()["missing"] == {}
+
+
+def test_what_is_not_there_is_refused(model: RankingModel, data: RankingDataset) -> None:
+    with pytest.raises(ParameterError, match="no section 'verdicts'"):
+        report(model, data, only=("verdicts",))
+    with pytest.raises(ParameterError, match="no metric"):
+        report(model, data, ())
