@@ -11,7 +11,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
 from os import PathLike
@@ -218,7 +218,8 @@ def report(
         documents: shuffle and walk a sample of whole queries with about so many documents; 0: all; None: as many as
             take about half a minute each on two cores.
         matters: metric -> the difference from which on two trainings differ by more than luck: smaller ones are grey.
-        docnos: a name a row, "" where there is none.
+        docnos: a name a row, "" where there is none. Under conventions that order tied documents by name, importance
+            and learning take the mean over their orders.
         only: the sections to work out, of `SECTIONS`.
         name, data_name: what model and data are called; by default the model's file, and the files of the data.
         seed: of shuffles, samples and bootstrap.
@@ -244,7 +245,10 @@ def report(
     bounds = dict(matters or {})
     negligible = bounds.get(first) or _NEGLIGIBLE
     found: dict[str, Any] = dict.fromkeys(SECTIONS)
-    shared: dict[str, Any] = {"conventions": conventions, "seed": seed, "threads": threads}
+    rules = Conventions.named(conventions) if isinstance(conventions, str) else conventions
+    shared: dict[str, Any] = {"conventions": rules, "seed": seed, "threads": threads}
+    # Of thousands of changed scores, ties by name are not worth what they cost.
+    nameless = shared | {"conventions": replace(rules, ties="expected") if rules.ties == "docno" else rules}
 
     @cache
     def scores() -> Float64Array:
@@ -254,7 +258,7 @@ def report(
 
     steps: dict[str, Callable[[], Any]] = {
         "learning": lambda: learning(
-            ranker, data, metric=first, documents=documents, negligible=negligible, progress=progress, **shared
+            ranker, data, metric=first, documents=documents, negligible=negligible, progress=progress, **nameless
         ),
         "verdict": lambda: verdict(
             scores(), data, asked, previous=previous, docnos=docnos, matters=bounds, progress=progress, **shared
@@ -263,7 +267,7 @@ def report(
             ranker, data, scores(), metric=first, segments=segments, docnos=docnos, **shared
         ),
         "importance": lambda: importance(
-            ranker, data, metric=first, groups=groups, documents=documents, progress=progress, **shared
+            ranker, data, metric=first, groups=groups, documents=documents, progress=progress, **nameless
         ),
         "shapes": lambda: shapes(
             ranker, data, importance=found["importance"], seed=seed, threads=threads, progress=progress

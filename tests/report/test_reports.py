@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import sparse
 import boostrank
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.libsvm import write_libsvm
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.report import Report, report
 from boostrank.report.reports import SECTIONS
@@ -114,3 +116,31 @@ def test_what_is_not_there_is_refused(model: RankingModel, data: RankingDataset)
         report(model, data, only=("verdicts",))
     with pytest.raises(ParameterError, match="no metric"):
         report(model, data, ())
+
+
+def test_names_that_order_tied_documents_are_asked_for_where_they_matter(
+    model: RankingModel, data: RankingDataset, found: Report
+) -> None:
+    names = [f"D{i}" for i in range(data.n_documents)]
+    told = report(model, data, "ndcg@10", conventions="trec", docnos=names, only=QUICK, threads=1)
+    assert told.missing == {}
+    assert told.verdict is not None
+    assert told.verdict.conventions.ties == "docno"
+    assert told.learning is not None
+    with pytest.raises(ParameterError, match="give docnos="):
+        report(model, data, "ndcg@10", conventions="trec", only=QUICK, threads=1)
+
+
+def test_features_on_disk_give_the_same(
+    model: RankingModel, data: RankingDataset, found: Report, tmp_path: Path
+) -> None:
+    write_libsvm(tmp_path / "data.txt", data)
+    stored = RankingDataset.stream(tmp_path / "data.txt", cache=tmp_path / "cache")
+    assert stored.on_disk
+    told = report(model, stored, "ndcg@10", only=QUICK, threads=1)
+    assert found.learning is not None
+    assert told.learning is not None
+    np.testing.assert_allclose(told.learning.curve.value, found.learning.curve.value, atol=1e-6)
+    assert told.queries is not None
+    assert found.queries is not None
+    assert len(told.queries.worst) == len(found.queries.worst)
