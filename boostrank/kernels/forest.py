@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.jit import entry_point, inline
 from boostrank.kernels.noise import uniform
 
-NAN_LEFT, ZERO_IS_MISSING = 1, 2
+NAN_LEFT, ZERO_IS_MISSING, CATEGORICAL, LISTED_RIGHT = 1, 2, 4, 8
 """Bits of `Forest.kind`."""
 
 ZERO = float(np.float32(1e-35))
@@ -39,6 +40,7 @@ _I1 = types.Array(types.int64, 1, "C")
 _I2 = types.Array(types.int64, 2, "C")
 _N1 = types.Array(types.int32, 1, "C")
 _B1 = types.Array(types.uint8, 1, "C")
+_W1 = types.Array(types.uint32, 1, "C")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +49,15 @@ class Forest:
 
     Args:
         feature: int32[M], column that each node splits by.
-        threshold: float64[M].
-        kind: uint8[M]: NAN_LEFT, a missing value goes left; ZERO_IS_MISSING, as LightGBM's zero_as_missing.
+        threshold: float64[M]; of a categorical split, the number of its set.
+        kind: uint8[M]: NAN_LEFT, a missing value goes left; ZERO_IS_MISSING, as LightGBM's zero_as_missing;
+            CATEGORICAL, the categories of a set go left, all others right; or, with LISTED_RIGHT, the other way round.
         left, right: int32[M], >= 0: a node; < 0: ~child is a leaf. Of all trees together.
         value: float64[L], what each leaf adds to the score.
         roots: int32[T], as left and right.
         tree: int32[M], the tree of each node.
+        sets: uint32[W], the sets of categories, one after another: bit c % 32 of word c // 32 says that c is in it.
+        set_ptr: int64[S+1], where each begins.
     """
 
     feature: npt.NDArray[np.int32]
@@ -63,11 +68,24 @@ class Forest:
     value: Float64Array
     roots: npt.NDArray[np.int32]
     tree: npt.NDArray[np.int32]
+    sets: npt.NDArray[np.uint32]
+    set_ptr: Int64Array
 
     @property
     def used(self) -> Int64Array:
         """Columns that some node splits by, ascending."""
         return np.unique(self.feature).astype(np.int64)
+
+    @property
+    def categorical(self) -> npt.NDArray[np.bool_]:
+        """bool[M], whether a node splits by a set of categories."""
+        return np.asarray((self.kind & CATEGORICAL) != 0)
+
+    def categories(self, of_set: int) -> Int64Array:
+        """The categories in a set, ascending."""
+        words = self.sets[self.set_ptr[of_set] : self.set_ptr[of_set + 1]]
+        bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little")
+        return np.flatnonzero(bits).astype(np.int64)
 
     def whole_values(self) -> tuple[Int64Array, float]:
         """Leaf values as whole numbers, int64[L], and what 1 of them is worth.
@@ -131,27 +149,42 @@ class Walker:
         f = self._forest
         base, change = np.zeros(rows.shape[0], np.int64), np.zeros((rows.shape[0], units), np.int64)
         _changes(
-            rows, other, unit, self._feature, f.threshold, f.kind, f.left, f.right, self._value, f.roots,
-            np.empty(units, np.int64), base, change,
+            rows, other, unit, self._feature, f.threshold, f.kind, f.sets, f.set_ptr, f.left, f.right, self._value,
+            f.roots, np.empty(units, np.int64), base, change,
         )  # fmt: skip
         return base, change
 
 
 @inline
-def _goes_left(value: float, threshold: float, kind: int) -> bool:
+def _goes_left(value: float, threshold: float, kind: int, sets: Any, set_ptr: Int64Array) -> bool:
+    if sets is not None:  # noqa: SIM102 - by itself it is decided when this is compiled
+        if kind & 4 and value == value:
+            return _is_listed(value, int(threshold), kind, sets, set_ptr) != (kind & 8 != 0)
     if value != value or (kind & 2 and -ZERO <= value <= ZERO):
         return (kind & 1) != 0
     return value <= threshold
 
 
-@entry_point(types.void(_F2, _F2, _I1, _N1, _D1, _B1, _N1, _N1, _I1, _N1, _I1, _I1, _I2))
-def _changes(
+@inline
+def _is_listed(value: float, number: int, kind: int, sets: npt.NDArray[np.uint32], set_ptr: Int64Array) -> bool:
+    begin = set_ptr[number]
+    # Both engines cut fractions off, which makes -0.5 the category 0; XGBoost (LISTED_RIGHT) refuses it before.
+    if value >= 32.0 * (set_ptr[number + 1] - begin) or value <= -1.0 or (value < 0.0 and kind & 8 != 0):
+        return False
+    category = int(value)
+    return (sets[begin + (category >> 5)] >> np.uint32(category & 31)) & np.uint32(1) != 0
+
+
+@inline
+def _pass_over(
     rows: Float32Array,
     other: Float32Array,
     unit: Int64Array,
     feature: npt.NDArray[np.int32],
     threshold: Float64Array,
     kind: npt.NDArray[np.uint8],
+    sets: Any,
+    set_ptr: Int64Array,
     left: npt.NDArray[np.int32],
     right: npt.NDArray[np.int32],
     value: Int64Array,
@@ -168,9 +201,9 @@ def _changes(
                 node, count = root, 0
                 while node >= 0:
                     f = feature[node]
-                    went_left = _goes_left(rows[i, f], threshold[node], kind[node])
+                    went_left = _goes_left(rows[i, f], threshold[node], kind[node], sets, set_ptr)
                     u = unit[f]
-                    if u >= 0 and _goes_left(other[i, f], threshold[node], kind[node]) != went_left:
+                    if u >= 0 and _goes_left(other[i, f], threshold[node], kind[node], sets, set_ptr) != went_left:
                         parted = False
                         for j in range(count):
                             parted = parted or changed[j] == u
@@ -179,7 +212,8 @@ def _changes(
                             while at >= 0:
                                 g = feature[at]
                                 seen = other[i, g] if unit[g] == u else rows[i, g]
-                                at = left[at] if _goes_left(seen, threshold[at], kind[at]) else right[at]
+                                go = _goes_left(seen, threshold[at], kind[at], sets, set_ptr)
+                                at = left[at] if go else right[at]
                             change[i, u] += value[~at]
                             changed[count] = u
                             count += 1
@@ -188,6 +222,35 @@ def _changes(
                 base[i] += leaf
                 for j in range(count):
                     change[i, changed[j]] -= leaf
+
+
+@entry_point(types.void(_F2, _F2, _I1, _N1, _D1, _B1, _W1, _I1, _N1, _N1, _I1, _N1, _I1, _I1, _I2))
+def _changes(
+    rows: Float32Array,
+    other: Float32Array,
+    unit: Int64Array,
+    feature: npt.NDArray[np.int32],
+    threshold: Float64Array,
+    kind: npt.NDArray[np.uint8],
+    sets: npt.NDArray[np.uint32],
+    set_ptr: Int64Array,
+    left: npt.NDArray[np.int32],
+    right: npt.NDArray[np.int32],
+    value: Int64Array,
+    roots: npt.NDArray[np.int32],
+    changed: Int64Array,
+    base: Int64Array,
+    change: Int64Array,
+) -> None:
+    # Looked at once: a loop that must be ready for sets takes three times as long.
+    if set_ptr.shape[0] > 1:
+        _pass_over(
+            rows, other, unit, feature, threshold, kind, sets, set_ptr, left, right, value, roots, changed, base, change
+        )  # fmt: skip
+    else:
+        _pass_over(
+            rows, other, unit, feature, threshold, kind, None, set_ptr, left, right, value, roots, changed, base, change
+        )  # fmt: skip
 
 
 @entry_point(types.void(_F2, _I1, types.int64, _I1, types.int64, _I1, _D1, _I1, _F2))

@@ -31,7 +31,7 @@ from boostrank.report.importances import sample_queries
 from boostrank.report.moves import ranks_within
 from boostrank.report.permuting import Rows
 from boostrank.report.scoring import Engine
-from boostrank.report.swaps import Change, Column, cuts_of, smallest_changes
+from boostrank.report.swaps import Change, Column, categories_of, cuts_of, smallest_changes
 from boostrank.training.model import RankingModel
 
 # Of whole queries, that say which values are ordinary: ranks are off by 0.2% at most (1 / (2 sqrt(N))), give or take
@@ -240,9 +240,9 @@ def why(
     fixed = _query_level(known, some.data.queries)
     if trees.forest is None:
         notes.append(f"{trees.why_not}: only values of the data were tried, not all")
-    cuts = None if trees.forest is None else cuts_of(trees.forest)
+    cuts, categories = ({}, {}) if trees.forest is None else (cuts_of(trees.forest), categories_of(trees.forest))
     columns = [
-        None if fixed[i] else Column.of(known[:, i], None if cuts is None else cuts[column])
+        None if fixed[i] else Column.of(known[:, i], cuts.get(column), categories.get(column))
         for i, column in enumerate(trees.used.tolist())
     ]
     features = tuple(ranker.feature_names[i] for i in trees.used)

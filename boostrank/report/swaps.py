@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.types import Float32Array, Float64Array
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.forest import ZERO, ZERO_IS_MISSING, Forest
 
 # Values of a feature that are tried where scores are not constant between thresholds.
@@ -43,7 +43,8 @@ class Change:
         seen: whether the data have it.
         nearest: the nearest float32 number that swaps them, whether or not the data have it; NaN if none does.
         step: share of the data's documents between `now` and `value`, 0 to 1, those at either count half; 1 from a
-            missing value and to one, which have no place among the others.
+            missing value and to one, which have no place among the others, and between categories, which have no order:
+            of these, `value` is the most frequent one.
         score: of the document with `value`.
     """
 
@@ -67,25 +68,32 @@ class Column:
         values: float64[m], ascending, distinct: what the data have.
         below: float64[m+1], share of the documents below each of them, and 1; of those that have a value.
         has_missing: whether the data lack it somewhere.
+        categories: int64[g], those that the trees know by name; None where values have an order.
     """
 
     cuts: Float32Array | None
     values: Float64Array
     below: Float64Array
     has_missing: bool
+    categories: Int64Array | None = None
 
     @classmethod
-    def of(cls, values: Float32Array, cuts: Float32Array | None) -> Column:
+    def of(cls, values: Float32Array, cuts: Float32Array | None, categories: Int64Array | None = None) -> Column:
         """From float32[n], the values of the data, NaN where missing."""
         present = values[~np.isnan(values)].astype(np.float64) + 0.0  # -0 is 0
         distinct, counts = np.unique(present, return_counts=True)
         below = np.concatenate([[0.0], np.cumsum(counts) / max(1, present.size)])
-        return cls(cuts, distinct, below, present.size < values.size)
+        return cls(cuts, distinct, below, present.size < values.size, categories)
 
     def place(self, value: Float64Array) -> Float64Array:
         """Share of the documents below numbers, those that have one count half."""
         at, behind = (np.searchsorted(self.values, value, side) for side in ("left", "right"))
         return np.asarray((self.below[at] + self.below[behind]) / 2.0)
+
+    def count(self, values: Float64Array) -> Float64Array:
+        """Share of the documents with each of these."""
+        at, behind = (np.searchsorted(self.values, values, side) for side in ("left", "right"))
+        return np.asarray(self.below[behind] - self.below[at])
 
     @property
     def median(self) -> float:
@@ -94,6 +102,11 @@ class Column:
 
     def steps(self) -> tuple[Float32Array, Float32Array]:
         """First and last number of each step."""
+        if self.categories is not None:
+            # All that the trees do not know by name are one to them: one more stands for those that no data have.
+            other = 1 + max(self.categories.max(initial=-1), int(self.values.max(initial=-1.0)))
+            alone = np.union1d(np.append(self.categories, other), self.values).astype(np.float32)
+            return alone, alone
         if self.cuts is None:
             few = self.values[np.linspace(0, max(0, self.values.size - 1), min(self.values.size, _VALUES)).astype(int)]
             alone = np.asarray(few, dtype=np.float32)
@@ -104,9 +117,23 @@ class Column:
         return first[finite], last[finite]
 
 
+def categories_of(forest: Forest) -> dict[int, Int64Array]:
+    """Column -> the categories that some split names, of columns that are split by categories."""
+    number = forest.threshold[forest.categorical].astype(np.int64)
+    feature = forest.feature[forest.categorical]
+    return {
+        int(column): np.unique(np.concatenate([forest.categories(n) for n in number[feature == column].tolist()]))
+        for column in np.unique(feature)
+    }
+
+
 def cuts_of(forest: Forest) -> dict[int, Float32Array]:
-    """Column -> the last float32 number of each step of the scores but the highest one, ascending."""
+    """Column -> the last float32 number of each step of the scores but the highest one, ascending.
+
+    Of columns with an order; see `categories_of`.
+    """
     order = np.argsort(forest.feature, kind="stable")
+    order = order[~forest.categorical[order]]
     feature, threshold, kind = forest.feature[order], forest.threshold[order], forest.kind[order]
     found = {}
     bounds = np.flatnonzero(np.diff(feature, prepend=-1))
@@ -194,6 +221,10 @@ class _Trials:
             missing = swaps.size - 1
             return (missing, np.nan, self._column.has_missing, np.nan, 1.0) if swaps[missing] else None
         near = self.values[steps].astype(np.float64) + 0.0
+        if self._column.categories is not None:
+            counts = self._column.count(near)
+            at = int(np.argmax(counts))
+            return int(steps[at]), float(near[at]), bool(counts[at] > 0.0), float(near[at]), 1.0
         nearest = int(np.argmin(np.abs(near - self._from)))
         have = self._column.values
         begin = np.searchsorted(have, self._first[steps].astype(np.float64), "left")

@@ -15,7 +15,7 @@ from boostrank.training.forest import Trees, read_trees
 
 from ..training.real_models import data, lightgbm_models, xgboost_models
 
-NOT_WALKED = ("categorical splits", "linear models in the leaves")
+NOT_WALKED = ("linear models in the leaves",)
 
 
 def edges(trees: Trees, columns: int) -> Float32Array:
@@ -28,6 +28,9 @@ def edges(trees: Trees, columns: int) -> Float32Array:
          np.array([0.0, -0.0, 1e-36, -1e-36, 2e-35, np.nan, 1e30], np.float32)]
     )  # fmt: skip
     drawn = rng.choice(numbers, size=(500, columns))
+    by_sets = np.unique(trees.forest.feature[trees.forest.categorical])
+    categories = np.array([*range(-2, 70), -0.5, 0.5, 31.9, 2.0**24, 2.0**31, 1e30, np.nan], np.float32)
+    drawn[:, by_sets] = rng.choice(categories, size=(500, by_sets.size))
     return np.concatenate([data()[0].astype(np.float32)[:, :columns], drawn])
 
 

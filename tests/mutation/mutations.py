@@ -24,6 +24,7 @@ PRECISION, MARGIN = "objectives/smooth_precision.py", "objectives/margin_ndcg.py
 RELEVANT, ASSIGN, RELEVANCE = "kernels/relevance.py", "kernels/assignment.py", "tests.kernels.test_relevance"
 GAUSS, GAUSS_SUMS = "kernels/gauss_sums.py", "tests.kernels.test_gauss_sums"
 CONTESTS, SWEEPS = "kernels/soft_contests.py", "tests.kernels.test_soft_contests"
+FOREST, SETS = "kernels/forest.py", "tests.kernels.test_forest_sets"
 
 MUTATIONS = [
     # Signs.
@@ -209,4 +210,12 @@ MUTATIONS = [
     (CONTESTS, "mine[a] = -mine[a]", "mine[a] = mine[a]", SWEEPS),
     (CONTESTS, "weights[row] *= gains[j]", "weights[row] *= 1.0", SWEEPS),
     (CONTESTS, "on_own[j] += _dot(mine, above)", "on_own[j] += 0.0", SWEEPS),
+    # Categories in the forest.
+    (FOREST, "category & 31", "category & 15", SETS),
+    (FOREST, "category >> 5", "category >> 6", SETS),
+    (FOREST, "value <= -1.0", "value <= 0.0", SETS),
+    (FOREST, "(value < 0.0 and kind & 8 != 0)", "False", SETS),
+    (FOREST, "!= (kind & 8 != 0)", "== (kind & 8 != 0)", SETS),
+    (FOREST, "return value <= threshold", "return value < threshold", SETS),
+    (FOREST, "change[i, changed[j]] -= leaf", "change[i, changed[j]] += leaf", SETS),
 ]

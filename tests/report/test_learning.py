@@ -106,11 +106,12 @@ def foreign(folder: Path, kind: str, name: str) -> tuple[RankingModel, RankingDa
         ("lightgbm", "one leaf", True),
         ("lightgbm", "no trees", True),
         ("lightgbm", "linear trees", False),
-        ("lightgbm", "sets of categories", False),
+        ("lightgbm", "sets of categories", True),
         ("xgboost", "rank:ndcg", True),
         ("xgboost", "dart", True),
         ("xgboost", "parallel trees", True),
         ("xgboost", "pruned", True),
+        ("xgboost", "sets of categories", True),
     ],
 )
 def test_files_of_the_engines_own_have_a_curve_and_say_what_they_lack(

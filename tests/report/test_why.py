@@ -274,6 +274,55 @@ def test_linear_leaves_try_the_values_of_the_data() -> None:
         assert model.predict(row[None])[0] == change.score
 
 
+@cache
+def with_categories() -> RankingDataset:
+    """Nine categories without an order, some of them rare, and an ordered feature."""
+    rng = np.random.default_rng(6)
+    X = np.column_stack([rng.choice(9, 400, p=[0.3, 0.2, 0.2, 0.1, 0.1, 0.04, 0.03, 0.02, 0.01]), rng.normal(size=400)])
+    X[rng.random(400) < 0.05, 0] = np.nan
+    worth = np.array([3.0, -1.0, 2.0, 0.0, 4.0, 1.0, 5.0, -2.0, 2.5, 0.5])
+    y = worth[np.nan_to_num(X[:, 0], nan=9).astype(int)] + X[:, 1]
+    return RankingDataset.from_arrays(X, y, group=np.full(40, 10))
+
+
+@pytest.mark.parametrize("engine", ["lightgbm", "xgboost"])
+def test_the_most_frequent_category_that_swaps_is_named(engine: str) -> None:
+    data = with_categories()
+    if engine == "lightgbm":
+        train = lgb.Dataset(data.features, data.labels, feature_name=["f1", "f2"], categorical_feature=[0])
+        params = {"objective": "regression", "min_data_in_leaf": 3, "min_data_per_group": 1, "cat_smooth": 0,
+                  "max_cat_to_onehot": 1, "verbose": -1, "num_threads": 1}  # fmt: skip
+        model = RankingModel(get_backend("lightgbm"), lgb.train(params, train, 20))
+    else:
+        matrix = xgb.DMatrix(data.features, data.labels, feature_names=["f1", "f2"], feature_types=["c", "q"],
+                             enable_categorical=True)  # fmt: skip
+        params = {"max_depth": 4, "nthread": 1, "max_cat_to_onehot": 1}
+        model = RankingModel(get_backend("xgboost"), xgb.train(params, matrix, 20))
+    column = data.features[:, 0]
+    found = 0
+    for query, (a, b) in product(range(6), (("@1", "@3"), ("@8", "@5"))):
+        told = why(model, data, query, a, b, threads=1)
+        assert not told.notes
+        by_document = {c.document: c for c in told.changes if c.feature == "f1"}
+        for letter, one, other in (("a", told.a, told.b), ("b", told.b, told.a)):
+            swaps = {}
+            for category in range(11):
+                row = data.features[one.row].copy()
+                row[0] = category
+                score = model.predict(row[None])[0]
+                if score < other.score if one.rank < other.rank else score > other.score:
+                    swaps[float(category)] = (int((column == category).sum()), score)
+            change = by_document.get(letter)
+            if change is None or math.isnan(change.value):
+                assert not swaps
+                continue
+            found += 1
+            assert change.step == 1.0
+            assert swaps[change.value] == (max(count for count, _ in swaps.values()), change.score)
+            assert change.seen == (swaps[change.value][0] > 0)
+    assert found > 8
+
+
 def test_sparse_rows_are_as_the_model_reads_them() -> None:
     data = world()
     thin = sparse.csr_matrix(np.nan_to_num(data.features))

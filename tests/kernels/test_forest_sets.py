@@ -1,0 +1,72 @@
+"""A forest of two trees by hand, one of them split by categories: every way through it is known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest, Walker
+
+LISTED = (0, 1, 20, 33)
+
+
+def forest(*, listed_right: bool = False, nan_left: bool = False) -> Forest:
+    """x0 in LISTED: 1, else 2; and x1 <= 0.5: 10, else 20."""
+    kind = CATEGORICAL | LISTED_RIGHT * listed_right | NAN_LEFT * nan_left
+    words = np.zeros(3, np.uint32)
+    words[0] = 7  # another set, before
+    for category in LISTED:
+        words[1 + category // 32] |= np.uint32(1 << category % 32)
+    return Forest(
+        feature=np.array([0, 1], np.int32),
+        threshold=np.array([1.0, 0.5]),
+        kind=np.array([kind, 0], np.uint8),
+        left=np.array([~0, ~2], np.int32),
+        right=np.array([~1, ~3], np.int32),
+        value=np.array([2.0, 1.0, 10.0, 20.0] if listed_right else [1.0, 2.0, 10.0, 20.0]),
+        roots=np.array([0, 1], np.int32),
+        tree=np.array([0, 1], np.int32),
+        sets=words,
+        set_ptr=np.array([0, 1, 3]),
+    )
+
+
+def scores(told: Forest, *values: float) -> list[float]:
+    rows = np.array([[value, 0.0] for value in values], np.float32)
+    return (Walker(told, np.arange(2)).scores(rows) - 10.0).tolist()
+
+
+def test_listed_categories_go_their_way_and_all_others_the_other_one() -> None:
+    for told in (forest(), forest(listed_right=True)):
+        assert scores(told, *LISTED) == [1.0] * 4
+        assert scores(told, 2, 16, 17, 19, 21, 32, 34, 52, 63, 64, 65, 97, 1e30) == [2.0] * 13
+
+
+def test_fractions_are_cut_off_and_negative_numbers_are_no_category() -> None:
+    for told in (forest(), forest(listed_right=True)):
+        assert scores(told, 0.9, 1.5, 20.99, 33.5) == [1.0] * 4
+        assert scores(told, 2.1, 34.5, -1.0, -1.5, -33.0) == [2.0] * 5
+    # What XGBoost checks before it cuts, LightGBM cuts before it checks.
+    assert scores(forest(), -0.5) == [1.0]
+    assert scores(forest(listed_right=True), -0.5) == [2.0]
+
+
+def test_missing_values_go_where_they_are_told_to() -> None:
+    assert scores(forest(), np.nan) == [2.0]
+    assert scores(forest(nan_left=True), np.nan) == [1.0]
+    assert scores(forest(listed_right=True, nan_left=True), np.nan) == [2.0]
+    assert scores(forest(listed_right=True), np.nan) == [1.0]
+
+
+def test_changes_are_the_scores_of_changed_rows() -> None:
+    walker = Walker(forest(), np.arange(2))
+    rows = np.array([[33.0, 0.5], [2.0, 0.75]], np.float32)
+    other = np.array([[2.0, 0.75], [1.0, 0.5]], np.float32)
+    assert walker.scores(rows).tolist() == [11.0, 22.0]
+    assert walker.changes(rows, other, np.array([0, 1]), 2).tolist() == [[12.0, 21.0], [21.0, 12.0]]
+    assert walker.changes(rows, other, np.array([0, 0]), 1).tolist() == [[22.0, 11.0]]
+
+
+def test_sets_can_be_read_back() -> None:
+    assert forest().categories(1).tolist() == list(LISTED)
+    assert forest().categories(0).tolist() == [0, 1, 2]
+    assert forest().categorical.tolist() == [True, False]
