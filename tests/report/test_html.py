@@ -22,7 +22,7 @@ from boostrank.report.html.charts import Chart, need_report_extra, theme
 from boostrank.report.html.marks import facts, whisker
 from boostrank.report.html.markup import data_block, tag
 from boostrank.report.html.page import Beside, Fold, Section, page
-from boostrank.report.html.tables import Cell, Column, Table
+from boostrank.report.html.tables import Cell, Column, Table, fixed
 from boostrank.report.sections.importance import section
 
 EVIL = "</script><img src=x onerror=alert(1)>"
@@ -106,6 +106,12 @@ def test_cells_are_shown_and_sorted_as_told() -> None:
     assert '<td class="number better" data-value="0.5"><bdi>half</bdi></td>' in text
     assert EVIL not in text
     assert text.count("aria-sort") == text.count('data-name="x" aria-sort="descending"') == 1
+
+
+def test_a_column_of_fixed_format_has_three_digits_of_its_largest_value() -> None:
+    assert [fixed([x, float("nan")]) for x in (0.0, 12345.0, 12.3, -1.0, 0.0123)] == [".0f", ".0f", ".1f", ".2f", ".4f"]
+    assert fixed([0.5, -3.0], sign=True) == "+.2f"
+    assert fixed([]) == ".0f"
 
 
 def test_a_whisker_stays_on_its_scale_and_leaves_out_what_is_not_a_number() -> None:

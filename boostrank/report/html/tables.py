@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -31,6 +31,18 @@ class Column:
     kind: Literal["text", "number"] = "text"
     format: str = ""
     help: str = ""
+
+
+def fixed(values: Iterable[float], *, sign: bool = False) -> str:
+    """The format of a column whose points stand below each other: three digits of the largest value.
+
+    Args:
+        values: of the column; what is not finite does not count.
+        sign: with a plus, too.
+    """
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    places = min(max(2 - math.floor(math.log10(largest)), 0), 8) if largest > 0.0 else 0
+    return f"{'+' * sign}.{places}f"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from boostrank.report.html.charts import COLOURS, Chart
 from boostrank.report.html.marks import facts
 from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import Part, Section
-from boostrank.report.html.tables import Cell, Column, Table
+from boostrank.report.html.tables import Cell, Column, Table, fixed
 from boostrank.report.query_values import QueryValues, WorstQuery
 
 _LINE = 26
@@ -142,10 +142,12 @@ def _worst(found: QueryValues) -> Table:
 
 
 def _list(told: WorstQuery, number: int) -> Markup:
+    score = fixed(d.score for d in told.documents)
+    part = fixed((c for d in told.documents for c in d.contributions), sign=True)
     columns = [
         Column("document", "document"), Column("rank", "rank", "number"), Column("label", "label", "number", "g"),
-        Column("score", "score", "number", ".4g"),
-        *(Column(f"feature_{i + 1}", name, "number", "+.3g") for i, name in enumerate(told.features)),
+        Column("score", "score", "number", score),
+        *(Column(f"feature_{i + 1}", name, "number", part) for i, name in enumerate(told.features)),
     ]  # fmt: skip
     best = max((d.label for d in told.documents), default=0.0)
     rows = [

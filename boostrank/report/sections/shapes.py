@@ -178,7 +178,7 @@ def _pairs(found: Shapes) -> list[Part]:
         title = "share of the score's variance within queries"
         figure = alt.layer(
             base.mark_bar().encode(
-                x=alt.X("share:Q", title=title, axis=alt.Axis(format=".1~%")),
+                x=alt.X("share:Q", title=title, axis=alt.Axis(format=".2~%")),
                 tooltip=[alt.Tooltip("pair:N"), alt.Tooltip("share:Q", format=".2%"),
                          alt.Tooltip("low:Q", format=".2%", title="from"),
                          alt.Tooltip("high:Q", format=".2%", title="to")],
