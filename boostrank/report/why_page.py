@@ -48,7 +48,18 @@ def why_page(found: Why, model: str = "") -> str:
             Section("features", "What each feature adds", parts),
             Section("changes", "What would swap them", _changes(found)),
         ],
-        summary=[told, documents, *(f"{note}." for note in found.notes)],
+        summary=[told, documents, _smallest(found), *(f"{note}." for note in found.notes)],
+    )
+
+
+def _smallest(found: Why) -> str:
+    change = found.smallest
+    if change is None:
+        return "No change of one feature of one document would swap them."
+    of = f"{change.feature} of {change.document.upper()} from {_shown(change.now)} to {_shown(change.value)}"
+    size = "" if change.step == 1.0 else f": {change.step:.1%} of the documents have a value in between"
+    return (
+        f"The smallest change that would swap them is that of {of}{size if change.seen else ', which no document has'}."
     )
 
 
@@ -129,5 +140,8 @@ def _changes(found: Why) -> list[Any]:
 
 
 def _value(value: float, more: str = "") -> Cell:
-    shown = "missing" if math.isnan(value) else f"{value:.6g}"
-    return Cell(None if math.isnan(value) else value, shown + more, "faint" if math.isnan(value) else "")
+    return Cell(None if math.isnan(value) else value, _shown(value) + more, "faint" if math.isnan(value) else "")
+
+
+def _shown(value: float) -> str:
+    return "missing" if math.isnan(value) else f"{value:.6g}"

@@ -15,6 +15,7 @@ import boostrank
 from boostrank.data.dataset import RankingDataset
 from boostrank.report import compare
 from boostrank.report.moves import Ranker
+from boostrank.report.pairs import why
 from boostrank.report.reports import report
 from boostrank.training.model import RankingModel
 
@@ -87,6 +88,14 @@ def report_file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
         name=f"{EVIL}model", data_name=f"{EVIL}data", threads=1,
     )  # fmt: skip
     return written(found.to_html(), tmp_path_factory, "report.html")
+
+
+@pytest.fixture(scope="session")
+def why_file(world: World, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    names = [f"{EVIL}{i}" for i in range(world.data.n_documents)]
+    found = why(world.model, world.data, f"{EVIL}7", "@2", "@5", docnos=names, threads=1)
+    assert found.changes
+    return written(found.to_html(f"{EVIL}model"), tmp_path_factory, "why.html")
 
 
 def written(text: str, folder: pytest.TempPathFactory, name: str) -> Path:
