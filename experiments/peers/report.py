@@ -14,7 +14,7 @@ from boostrank.resampling import PairedDifference
 from experiments.common import interval, markdown, save
 from experiments.peers.cells import Budget, Cell
 from experiments.peers.picture import draw
-from experiments.peers.statistics import Compared, Values, against, mean_ranks, pooled, set_weights
+from experiments.peers.statistics import Compared, Values, against, luck, mean_ranks, pooled, set_weights
 from experiments.peers.store import Store
 
 
@@ -24,11 +24,13 @@ class Collected:
 
     Args:
         measured: complete method -> set -> NDCG@10 of each query.
+        models: the same of each final model, fold by fold.
         rounds, seconds: complete method -> median over its final models: best round, and training time.
         open: methods that are not complete: what is missing, in words.
     """
 
     measured: dict[str, dict[str, Values]]
+    models: dict[str, list[tuple[str, Values]]]
     rounds: dict[str, float]
     seconds: dict[str, float]
     open: dict[str, str]
@@ -37,7 +39,7 @@ class Collected:
 def collect(cells: Sequence[Cell], budget: Budget, store: Store) -> Collected:
     """The methods whose every cell has spent this very budget, and what the others lack."""
     measured: dict[str, dict[str, Values]] = {}
-    rounds, seconds, still_open = {}, {}, {}
+    models, rounds, seconds, still_open = {}, {}, {}, {}
     for name in dict.fromkeys(cell.method.name for cell in cells):
         own = [cell for cell in cells if cell.method.name == name]
         found = [(cell, cell.outcome(budget, store)) for cell in own]
@@ -50,10 +52,13 @@ def collect(cells: Sequence[Cell], budget: Budget, store: Store) -> Collected:
             place: np.concatenate([values for cell, (values, _) in done if cell.place.name == place])
             for place in dict.fromkeys(cell.place.name for cell in own)
         }
+        models[name] = [
+            (cell.place.name, np.array([run["test"] for run in finals], dtype=np.float64)) for cell, (_, finals) in done
+        ]
         runs = [run for _, (_, finals) in done for run in finals]
         rounds[name] = float(np.median([run["rounds"] for run in runs]))
         seconds[name] = float(np.sum([run["seconds"] for run in runs]))
-    return Collected(measured, rounds, seconds, still_open)
+    return Collected(measured, models, rounds, seconds, still_open)
 
 
 def write(
@@ -71,7 +76,7 @@ def write(
     numbers: dict[str, Any] = {"about": about, "methods": {}}
     if found.measured:
         anchor = reference if reference in found.measured else next(iter(found.measured))
-        compared = against(found.measured, anchor)
+        compared = against(found.measured, found.models, anchor)
         parts += _tables(found, compared, anchor)
         numbers = _numbers(numbers, found, compared, anchor)
         if len(found.measured) > 1:
@@ -103,18 +108,25 @@ def _tables(found: Collected, compared: Mapping[str, Compared], anchor: str) -> 
         for name in order
     ]
     header = [
-        "method", "mean of the sets", "mean rank", f"minus {anchor}, every set alike", "p", "every query alike", "p",
-        "rounds", "seconds",
+        "method", "mean of the sets", "mean rank", f"minus {anchor}, every set alike", "p", "p, luck",
+        "every query alike", "p", "p, luck", "rounds", "seconds",
     ]  # fmt: skip
     each = [[name, *(interval(found.measured[name][s]) for s in sets)] for name in order]
     minus = [[name, *(_words(compared[name].each[s]) for s in sets)] for name in order if name in compared]
     queries = [f"{s} ({int(np.sum(~np.isnan(found.measured[anchor][s])))} queries)" for s in sets]
+    sd = {s: luck(found.models, [s], count=1) for s in sets}
+    lucky = "One model a fold: p leaves out the luck of a training."
+    if not np.isnan(list(sd.values())).any():
+        lucky = "The luck of one training, a standard deviation over seeds and validation parts: " + ", ".join(
+            f"{s} {v:.4f}" for s, v in sd.items()
+        )
     return [
         "All sets. Differences are paired by query, with 95% bootstrap intervals; p by randomisation of signs, "
-        f"corrected by Holm's method for the {len(compared)} comparisons of its column. Mean rank: every set alike. "
+        f"corrected by Holm's method for the {len(compared)} comparisons of its column; `p, luck` adds to the variance "
+        "over queries that of the final models (normal, Holm too). Mean rank: every set alike. "
         "Rounds: median of the final models. Seconds: of training all of them, one thread, beside other work.",
         markdown(header, all_sets),
-        "Each set: mean and its interval over queries.",
+        f"Each set: mean and its interval over queries. {lucky}",
         markdown(["method", *queries], each),
         f"Each set: minus {anchor}, paired; not corrected.",
         markdown(["method", *sets], minus),
@@ -123,8 +135,10 @@ def _tables(found: Collected, compared: Mapping[str, Compared], anchor: str) -> 
 
 def _difference(compared: Compared | None, which: str) -> list[str]:
     if compared is None:
-        return ["-", "-"]
-    return [_words(getattr(compared, which)), f"{getattr(compared, f'holm_{which}'):.4f}"]
+        return ["-", "-", "-"]
+    lucky = getattr(compared, f"luck_{which}")
+    p = ["-" if np.isnan(lucky) else f"{lucky:.4f}"]
+    return [_words(getattr(compared, which)), f"{getattr(compared, f'holm_{which}'):.4f}", *p]
 
 
 def _words(difference: PairedDifference) -> str:
@@ -140,8 +154,8 @@ def _numbers(
             c = compared[name]
             numbers["methods"][name] |= {
                 "minus": anchor,
-                "by_set": vars(c.by_set) | {"p_holm": c.holm_by_set},
-                "by_query": vars(c.by_query) | {"p_holm": c.holm_by_query},
+                "by_set": vars(c.by_set) | {"p_holm": c.holm_by_set, "p_luck": c.luck_by_set},
+                "by_query": vars(c.by_query) | {"p_holm": c.holm_by_query, "p_luck": c.luck_by_query},
                 "each": {s: vars(d) for s, d in c.each.items()},
             }
     return numbers

@@ -4,6 +4,10 @@ Two ways to pool queries of several sets: every query counts the same (a large s
 queries share its weight). Differences of means are tested by randomisation of signs (`boostrank.resampling`), corrected
 by Holm's method for all methods that are compared with the reference.
 
+Tests over queries take the models as given: with another seed, or other validation queries, the same method gives
+another model, better or worse on all queries at once. `luck` is what that adds, from the final models of each fold; a
+second p takes it in.
+
 The picture follows Demsar, "Statistical comparisons of classifiers over multiple data sets", JMLR 7, 2006, with queries
 in the place of data sets: four sets are too few for any test over sets. Its axis is the mean rank over queries; but
 which methods are joined is decided by Wilcoxon's signed-rank test of each pair, with Holm's correction for all pairs,
@@ -18,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr
 from scipy.stats import rankdata, wilcoxon
 
 from boostrank.report.segments import holm
@@ -26,6 +31,8 @@ from boostrank.resampling import PairedDifference, paired_difference
 Values = npt.NDArray[np.float64]
 Measured = Mapping[str, Mapping[str, Values]]
 """Method -> set -> the metric of each query of the set, in one order; NaN where a query does not count."""
+Models = Mapping[str, Sequence[tuple[str, Values]]]
+"""Method -> for each outer fold, in one order, its set and float64[models, queries]."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,7 @@ class Compared:
     Args:
         by_query: every query the same weight. by_set: every set.
         holm_by_query, holm_by_set: their p-values, corrected for all methods that are compared with the reference.
+        luck_by_query, luck_by_set: the same with the luck of the models; NaN where each fold has one model.
         each: set -> difference there, not corrected.
     """
 
@@ -42,10 +50,12 @@ class Compared:
     by_set: PairedDifference
     holm_by_query: float
     holm_by_set: float
+    luck_by_query: float
+    luck_by_set: float
     each: Mapping[str, PairedDifference]
 
 
-def against(measured: Measured, reference: str) -> dict[str, Compared]:
+def against(measured: Measured, models: Models, reference: str) -> dict[str, Compared]:
     """Every other method against the reference."""
     others = [name for name in measured if name != reference]
     if not others:
@@ -56,16 +66,55 @@ def against(measured: Measured, reference: str) -> dict[str, Compared]:
     by_query = [paired_difference(pooled(measured, name), theirs) for name in others]
     by_set = [paired_difference(pooled(measured, name), theirs, weights=weights) for name in others]
     holm_q, holm_s = holm([d.p for d in by_query]), holm([d.p for d in by_set])
+    differences = [pooled(measured, name) - theirs for name in others]
+    luck_q = holm([p_with_luck(d, np.ones(d.size), luck(models, None)) for d in differences])
+    luck_s = holm([p_with_luck(d, weights, luck(models, sets)) for d in differences])
     return {
         name: Compared(
             by_query[i],
             by_set[i],
             float(holm_q[i]),
             float(holm_s[i]),
+            float(luck_q[i]),
+            float(luck_s[i]),
             {s: paired_difference(measured[name][s], measured[reference][s]) for s in sets},
         )
         for i, name in enumerate(others)
     }
+
+
+def luck(models: Models, sets: Sequence[str] | None, count: int | None = None) -> float:
+    """Standard deviation of a method's pooled mean over other models of the same setting; NaN with one model a fold.
+
+    The variance among the models of a fold is estimated from all methods together: one has too few models.
+
+    Args:
+        models: what each final model measured.
+        sets: pool these, each with the same weight; None pools all queries alike.
+        count: models a fold whose values are averaged; None for those that there are.
+    """
+    methods = list(models.values())
+    folds = [(place, int(np.sum(~np.isnan(values[0])))) for place, values in methods[0]]
+    size = {place: sum(n for p, n in folds if p == place) for place, _ in folds}
+    total = 0.0
+    for f, (place, queries) in enumerate(folds):
+        if sets is not None and place not in sets:
+            continue
+        share = queries / sum(size.values()) if sets is None else queries / size[place] / len(sets)
+        means = [np.nanmean(method[f][1], axis=1) for method in methods]
+        if means[0].size < 2:
+            return float("nan")
+        total += share**2 * float(np.mean([np.var(m, ddof=1) for m in means])) / (count or means[0].size)
+    return float(np.sqrt(total))
+
+
+def p_with_luck(difference: Values, weights: Values, luck: float) -> float:
+    """Two-sided p of a mean difference whose variance is that over queries and that of both methods' models, normal."""
+    counted = ~np.isnan(difference)
+    share, d = weights[counted] / weights[counted].sum(), difference[counted]
+    mean = float(share @ d)
+    variance = float(np.square(share) @ np.square(d - mean)) * d.size / max(1, d.size - 1) + 2.0 * luck**2
+    return 1.0 if mean == 0.0 else float(2.0 * ndtr(-abs(mean) / np.sqrt(variance)))
 
 
 def pooled(measured: Measured, name: str) -> Values:

@@ -378,7 +378,8 @@ def test_pooling_by_sets_is_the_mean_of_the_sets_and_by_queries_that_of_all():
     measured = {m: {s: rng.random(n) + 0.1 * (m == "b") for s, n in sizes.items()} for m in "abc"}
     for method in measured.values():
         method["small"][3] = np.nan
-    found = statistics.against(measured, "a")
+    models = {m: [(s, np.stack([v, v + 0.01])) for s, v in sets.items()] for m, sets in measured.items()}
+    found = statistics.against(measured, models, "a")
     differences = {s: np.nanmean(measured["b"][s] - measured["a"][s]) for s in sizes}
     assert found["b"].by_set.mean == pytest.approx(np.mean(list(differences.values())))
     assert found["b"].by_query.mean == pytest.approx((19 * differences["small"] + 200 * differences["large"]) / 219)
@@ -388,3 +389,40 @@ def test_pooling_by_sets_is_the_mean_of_the_sets_and_by_queries_that_of_all():
     assert sorted((found["b"].holm_by_query, found["c"].holm_by_query)) == pytest.approx(
         [min(1, 2 * both[0]), min(1, max(2 * both[0], both[1]))]
     )
+
+
+def test_the_luck_of_the_models_is_the_spread_of_their_pooled_means():
+    rng = np.random.default_rng(6)
+    spread, sizes = 0.02, {"small": [5, 7], "large": [60]}
+    folds = [(place, n) for place, counts in sizes.items() for n in counts]
+    # Models that differ by one number on all queries of a fold: the spread of their means is known.
+    models = {
+        f"m{m}": [(place, rng.normal(0, spread, (4, 1)) + np.zeros((4, n))) for place, n in folds] for m in range(400)
+    }
+    shares = {"query": [5 / 72, 7 / 72, 60 / 72], "set": [5 / 24, 7 / 24, 1 / 2]}
+    for which, sets in (("query", None), ("set", ["small", "large"])):
+        pooled = np.array(
+            [sum(w * v.mean() for w, (_, v) in zip(shares[which], method, strict=True)) for method in models.values()]
+        )
+        found = statistics.luck(models, sets)
+        assert found == pytest.approx(spread * np.sqrt(np.square(shares[which]).sum() / 4), rel=0.05)
+        assert found == pytest.approx(pooled.std(), rel=0.1)
+    assert statistics.luck(models, ["large"], count=1) == pytest.approx(spread, rel=0.05)
+    assert np.isnan(statistics.luck({"a": [("small", np.zeros((1, 5)))]}, None))
+
+
+def test_p_with_luck_is_right_as_often_as_it_says():
+    rng = np.random.default_rng(7)
+    luck, queries = 0.05, 100
+    weights = np.ones(queries)
+    # Two methods that are level: queries differ, and so do the models of both.
+    found = [
+        statistics.p_with_luck(rng.normal(0, 0.5, queries) + rng.normal(0, luck) - rng.normal(0, luck), weights, luck)
+        for _ in range(2000)
+    ]
+    assert np.mean(np.array(found) < 0.05) == pytest.approx(0.05, abs=0.015)
+    without = [
+        statistics.p_with_luck(rng.normal(0, 0.1, queries) + rng.normal(0, luck), weights, 0.0) for _ in range(200)
+    ]
+    assert np.mean(np.array(without) < 0.05) > 0.5
+    assert statistics.p_with_luck(np.array([0.0, np.nan, 0.0]), np.ones(3), 0.1) == 1.0
