@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from boostrank.core.errors import BoostrankError, TrainingError
 from boostrank.core.types import Float64Array, Int64Array, Schedule
@@ -59,6 +60,7 @@ class Descent:
             rescaled in every round, and where no parameter changes.
         ran_error: likewise, its standard error.
         dead: int64[R], queries without any gradient.
+        alike: of those at the last point, queries whose documents have one label, so that there is nothing to learn.
         by_grade, by_length: where the gradient is.
         queries, documents: these are of; of
         all_queries, all_documents: in the data.
@@ -71,6 +73,7 @@ class Descent:
     ran: Float64Array | None
     ran_error: Float64Array | None
     dead: Int64Array
+    alike: int
     by_grade: Shares
     by_length: Shares
     queries: int
@@ -180,6 +183,7 @@ def descend(
     parts = {part.name: _Losses(np.full(size, np.nan), np.full(size, np.nan)) for part in objective.parts}
     # A part of a mixture is asked by itself: the mixture's own loss is rescaled in every round.
     bounds = {part.name: part.bind(data.labels, data.queries) for part in objective.parts} if several or changes else {}
+    found = None
     for i, r in enumerate(rounds.tolist()):
         try:
             found = bound.gradient(scores[i], min(r, last))
@@ -201,15 +205,24 @@ def descend(
         if not bounds:
             (only,) = parts.values()
             only.put(i, bound.losses, found.stats.loss)
+    alike = _alike(np.zeros(data.n_documents) if found is None else found.grad, data)
     by_grade, by_length_ = (pull.shares() for pull in pulls)
     return Descent(
         objective=objective.name, rounds=rounds,
         loss={name: losses.mean for name, losses in parts.items()},
         loss_error={name: losses.error for name, losses in parts.items()},
         ran=ran.mean if bounds and not several else None, ran_error=ran.error if bounds and not several else None,
-        dead=dead, by_grade=by_grade, by_length=by_length_, queries=len(data.queries), documents=data.n_documents,
+        dead=dead, alike=alike, by_grade=by_grade, by_length=by_length_, queries=len(data.queries), documents=data.n_documents,
         all_queries=len(whole.queries), all_documents=whole.n_documents,
     )  # fmt: skip
+
+
+def _alike(gradient: npt.NDArray[Any], data: RankingDataset) -> int:
+    """Queries without gradient and of one label."""
+    owner = np.repeat(np.arange(len(data.queries)), data.queries.sizes)
+    first = data.labels[data.queries.ptr[owner]]
+    moved, unlike = (np.bincount(owner, one, len(data.queries)) for one in (gradient != 0.0, data.labels != first))
+    return int(np.count_nonzero((moved == 0) & (unlike == 0)))
 
 
 def _loss_of(bound: Any, scores: Float64Array, round: int) -> float:

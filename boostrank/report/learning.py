@@ -259,6 +259,7 @@ def _plain_descent(found: Descent) -> dict[str, Any]:
         "loss_error": {name: values.tolist() for name, values in found.loss_error.items()},
         "loss as it ran": None if found.ran is None else found.ran.tolist(),
         "dead queries": found.dead.tolist(),
+        "dead queries of one label": found.alike,
         "by grade": shares(found.by_grade),
         "by list length": shares(found.by_length),
         "queries": found.queries,

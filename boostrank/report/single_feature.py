@@ -42,7 +42,10 @@ class SingleFeature:
     @property
     def about(self) -> str:
         """What ranks, in words."""
-        return f"{self.short}; chosen by one half of the queries for the other, and the other way round"
+        return (
+            f"{self.short}; chosen by one half of the queries for the other, and the other way round. Its interval "
+            "takes the choice as given"
+        )
 
     @property
     def short(self) -> str:

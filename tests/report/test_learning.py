@@ -179,6 +179,9 @@ def test_the_objective_sees_what_it_saw_in_training(
                 assert held == pytest.approx(np.mean(of == name))
         loss = last.gradient(scores, 59).stats.loss
         assert descent.loss["shf-sdcg"][i] == pytest.approx(loss / len(test_set.queries), rel=1e-6)
+    whole = bound.gradient(model.predict(test_set), 59).grad
+    spans = zip(test_set.queries.ptr[:-1], test_set.queries.ptr[1:], strict=True)
+    assert descent.alike == sum(np.ptp(test_set.labels[a:b]) == 0 and not whole[a:b].any() for a, b in spans) > 0
     assert descent.loss_error["shf-sdcg"][5] == pytest.approx(standard_error(last, model, test_set, descent.rounds[5]))
 
 
@@ -241,6 +244,7 @@ def test_labels_of_one_grade_pull_nowhere(model: RankingModel, test_set: Ranking
     np.testing.assert_allclose(told.curve.value, 1.0, atol=1e-12)
     assert told.descent is not None
     assert np.all(told.descent.dead == len(even.queries))
+    assert told.descent.alike == len(even.queries)
     assert np.isnan(told.descent.by_grade.share).all()
     assert told.summary().startswith("0 of 60 rounds lose 0.0000 [0.0000, 0.0000]")
 

@@ -147,10 +147,13 @@ def _descent(found: Descent) -> list[Part]:
     told = f"{found.documents:,} documents"
     if found.documents < found.all_documents:
         told = f"a sample of whole queries, {found.documents:,} of {found.all_documents:,} documents"
+    others = int(found.dead[-1]) - found.alike
     dead = (
-        f"{found.dead[-1]:,} of {found.queries:,} queries are dead: they have no gradient any more, because their "
-        "order is as the objective wants it or its force has faded"
+        f"{found.dead[-1]:,} of {found.queries:,} queries are dead, they have no gradient: in {found.alike:,} of them "
     )
+    dead += "all labels are the same, so that there is nothing to learn"
+    if others:
+        dead += f"; {others:,} others are as the objective wants them, or its force has faded"
     if not found.dead[-1]:
         dead = "no query is dead: each of them still has a gradient"
     parts: list[Part] = [
@@ -160,7 +163,7 @@ def _descent(found: Descent) -> list[Part]:
     ]  # fmt: skip
     if found.rounds.size < 2:
         return parts
-    parts.append(Beside([_loss(found), _dead(found)]) if found.dead[1:].any() else _loss(found))
+    parts.append(Beside([_loss(found), _dead(found)]) if np.ptp(found.dead[1:]) else _loss(found))
     shares = [(s, name) for s, name in ((found.by_grade, "grade"), (found.by_length, "list length"))]
     drawn = [_share(found.rounds, s, name) for s, name in shares if np.isfinite(s.share).any() and len(s.names) > 1]
     if drawn:
