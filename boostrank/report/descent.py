@@ -212,7 +212,8 @@ def descend(
         loss={name: losses.mean for name, losses in parts.items()},
         loss_error={name: losses.error for name, losses in parts.items()},
         ran=ran.mean if bounds and not several else None, ran_error=ran.error if bounds and not several else None,
-        dead=dead, alike=alike, by_grade=by_grade, by_length=by_length_, queries=len(data.queries), documents=data.n_documents,
+        dead=dead, alike=alike, by_grade=by_grade, by_length=by_length_,
+        queries=len(data.queries), documents=data.n_documents,
         all_queries=len(whole.queries), all_documents=whole.n_documents,
     )  # fmt: skip
 
