@@ -22,6 +22,9 @@ def command(name: str | None, as_json: bool, markdown: bool) -> None:
     """List the objectives, or tell everything about NAME."""
     from boostrank.objectives import OBJECTIVES
 
+    if name is not None and name.lower() == "auto" and not markdown:
+        _tell_auto(as_json)
+        return
     chosen = list(OBJECTIVES) if name is None else [OBJECTIVES.get(name)]
     if as_json:
         told = [described(spec) for spec in chosen]
@@ -103,7 +106,7 @@ def _print_list(specs: list[ObjectiveSpec]) -> None:
 
     page = _page()
     with page.section("Objectives"):
-        page.write_dl([(spec.name, spec.summary) for spec in specs])
+        page.write_dl([("auto", "the default: what won in experiments/peers"), *((s.name, s.summary) for s in specs)])
     with page.section("Of the engines themselves"):
         page.write_dl([(f"{engine}:{name}", "") for engine, names in NATIVE_OBJECTIVES.items() for name in names])
     with page.section("Two mixed: 'mix(FIRST, SECOND, ...)', each as NAME or NAME(parameter=value, ...)"):
@@ -111,6 +114,20 @@ def _print_list(specs: list[ObjectiveSpec]) -> None:
     with page.section("Options that every objective takes"):
         page.write_dl([(f"{p.name}={_shown(p.default)}", _told(p)) for p in _options()])
     page.write("\nboostrank objectives NAME tells more about one of the former.\n")
+    click.echo(page.getvalue().strip())
+
+
+def _tell_auto(as_json: bool) -> None:
+    from boostrank.mixture import AUTO
+
+    told = "the default: LambdaRank's pairs under score noise, half and half with XE-NDCG; see experiments/peers"
+    if as_json:
+        click.echo(json.dumps({"name": "auto", "summary": told, "objective": AUTO}, indent=2))
+        return
+    page = _page()
+    page.write_text(f"auto: {told}")
+    page.write_paragraph()
+    page.write_dl([("stands for", AUTO)])
     click.echo(page.getvalue().strip())
 
 

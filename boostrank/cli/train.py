@@ -23,7 +23,7 @@ from boostrank.cli.reporting import DONE, say
 from boostrank.cli.saving import save_or_rescue, tell_checkpoint
 from boostrank.cli.tables import aligned
 from boostrank.cli.train_folds import check_alone, train_on_folds
-from boostrank.cli.train_options import DEFAULT_OBJECTIVE, LINEAR, train_options
+from boostrank.cli.train_options import LINEAR, train_options
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
@@ -190,7 +190,7 @@ def train_params(context: click.Context, given: dict[str, Any]) -> dict[str, Any
     params |= own
     settings = merged_with_config(context, "set", given["settings"])
     objective = _loaded(given["objective"])
-    _check_sides(objective, settings, own)
+    _check_sides(objective, settings, own, given["backend"])
     options = {
         "objective": objective,
         "gain": given["gain"],
@@ -217,18 +217,21 @@ def _loaded(objective: str | None) -> str | ObjectiveSpec | None:
     return load_objective(objective) if is_objective_file(objective) else objective
 
 
-def _check_sides(objective: str | ObjectiveSpec | None, settings: dict[str, Any], own: dict[str, Any]) -> None:
+def _check_sides(
+    objective: str | ObjectiveSpec | None, settings: dict[str, Any], own: dict[str, Any], backend: str
+) -> None:
     """`boostrank.train` sorts one dictionary; here `--set` is the objective's and `--param` (`own`) the engine's."""
     from boostrank.core.errors import ParameterError
     from boostrank.core.params import find_param, resolve_params
     from boostrank.kernels.composition import OPTIONS
     from boostrank.kernels.noise import SEED
     from boostrank.mixture import accepted_params
+    from boostrank.training.params import default_objective
 
     if "objective" in own:
         raise ParameterError("the objective is chosen by --objective, not by --param")
     if objective is None or isinstance(objective, str):
-        name = objective or DEFAULT_OBJECTIVE
+        name = objective or default_objective(backend)
         if ":" in name:
             for said in settings:
                 raise ParameterError(f"{name} takes its parameters from the engine: use --param for {said!r}")

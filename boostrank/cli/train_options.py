@@ -20,7 +20,7 @@ from boostrank.cli.options import (
 from boostrank.cli.plan import memory_limit_option
 
 # As in boostrank.training.params, boostrank.backends and boostrank.training.bill, which are heavy to import.
-DEFAULT_OBJECTIVE = "reg-shf-sdcg"
+DEFAULT_OBJECTIVE = "auto"
 LINEAR = "linear"
 BACKENDS = ("lightgbm", "xgboost", LINEAR)
 ROUTES = ("auto", "memory", "bins", "external")
@@ -86,7 +86,8 @@ train_options = with_options(
     ),
     option("--json", "as_json", is_flag=True, section=OUTPUT, help="Print the summary as one JSON object."),
     option(
-        "--objective", metavar="NAME", show_default=DEFAULT_OBJECTIVE, section=OBJECTIVE,
+        "--objective", metavar="NAME", section=OBJECTIVE,
+        show_default=f"{DEFAULT_OBJECTIVE}; of --backend linear, smooth-ndcg",
         help="See `boostrank objectives`; a mixture, 'mix(shf-sdcg, regression)'; an engine's own, "
         "lightgbm:lambdarank; one of your own, my.py.",
     ),

@@ -21,7 +21,8 @@ from boostrank.mixture import MIXTURE_PARAMS, accepted_params, parse_objective
 from boostrank.objective import Objective, TrainingObjective
 from boostrank.objectives import OBJECTIVES
 
-DEFAULT_OBJECTIVE = "reg-shf-sdcg"
+DEFAULT_OBJECTIVE = "auto"
+DEFAULT_OF_BACKEND = {"linear": "smooth-ndcg"}  # SmoothRank as published
 DEFAULT_EVAL_AT = (1, 3, 5, 10)
 
 OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss")
@@ -81,6 +82,11 @@ def headline(metrics: Sequence[str]) -> str | None:
     return max(family, key=lambda name: int(name.partition("@")[2] or sys.maxsize)) if family else None
 
 
+def default_objective(backend: str) -> str:
+    """What is trained when nothing is said."""
+    return DEFAULT_OF_BACKEND.get(backend, DEFAULT_OBJECTIVE)
+
+
 def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend: Backend) -> TrainingParameters:
     """Sort `params`; names and aliases are LightGBM's, with each objective's own beside them.
 
@@ -88,7 +94,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
         ParameterError: unknown names, values out of range, one parameter said twice.
     """
     rest = dict(params or {})
-    chosen = _pop(rest, OBJECTIVE_NAMES, DEFAULT_OBJECTIVE)
+    chosen = _pop(rest, OBJECTIVE_NAMES, default_objective(backend.name))
     rounds = _whole(_pop(rest, _ROUNDS, num_boost_round), "num_boost_round", 1)
     stopping = max(0, _whole(_pop(rest, STOPPING_NAMES, None) or 0, "early_stopping_round", -1))  # 0 and -1: off
     min_delta = float(rest.pop("early_stopping_min_delta", 0.0))

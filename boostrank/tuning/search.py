@@ -31,7 +31,7 @@ from boostrank.objectives import OBJECTIVES
 from boostrank.report.noise import shuffled
 from boostrank.resampling import paired_difference
 from boostrank.training.folds import query_folds
-from boostrank.training.params import DEFAULT_OBJECTIVE, OBJECTIVE_NAMES, STOPPING_NAMES, headline, split_params
+from boostrank.training.params import OBJECTIVE_NAMES, STOPPING_NAMES, default_objective, headline, split_params
 from boostrank.training.trainer import train
 from boostrank.tuning.result import Trial, TuningResult
 from boostrank.tuning.space import TREES, Dimension, full_space
@@ -131,7 +131,7 @@ class _Search:
         fixed = dict(params or {})
         self.seed = int(_popped(fixed, (SEED.name, *SEED.aliases), 0))
         self.patience = int(_popped(fixed, STOPPING_NAMES, _PATIENCE) or _PATIENCE)
-        self.objective = _popped(fixed, OBJECTIVE_NAMES, DEFAULT_OBJECTIVE)
+        self.objective = _popped(fixed, OBJECTIVE_NAMES, default_objective(backend))
         for name in [name for name in OBJECTIVE_NAMES if name in space]:
             space["objective"] = space.pop(name)
         for name in space:

@@ -69,7 +69,7 @@ def test_files_can_be_named_there_too(data: Path, tmp_path: Path) -> None:
         ("[rounds]\nn = 3", "is an option, not a table"),
         ("rounds = ", "not TOML"),
         ("rounds = 'many'", "'many' is not a valid integer"),
-        ("[set]\nsgima = 1", "Did you mean 'sigma'?"),
+        ("[set]\nsigmod = 1", "Did you mean 'sigmoid'?"),
     ],
 )
 def test_a_mistake_in_the_file_is_refused(text: str, message: str, data: Path, tmp_path: Path) -> None:

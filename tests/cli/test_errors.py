@@ -14,9 +14,10 @@ from tests.cli.conftest import FEW, invoke
     [
         (["--objectve", "sdcg"], "--objective"),
         (["--objective", "shf-scdg"], "Did you mean 'shf-sdcg'?"),
-        (["--set", "sgima=1"], "Did you mean 'sigma'?"),
-        (["--set", "sigma=-1"], "out of range"),
-        (["--set", "learning_rate=0.3"], "objective 'reg-shf-sdcg' has no parameter 'learning_rate'"),
+        (["--objective", "shf", "--set", "sgima=1"], "Did you mean 'sigma'?"),
+        (["--set", "sigmoid=-1"], "out of range"),
+        (["--set", "noise_draws=1"], "objective 'auto' settles 'noise_draws'"),
+        (["--set", "learning_rate=0.3"], "objective 'auto' has no parameter 'learning_rate'"),
         (["--set", "sigma"], "not NAME=VALUE"),
         (["--param", "num_leavs=3"], "Did you mean 'num_leaves'?"),
         (["--param", "learning_rate=0.1", "--learning-rate", "0.2"], "said twice"),

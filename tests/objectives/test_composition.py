@@ -385,3 +385,13 @@ def test_a_mixture_trains_by_name_by_itself_in_both_engines_and_learns(tmp_path)
     assert np.ptp(ranker.fit(data.features, data.labels, group=data.queries.sizes).predict(data.features)) > 0
     matrix = xgb.DMatrix(data.features, data.labels, group=data.queries.sizes)
     assert np.ptp(xgb.train({"base_score": 0}, matrix, 2, obj=alone).predict(matrix)) > 0
+
+
+def test_auto_is_the_mixture_that_it_stands_for_and_lets_nobody_say_in_vain_what_it_settles() -> None:
+    from boostrank.mixture import AUTO
+
+    assert parse_objective("Auto", seed=3).to_dict() == parse_objective(AUTO, seed=3).to_dict()
+    assert parse_objective("auto", mix=0.3).to_dict()["mix"] == 0.3
+    for said in ({"noise_temperature": 1.0}, {"truncation_level": 5}, {"score_noise": "none"}):
+        with pytest.raises(ParameterError, match="settles"):
+            parse_objective("auto", **said)
