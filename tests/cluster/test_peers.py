@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,11 +12,12 @@ import numpy as np
 import pytest
 
 from boostrank.cluster.peers import PeerFailed, Peers
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, QueryIndex
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.mixture import Mixture
 from boostrank.objective import Objective, TrainingObjective
+from boostrank.training.gradient import GuardedGradient
 
 PATIENCE = 60
 
@@ -108,6 +110,29 @@ def test_gradients_over_workers_are_those_of_one_machine(objective: TrainingObje
     for _, _, stats in parts:
         assert stats.dead_queries == expected.stats.dead_queries
         assert stats.scale == pytest.approx(expected.stats.scale, rel=1e-12)
+
+
+@pytest.mark.parametrize("moving", [True, False])
+def test_trees_stand_still_only_when_they_do_so_on_every_worker(moving: bool) -> None:
+    """All queries of one worker may lie in one leaf of a tree that has many; another has no queries at all."""
+    sizes = (3, 4, 0)
+
+    def worker(number: int) -> Callable[[Peers], Any]:
+        def work(peers: Peers) -> list[str]:
+            queries = QueryIndex.from_sizes([sizes[number]] if sizes[number] else [])
+            labels = np.arange(sizes[number], dtype=np.float64)
+            guarded = GuardedGradient(Objective("shf-sdcg"), lambda _: (labels, queries), add_up=peers.add_up)
+            scores = np.zeros(sizes[number])
+            for round in range(5):
+                guarded(scores, None, round)
+                scores = scores + (labels if moving and number == 1 else 1.0)
+            return [] if guarded._still < 3 else ["still"]
+
+        return work
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert run(*(worker(i) for i in range(3))) == ([[]] * 3 if moving else [["still"]] * 3)
 
 
 def test_fault_95_sums_of_parts_give_the_metric_of_the_whole() -> None:

@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,39 +17,17 @@ import boostrank
 from boostrank.backends.base import StopTraining
 from boostrank.core.errors import BoostrankError, DataError, InputError, ParameterError, TrainingError, WorkerLost
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm import read_libsvm, write_libsvm
-from boostrank.data.synthetic import make_ranking_data
+from boostrank.data.libsvm import read_libsvm
 from tests.cli.conftest import invoke
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")
 pytest.importorskip("xgboost", reason="XGBoost is not installed")
 
 from boostrank.cluster import client as client_module  # noqa: E402
-from boostrank.cluster import connected, train  # noqa: E402
+from boostrank.cluster import train  # noqa: E402
 
 PARAMS = {"objective": "shf-sdcg", "sigma": "linear(2, 1)", "num_leaves": 7, "eval_at": [1, 10], "num_threads": 1}
 ROUNDS = 12
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    with connected("local:2") as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """train.txt, also as three uneven shards s0.txt to s2.txt; valid.txt as v0.txt and v1.txt."""
-    folder = tmp_path_factory.mktemp("shards")
-    whole = make_ranking_data(queries=200, mean_length=12, seed=11).dataset
-    train_set, valid = whole.take(np.arange(140)), whole.take(np.arange(140, 200))
-    write_libsvm(folder / "train.txt", train_set)
-    write_libsvm(folder / "valid.txt", valid)
-    for i, (a, b) in enumerate([(0, 80), (80, 90), (90, 140)]):
-        write_libsvm(folder / f"s{i}.txt", whole.take(np.arange(a, b)))
-    for i, (a, b) in enumerate([(140, 145), (145, 200)]):
-        write_libsvm(folder / f"v{i}.txt", whole.take(np.arange(a, b)))
-    return folder
 
 
 @pytest.fixture
@@ -267,7 +245,7 @@ def test_what_the_command_line_refuses(options: list[str], words: str, data: Pat
 def test_fault_92_a_killed_worker_ends_the_job_and_its_checkpoint_goes_on_elsewhere(
     cluster: Any, data: Path, tmp_path: Path
 ) -> None:
-    """The last test of the module: Dask starts the worker anew."""
+    """Dask starts the worker anew."""
     path = tmp_path / "so-far.json"
 
     def kill(env: Any) -> None:

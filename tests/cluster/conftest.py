@@ -1,0 +1,39 @@
+"""A cluster on this machine, and shards for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boostrank.data.libsvm import write_libsvm
+from boostrank.data.synthetic import make_ranking_data
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Any]:
+    """A client of two worker processes on this machine, which all tests share."""
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")
+    pytest.importorskip("xgboost", reason="XGBoost is not installed")
+    from boostrank.cluster import connected
+
+    with connected("local:2") as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """train.txt, also as three uneven shards s0.txt to s2.txt; valid.txt as v0.txt and v1.txt."""
+    folder = tmp_path_factory.mktemp("shards")
+    whole = make_ranking_data(queries=200, mean_length=12, seed=11).dataset
+    train_set, valid = whole.take(np.arange(140)), whole.take(np.arange(140, 200))
+    write_libsvm(folder / "train.txt", train_set)
+    write_libsvm(folder / "valid.txt", valid)
+    for i, (a, b) in enumerate([(0, 80), (80, 90), (90, 140)]):
+        write_libsvm(folder / f"s{i}.txt", whole.take(np.arange(a, b)))
+    for i, (a, b) in enumerate([(140, 145), (145, 200)]):
+        write_libsvm(folder / f"v{i}.txt", whole.take(np.arange(a, b)))
+    return folder

@@ -1,0 +1,239 @@
+"""What goes wrong on a cluster is told with its worker and its cause, at once, and leaves the cluster usable."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boostrank
+from boostrank.core.errors import DataError, FileFormatError, InputError, TrainingError, TrainingWarning, WorkerLost
+from boostrank.core.locks import reserved
+from boostrank.data.libsvm import read_libsvm
+from tests.cluster.test_training import PARAMS, ndcg
+
+distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")
+xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed")
+
+from boostrank.backends import xgb_workers  # noqa: E402
+from boostrank.cluster import crew, train, worker  # noqa: E402
+
+
+def plant(module: str, name: str, trouble: str) -> None:
+    """On a worker: from now on a function does not do what it should."""
+    from importlib import import_module
+
+    def troubled(*arguments: Any, **options: Any) -> Any:
+        if trouble == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if trouble == "sleeps":
+            time.sleep(4)
+            return real(*arguments, **options)
+        raise MemoryError if trouble == "memory" else FileFormatError("planted", file="a.txt", line=3)
+
+    real = getattr(import_module(module), name)
+    troubled.real = real  # type: ignore[attr-defined]
+    setattr(import_module(module), name, troubled)
+
+
+def heal(module: str, name: str) -> None:
+    """On a worker: undo it."""
+    from importlib import import_module
+
+    now = getattr(import_module(module), name)
+    setattr(import_module(module), name, getattr(now, "real", now))
+
+
+@contextlib.contextmanager
+def planted(cluster: Any, module: str, name: str, trouble: str, which: Any = max) -> Iterator[None]:
+    """Inside, the last of the two workers has trouble with a function: the one that gets the smaller shard."""
+    cluster.wait_for_workers(2)
+    cluster.run(plant, module, name, trouble, workers=[which(addresses(cluster))])
+    try:
+        yield
+    finally:
+        cluster.wait_for_workers(2)
+        cluster.run(heal, module, name)
+
+
+def addresses(cluster: Any) -> list[str]:
+    return sorted(cluster.scheduler_info(n_workers=-1)["workers"])
+
+
+def jobs() -> str | None:
+    """On a worker: the training that it belongs to."""
+    return None if worker._job is None else worker._job.token
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers need not long to say what they know."""
+    monkeypatch.setattr(crew, "_PARTING_SECONDS", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "trouble", "kind", "words"),
+    [
+        ("member", "memory", TrainingError, r"^worker tcp://\S+ \(\S+s2.txt\): MemoryError\n"),
+        ("bins_of", "memory", TrainingError, r"^worker tcp://\S+ \(\S+s2.txt\): MemoryError\n"),
+        ("bins_of", "format", DataError, r"^worker tcp://\S+ \(\S+s2.txt\): a.txt:3: planted$"),
+    ],
+)
+def test_an_error_at_any_stage_is_told_at_once_and_the_workers_are_free(
+    name: str, trouble: str, kind: type[Exception], words: str, cluster: Any, data: Path, soon: None
+) -> None:
+    """Those that wait for the failed one, also where they first meet, must not go on waiting."""
+    shards = [data / "s0.txt", data / "s2.txt"]
+    with planted(cluster, "boostrank.backends.xgb_workers", name, trouble):
+        started = time.monotonic()
+        with pytest.raises(kind, match=words) as caught:
+            train(cluster, PARAMS, shards, 2)
+        assert trouble != "memory" or ", in troubled" in caught.value.__notes__[0]
+    assert train(cluster, PARAMS, shards, 1).best_iteration == 1
+    assert time.monotonic() - started < 60  # the meeting's own patience is 120 s
+
+
+def test_a_worker_that_fails_to_read_ends_the_others_wait(cluster: Any, data: Path, soon: None, tmp_path: Path) -> None:
+    (tmp_path / "bad.txt").write_text("1 qid:900 1:oops\n")
+    with planted(cluster, "boostrank.cluster.worker", "_read", "sleeps", which=min):
+        started = time.monotonic()
+        with pytest.raises(DataError, match=r"bad.txt:1:\d+: .*oops"):
+            train(cluster, PARAMS, [data / "s0.txt", tmp_path / "bad.txt"], 2)
+        took = time.monotonic() - started
+    assert set(cluster.run(jobs).values()) == {None}
+    assert took < 3.5  # the other one reads for 4 s
+
+
+def test_fault_92_a_worker_that_dies_before_all_have_met_lets_the_others_go(cluster: Any, data: Path) -> None:
+    shards = [data / "s0.txt", data / "s2.txt"]
+    with planted(cluster, "boostrank.backends.xgb_workers", "member", "dies"):
+        started = time.monotonic()
+        with pytest.raises(WorkerLost, match="is gone"):
+            train(cluster, PARAMS, shards, 2)
+        assert time.monotonic() - started < 30
+    assert train(cluster, PARAMS, shards, 1).best_iteration == 1
+
+
+def test_the_first_error_is_not_hidden_by_that_of_leaving(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        def __init__(self, **_: Any) -> None: ...
+
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *_: Any) -> None:
+            raise xgboost.core.XGBoostError("the tracker is gone")
+
+    monkeypatch.setattr(xgb_workers.collective, "CommunicatorContext", Broken)
+    with pytest.raises(ValueError, match="mine"), xgb_workers.member({}, 0):
+        raise ValueError("mine")
+    with pytest.raises(xgb_workers.LostContact, match="the tracker is gone"), xgb_workers.member({}, 0):
+        pass
+
+
+def test_workers_that_were_claimed_are_free_when_another_cannot_train(cluster: Any, data: Path) -> None:
+    with (
+        planted(cluster, "boostrank.cluster.worker", "versions", "memory"),
+        pytest.raises(InputError, match=r"cannot train: MemoryError"),
+    ):
+        train(cluster, PARAMS, [data / "s0.txt"], 2)
+    assert set(cluster.run(jobs).values()) == {None}
+
+
+def test_two_trainings_at_once_take_turns(cluster: Any, data: Path) -> None:
+    models: list[Any] = []
+
+    def one() -> None:
+        with distributed.Client(cluster.scheduler.address, set_as_default=False) as client:
+            models.append(train(client, PARAMS, [data / "s0.txt", data / "s1.txt"], 2))
+
+    threads = [threading.Thread(target=one) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [model.best_iteration for model in models] == [2, 2]
+
+
+def silence(seconds: float) -> None:
+    """On a worker: how long it waits for its client."""
+    worker.CLIENT_SILENCE_SECONDS = seconds
+
+
+def test_a_client_that_was_suspended_hears_that_the_training_ended_early(cluster: Any, data: Path) -> None:
+    def suspended(env: Any) -> None:
+        if env.iteration < 5:
+            time.sleep(1)
+
+    cluster.run(silence, 0.5)
+    try:
+        with pytest.warns(TrainingWarning, match=r"ended the training after round \d+ of 100000: was it suspended"):
+            model = train(cluster, PARAMS, [data / "s0.txt", data / "s1.txt"], 100_000, callbacks=[suspended])
+    finally:
+        cluster.run(silence, worker.CLIENT_SILENCE_SECONDS)
+    assert 1 <= model.best_iteration < 100_000
+
+
+def test_fault_077_a_full_disk_under_the_checkpoint_does_not_end_the_training(
+    cluster: Any, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise TrainingError("so-far: could not be written: No space left on device")
+
+    monkeypatch.setattr(boostrank.RankingModel, "save", full)
+    slow = [lambda env: time.sleep(0.1)]
+    path = tmp_path / "so-far"
+    with pytest.warns(TrainingWarning, match="No space left on device. The training goes on"):
+        model = train(cluster, PARAMS, [data / "s0.txt"], 12, callbacks=slow, checkpoint=path, checkpoint_every=1)
+    assert model.best_iteration == 12
+
+
+def test_a_checkpoint_that_another_training_writes_is_refused(cluster: Any, data: Path, tmp_path: Path) -> None:
+    with reserved(tmp_path / "c"), pytest.raises(InputError, match=r"c: process \d+ is writing it"):
+        train(cluster, PARAMS, [data / "s0.txt"], 2, checkpoint=tmp_path / "c", checkpoint_every=1)
+
+
+def test_a_model_that_is_continued_keeps_its_objective(cluster: Any, data: Path) -> None:
+    before = train(cluster, {"objective": "approx-ndcg", "num_leaves": 7}, [data / "s0.txt"], 1)
+    after = train(cluster, {"num_leaves": 7}, [data / "s0.txt"], 1, init_model=before)
+    assert after.info["objective"] == before.info["objective"]
+    assert after.best_iteration == 2
+
+
+def test_fault_95_weights_and_several_validation_sets_count_as_on_one_machine(
+    cluster: Any, data: Path, tmp_path: Path
+) -> None:
+    """Weights lie beside some of the shards only; the sets are of different size, cut unevenly."""
+    random = np.random.default_rng(3)
+    copies = {}
+    for name in ("train", "s0", "s1", "s2", "v0", "v1", "valid"):
+        copies[name] = tmp_path / f"{name}.txt"
+        copies[name].write_bytes((data / f"{name}.txt").read_bytes())
+    weights = {"s0": random.uniform(0.2, 5, 80), "v0": random.uniform(0.2, 5, 5)}
+    weights["train"] = np.concatenate([weights["s0"], np.ones(60)])
+    weights["valid"] = np.concatenate([weights["v0"], np.ones(55)])
+    for name, values in weights.items():
+        Path(f"{copies[name]}.weight").write_text("\n".join(map(str, values)) + "\n")
+    train_set = read_libsvm(copies["train"])
+    sets = [read_libsvm(copies[name], like=train_set) for name in ("valid", "v1")]
+    whole = [[copies["valid"]], [copies["v1"]]]
+    cut = [[copies["v0"], copies["v1"]], [copies["v1"]]]
+    # On one worker everything is as on one machine, but for the edges of bins.
+    alone = boostrank.train(PARAMS, train_set, 3, sets, backend="xgboost")
+    for shards, valid in (([copies["train"]], whole), ([copies[f"s{i}"] for i in range(3)], cut)):
+        model = train(cluster, PARAMS, shards, 3, valid, ["all", "some"])
+        for name, given in zip(("all", "some"), sets, strict=True):
+            assert model.evals_result[name]["ndcg@10"][-1] == pytest.approx(ndcg(model, given), abs=1e-9)
+        exact = len(shards) == 1
+        assert ndcg(model, train_set) == pytest.approx(ndcg(alone, train_set), abs=1e-6 if exact else 0.01)
+    unweighted = boostrank.Metric.parse("ndcg@10").evaluate(
+        sets[0].labels, model.predict(sets[0]), boostrank.QueryIndex.from_sizes(sets[0].queries.sizes)
+    )
+    assert abs(unweighted.mean - ndcg(model, sets[0])) > 1e-4, "the weights matter"
