@@ -34,7 +34,8 @@ Progress = Callable[[int, int], None]
 class Curve:
     """The accumulated local effects of one feature.
 
-    Intervals are 95%, pointwise, by bootstrap over queries.
+    Intervals are 95%, pointwise, by bootstrap over queries. Categories stand in the order of their numbers, which
+    means nothing: of them, differences between neighbours can be read, and the shape cannot.
 
     Args:
         feature: its name.

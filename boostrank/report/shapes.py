@@ -36,8 +36,8 @@ _MOST_DOCUMENTS, _MOST_NUMBERS = 20_000, 20_000_000
 # TreeSHAP takes some 10 us a document and tree.
 _EXPLAINED = 800_000
 _EXPLAINED_AT_A_TIME = 500
-# Of a share of the variance: engines that add float32 numbers up are off by 1e-7, squared.
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
+"""Shares of the variance up to it are none: engines that add float32 numbers up are off by 1e-7, squared."""
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, the documents done, and all documents."""
@@ -101,7 +101,7 @@ class Shapes:
 
     def partner(self, feature: str) -> Interaction | None:
         """The strongest interaction of a feature, if it has one that is more than rounding."""
-        mine = [one for one in self.interactions if feature in (one.first, one.second) and one.share > _ROUNDING]
+        mine = [one for one in self.interactions if feature in (one.first, one.second) and one.share > ROUNDING]
         return mine[0] if mine else None
 
     def to_frame(self, what: str = "curves") -> Any:

@@ -381,6 +381,11 @@ def test_the_section_shows_every_feature_and_escapes_its_name() -> None:
     json.dumps([chart.spec() for chart in charts], allow_nan=False)
 
 
+def test_a_section_says_when_no_two_features_act_together() -> None:
+    told = replace(told_of("LightGBM, stumps"), top=())
+    assert any("No two of them act together" in part for part in section(told).parts if isinstance(part, str))
+
+
 def test_a_section_without_trees_says_so() -> None:
     told = shapes(lightgbm_model(world(), 2, min_gain_to_split=1e9), world())
     assert section(told).parts == ["The trees split by no feature."]

@@ -14,7 +14,7 @@ from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import Beside, Fold, Part, Section
 from boostrank.report.html.tables import Cell, Column, Table
 from boostrank.report.local_effects import Curve
-from boostrank.report.shapes import Dependence, Shapes
+from boostrank.report.shapes import ROUNDING, Dependence, Shapes
 
 _HEIGHT = 220
 # Pairs in the chart; the table has all.
@@ -163,8 +163,8 @@ def _way(curve: Curve) -> str:
 def _pairs(found: Shapes) -> list[Part]:
     import altair as alt
 
-    told = [one for one in found.interactions if one.share > 0.0][:_PAIRS]
-    parts: list[Part] = []
+    told = [one for one in found.interactions if one.share > ROUNDING][:_PAIRS]
+    parts: list[Part] = [] if told else ["No two of them act together: the score is a sum of what each of them says."]
     if told:
         frame = pandas().DataFrame(
             {
