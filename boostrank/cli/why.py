@@ -148,7 +148,8 @@ def _print_changes(told: Why, top: int) -> None:
     if told.smallest is None:
         click.echo(f"no change of one feature swaps them ({told.tried:,} values tried)")
     else:
-        click.echo("smallest changes of one feature that swap them; size: the share of documents in between")
+        of = f"{told.sampled:,} documents"
+        click.echo(f"smallest changes of one feature that swap them; size: the share of {of} that lies in between")
         table = [["feature", "of", "now", "then", "size"]]
         table += [
             [shown(c.feature), c.document.upper(), _value(c.now), _value(c.value) + "*" * (not c.seen), f"{c.step:.1%}"]

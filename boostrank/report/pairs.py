@@ -37,6 +37,8 @@ from boostrank.training.model import RankingModel
 # Of whole queries, that say which values are ordinary: ranks are off by 0.2% at most (1 / (2 sqrt(N))), give or take
 # what documents of a query have in common.
 _DOCUMENTS = 100_000
+# Values of those documents that are held (80 MB).
+_NUMBERS = 20_000_000
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and all of it."""
@@ -197,7 +199,7 @@ def why(
             name.
         docnos: the names of the documents, one a row; None takes those in the comments, if `data` has them.
         threads: None means every available core.
-        seed: of the sample of queries that says which values are ordinary, of more than 100,000 documents.
+        seed: of the sample of queries that says which values are ordinary, where there are more than 100,000 documents.
         progress: told how far it is.
 
     Raises:
@@ -234,7 +236,8 @@ def why(
         notes.append(str(error))
     if first.score == second.score:
         notes.append("the scores are equal: the order of the rows decides")
-    sample = np.union1d(sample_queries(data, _DOCUMENTS, seed), [query])
+    most = min(_DOCUMENTS, max(1, _NUMBERS // max(1, trees.used.size)))
+    sample = np.union1d(sample_queries(data, most, seed), [query])
     some = Rows(data if sample.size == len(data.queries) else data.take(sample), trees.used, ranker.absent_is_missing)
     known = some[: some.data.n_documents]
     fixed = _query_level(known, some.data.queries)

@@ -40,7 +40,7 @@ class Change:
         now: its value; NaN is missing.
         value: the nearest value that swaps them, of those that the data have if there are any (`seen`). NaN: only when
             it is missing.
-        seen: whether the data have it.
+        seen: whether the data have it (of very many documents, a sample of queries: `Why.sampled`).
         nearest: the nearest float32 number that swaps them, whether or not the data have it; NaN if none does.
         step: share of the data's documents between `now` and `value`, 0 to 1, those at either count half; 1 from a
             missing value and to one, which have no place among the others, and between categories, which have no order:
