@@ -100,6 +100,7 @@ def page(request: pytest.FixtureRequest, browser: Any, pages: dict[str, Page]) -
 
 
 every_page = pytest.mark.parametrize("page", PAGES, indirect=True)
+with_details = pytest.mark.parametrize("page", ["compare_file", "report_file"], indirect=True)
 compared = pytest.mark.parametrize("page", ["compare_file"], indirect=True)
 reported = pytest.mark.parametrize("page", ["report_file"], indirect=True)
 
@@ -149,16 +150,15 @@ def test_on_a_phone_nothing_but_tables_scrolls_sideways(page: Page) -> None:
 
 
 @reported
-def test_numbers_sort_as_numbers_in_both_directions_and_what_is_missing_comes_last(page: Page) -> None:
-    def numbers() -> list[float]:
-        shown = page.column("features", "splits")
-        return [float(n) for n in shown]
-
-    assert page.sort("features", "splits") == "descending"
-    assert numbers() == sorted(numbers(), reverse=True)
-    assert len(set(numbers())) > 3
-    assert page.sort("features", "splits") == "ascending"
-    assert numbers() == sorted(numbers())
+def test_numbers_sort_as_numbers_in_both_directions_and_text_as_text(page: Page) -> None:
+    for column in ("gain", "low", "splits"):
+        assert page.sort("features", column) == "descending"
+        down = [float(n) for n in page.column("features", column)]
+        assert down == sorted(down, reverse=True)
+        assert page.sort("features", column) == "ascending"
+        assert [float(n) for n in page.column("features", column)] == sorted(down)
+        assert len(set(down)) > 3
+    assert down != sorted(down, key=str, reverse=True)
     names = page.column("features", "feature")
     assert page.sort("features", "feature") == "ascending"
     assert page.column("features", "feature") == sorted(names)
