@@ -8,6 +8,7 @@ import json
 import re
 import sys
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pytest
 
 from boostrank.core.errors import MissingDependency, ParameterError
 from boostrank.report.feature_worth import Effect, Importance
-from boostrank.report.html.charts import Chart, need_report_extra, theme
+from boostrank.report.html.charts import COLOURS, Chart, need_report_extra, theme
 from boostrank.report.html.marks import facts, whisker
 from boostrank.report.html.markup import data_block, tag
 from boostrank.report.html.page import Beside, Fold, Section, page
@@ -120,6 +121,31 @@ def test_a_whisker_stays_on_its_scale_and_leaves_out_what_is_not_a_number() -> N
     assert 'cx="60.0"' in drawn
     assert "span" not in whisker(1.0, float("nan"), float("nan"), 2.0)
     assert 'cx="120.0"' in whisker(1.0, 0.0, 1.0, 1.0, left=-0.5)
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG 2.2's ratio of two colours written as #rrggbb."""
+
+    def luminance(colour: str) -> float:
+        parts = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_text_and_marks_are_told_from_their_ground_in_both_themes() -> None:
+    style = files("boostrank.report.html").joinpath("style.css").read_text("utf-8")
+    pairs = {name: both for name, *both in re.findall(r"--(\w+): light-dark\((#\w{6}), (#\w{6})\)", style)}
+    assert contrast("#000000", "#ffffff") == pytest.approx(21.0)
+    for side in (0, 1):
+        for name in ("text", "faint", "main", "better", "worse"):
+            for ground in ("back", "soft"):
+                assert contrast(pairs[name][side], pairs[ground][side]) >= 4.5, (name, ground, side)
+        for colour in {*COLOURS.values(), *theme()["range"]["category"]}:
+            assert contrast(colour, pairs["back"][side]) >= 3.0, (colour, side)
+        assert theme(dark=bool(side))["background"] == pairs["back"][side]
 
 
 def test_data_cannot_leave_their_element() -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 COLOURS = {"main": "#3b7fc4", "good": "#1b9e77", "bad": "#d95f02", "faint": "#8b929a"}
 """Colours that are told apart on white and on black, also by those who do not see red or green."""
 
-_CATEGORY = ["#3b7fc4", "#d95f02", "#1b9e77", "#a873c9", "#c29a1e", "#d4587d", "#5aa9b8", "#8b929a"]
+_CATEGORY = ["#3b7fc4", "#d95f02", "#1b9e77", "#a873c9", "#b38b14", "#d4587d", "#459bab", "#8b929a"]
 _DIGITS = 5
 # Of a picture made here; in a page charts are as wide as there is room.
 _WIDTH = 680

@@ -21,7 +21,7 @@ _MOST_DRAWN = 60
 # A line of a list of features, in pixels.
 _LINE = 22
 _VERDICT_COLOURS = {
-    "useful": COLOURS["main"], "unclear": COLOURS["faint"], "redundant": "#a873c9", "removable": "#c29a1e",
+    "useful": COLOURS["main"], "unclear": COLOURS["faint"], "redundant": "#a873c9", "removable": "#b38b14",
     "harmful": COLOURS["bad"], "query-level": "#1b9e77",
 }  # fmt: skip
 
