@@ -24,18 +24,17 @@ help:
 	@echo "make clean     remove .venv, the demo's output and caches"
 	@echo "PYTHON=python3.12 chooses the interpreter (3.11 or later) that .venv is made from."
 
-# The same trees and the same stopping for both, tuned for neither. The linear training discount is what the literature
-# and our own experiments advise for smooth ranks (see the README).
+# The same trees and the same stopping for both, tuned for neither.
 DATA := demo/data
 TREES := --rounds 200 --num-leaves 31 --learning-rate 0.1 --early-stopping 50 --seed 1
 
 demo: $(VENV)/.installed
 	$(BIN)/boostrank make-data $(DATA) --queries 4000 --seed 1
-	$(BIN)/boostrank train $(DATA)/train.txt --valid $(DATA)/valid.txt $(TREES) --objective reg-shf-sdcg --set train_discount=linear --model demo/reg-shf-sdcg.txt
+	$(BIN)/boostrank train $(DATA)/train.txt --valid $(DATA)/valid.txt $(TREES) --model demo/auto.txt
 	$(BIN)/boostrank train $(DATA)/train.txt --valid $(DATA)/valid.txt $(TREES) --objective lightgbm:lambdarank --model demo/lambdarank.txt
-	$(BIN)/boostrank evaluate demo/lambdarank.txt demo/reg-shf-sdcg.txt $(DATA)/test.txt
+	$(BIN)/boostrank evaluate demo/lambdarank.txt demo/auto.txt $(DATA)/test.txt
 	@echo
-	@echo "The model lies in demo/reg-shf-sdcg.txt: LightGBM's own text format, and how it was made beside it."
+	@echo "The model lies in demo/auto.txt: LightGBM's own text format, and how it was made beside it."
 	@echo "Next, with a file of your own (label qid:ID number:value ...):"
 	@echo
 	@echo "    . $(BIN)/activate"
