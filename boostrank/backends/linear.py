@@ -40,7 +40,7 @@ PARAMS = (
     ),
     Param(
         "lambda_l2",
-        1e-3,
+        1e-2,
         "penalty lambda |w - c|^2 beside the mean loss of a query",
         low=0.0,
         log=True,
@@ -53,7 +53,7 @@ PARAMS = (
         "weights to begin with: ridge regression on gains; zero; normal random numbers of variance 1 / d",
         choices=("regression", "zero", "random"),
     ),
-    Param("ridge", 1e-3, "of that regression: |error|^2 / N + ridge |w|^2", low=0.0, open_low=True, log=True),
+    Param("ridge", 0.3, "of that regression: |error|^2 / N + ridge |w|^2", low=0.0, open_low=True, log=True),
     Param(
         "restarts",
         1,
@@ -98,13 +98,19 @@ class Linear:
     name = "linear"
     version = str(scipy.__version__)
     objective_params: frozenset[str] = frozenset()
-    # Annealing as published, from the regression that the model begins with.
+    # Scores begin as a regression's, whose spread is some tenths: what is blunt there has no ranks to tell apart. And
+    # the annealing of smooth-ndcg as published, from the regression that the model begins with.
     objective_defaults: Mapping[str, Mapping[str, Any]] = {
+        "approx-ndcg": {"alpha": 10.0},
+        "approx-ap": {"alpha": 10.0},
+        "sdcg": {"sigma": 0.1},
+        "smooth-ap": {"sigma": 0.1},
+        "soft-ndcg": {"sigma": 0.1},
         "smooth-ndcg": {
             "sigma": "steps(" + ", ".join(f"{2.0**i:g}" for i in range(6, -7, -1)) + ")",
             "mix": 0.0,
             "warm_rounds": 0,
-        }
+        },
     }
 
     def check_params(self, params: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from experiments.papers.findings import Findings, main
 from experiments.papers.picture import Line
 from experiments.papers.sweeps import sweep
 
-DISCOUNTS = (0.0, 0.25, 0.5, 0.75, 1.0)
+DISCOUNTS = (0.0, 0.5, 1.0)
 METHODS = {
     "SoftRank": ({"objective": "soft-ndcg", "sigma": 0.1, "lambda_l2": 1e-2}, 60),
     "ApproxNDCG": ({"objective": "approx-ndcg", "alpha": 30.0, "lambda_l2": 1e-2}, 60),

@@ -10,7 +10,7 @@ from experiments.papers.findings import Findings, main
 from experiments.papers.picture import Line
 from experiments.papers.sweeps import sweep
 
-KS = (1, 3, 5, 10, 20, 50, 0)
+KS = (1, 3, 10, 50, 0)
 METHODS = {
     "ApproxNDCG": ({"objective": "approx-ndcg", "alpha": 30.0, "lambda_l2": 1e-2}, 60),
     "SmoothNDCG": ({"objective": "smooth-ndcg", "lambda_l2": 1e-2}, 65),
