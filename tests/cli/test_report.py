@@ -176,3 +176,10 @@ def test_the_api_gives_what_the_page_shows(model: Path, data: Path) -> None:
     assert set(found.frames) == {"verdict", "queries", "parts"}
     assert "it was not asked for" in found.to_html()
     assert found.charts["queries-values"].frame["queries"].sum() == result.queries
+
+
+def test_what_help_says_of_metrics_without_importing_is_true() -> None:
+    from boostrank.cli.report import _METRICS
+    from boostrank.report.verdict import METRICS
+
+    assert _METRICS == METRICS

@@ -154,6 +154,20 @@ def test_a_feature_that_says_it_all_is_found_whatever_its_direction() -> None:
     assert chosen.about.startswith("a, lower is better;")
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_what_is_missing_comes_last_and_infinity_first_in_either_direction(sign: float) -> None:
+    data = drawn(60, 1, 1, useful=1)
+    X = sign * data.features
+    X[::7] = np.nan
+    X[1::7] = sign * np.inf
+    chosen = single_feature(RankingDataset(X, data.labels, data.queries), "ndcg@5", Conventions())
+    assert chosen is not None
+    assert chosen.signs == (sign, sign)
+    assert np.isfinite(chosen.scores).all()
+    assert chosen.scores[::7].max() < chosen.scores[2::7].min()
+    assert chosen.scores[1::7].min() > chosen.scores[2::7].max()
+
+
 def test_many_values_are_sampled_to_choose_by_but_every_query_is_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
     data = drawn(300, 4, 2, useful=1)
     monkeypatch.setattr("boostrank.report.single_feature._VALUES_TO_CHOOSE_BY", 4 * 100)
