@@ -95,10 +95,13 @@ def identity(method: Method) -> dict[str, Any]:
         version = importlib.import_module(method.library).__version__
         return {"library": method.library, "version": version, "params": dict(method.params)}
     text, own = str(method.params["objective"]), {k: v for k, v in method.params.items() if k != "objective"}
-    modules = [part.spec.kernel.py_func.__module__ for part in parse_objective(text, **own).parts]
+    objective = parse_objective(text, **own)
+    modules = [part.spec.kernel.py_func.__module__ for part in objective.parts]
     code = code_digest(["boostrank.kernels.driver", "boostrank.kernels.composition", *modules])
     version = importlib.metadata.version("lightgbm")
-    return {"library": "boostrank", "lightgbm": version, "code": code, "params": dict(method.params)}
+    said = {"library": "boostrank", "lightgbm": version, "code": code, "params": dict(method.params)}
+    # A name that stands for something else, as `auto` does, may come to stand for another thing.
+    return said if "(" in text or text == objective.name else said | {"expanded": objective.to_dict()}
 
 
 def trained(

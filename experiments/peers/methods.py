@@ -68,6 +68,7 @@ METHODS = (
         "rest",
     ),
     # Ours, on LightGBM's trees.
+    _ours("auto", "first", "auto"),
     _ours("lambdarank", "first", "lambdarank"),
     _ours("shf-sdcg, linear", "first", "shf-sdcg", **LINEAR),
     _ours("reg-shf-sdcg, linear", "first", "reg-shf-sdcg", **LINEAR),

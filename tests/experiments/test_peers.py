@@ -137,6 +137,14 @@ def test_methods_have_distinct_names_and_parameters_that_their_library_takes():
         chosen("lamdbarank")
 
 
+def test_a_name_that_stands_for_an_objective_is_keyed_by_what_it_stands_for(monkeypatch):
+    method = Method("auto", "boostrank", {"objective": "auto"})
+    now = engines.identity(method)
+    parse = engines.parse_objective
+    monkeypatch.setattr(engines, "parse_objective", lambda text, **own: parse("mix(lambdarank, xe-ndcg, mix=0.3)"))
+    assert key_of(engines.identity(method)) != key_of(now)
+
+
 def test_the_code_digest_follows_code_and_not_words(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "peers_low.py").write_text("A = 1\n")
