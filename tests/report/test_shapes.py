@@ -212,6 +212,18 @@ def test_interactions_are_the_variance_of_the_parts_that_hold_both() -> None:
         assert (error > 1e-4) == (truth > 0)
 
 
+def test_the_error_of_an_interaction_is_the_spread_over_samples() -> None:
+    rng = np.random.default_rng(7)
+    found, said = [], []
+    for seed in range(80):
+        rows = rows_of(rng.normal(size=(800, 2)), np.full(40, 20))
+        one = interactions(Formula(lambda x: x[0] * x[1]), rows, "ab", [0, 1], seed=seed, threads=1)[0]
+        found.append(one.size**2)
+        said.append(one.error * one.size**2 / one.share)
+    assert np.mean(said) == pytest.approx(np.std(found, ddof=1), rel=0.25)  # of 80 runs: 8%
+    assert np.mean(found) == pytest.approx(1.0, abs=4 * np.mean(said) / math.sqrt(80))
+
+
 def test_a_product_of_three_counts_in_each_of_its_pairs() -> None:
     for share, error in shares(lambda x: x[0] * x[1] * x[2], 3).values():
         assert share == pytest.approx(1.0, abs=4 * error)

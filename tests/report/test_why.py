@@ -22,7 +22,7 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.types import Float32Array, QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.report import Why, why
-from boostrank.report.swaps import Change
+from boostrank.report.swaps import Change, Column
 from boostrank.training.model import RankingModel
 
 QUERIES, SIZE = 40, 8
@@ -321,6 +321,12 @@ def test_the_most_frequent_category_that_swaps_is_named(engine: str) -> None:
             assert swaps[change.value] == (max(count for count, _ in swaps.values()), change.score)
             assert change.seen == (swaps[change.value][0] > 0)
     assert found > 8
+
+
+def test_one_category_stands_for_all_that_no_split_names() -> None:
+    values = np.array([3, 5, 5, 9, np.nan], np.float32)
+    assert Column.of(values, None, np.array([1, 3])).steps()[0].tolist() == [1, 3, 5, 9, 10]
+    assert Column.of(values[:3], None, np.array([3, 11])).steps()[0].tolist() == [3, 5, 11, 12]
 
 
 def test_sparse_rows_are_as_the_model_reads_them() -> None:
