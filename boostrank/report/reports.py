@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.errors import BoostrankError, ModelError, ParameterError
+from boostrank.core.errors import BoostrankError, ParameterError
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
@@ -228,7 +228,7 @@ def report(
 
     Raises:
         ParameterError: an unknown metric, convention or section, a number out of range.
-        DataError: features that are not the model's, labels the gain cannot take.
+        DataError: features that are not the model's; and where no section can be had, what is wrong.
     """
     unknown = [one for one in only if one not in SECTIONS]
     if unknown:
@@ -273,7 +273,7 @@ def report(
             ranker, data, importance=found["importance"], seed=seed, threads=threads, progress=progress
         ),
     }
-    missing: dict[str, str] = {}
+    errors: dict[str, BoostrankError] = {}
     for section, step in steps.items():
         if section not in only:
             continue
@@ -282,9 +282,10 @@ def report(
         except ParameterError:
             raise
         except BoostrankError as error:  # a page without one of its parts is better than none
-            missing[section] = str(error)
-    if missing and not any(found.values()):
-        raise ModelError(f"nothing can be told: {next(iter(missing.values()))}")
+            errors[section] = error
+    if errors and not any(found.values()):
+        raise next(iter(errors.values()))
+    missing = {section: str(error) for section, error in errors.items()}
     files = ", ".join(data.provenance.files)
     return Report(
         model=called, data=files if data_name is None else data_name, about=_about(ranker, data), missing=missing,
