@@ -2,14 +2,13 @@
 
 LightGBM's text knows leaves that hold a linear function. One leaf with all features would do, but a missing value
 anywhere in it makes LightGBM take the leaf's constant for all of it; with a tree a feature it is that feature's mean
-which stands for what is missing, as in the linear model. A count of 0 in its leaf tells such a tree from those that
-were grown. They count as no rounds.
+which stands for what is missing, as in the linear model. A feature, but a count of 0, in its one leaf tells such a tree
+from those that were grown. They count as no rounds.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 
@@ -34,9 +33,9 @@ internal_weight=
 internal_count=
 is_linear=1
 leaf_const={constant!r}
-num_features={count}
-leaf_features={features}
-leaf_coeff={coefficients}
+num_features=1
+leaf_features={feature}
+leaf_coeff={coefficient}
 shrinkage=1
 
 
@@ -65,25 +64,19 @@ end of parameters
 pandas_categorical:null
 """
 _NEXT_TREE = re.compile(r"^Tree=\d+\n", re.MULTILINE)
-_OURS = tuple(f"\n{line}\n" for line in ("num_leaves=1", "leaf_count=0", "is_linear=1"))
+_OURS = tuple(f"\n{line}\n" for line in ("num_leaves=1", "leaf_count=0", "is_linear=1", "num_features=1"))
 
 
 def start_text(start: LinearStart) -> str:
     """LightGBM's model text of a linear ranker: a tree for each feature with a weight, at least one."""
-    used = np.flatnonzero(start.coefficients)
     trees = []
-    for number in range(max(1, used.size)):
+    for number, feature in enumerate(np.flatnonzero(start.coefficients).tolist() or [0]):
         base = start.intercept if number == 0 else 0.0
-        features = used[number : number + 1]
-        coefficients, means = start.coefficients[features], start.means[features]
+        coefficient = float(start.coefficients[feature])
+        constant = base - coefficient * float(start.means[feature])
         trees.append(
             _TREE.format(
-                number=number,
-                at_missing=base,
-                constant=float(base - coefficients @ means),
-                count=features.size,
-                features=" ".join(map(str, features.tolist())),
-                coefficients=" ".join(map(repr, coefficients.tolist())),
+                number=number, at_missing=base, constant=constant, feature=feature, coefficient=repr(coefficient)
             )
         )
     columns = len(start.feature_names)
@@ -115,9 +108,9 @@ def start_contributions(text: str, count: int, features: Features) -> Float64Arr
     out = np.zeros((features.shape[0], features.shape[1] + 1))
     rows = dense_rows(features, 0, features.shape[0]).astype(np.float64)
     for tree in _NEXT_TREE.split(text)[1 : count + 1]:
-        told: dict[str, Any] = dict(line.split("=", 1) for line in tree.split("\n") if "=" in line)
+        told = dict(line.split("=", 1) for line in tree.split("\n") if "=" in line)
         out[:, -1] += float(told["leaf_value"])
-        for feature, coefficient in zip(told["leaf_features"].split(), told["leaf_coeff"].split(), strict=True):
-            value = float(told["leaf_const"]) - float(told["leaf_value"]) + float(coefficient) * rows[:, int(feature)]
-            out[:, int(feature)] += np.where(np.isnan(value), 0.0, value)
+        feature = int(told["leaf_features"])
+        value = float(told["leaf_const"]) - float(told["leaf_value"]) + float(told["leaf_coeff"]) * rows[:, feature]
+        out[:, feature] += np.where(np.isnan(value), 0.0, value)
     return out

@@ -126,6 +126,30 @@ def test_a_model_with_a_start_is_continued_and_resumed(boosted: Any, linear: Any
     assert resumed.booster.model_to_string() == whole.booster.model_to_string()
 
 
+def test_a_start_without_any_weight_is_a_constant(data: Any) -> None:
+    train = data[0]
+    nothing = boostrank.train(
+        {"objective": "approx-ndcg", "initial": "zero", "tolerance": 1e9}, train, 1, backend="linear"
+    )
+    assert not nothing.booster.weights().any()
+    model = boostrank.train(TREES, train, 2, start=nothing)
+    assert model.best_iteration == 2
+    np.testing.assert_allclose(model.predict(train), boostrank.train(TREES, train, 2).predict(train), atol=1e-6)
+
+
+def test_what_lightgbm_itself_grows_is_no_start(data: Any) -> None:
+    for least, leaves in ((10_000, 31), (20, 3)):
+        params = {
+            "linear_tree": True,
+            "objective": "l2",
+            "verbosity": -1,
+            "min_data_in_leaf": least,
+            "num_leaves": leaves,
+        }
+        rows = lgb.Dataset(np.nan_to_num(data[0].features), data[0].labels, params=params)
+        assert count_start_trees(lgb.train(params, rows, 2).model_to_string()) == 0
+
+
 def test_start_linear_trains_one_first(data: Any) -> None:
     train, valid = data
     model = boostrank.train({**TREES, "objective": "approx-ndcg"}, train, 3, valid_sets=[valid], start="linear")
