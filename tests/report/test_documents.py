@@ -1,0 +1,101 @@
+"""Documents and queries by what people call them, and what is said of names that are none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from boostrank.core.errors import DataError
+from boostrank.core.types import QueryIndex
+from boostrank.data.dataset import RankingDataset
+from boostrank.report import why
+
+from .test_why import QUERIES, SIZE, model_of, world
+
+
+def named(names: list[str]) -> RankingDataset:
+    """Two queries of four documents with comments."""
+    some = world().take([0, 1])
+    rows = np.concatenate([np.arange(4), np.arange(SIZE, SIZE + 4)])
+    queries = QueryIndex(np.array([0, 4, 8]), np.array(["q1", "q2"], dtype=object))
+    return RankingDataset(
+        some.features[rows], some.labels[rows], queries, some.feature_names, comments=tuple(names + names[::-1])
+    )
+
+
+def test_documents_are_found_by_rank_row_and_name() -> None:
+    model, data = model_of("LightGBM"), named(["docid = D1 inc = 1", "D2 more words", "7", ""])
+    scores = model.predict(data)
+    first = 4 + int(np.argmax(scores[4:]))
+    for told in ("@1", 1, "1", f"row:{first + 1}", f"row {first + 1}"):
+        assert why(model, data, "q2", told, "@4").a.row == first
+    for told in ("D1", "name:D1", "row:8"):  # the last one of its query
+        assert why(model, data, "q2", told, "row:5").a.row == 7
+    assert why(model, data, "q1", "7", "D2").a.row == 2
+    told = why(model, data, "q1", "D2", "row:4")
+    assert (told.a.name, told.b.name) == ("D2", "row 4")
+    given = why(model, data, "q1", "x", "y", docnos=["x", "y", "z", "u"] * 2)
+    assert (given.a.row, given.b.row) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("names", "a", "words"),
+    [
+        (["GX01", "GX2", "", "X"], "GX02", "query q1 has no document 'GX02'. Did you mean 'GX2'"),
+        (["D1", "D2", "D3", "D4"], "@5", "query q1 has no rank 5: its 4 documents have the ranks @1 to @4"),
+        (["D1", "D2", "D3", "D4"], "0", "no rank 0"),
+        (["D1", "D2", "D3", "D4"], "row:6", "row 6 belongs to query q2; query q1 has rows 1 to 4"),
+        (["D1", "D2", "D3", "D4"], "row:9", "the data has the rows 1 to 8"),
+        (["D1", "D1", "D3", "D4"], "D1", "2 documents named 'D1': say which one: row:1"),
+        (["", "", "", ""], "D1", "write a name, @1 to @4 for a rank, or row:N"),
+        (["D1", "D2", "D3", "D4"], "name:1", "no document '1'"),
+    ],
+)
+def test_documents_that_cannot_be_told_are_refused(names: list[str], a: str, words: str) -> None:
+    with pytest.raises(DataError) as error:
+        why(model_of("LightGBM"), named(names), "q1", a, "@2")
+    assert words in str(error.value)
+
+
+def test_a_number_that_is_a_name_and_another_ones_rank_is_refused() -> None:
+    model = model_of("LightGBM")
+    ranks = np.argsort(np.argsort(-model.predict(named(["", "", "", ""]))[:4])) + 1
+    data = named([str(5 - rank) for rank in ranks])  # rank 1 is named 4, rank 2 is named 3
+    with pytest.raises(DataError, match="write name:2 or @2"):
+        why(model, data, "q1", "2", "@1")
+    assert why(model, data, "q1", "name:2", "@1").a.rank == 3
+    assert why(model, data, "q1", "@2", "@1").a.rank == 2
+
+
+def test_queries_that_cannot_be_told_are_refused() -> None:
+    model, data = model_of("LightGBM"), world()
+    with pytest.raises(DataError, match=r"no query '99'\. Did you mean '9'\? It has 40, from 0 to 39"):
+        why(model, data, 99, 1, 2)
+    with pytest.raises(DataError, match=r"no query 'q3'\. Known: q1, q2"):
+        why(model, named(["", "", "", ""]), "q3", 1, 2)
+    with pytest.raises(DataError, match="the same document of query 3: row 2"):
+        why(model, data, 3, *(["row:26"] * 2))
+    twice = replace(data, queries=QueryIndex(data.queries.ptr, np.arange(QUERIES) // 2))
+    with pytest.raises(DataError, match="query id 4 is that of 2 queries, which begin at rows 65, 73"):
+        why(model, twice, 4, 1, 2)
+    alone = RankingDataset.from_arrays(data.features[:3], data.labels[:3], group=[2, 1])
+    with pytest.raises(DataError, match="query 1 has one document"):
+        why(model, alone, 1, 1, 1)
+
+
+def test_rows_are_those_of_the_file_also_where_they_were_brought_together() -> None:
+    model, data = model_of("LightGBM"), world()
+    rows = np.concatenate([np.arange(0, 16, 2), np.arange(1, 16, 2)])  # two queries, in turns
+    mixed = RankingDataset.from_arrays(
+        data.features[:16], data.labels[:16], qid=np.tile([5, 6], 8), sort=True, feature_names=data.feature_names
+    )
+    np.testing.assert_array_equal(mixed.input_rows, rows)
+    told = why(model, mixed, 6, "row:2", "row:16")
+    assert told.b.name == "row 16"
+    np.testing.assert_array_equal(
+        told.b_values, data.features[15, [data.feature_names.index(f) for f in told.features]]
+    )
+    with pytest.raises(DataError, match="row 3 belongs to query 5"):
+        why(model, mixed, 6, "row:3", "row:16")
