@@ -94,7 +94,7 @@
       const width = this.room();
       if (this.fits) spec.width = width;
       if (width < 480) {
-        config.axis.labelLimit = config.legend.labelLimit = 120;
+        config.axis.labelLimit = config.legend.labelLimit = 130;
         config.legend.columns = 2;
       }
       this.view?.finalize();

@@ -45,7 +45,19 @@ def section(found: Shapes) -> Section:
     parts += [tag("h3", "All features in the trees"), _table(found)]
     parts += [tag("p", f"{note}.", class_="faint") for note in found.notes]
     parts.append(Fold("How this was measured", [_method(found)]))
-    return Section("shapes", "Shapes", parts)
+    return Section("shapes", "Shapes", parts, brief=_brief(found))
+
+
+def _brief(found: Shapes) -> Markup:
+    largest = max(found.curves, key=lambda curve: curve.swing)
+    if math.isnan(largest.rising):
+        return join("No feature moves the score.")
+    told = [join("The score moves most along ", bdi(largest.feature), f": it {_way(largest)} by {largest.swing:.3g}.")]
+    pair = max(found.interactions, key=lambda one: one.share, default=None)
+    if pair is not None and pair.share > ROUNDING:
+        told.append(join(" Of pairs, ", bdi(pair.first), " and ", bdi(pair.second), " act together most: "
+                         f"{pair.share:.2%} of the variance within queries."))  # fmt: skip
+    return join(*told)
 
 
 def _chart(found: Shapes, number: int, feature: str) -> Chart:
