@@ -66,6 +66,7 @@ def test_the_worst_queries_come_with_their_lists(model: RankingModel, data: Rank
         ranks = [d.rank for d in told.documents]
         assert ranks == sorted(ranks)
         assert ranks[:10] == list(range(1, min(10, b - a) + 1))
+        assert all(d.label > 0.0 for d in told.documents[10:])
         rows = [int(d.document.removeprefix("row ")) - 1 for d in told.documents]
         assert [d.label for d in told.documents] == data.labels[rows].tolist()
         assert [d.score for d in told.documents] == scores[rows].tolist()
@@ -99,13 +100,13 @@ def test_documents_are_called_by_their_names(model: RankingModel, data: RankingD
     assert f"row {data.queries.ptr[3] + 1}" in shown
 
 
-def test_of_equal_queries_the_one_with_better_documents_is_worse(model: RankingModel) -> None:
-    labels = np.array([0, 1, 0, 4, 0, 1.0])
+def test_of_equal_queries_those_with_better_documents_are_worse_then_longer_ones(model: RankingModel) -> None:
+    labels = np.array([0, 1, 0, 4, 0, 1, 0, 0, 0, 1.0])
     data = RankingDataset(
-        np.zeros((6, model.n_features), np.float32), labels, QueryIndex.from_sizes([2, 2, 2]), model.feature_names
+        np.zeros((10, model.n_features), np.float32), labels, QueryIndex.from_sizes([2, 2, 2, 4]), model.feature_names
     )
-    told = query_values(model, data, np.array([1.0, 0, 1, 0, 1, 0]), metric="ndcg@1")
-    assert [w.qid for w in told.worst] == ["1", "0", "2"]
+    told = query_values(model, data, np.array([1.0, 0, 1, 0, 1, 0, 1, 0, 0, 0]), metric="ndcg@1")
+    assert [w.qid for w in told.worst] == ["1", "3", "0", "2"]
 
 
 def test_what_the_engine_cannot_tell_is_said(tmp_path: Any) -> None:
