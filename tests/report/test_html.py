@@ -189,6 +189,22 @@ def test_importance_is_told_with_its_intervals_and_what_is_removable(found: Impo
     assert charts["alike-map"]["correlation"] == [1.0, 0.95, 0.95, 1.0]
 
 
+@pytest.mark.parametrize(
+    ("high", "low", "words"),
+    [
+        (0.0009, 0.0, "and all at once"),
+        (0.009, -0.001, "perhaps not all at once"),
+        (0.009, 0.002, "but not all at once"),
+    ],
+)
+def test_what_can_go_by_itself_is_not_said_to_go_together(
+    found: Importance, high: float, low: float, words: str
+) -> None:
+    removed = Effect("removable", found.feature_names[2:4], 0.004, low, high, 0.0)
+    told = str(section(replace(found, removed=removed)).brief)
+    assert f"2 could each go by itself, {words}: without all of them ndcg@10 is 0.7460, not 0.7500." in told
+
+
 def test_a_model_that_uses_nothing_has_a_page_too(found: Importance) -> None:
     zeros = np.zeros(6)
     idle = replace(

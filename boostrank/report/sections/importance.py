@@ -46,10 +46,13 @@ def _brief(worth: Worth) -> Markup:
     first, useful = int(worth.used[0]), len(found.named("useful"))
     told = ["Most is lost without ", bdi(found.feature_names[first]), f" ({worth.loss[first]:.4f}). {useful:,} of "
             f"{len(found.feature_names):,} features are surely useful by themselves."]  # fmt: skip
-    if found.removed is not None:
-        names = found.removed.features
-        told.append(f" {_count(len(names), 'feature')} can go: without {'them' if len(names) > 1 else 'it'} "
-                    f"{found.metric} is {found.value - found.removed.loss:.4f}, not {found.value:.4f}.")  # fmt: skip
+    if found.removed is not None and len(found.removed.features) > 1:
+        removed = found.removed
+        all_at_once = "and all at once" if removed.high <= found.negligible else "perhaps not all at once"
+        if removed.low > found.negligible:
+            all_at_once = "but not all at once"
+        told.append(f" {len(removed.features):,} could each go by itself, {all_at_once}: without all of them "
+                    f"{found.metric} is {found.value - removed.loss:.4f}, not {found.value:.4f}.")  # fmt: skip
     if found.clusters:
         told.append(f" {sum(len(c.features) for c in found.clusters):,} rank like another one.")
     return join(*told)
@@ -66,8 +69,8 @@ def _facts(found: Importance) -> list[tuple[str, Any, str]]:
     d = len(found.feature_names)
     told = [("useful features", f"{count['useful']:,}", f"of {d:,}; {d - count['unused']:,} are in the trees")]
     if found.removed is not None:
-        told.append(("removable", f"{count['removable']:,}",
-                     f"without them {found.metric} is {found.value - found.removed.loss:.4f}"))  # fmt: skip
+        left = f"without {'all of them' if count['removable'] > 1 else 'it'} {found.metric} is "
+        told.append(("removable", f"{count['removable']:,}", f"{left}{found.value - found.removed.loss:.4f}"))
     if count["harmful"]:
         told.append(("harmful", f"{count['harmful']:,}", "shuffling them makes the ranking better"))
     if found.clusters:
@@ -141,14 +144,15 @@ def _removable(found: Importance) -> list[Part]:
     left = found.value - removed.loss
     parts: list[Part] = [
         tag("h3", "Removable features"),
-        tag("p", f"{_count(len(removed.features), 'feature')} in the trees order nothing that matters: ",
-            _names(removed.features), f". With all of them neutralised at once, {found.metric} is ",
+        tag("p", f"{_count(len(removed.features), 'feature')} in the trees, each by itself, order nothing that matters"
+            ": ", _names(removed.features), f". With all of them neutralised at once, {found.metric} is ",
             tag("b", f"{left:.4f}"), f" instead of {found.value:.4f}: a loss of {removed.loss:+.4f}, "
             f"{removed.low:+.4f} to {removed.high:+.4f} (95%)."),
     ]  # fmt: skip
     if removed.high > found.negligible:
-        parts.append(tag("p", f"Together they may matter: the interval reaches above {found.negligible:g}. Take them "
-                         "out step by step, and train again.", class_="note worse"))  # fmt: skip
+        sure = "matter" if removed.low > found.negligible else "may matter"
+        parts.append(tag("p", f"Together they {sure}: the interval reaches above {found.negligible:g}. Take them out "
+                         "step by step, and train again.", class_="note worse"))  # fmt: skip
     return parts
 
 
