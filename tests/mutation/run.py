@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import shutil
 import sys
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from tests.mutation.mutations import MUTATIONS as FAMILY
 MUTATIONS = [*FAMILY, *BASELINES]
 
 _wanted: dict[str, Any] = {}
+_seconds: dict[tuple[str, int], float] = {}
+"""What each call of a test took without a fault; below 0 once it has noticed one. The least goes first."""
 
 
 def load_afresh(package: Path) -> None:
@@ -37,10 +40,16 @@ def run(who: str) -> None:
     """Raise if the tests of `who` fail."""
     if who.startswith("tests."):
         module = importlib.import_module(who)
-        for name, test in vars(module).items():
-            if name.startswith("test_") and not hasattr(test, "hypothesis"):
-                for arguments in _parametrised(test):
-                    test(**arguments)
+        tests = {n: t for n, t in vars(module).items() if n.startswith("test_") and not hasattr(t, "hypothesis")}
+        calls = [((f"{who}.{n}", i), t, args) for n, t in tests.items() for i, args in enumerate(_parametrised(t))]
+        for call, test, arguments in sorted(calls, key=lambda call: _seconds.get(call[0], 0.0)):
+            started = time.process_time()
+            try:
+                test(**arguments)
+            except (AssertionError, pytest.fail.Exception):
+                _seconds[call] = -1.0
+                raise
+            _seconds.setdefault(call, time.process_time() - started)
         return
     from tests.objectives.conformance import compare, expected, twin_of
 
