@@ -200,7 +200,9 @@ def vega_script() -> str:
     import vl_convert
 
     made = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_vega_lite())
-    return f"(() => {{{made}\n}})();"
+    # Their licence (BSD, 3 clauses) wants to be named where they are passed on.
+    notice = "/* Vega, Vega-Lite, Vega-Embed: copyright University of Washington Interactive Data Lab, BSD-3-Clause */"
+    return f"{notice}(() => {{{made}\n}})();"
 
 
 @cache
