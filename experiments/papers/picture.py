@@ -10,7 +10,18 @@ from pathlib import Path
 
 from boostrank.core.atomic import write_atomically
 
-_COLOURS = ("#4c78a8", "#e4572e", "#54a24b", "#b279a2", "#c08a00", "#3aa6a0", "#888888", "#d6619e")
+_COLOURS = (
+    "#4c78a8",
+    "#e4572e",
+    "#54a24b",
+    "#b279a2",
+    "#c08a00",
+    "#3aa6a0",
+    "#888888",
+    "#d6619e",
+    "#8a5a2b",
+    "#5b6ee1",
+)
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 380, 64, 190, 34, 48
 
 
@@ -61,7 +72,7 @@ def draw(path: Path, title: str, x_label: str, y_label: str, lines: Sequence[Lin
         )
         out.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:.3f}</text>')
     marks = sorted({x for line in lines for x in line.x})
-    for x in marks if len(marks) <= 9 else [marks[round(i * (len(marks) - 1) / 8)] for i in range(9)]:
+    for x in marks if len(marks) <= 10 else [marks[round(i * (len(marks) - 1) / 8)] for i in range(9)]:
         px = at(x, low)[0]
         out.append(f'<text x="{px:.1f}" y="{_TOP + tall + 18}" text-anchor="middle">{x:g}</text>')
     for i, line in enumerate(lines):
