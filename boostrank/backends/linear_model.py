@@ -98,6 +98,10 @@ def read_linear(body: bytes) -> LinearModel:
         raise ModelError("'features' must be a list of names")
     if len(set(names)) < len(names):
         raise ModelError("'features' has a name twice")
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        raise ModelError("'features' has a name that is not valid Unicode") from None
     if type(rounds) is not int or not 1 <= rounds <= _MOST_ROUNDS:
         raise ModelError(f"'rounds' must be a whole number from 1 to {_MOST_ROUNDS}")
     if told["scaling"] not in SCALINGS:

@@ -334,6 +334,27 @@ def test_a_damaged_file_is_refused_with_words(trained: Any) -> None:
             )
 
 
+def test_damage_of_any_kind_is_refused_or_harmless(trained: Any) -> None:
+    body, rng = trained.booster.to_bytes(), np.random.default_rng(0)
+    refused = 0
+    for _ in range(400):
+        damaged, at = bytearray(body), int(rng.integers(len(body)))
+        damaged[at : at + int(rng.integers(0, 5))] = bytes(
+            rng.choice(list(b'[]{}",:019eE-.tN\xff'), rng.integers(0, 4))
+        )
+        try:
+            model = read_linear(bytes(damaged))
+        except ModelError:
+            refused += 1
+            continue
+        assert np.isfinite(model.weights()).all()
+        assert len(model.feature_names) == 6
+    assert refused > 250
+    for deep in (b'{"format": "boostrank linear", "a": ' + b"[" * 100_000, body.replace(b'"f1"', b'"\\ud800"')):
+        with pytest.raises(ModelError):
+            read_linear(deep)
+
+
 # What is refused ------------------------------------------------------------------------------------------------------
 
 
