@@ -76,8 +76,8 @@ def tune(
         folds: of whole queries, at least 2; not used with `valid_set`.
         space: name -> `Span` or `Choice`, of the objective or the engine, in place of or beside what is searched
             otherwise: what the objective's parameters declare, and `space.TREES`. "objective" may be a `Choice`.
-        trees: whether the trees' parameters are searched.
-        backend: "lightgbm" or "xgboost".
+        trees: whether the trees' parameters are searched; a linear model has none.
+        backend: "lightgbm", "xgboost" or "linear".
         conventions: of the metrics.
         study: a file that remembers the trials; where it is there, the search goes on. None: nothing is remembered.
         progress: told of each trial.
@@ -137,7 +137,7 @@ class _Search:
         for name in space:
             if name in fixed:
                 raise ParameterError(f"{name!r} is both given and searched")
-        self.fixed, self._space, self._trees = fixed, space, trees
+        self.fixed, self._space, self._trees = fixed, space, trees and backend != "linear"
         self._backend, self.rounds = backend, rounds
         checked = split_params(fixed | {"objective": self._first_objective()}, rounds, get_backend(backend))
         metric = headline(checked.metrics)

@@ -151,6 +151,14 @@ def test_objectives_are_searched_with_their_own_parameters(data: RankingDataset)
     assert {t.params["objective"] for t in found.trials} == {"lightgbm:lambdarank", "regression"}
 
 
+def test_a_linear_model_is_tuned_without_trees(data: RankingDataset) -> None:
+    space = {"lambda_l2": Span(1e-4, 1.0, log=True)}
+    fixed = {"objective": "regression", "eval_at": [5]}
+    found = tune(fixed, data, num_boost_round=3, trials=2, folds=2, space=space, backend="linear")
+    assert [set(t.params) for t in found.trials] == [{"lambda_l2"}] * 2
+    assert all(t.state == "done" for t in found.trials)
+
+
 def test_what_cannot_be_searched_is_refused(data: RankingDataset, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="both given and searched"):
         tune(FIXED | {"num_leaves": 5}, data, space=LEAVES)
