@@ -91,9 +91,15 @@ def _cells(rows: Any) -> tuple[Int64Array, npt.NDArray[np.int32], Float32Array]:
     if isinstance(rows, np.ndarray):
         n, columns = rows.shape
         ids = np.tile(np.arange(columns, dtype=np.int32), n)
-        return np.arange(1, n + 1, dtype=np.int64) * columns, ids, np.ascontiguousarray(rows).reshape(-1)
+        # The compiled writer takes no read-only arrays, as those of a memory map are.
+        values = np.require(rows, requirements=["C", "W"]).reshape(-1)
+        return np.arange(1, n + 1, dtype=np.int64) * columns, ids, values
     rows.sort_indices()  # of a slice: the caller's matrix stays as it is
-    return rows.indptr[1:].astype(np.int64), rows.indices.astype(np.int32), np.ascontiguousarray(rows.data)
+    return (
+        rows.indptr[1:].astype(np.int64),
+        rows.indices.astype(np.int32),
+        np.require(rows.data, requirements=["C", "W"]),
+    )
 
 
 def _with_corners(

@@ -52,6 +52,15 @@ def test_200_000_random_bit_patterns_come_back(tmp_path: Path) -> None:
     assert same_bits(dense(round_trip(tmp_path, data)), X)
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+def test_features_that_cannot_be_written_to_are_written_out(tmp_path: Path, kind: Any) -> None:
+    features = kind(np.arange(12, dtype=np.float32).reshape(4, 3))
+    (features if kind is np.asarray else features.data).flags.writeable = False
+    data = RankingDataset(features, np.zeros(4), QueryIndex.from_sizes([4]))
+    write_libsvm(tmp_path / "a.txt", data)
+    assert (tmp_path / "a.txt").read_text().splitlines()[1] == "0 qid:0 1:3 2:4 3:5"
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 1e3, 1e12])
 def test_numbers_are_as_short_as_numpys_shortest(tmp_path: Path, scale: float) -> None:
     values = (np.random.default_rng(4).normal(size=2000) * scale).astype(np.float32)
