@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -215,6 +216,17 @@ def test_weights_of_queries_count(small: Any) -> None:
     )
     first = data.take(np.arange(20))
     np.testing.assert_allclose(losses(model, weighted).loss, losses(model, first).loss, atol=1e-9)
+
+
+def test_where_ties_go_by_name_the_mean_over_orders_is_taken(small: Any) -> None:
+    model, data = small
+    few = data.take(np.arange(30))
+    trec = Conventions.named("trec")
+    assert trec.ties == "docno"
+    expected = importance(model, few, conventions=replace(trec, ties="expected"), repeats=1, shap_documents=0)
+    told = importance(model, few, conventions="trec", repeats=1, shap_documents=0)
+    assert told.value == expected.value
+    np.testing.assert_array_equal(told.loss, expected.loss)
 
 
 def test_a_sample_is_of_whole_queries_and_said(small: Any) -> None:
