@@ -3,7 +3,7 @@
 shf-sdcg                                               by name
 shf-sdcg(sigma=0.5, score_noise=gumbel)                with parameters
 mix(shf-sdcg(sigma=0.5), xe-ndcg, mix=0.3)             a mixture
-auto                                                   the mixture that won: see `AUTO`
+auto                                                   the default: see `AUTO`
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ MIXTURE_PARAMS = (MIX, BALANCE)
 AUTO = "mix(lambdarank(truncation_level=200, score_noise=gumbel, noise_temperature=0.5, noise_draws=2), xe-ndcg)"
 """What the objective `auto` stands for: LambdaRank's pairs under score noise, half and half with XE-NDCG.
 
-Chosen on the search folds of `experiments/peers`, and measured on its confirmation folds; see there for both. The noise
-(Bruch et al. 2020) and the mixture are what wins; the truncation only bounds the work of lists beyond 200 documents.
+It led on the search folds of `experiments/peers`, and is level with LambdaRank on the confirmation folds; see there for
+both. Noise on scores: Bruch et al. 2020. The truncation only bounds the work of lists beyond 200 documents.
 """
 
 _NAMES = ("mix", "mixture")
