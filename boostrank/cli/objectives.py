@@ -106,7 +106,12 @@ def _print_list(specs: list[ObjectiveSpec]) -> None:
 
     page = _page()
     with page.section("Objectives"):
-        page.write_dl([("auto", "the default: noisy LambdaRank pairs, half and half with XE-NDCG"), *((s.name, s.summary) for s in specs)])
+        page.write_dl(
+            [
+                ("auto", "the default: noisy LambdaRank pairs, half and half with XE-NDCG"),
+                *((s.name, s.summary) for s in specs),
+            ]
+        )
     with page.section("Of the engines themselves"):
         page.write_dl([(f"{engine}:{name}", "") for engine, names in NATIVE_OBJECTIVES.items() for name in names])
     with page.section("Two mixed: 'mix(FIRST, SECOND, ...)', each as NAME or NAME(parameter=value, ...)"):
