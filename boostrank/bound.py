@@ -81,7 +81,7 @@ class BoundObjective:
         self.objective, self.queries = objective, queries
         self._parts = [_Part(part, labels, queries) for part in objective.parts]
         self._add_up = add_up
-        weights = np.ones(len(queries)) if queries.weights is None else queries.weights
+        weights = queries.each_weight
         total, count = add_up(np.array([weights.sum(), weights.size]))
         self.total_queries = int(count)
         """Queries, of every process that trains together."""

@@ -171,9 +171,7 @@ def labels_of(parts: Sequence[RankingDataset]) -> tuple[Float64Array, QueryIndex
         qids = [ids.astype(str).astype(object) for ids in qids]
     weights = None
     if any(part.queries.weights is not None for part in parts):
-        weights = np.concatenate(
-            [np.ones(len(p.queries)) if p.queries.weights is None else p.queries.weights for p in parts]
-        )
+        weights = np.concatenate([p.queries.each_weight for p in parts])
     ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     return labels, QueryIndex(ptr, np.concatenate(qids) if qids else np.zeros(0, np.int64), weights)
 

@@ -166,6 +166,11 @@ class QueryIndex:
         """Documents in the longest query, 0 without queries."""
         return int(self.sizes.max()) if len(self) else 0
 
+    @property
+    def each_weight(self) -> Float64Array:
+        """float64[Q]: the weights, 1 where none are given."""
+        return np.ones(len(self)) if self.weights is None else self.weights
+
     def row_ids(self) -> npt.NDArray[Any]:
         """The query id of every row."""
         return np.repeat(self.qid, self.sizes)

@@ -149,7 +149,7 @@ class _Sample:
             self._top
         ) = 0
         self.has_zero = False
-        self._seconds, self._timed = 0.0, 0
+        self._seconds = 0.0
         self._boundaries = self._pairs = self._queries = self._longest = 0
         self._labels: dict[float, int] = {}
         self._keys: list[npt.NDArray[np.uint64]] = []

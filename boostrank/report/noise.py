@@ -24,11 +24,10 @@ from boostrank.backends import get_backend
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.types import Float64Array, QueryIndex
 from boostrank.data.dataset import RankingDataset
-from boostrank.kernels.noise import SEED
 from boostrank.metric import BoundMetrics, Conventions, MetricResult
 from boostrank.resampling import bootstrap_intervals
 from boostrank.training.model import RankingModel
-from boostrank.training.params import split_params
+from boostrank.training.params import pop_seed, split_params
 from boostrank.training.trainer import train
 
 SOURCES = ("seed", "row order", "training queries")
@@ -162,8 +161,7 @@ def measure_noise(
                 break
         values[source] = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     assert trainer.first is not None
-    weights = np.ones(len(valid_set.queries)) if valid_set.queries.weights is None else valid_set.queries.weights
-    return NoiseReport(runs, values, trainer.first, weights, time.perf_counter() - started)
+    return NoiseReport(runs, values, trainer.first, valid_set.queries.each_weight, time.perf_counter() - started)
 
 
 def expected_seconds(
@@ -205,8 +203,7 @@ class _Trainer:
         if train_set.on_disk:
             raise DataError("rows that lie on disk cannot be put into another order: read them to memory")
         self._params = dict(params or {})
-        given = [name for name in self._params if name == SEED.name or name in SEED.aliases]
-        self.seed = int(self._params.pop(given[0])) if given else 0
+        self.seed = pop_seed(self._params)
         checked = split_params(self._params, rounds, get_backend(backend))
         if not checked.metrics:
             raise ParameterError("without a metric there is no noise to measure: metric='ndcg'")

@@ -155,7 +155,7 @@ def _mean(values: Float64Array, queries: QueryIndex, rules: Conventions) -> floa
     counted = ~np.isnan(values)
     if rules.single == "exclude":
         counted &= queries.sizes != 1
-    weights = np.ones(len(queries)) if queries.weights is None else queries.weights
+    weights = queries.each_weight
     total = float(weights[counted].sum())
     return float(weights[counted] @ values[counted]) / total if total else math.nan
 

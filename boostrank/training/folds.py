@@ -17,12 +17,11 @@ from boostrank.backends.base import Callback
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.kernels.noise import SEED
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.resampling import bootstrap_intervals
 from boostrank.training.averaging import average
 from boostrank.training.model import RankingModel
-from boostrank.training.params import split_params
+from boostrank.training.params import pop_seed, split_params
 from boostrank.training.trainer import train
 
 OfFold = Callable[[int, RankingModel], bool]
@@ -80,8 +79,7 @@ def train_folds(
         InputError: as `boostrank.train` and `query_folds`.
     """
     rest = dict(params or {})
-    said = [name for name in rest if name == SEED.name or name in SEED.aliases]
-    seed = int(rest.pop(said[0])) if said else 0
+    seed = pop_seed(rest)
     checked = split_params(rest, num_boost_round, get_backend(backend))
     rules = Conventions(gain=checked.gain) if conventions is None else conventions
     models: list[RankingModel] = []
@@ -97,7 +95,7 @@ def train_folds(
         measured = BoundMetrics(checked.metrics, inside.labels, inside.queries, rules, checked.threads)
         for name, per_query in measured.per_query(model.predict(inside, threads=checked.threads)).items():
             values.setdefault(name, []).append(per_query)
-        weights.append(np.ones(len(inside.queries)) if inside.queries.weights is None else inside.queries.weights)
+        weights.append(inside.queries.each_weight)
         if after is not None and not after(k, model):
             break
     one = average(models)

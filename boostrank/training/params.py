@@ -82,6 +82,11 @@ def headline(metrics: Sequence[str]) -> str | None:
     return max(family, key=lambda name: int(name.partition("@")[2] or sys.maxsize)) if family else None
 
 
+def pop_seed(params: dict[str, Any]) -> int:
+    """The seed, by whichever of its names, which leaves `params`; 0 when nothing is said."""
+    return int(_pop(params, (SEED.name, *SEED.aliases), 0))
+
+
 def default_objective(backend: str) -> str:
     """What is trained when nothing is said."""
     return DEFAULT_OF_BACKEND.get(backend, DEFAULT_OBJECTIVE)

@@ -23,7 +23,6 @@ from boostrank.core.params import Param
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.kernels.composition import OPTIONS
-from boostrank.kernels.noise import SEED
 from boostrank.kernels.spec import ObjectiveSpec
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.mixture import accepted_params
@@ -31,7 +30,14 @@ from boostrank.objectives import OBJECTIVES
 from boostrank.report.noise import shuffled
 from boostrank.resampling import paired_difference
 from boostrank.training.folds import query_folds
-from boostrank.training.params import OBJECTIVE_NAMES, STOPPING_NAMES, default_objective, headline, split_params
+from boostrank.training.params import (
+    OBJECTIVE_NAMES,
+    STOPPING_NAMES,
+    default_objective,
+    headline,
+    pop_seed,
+    split_params,
+)
 from boostrank.training.trainer import train
 from boostrank.tuning.result import Trial, TuningResult
 from boostrank.tuning.space import TREES, Dimension, full_space
@@ -129,7 +135,7 @@ class _Search:
         if train_set.on_disk:
             raise DataError("rows that lie on disk cannot be put into folds: read them to memory")
         fixed = dict(params or {})
-        self.seed = int(_popped(fixed, (SEED.name, *SEED.aliases), 0))
+        self.seed = pop_seed(fixed)
         self.patience = int(_popped(fixed, STOPPING_NAMES, _PATIENCE) or _PATIENCE)
         self.objective = _popped(fixed, OBJECTIVE_NAMES, default_objective(backend))
         for name in [name for name in OBJECTIVE_NAMES if name in space]:
@@ -153,12 +159,7 @@ class _Search:
             for _, held in self._parts
         ]  # fmt: skip
         self._measured = measured
-        self._weights = np.concatenate(
-            [
-                np.ones(len(held.queries)) if held.queries.weights is None else held.queries.weights
-                for _, held in self._parts
-            ]
-        )
+        self._weights = np.concatenate([held.queries.each_weight for _, held in self._parts])
         self._start: Float64Array | None = None
         self._failed = 0
         self._started_at, self._sd, self.start_rounds = math.nan, 0.0, 0

@@ -45,10 +45,6 @@ class Span:
             return int(trial.suggest_int(name, int(self.low), int(self.high), log=self.log))
         return float(trial.suggest_float(name, self.low, self.high, log=self.log))
 
-    def holds(self, value: Any) -> bool:
-        """Whether the value is one of them."""
-        return isinstance(value, int | float) and self.low <= value <= self.high
-
 
 @dataclass(frozen=True)
 class Choice:
@@ -70,10 +66,6 @@ class Choice:
     def suggest(self, trial: Any, name: str) -> Any:
         """Ask Optuna's trial."""
         return trial.suggest_categorical(name, list(self.values))
-
-    def holds(self, value: Any) -> bool:
-        """Whether the value is one of them."""
-        return value in self.values
 
 
 Dimension = Span | Choice
