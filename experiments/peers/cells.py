@@ -68,12 +68,13 @@ class Place:
         name: of the set.
         data: all its queries.
         stage: search or confirm.
-        count: outer folds.
+        count: outer folds; see `folds`.
     """
 
-    def __init__(self, name: str, data: boostrank.RankingDataset, stage: str, count: int) -> None:
-        self.name, self.data, self.stage, self.count = name, data, stage, count
+    def __init__(self, name: str, data: boostrank.RankingDataset, stage: str, count: int | None = None) -> None:
+        self.name, self.data, self.stage = name, data, stage
         self.folds = folds(data, stage, count)
+        self.count = len(self.folds)
 
     def seed(self, fold: int) -> int:
         """Of the draws of the search space: the same for every method on this fold."""

@@ -18,7 +18,7 @@ from experiments.common import arguments, data_root
 from experiments.peers import engines, report
 from experiments.peers.cells import Budget, Cell, Place, Task
 from experiments.peers.methods import Method, chosen
-from experiments.peers.splits import FOLDS, FOLDS_OF, SETS, STAGES, read
+from experiments.peers.splits import SETS, STAGES, read
 from experiments.peers.store import Store
 
 REFERENCE = "lightgbm lambdarank"
@@ -59,7 +59,7 @@ def main() -> None:
     for given in options.set:
         name, _, paths = given.partition("=")
         files[name] = tuple(str(Path(path).resolve()) for path in paths.split(","))
-    places = [Place(name, read(root, f), options.stage, FOLDS_OF.get(name, FOLDS)) for name, f in files.items()]
+    places = [Place(name, read(root, f), options.stage) for name, f in files.items()]
     cells = cells_of(methods, places, engines.Length())
 
     def written(budget: Budget) -> str:

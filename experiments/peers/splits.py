@@ -30,7 +30,6 @@ SETS = {
     "lambdarank-example": ("lambdarank-example/train.txt", "lambdarank-example/test.txt"),
     "sparse-long": ("sparse-long/train.txt", "sparse-long/test.txt"),
 }
-FOLDS, FOLDS_OF = 4, {"sparse-long": 2}
 PARTS = 4
 STAGES = ("search", "confirm")
 SEED = 20_260
@@ -65,8 +64,10 @@ def read(root: Path, files: Sequence[str]) -> boostrank.RankingDataset:
     return boostrank.RankingDataset.from_arrays(np.concatenate(features), labels, group=sizes)
 
 
-def folds(data: boostrank.RankingDataset, stage: str, count: int) -> list[Fold]:
-    """The outer folds of a stage, `count` of them; always the same for the same data."""
+def folds(data: boostrank.RankingDataset, stage: str, count: int | None = None) -> list[Fold]:
+    """The outer folds of a stage, `count` of them (None: 4, or 2 of more than 500 queries); always the same for the
+    same data."""
+    count = count or (2 if len(data.queries) > 500 else 4)
     alike = same_documents(data)
     everything = np.arange(len(data.queries))
     blocks = dealt(everything, alike, 2 * count, SEED)

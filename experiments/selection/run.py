@@ -17,7 +17,7 @@ from rich.console import Console
 import boostrank
 from boostrank.metric import BoundMetrics, paired_difference
 from experiments.common import arguments, data_root, markdown, save
-from experiments.peers.splits import FOLDS, FOLDS_OF, PARTS, SETS, Fold, folds, read
+from experiments.peers.splits import PARTS, SETS, Fold, folds, read
 
 Floats = npt.NDArray[np.float64]
 
@@ -50,7 +50,7 @@ def main() -> None:
         data = read(root, SETS[name])
         for method, params in METHODS.items():
             pooled: dict[str, list[Floats]] = {}
-            for fold in folds(data, "search", FOLDS_OF.get(name, FOLDS)):
+            for fold in folds(data, "search"):
                 for rule, values in measured(data, fold, params, options.seeds, options.threads).items():
                     pooled.setdefault(rule, []).append(values)
             numbers.setdefault(method, {})[name] = {rule: np.concatenate(v).tolist() for rule, v in pooled.items()}
