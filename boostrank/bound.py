@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import DataError, TrainingError
-from boostrank.core.gains import gains_from_labels
+from boostrank.core.gains import above_least, gains_from_labels
 from boostrank.core.machine import resolve_threads
 from boostrank.core.params import find_param
 from boostrank.core.types import Float32Array, Float64Array, QueryIndex, Schedule
-from boostrank.kernels.composition import Composition
+from boostrank.kernels.composition import GAIN_BASE, Composition
 from boostrank.kernels.driver import AddUp, Buffers, PassStats, alone, finish, mix_forces, run_kernel
 from boostrank.kernels.query import K
 from boostrank.objectives import OBJECTIVES
@@ -205,6 +205,8 @@ class _Part:
         self.objective = objective
         self.ptr = np.require(queries.ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
         self.gains = gains_from_labels(labels, objective.gain)
+        if objective.options[GAIN_BASE.name] == "least":
+            self.gains = above_least(self.gains, queries)
         constants = {k: v for k, v in objective.params.items() if not isinstance(v, Schedule)}
         self.slot, self._k = -1, queries.k
         cutoff = find_param(K.name, spec.params)

@@ -188,7 +188,8 @@ class Objective(TrainingObjective):
         for parameter, text in self.spec.default_schedules.items():
             if parameter not in given:
                 self.params[parameter] = parse_schedule(text.format_map(self.params))
-        self.options: dict[str, Any] = {o.name: parse_value(o, given.get(o.name, o.default), owner) for o in shared}
+        said = {**self.spec.default_options, **given}
+        self.options: dict[str, Any] = {o.name: parse_value(o, said.get(o.name, o.default), owner) for o in shared}
         self.hessian_scale = self.options["hessian_scale"]
 
     @property
@@ -208,7 +209,8 @@ class Objective(TrainingObjective):
     def __repr__(self) -> str:
         words = [repr(self.name)]
         words += [f"{k}={v if not isinstance(v, str) else repr(v)}" for k, v in self.params.items()]
-        words += [f"{o.name}={v!r}" for o in OPTIONS if (v := self.options.get(o.name, o.default)) != o.default]
+        usual = {o.name: o.default for o in OPTIONS} | dict(self.spec.default_options)
+        words += [f"{name}={v!r}" for name, v in self.options.items() if v != usual[name]]
         return f"Objective({', '.join(words)}, gain={self.gain!r})"
 
     def __getstate__(self) -> dict[str, Any]:

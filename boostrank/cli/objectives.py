@@ -45,7 +45,7 @@ def described(spec: ObjectiveSpec) -> dict[str, Any]:
         "summary": spec.summary,
         "equation": spec.equation,
         "parameters": [_plain(p) | {"default": _default(spec, p)} for p in spec.params],
-        "options": [_plain(p) for p in _options(spec)],
+        "options": [_plain(p) | {"default": _default(spec, p)} for p in _options(spec)],
         "hessian": spec.hessian.value,
         "quadratic": spec.quadratic,
         "reference": spec.reference,
@@ -86,8 +86,9 @@ def markdown_table(specs: list[ObjectiveSpec]) -> str:
 
 def _default(spec: ObjectiveSpec, param: Param) -> Any:
     """The value when nothing is said: a schedule's text, a level's word, or the declared default."""
-    if param.name in spec.default_schedules:
-        return spec.default_schedules[param.name]
+    for own in (spec.default_schedules, spec.default_options):
+        if param.name in own:
+            return own[param.name]
     return next((word for word, level in param.levels if level == param.default), param.default)
 
 
@@ -108,7 +109,7 @@ def _print_list(specs: list[ObjectiveSpec]) -> None:
     with page.section("Objectives"):
         page.write_dl(
             [
-                ("auto", "the default: noisy LambdaRank pairs, half and half with XE-NDCG"),
+                ("auto", "the default: LambdaRank's pairs, half and half with XE-NDCG"),
                 *((s.name, s.summary) for s in specs),
             ]
         )
@@ -125,7 +126,7 @@ def _print_list(specs: list[ObjectiveSpec]) -> None:
 def _tell_auto(as_json: bool) -> None:
     from boostrank.mixture import AUTO
 
-    told = "the default: LambdaRank's pairs under score noise, half and half with XE-NDCG; see experiments/peers"
+    told = "the default: LambdaRank's pairs, half and half with XE-NDCG; see experiments/peers"
     if as_json:
         click.echo(json.dumps({"name": "auto", "summary": told, "objective": AUTO}, indent=2))
         return
@@ -153,7 +154,7 @@ def _print_one(spec: ObjectiveSpec) -> None:
         with page.section("Parameters"):
             page.write_dl([(f"{p.name}={_typed(spec, p)}", _told(p)) for p in spec.params])
     with page.section("Options that every objective takes"):
-        page.write_dl([(f"{p.name}={_shown(p.default)}", _told(p)) for p in _options(spec)])
+        page.write_dl([(f"{p.name}={_typed(spec, p)}", _told(p)) for p in _options(spec)])
     click.echo(page.getvalue().strip())
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, QueryIndex
 
 # 2^31 is where the engines stop too; far above it one document outweighs all others in a float32 gradient.
 MAX_EXPONENTIAL_LABEL = 31.0
@@ -81,3 +81,18 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
             f"(0 to {table.size - 1})"
         )
     return np.asarray(table[index], dtype=np.float64)
+
+
+def above_least(gains: Float64Array, queries: QueryIndex) -> Float64Array:
+    """What the gain of each document is above the least of its query.
+
+    Args:
+        gains: float64[N].
+        queries: N documents.
+
+    Returns:
+        float64[N], >= 0, with a 0 in every query.
+    """
+    # One more, so that an empty query at the end has a place to begin.
+    least = np.minimum.reduceat(np.append(gains, np.inf), queries.ptr[:-1])
+    return np.asarray(gains - np.repeat(least, queries.sizes), dtype=np.float64)

@@ -6,7 +6,8 @@ With s the scores of a query, and (L, g, h) what the objective's kernel makes of
     control      g -= scale_control * <g, z> z / (|z| + nu)^2,   z = s - mean(s)
     normalise    g and h are multiplied by 1 / S (l1) or log2(1 + S) / S (log),   S = sum |g|
 
-in this order. The noise is a hash of seed, round, query, draw and document, so neither threads nor processes matter.
+in this order, over gains that count from `gain_base`. The noise is a hash of seed, round, query, draw and document, so
+neither threads nor processes matter.
 
 A list is ranked the same however its scores are stretched, so a gradient along the scores only makes the smoothing
 sharper. Control takes that part away: with 1 and nu = 0 the gradient is orthogonal to the centred scores. The
@@ -15,6 +16,11 @@ sum to zero; gradients of objectives that ignore a shift of all scores do.
 
 Normalisation makes queries with many strong forces and those with few weigh alike. Under l1 a query that is almost
 solved speaks as loudly as one that is not; log leaves weak forces as they are (times 1 / ln 2).
+
+What no order can change is not worth a force: where the worst document of a query has a gain above 0, as with grades
+from 1 to 3, smooth ranks push it down all the same, cross entropies spread their mass over it, and the ideal DCG is
+mostly made of it. `gain_base=least` takes the least gain of each query away first. With grades that reach 0 in every
+query it changes nothing.
 
 Sources: noise, Bruch et al., "A stochastic treatment of learning to rank scoring functions", WSDM 2020; control,
 Ustimenko, Prokhorenkova, "StochasticRank: global optimization of scale-free discrete functions", ICML 2020 (scale-free
@@ -72,6 +78,12 @@ SCALE_CONTROL = Param(
 SCALE_CONTROL_NU = Param(
     "scale_control_nu", 0.01, "length of the centred scores below which scale control fades", low=0.0, unit="score"
 )
+GAIN_BASE = Param(
+    "gain_base",
+    "zero",
+    "what gains count from in training: zero, or the least gain of the query, which it has in any order",
+    choices=("zero", "least"),
+)
 HESSIAN_SCALE = Param(
     "hessian_scale",
     "unit",
@@ -88,6 +100,7 @@ OPTIONS = (
     NORMALIZE_QUERY,
     SCALE_CONTROL,
     SCALE_CONTROL_NU,
+    GAIN_BASE,
     HESSIAN_SCALE,
 )
 """What every objective takes beside its own parameters and the gain."""

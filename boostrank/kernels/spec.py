@@ -96,6 +96,7 @@ class ObjectiveSpec:
         scratch_per_document: how many numbers of each scratch array a document needs.
         default_schedules: parameter -> schedule text, used when the user gives no value. `{name}` in it stands for
             the value of another parameter.
+        default_options: option (`kernels.composition`) -> value, where it is not the option's own default.
     """
 
     name: str
@@ -116,6 +117,7 @@ class ObjectiveSpec:
     ordered: bool = True
     scratch_per_document: int = 8
     default_schedules: Mapping[str, str] = field(default_factory=dict)
+    default_options: Mapping[str, Any] = field(default_factory=dict)
 
     def param(self, name: str) -> Param:
         """The declared parameter of exactly this name."""

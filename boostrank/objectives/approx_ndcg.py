@@ -89,4 +89,5 @@ SPEC = ObjectiveSpec(
     scratch_per_document=10,
     reference="Qin, Liu, Li 2010, eqs (35), (38)",
     deviation="alpha defaults to the scale of labels",
+    default_options={"gain_base": "least"},
 )

@@ -85,4 +85,5 @@ SPEC = ObjectiveSpec(
     shift_invariant=False,
     settled=_settled,
     default_schedules={"mix": "logistic"},
+    default_options={"gain_base": "least"},
 )

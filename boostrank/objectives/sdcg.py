@@ -75,4 +75,5 @@ SPEC = ObjectiveSpec(
     scratch_per_document=10,
     reference="Wu, Chang, Zheng, Zha 2009, eqs (5)-(9)",
     deviation="divided by the ideal DCG; truncation weight of its own width, off by default",
+    default_options={"gain_base": "least"},
 )

@@ -264,4 +264,5 @@ SPEC = ObjectiveSpec(
         "sigma": "joined(constant(64); geometric(64, 0.015625); at={warm_rounds})",
         "mix": "joined(constant(1); constant(0); at={warm_rounds})",
     },
+    default_options={"gain_base": "least"},
 )

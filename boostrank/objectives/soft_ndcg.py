@@ -115,4 +115,5 @@ SPEC = ObjectiveSpec(
     deviation="no rank distribution: the same expectation from a sum of powers; gains 2^label - 1",
     quadratic=False,
     scratch_per_document=ROOM,
+    default_options={"gain_base": "least"},
 )

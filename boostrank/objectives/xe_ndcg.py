@@ -94,4 +94,5 @@ SPEC = ObjectiveSpec(
     prepare=numbered_constants,
     random=True,
     quadratic=False,
+    default_options={"gain_base": "least"},
 )

@@ -13,6 +13,7 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import DataError, ParameterError, TrainingError
+from boostrank.core.gains import above_least
 from boostrank.core.params import find_param
 from boostrank.core.types import HessianKind, QueryIndex
 from boostrank.kernels.spec import ObjectiveSpec, no_constants, objective_kernel
@@ -211,6 +212,33 @@ def test_k_comes_from_arrays_stays_with_its_query_and_is_refused_without_a_cutof
     assert not np.array_equal(cut.predict(data), whole.predict(data))
 
 
+# --- what gains count from --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["sdcg", "approx-ndcg(k=3)", "xe-ndcg", "lambdarank", "smooth-ndcg", "lambdaloss"])
+def test_gains_above_the_least_are_those_of_labels_that_begin_at_zero(name):
+    """Real labels as gains, so that taking away and shifting are the same thing."""
+    begin = np.concatenate([LABELS[row] - LABELS[row].min() for row in ROWS]).astype(float)
+    lift = np.repeat([0.0, 1.5, 2.0, 0.25, 7.0], SIZES)
+
+    def at(labels, base):
+        objective = parse_objective(name, gain="linear", gain_base=base, hessian_scale="raw", total_rounds=40)
+        return gradient(objective, labels=labels)
+
+    assert same(at(begin + lift, "least"), at(begin, "zero"))
+    assert same(at(begin, "least"), at(begin, "zero"))
+    assert not same(at(begin + lift, "zero"), at(begin, "zero"))
+
+
+def test_gains_count_from_the_least_where_the_objective_says_so_and_queries_may_be_empty():
+    lifted = {spec.name for spec in OBJECTIVES if Objective(spec).options["gain_base"] == "least"}
+    assert {"sdcg", "shf-sdcg", "reg-shf-sdcg", "approx-ndcg", "xe-ndcg"} <= lifted
+    assert "lambdarank" not in lifted  # it is LightGBM's
+    assert Objective("sdcg", gain_base="zero").options["gain_base"] == "zero"
+    with_empty = QueryIndex(np.array([0, 0, 3, 3, 5, 5]), np.arange(5))
+    assert np.array_equal(above_least(np.array([3.0, 1, 2, 7, 7]), with_empty), [2, 0, 1, 0, 0])
+
+
 # --- mixtures ---------------------------------------------------------------------------------------------------------
 
 
@@ -387,11 +415,9 @@ def test_a_mixture_trains_by_name_by_itself_in_both_engines_and_learns(tmp_path)
     assert np.ptp(xgb.train({"base_score": 0}, matrix, 2, obj=alone).predict(matrix)) > 0
 
 
-def test_auto_is_the_mixture_that_it_stands_for_and_lets_nobody_say_in_vain_what_it_settles() -> None:
+def test_auto_is_the_mixture_that_it_stands_for_and_takes_what_its_parts_take() -> None:
     from boostrank.mixture import AUTO
 
     assert parse_objective("Auto", seed=3).to_dict() == parse_objective(AUTO, seed=3).to_dict()
     assert parse_objective("auto", mix=0.3).to_dict()["mix"] == 0.3
-    for said in ({"noise_temperature": 1.0}, {"truncation_level": 5}, {"score_noise": "none"}):
-        with pytest.raises(ParameterError, match="settles"):
-            parse_objective("auto", **said)
+    assert parse_objective("auto", truncation_level=5).to_dict()["first"]["params"]["truncation_level"] == 5
