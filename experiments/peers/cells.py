@@ -185,5 +185,12 @@ class Cell:
         runs = [run for run in finals if run]
         return np.mean([np.array(run["test"], dtype=np.float64) for run in runs], axis=0), runs
 
+    def tried(self, budget: Budget, store: Store) -> npt.NDArray[np.float64] | None:
+        """NDCG@10 of every test query, the mean over all settings and parts that were tried; None if one is missing."""
+        found = [self._get(Task(t, p), store) for t in range(budget.trials) for p in range(budget.inner)]
+        if any(run is None or "error" in run for run in found):
+            return None
+        return np.mean([np.array(run["test"], dtype=np.float64) for run in found if run], axis=0)
+
     def _get(self, task: Task, store: Store) -> Run | None:
         return store.get(self.key(task))

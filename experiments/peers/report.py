@@ -24,12 +24,14 @@ class Collected:
 
     Args:
         measured: complete method -> set -> NDCG@10 of each query.
+        tried: the same, averaged over all settings of the trees that were tried.
         models: the same of each final model, fold by fold.
         rounds, seconds: complete method -> median over its final models: best round, and training time.
         open: methods that are not complete: what is missing, in words.
     """
 
     measured: dict[str, dict[str, Values]]
+    tried: dict[str, dict[str, Values]]
     models: dict[str, list[tuple[str, Values]]]
     rounds: dict[str, float]
     seconds: dict[str, float]
@@ -39,6 +41,7 @@ class Collected:
 def collect(cells: Sequence[Cell], budget: Budget, store: Store) -> Collected:
     """The methods whose every cell has spent this very budget, and what the others lack."""
     measured: dict[str, dict[str, Values]] = {}
+    tried: dict[str, dict[str, Values]] = {}
     models, rounds, seconds, still_open = {}, {}, {}, {}
     for name in dict.fromkeys(cell.method.name for cell in cells):
         own = [cell for cell in cells if cell.method.name == name]
@@ -48,17 +51,20 @@ def collect(cells: Sequence[Cell], budget: Budget, store: Store) -> Collected:
             errors = [error for cell in own if (error := cell.error(budget, store))]
             still_open[name] = f"failed: {errors[0]}" if errors else f"{len(done)} of {len(own)} cells"
             continue
+        places = dict.fromkeys(cell.place.name for cell in own)
         measured[name] = {
             place: np.concatenate([values for cell, (values, _) in done if cell.place.name == place])
-            for place in dict.fromkeys(cell.place.name for cell in own)
+            for place in places
         }
+        every = [(cell.place.name, values) for cell in own if (values := cell.tried(budget, store)) is not None]
+        tried[name] = {place: np.concatenate([values for of, values in every if of == place]) for place in places}
         models[name] = [
             (cell.place.name, np.array([run["test"] for run in finals], dtype=np.float64)) for cell, (_, finals) in done
         ]
         runs = [run for _, (_, finals) in done for run in finals]
         rounds[name] = float(np.median([run["rounds"] for run in runs]))
         seconds[name] = float(np.sum([run["seconds"] for run in runs]))
-    return Collected(measured, models, rounds, seconds, still_open)
+    return Collected(measured, tried, models, rounds, seconds, still_open)
 
 
 def write(
@@ -130,6 +136,30 @@ def _tables(found: Collected, compared: Mapping[str, Compared], anchor: str) -> 
         markdown(["method", *queries], each),
         f"Each set: minus {anchor}, paired; not corrected.",
         markdown(["method", *sets], minus),
+        *_all_settings(found, anchor),
+    ]
+
+
+def _all_settings(found: Collected, anchor: str) -> list[str]:
+    """The same comparison without a choice among the settings of the trees."""
+    sets = list(found.tried[anchor])
+    single = {
+        name: [(place, values[np.newaxis]) for place, values in tried.items()] for name, tried in found.tried.items()
+    }
+    compared = against(found.tried, single, anchor)
+    rows = [
+        [
+            name,
+            *_difference(compared[name], "by_set")[:2],
+            *_difference(compared[name], "by_query")[:2],
+            *(_words(compared[name].each[s]) for s in sets),
+        ]
+        for name in sorted(compared, key=lambda name: -compared[name].by_set.mean)
+    ]
+    return [
+        f"The mean over every setting that was tried, minus that of {anchor}: what an objective is worth on trees that "
+        "nobody tuned for it. It averages more models a fold, and the luck of choosing is left out.",
+        markdown(["method", "every set alike", "p", "every query alike", "p", *sets], rows),
     ]
 
 
