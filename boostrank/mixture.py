@@ -32,12 +32,8 @@ BALANCE = Param(
 )
 MIXTURE_PARAMS = (MIX, BALANCE)
 
-AUTO = "mix(lambdarank(truncation_level=200, score_noise=gumbel, noise_temperature=0.5, noise_draws=2), xe-ndcg)"
-"""What the objective `auto` stands for: LambdaRank's pairs under score noise, half and half with XE-NDCG.
-
-It led on the search folds of `experiments/peers`, and is level with LambdaRank on the confirmation folds; see there for
-both. Noise on scores: Bruch et al. 2020. The truncation only bounds the work of lists beyond 200 documents.
-"""
+AUTO = "mix(lambdarank, xe-ndcg)"
+"""What the objective `auto` stands for: LambdaRank's pairs, half and half with XE-NDCG; see `experiments/peers`."""
 
 _NAMES = ("mix", "mixture")
 _CALL = re.compile(r"\s*([^\s()]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
@@ -183,8 +179,6 @@ def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> 
         ParameterError: unknown names, values out of range, text that cannot be read.
     """
     name, positional, said = _call(text)
-    if _is_auto(text):
-        _refuse_settled(params)
     if name not in _NAMES:
         if positional:
             raise ParameterError(f"{text!r}: {positional[0]!r} is not name=value")
@@ -209,23 +203,6 @@ def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> 
     return Mixture(parts[0], parts[1], threads=threads, **canonical)  # type: ignore[arg-type]
 
 
-def _is_auto(text: str) -> bool:
-    return text.strip().lower() == "auto"
-
-
-def _refuse_settled(beside: Mapping[str, Any]) -> None:
-    """What `auto` says in its brackets would win over what is said beside it, and nobody would know."""
-    for part in _two(AUTO, _call(AUTO)[1]):
-        name, _, said = _call(part)
-        takes = (*OBJECTIVES.get(name).params, *OPTIONS)
-        settled = {find_param(key, takes) for key in said}
-        for key in beside:
-            if find_param(key, takes) in settled:
-                raise ParameterError(
-                    f"objective 'auto' settles {key!r}: to change it, write out what it stands for: {AUTO}"
-                )
-
-
 def _as_part(part: Objective | str) -> Objective:
     made = parse_objective(part) if isinstance(part, str) else part
     if not isinstance(made, Objective):
@@ -241,7 +218,7 @@ def _beside(params: Sequence[Param], beside: Mapping[str, Any], said: Mapping[st
 
 def _call(text: str) -> tuple[str, list[str], dict[str, Any]]:
     """`name(a, b, c=d)` -> name, [a, b], {c: d}."""
-    call = _CALL.fullmatch(AUTO if _is_auto(text) else text)
+    call = _CALL.fullmatch(AUTO if text.strip().lower() == "auto" else text)
     if call is None:
         raise ParameterError(f"{text!r} is not an objective: write name, name(param=value) or mix(first, second)")
     positional: list[str] = []
