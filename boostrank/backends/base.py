@@ -129,6 +129,7 @@ class TrainRequest:
         native_objective: name of one of the engine's own objectives.
         metrics: evaluated on every member of `valid`, in order.
         init_model: booster to continue, or None.
+        start_scores: float64[N], what the training rows begin with in the place of what `init_model` says of them.
         callbacks: LightGBM-style callbacks.
         keep_training_booster: as in `lgb.train`.
         own_datasets: whether the data sets came from `Backend.dataset`, and not from the user.
@@ -144,6 +145,7 @@ class TrainRequest:
     native_objective: str | None
     metrics: list[MetricFunction]
     init_model: Any = None
+    start_scores: Float64Array | None = None
     callbacks: list[Callback] = field(default_factory=list)
     keep_training_booster: bool = False
     own_datasets: bool = True

@@ -108,6 +108,8 @@ class LightGBM:
             params["objective"] = _Undivided(objective)
         init_model, rounds = request.init_model, request.rounds
         with contextlib.ExitStack() as given:
+            if request.resumed is None and request.start_scores is not None:
+                given.enter_context(_starting_at(request.train, request.start_scores))
             if request.resumed is not None:
                 init_model = self.from_bytes(request.resumed.snapshot.model)
                 rounds += request.resumed.begin - self.rounds_of(init_model)

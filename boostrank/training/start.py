@@ -1,32 +1,66 @@
-"""A linear ranker that trees begin with."""
+"""What trees begin with: a linear ranker."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Any
 
 from boostrank.backends import get_backend
 from boostrank.backends.base import Backend
 from boostrank.core.errors import ParameterError
+from boostrank.core.gains import Gain
+from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.training.cross_fit import cross_fitted
 from boostrank.training.model import RankingModel
 
 LINEAR = "linear"
-"""Train one first."""
+"""Make one first."""
 
 
-def linear_ranker(start: Any, engine: Backend, train_set: Any) -> RankingModel:
-    """The linear model that was named, fit for this training set.
+@dataclass(frozen=True, eq=False)
+class Beginning:
+    """Where a training begins.
 
     Args:
-        start: a `RankingModel` or the path of one.
+        booster: of no rounds, which scores as the linear ranker does.
+        scores: float64[N], of the training rows, where they are not the booster's.
+        told: what the sidecar says of it.
+    """
+
+    booster: Any
+    scores: Float64Array | None
+    told: dict[str, Any]
+
+
+def beginning(start: Any, engine: Backend, train_set: Any, gain: Gain) -> Beginning:
+    """The linear ranker that was asked for, as the engine begins with it.
+
+    Args:
+        start: "linear", a `RankingModel` or the path of one.
         engine: that is to go on from it.
         train_set: what it will be trained on.
+        gain: of a label.
 
     Raises:
         ParameterError: no linear model, or one that trees cannot begin with.
-        DataError: made for other features.
+        DataError: made for other features, or data that no linear model can be trained on.
     """
+    if start == LINEAR:
+        if not isinstance(train_set, RankingDataset):
+            raise ParameterError(f"start='linear' needs a RankingDataset, not {type(train_set).__name__}")
+        made = cross_fitted(train_set, gain)
+        return Beginning(engine.begin_with(made.start), made.scores, made.told)
+    ranker = _linear_ranker(start, train_set)
+    linear: Any = get_backend(LINEAR)
+    booster = engine.begin_with(linear.linear_start(ranker.booster, ranker.best_iteration))
+    told = ("objective", "parameters", "training", "data")
+    return Beginning(booster, None, {key: ranker.info[key] for key in told if key in ranker.info})
+
+
+def _linear_ranker(start: Any, train_set: Any) -> RankingModel:
+    """The linear model that was named, fit for this training set."""
     if isinstance(start, str | os.PathLike):
         start = RankingModel.load(start)
     if not isinstance(start, RankingModel) or start.backend != LINEAR:
@@ -36,18 +70,3 @@ def linear_ranker(start: Any, engine: Backend, train_set: Any) -> RankingModel:
     if isinstance(train_set, RankingDataset):
         start.check_features(train_set)
     return start
-
-
-def begin_with(ranker: RankingModel, engine: Backend) -> Any:
-    """A booster of no rounds that scores as the ranker does.
-
-    Raises:
-        ParameterError: the engine cannot, or trees cannot.
-    """
-    linear: Any = get_backend(LINEAR)
-    return engine.begin_with(linear.linear_start(ranker.booster, ranker.best_iteration))
-
-
-def told_start(ranker: RankingModel) -> dict[str, Any]:
-    """What the sidecar says of it."""
-    return {key: ranker.info[key] for key in ("objective", "parameters", "training", "data") if key in ranker.info}

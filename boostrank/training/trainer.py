@@ -26,7 +26,7 @@ from boostrank.training.described import describe_identity, describe_training
 from boostrank.training.gradient import GuardedGradient
 from boostrank.training.model import RankingModel, TrainingSummary
 from boostrank.training.params import OBJECTIVE_NAMES, TrainingParameters, headline, split_params
-from boostrank.training.start import LINEAR, begin_with, linear_ranker, told_start
+from boostrank.training.start import beginning
 
 
 def train(
@@ -67,8 +67,8 @@ def train(
             takes the objective's gain, the mean over tie orders, and leaves out queries without relevant documents.
         checkpoint: writes the training down now and then, and goes on with it (`resume=True`) to the same bytes. A
             callable objective must be a function of its arguments, and so must callbacks that change parameters.
-        start: a linear model (or its path) whose scores the trees add to, or "linear": train one first, with the same
-            objective, validation sets and early stopping. The model holds it and predicts with it. LightGBM only.
+        start: "linear": trees begin with a cross-fitted ridge regression (`boostrank.training.cross_fit`); or a linear
+            model (or its path) whose scores they add to. The model holds it and predicts with it. LightGBM only.
 
     Returns:
         The model; `.booster` is the engine's own.
@@ -85,16 +85,12 @@ def train(
     # Left alone, the engines take every core that they see; they see no quota.
     given.engine.setdefault("num_threads", resolve_threads(given.threads))
     booster = _booster_to_continue(init_model, engine, train_set)
-    ranker = None
+    begin = None
     if start is not None:
         if booster is not None:
             raise ParameterError("a model that is continued has its own start: give init_model or start, not both")
-        if start == LINEAR:
-            stoppers = [cb.stopping_rounds for cb in callbacks or () if isinstance(cb, EarlyStopping)]
-            patience = given.stopping_rounds or max(stoppers, default=0)
-            start = _train_start(given, train_set, num_boost_round, valid_sets, valid_names, conventions, patience)
-        ranker = linear_ranker(start, engine, train_set)
-        booster = begin_with(ranker, engine)
+        begin = beginning(start, engine, train_set, given.gain)
+        booster = begin.booster
     before = 0 if booster is None else engine.rounds_of(booster)
     objective = given.objective
     if objective is not None and objective.total_rounds is None:  # else: this is one stage of a longer training
@@ -135,6 +131,7 @@ def train(
                 native_objective=given.native_objective,
                 metrics=[watch] if watch.functions else [],
                 init_model=booster,
+                start_scores=None if begin is None else begin.scores,
                 callbacks=[history, *late, *filter(None, [stopper, checkpoint])],
                 keep_training_booster=keep_training_booster,
                 own_datasets=isinstance(train_set, RankingDataset),
@@ -158,23 +155,9 @@ def train(
         metric_seconds=watch.seconds,
     )
     info = describe_training(engine, given, objective, rules, train_set, queries, before, dict(params or {}))
-    if ranker is not None:
-        info["start"] = told_start(ranker)
+    if begin is not None:
+        info["start"] = begin.told
     return RankingModel(engine, booster, best_rounds=best, info=info, evals_result=history.values, summary=summary)
-
-
-def _train_start(
-    given: TrainingParameters, train_set: Any, rounds: int, valid_sets: Any, valid_names: Any, conventions: Any,
-    patience: int,
-) -> RankingModel:  # fmt: skip
-    """A linear model of the same objective; of the regression where that is an engine's own or a user's function."""
-    if not isinstance(train_set, RankingDataset):
-        raise ParameterError(f"start='linear' needs a RankingDataset, not {type(train_set).__name__}")
-    params: dict[str, Any] = {"metric": list(given.metrics) or "none", "num_threads": given.threads or 0}
-    params["objective"] = "regression" if given.objective is None else given.objective
-    if patience:
-        params["early_stopping_round"] = patience
-    return train(params, train_set, rounds, valid_sets, valid_names, backend=LINEAR, conventions=conventions)
 
 
 def with_objective_of(init_model: Any, params: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -94,10 +94,11 @@ def identity(method: Method) -> dict[str, Any]:
     if method.library != "boostrank":
         version = importlib.import_module(method.library).__version__
         return {"library": method.library, "version": version, "params": dict(method.params)}
-    text, own = str(method.params["objective"]), {k: v for k, v in method.params.items() if k != "objective"}
-    objective = parse_objective(text, **own)
+    text, apart = str(method.params["objective"]), ("objective", "start")
+    objective = parse_objective(text, **{k: v for k, v in method.params.items() if k not in apart})
     modules = [part.spec.kernel.py_func.__module__ for part in objective.parts]
-    code = code_digest(["boostrank.kernels.driver", "boostrank.kernels.composition", *modules])
+    start = ["boostrank.training.cross_fit"] if "start" in method.params else []
+    code = code_digest(["boostrank.kernels.driver", "boostrank.kernels.composition", *modules, *start])
     version = importlib.metadata.version("lightgbm")
     said = {"library": "boostrank", "lightgbm": version, "code": code, "params": dict(method.params)}
     # A name that stands for something else, as `auto` does, may come to stand for another thing.
@@ -148,7 +149,8 @@ def _boostrank(
 ) -> Fitted:
     params = {**_lightgbm_trees(trees, seed, threads), **method.params}
     params |= {"eval_at": 10, "early_stopping_round": length.patience}
-    model = boostrank.train(params, train, length.rounds, valid_sets=[valid])
+    start = params.pop("start", None)
+    model = boostrank.train(params, train, length.rounds, valid_sets=[valid], start=start)
     rounds = model.best_iteration
     booster = model.booster
     best = model.evals_result["valid_0"][METRIC][rounds - 1]

@@ -69,7 +69,9 @@ METHODS = (
     ),
     # Ours, on LightGBM's trees.
     _ours("auto", "first", "auto"),
+    _ours("auto, linear start", "first", "auto", start="linear"),
     _ours("lambdarank", "first", "lambdarank"),
+    _ours("lambdarank, linear start", "first", "lambdarank", start="linear"),
     _ours("shf-sdcg, linear", "first", "shf-sdcg", **LINEAR),
     _ours("reg-shf-sdcg, linear", "first", "reg-shf-sdcg", **LINEAR),
     _ours("approx-ndcg, linear", "first", "approx-ndcg", **LINEAR),
