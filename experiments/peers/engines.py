@@ -152,9 +152,8 @@ def _boostrank(
     start = params.pop("start", None)
     model = boostrank.train(params, train, length.rounds, valid_sets=[valid], start=start)
     rounds = model.best_iteration
-    booster = model.booster
     best = model.evals_result["valid_0"][METRIC][rounds - 1]
-    return best, rounds, lambda x: booster.predict(x, num_iteration=rounds, num_threads=threads)
+    return best, rounds, lambda x: model.predict(x, threads=threads)
 
 
 def _lightgbm(
