@@ -43,8 +43,8 @@ train_options = with_options(
     option("--init-model", type=InputFile(), section=OUTPUT, help="Continue this model."),
     option(
         "--start", metavar="linear|FILE", type=StartFile(), section=OUTPUT,
-        help="Trees begin with the scores of a linear model, which the model then holds: linear trains one first, with "
-        "the same objective; FILE is one that --backend linear wrote. LightGBM.",
+        help="Trees begin with the scores of a linear model, which the model then holds: linear makes a cross-fitted "
+        "regression first, in seconds; FILE is one that --backend linear wrote. LightGBM.",
     ),
     option(
         "--folds", metavar="K", type=click.IntRange(2), section=OUTPUT,
