@@ -23,7 +23,7 @@ from boostrank.cli.reporting import DONE, say
 from boostrank.cli.saving import save_or_rescue, tell_checkpoint
 from boostrank.cli.tables import aligned
 from boostrank.cli.train_folds import check_alone, train_on_folds
-from boostrank.cli.train_options import LINEAR, train_options
+from boostrank.cli.train_options import LINEAR, START_WORDS, train_options
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
@@ -57,7 +57,7 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
     from boostrank.core.errors import InputError
     from boostrank.core.locks import reserved
 
-    start_file = None if given["start"] == LINEAR else given["start"]
+    start_file = None if given["start"] in START_WORDS else given["start"]
     inputs = [*train, *valid, *filter(None, [given.get("config"), start_file])]
     check_not_read(model, inputs)
     check_writable(model)
@@ -88,7 +88,7 @@ def _run(
     if given["dask"]:
         from boostrank.cli.cluster import backend_for, train_on_cluster
 
-        if given["start"]:
+        if given["start"] not in ("auto", "none"):
             raise click.UsageError("--dask trains with XGBoost, whose file cannot hold a --start", context)
         given["backend"] = backend_for(context, given["backend"])
     params = train_params(context, given)
@@ -161,7 +161,7 @@ def _streaming(
         InputError: no route stays under the limit of memory.
     """
     route, cache = given["route"], given["cache"]
-    if LINEAR in (given["backend"], given["start"]):
+    if given["backend"] == LINEAR:
         if cache or route not in ("auto", "memory"):
             raise click.UsageError("a linear model is trained on rows in memory: no --route or --cache", context)
         route = "memory"

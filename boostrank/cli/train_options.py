@@ -23,15 +23,16 @@ from boostrank.cli.plan import memory_limit_option
 DEFAULT_OBJECTIVE = "auto"
 LINEAR = "linear"
 BACKENDS = ("lightgbm", "xgboost", LINEAR)
+START_WORDS = ("auto", LINEAR, "none")
 ROUTES = ("auto", "memory", "bins", "external")
 OBJECTIVE, TREES, METRICS, OUTPUT = "Objective", "Trees", "Metrics and stopping", "Data and output"
 
 
 class StartFile(InputFile):
-    """A linear model's file; or the word, for one that is to be trained first."""
+    """A linear model's file; or a word: what else trees may begin with."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return LINEAR if value == LINEAR else super().convert(value, param, ctx)
+        return str(value) if value in START_WORDS else super().convert(value, param, ctx)
 
 
 train_options = with_options(
@@ -42,9 +43,10 @@ train_options = with_options(
     option("-m", "--model", required=True, type=click.Path(), section=OUTPUT, help="Where the model is written."),
     option("--init-model", type=InputFile(), section=OUTPUT, help="Continue this model."),
     option(
-        "--start", metavar="linear|FILE", type=StartFile(), section=OUTPUT,
+        "--start", metavar="auto|linear|none|FILE", type=StartFile(), default="auto", section=OUTPUT,
         help="Trees begin with the scores of a linear model, which the model then holds: linear makes a cross-fitted "
-        "regression first, in seconds; FILE is one that --backend linear wrote. LightGBM.",
+        "regression first, in seconds; FILE is one that --backend linear wrote; auto, the default, is linear for the "
+        "objective auto, none for others. LightGBM.",
     ),
     option(
         "--folds", metavar="K", type=click.IntRange(2), section=OUTPUT,

@@ -25,7 +25,6 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 
 from boostrank.backends.base import LinearStart
-from boostrank.backends.linear_features import STANDARD, ScaledRows, Scaling, filled
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.gains import Gain, above_least, gains_from_labels
 from boostrank.core.types import Float64Array, Int64Array, QueryIndex
@@ -59,15 +58,14 @@ def cross_fitted(data: RankingDataset, gain: Gain) -> CrossFitted:
     """Fit it.
 
     Args:
-        data: N documents of d features, in memory; a missing value counts as the feature's mean.
+        data: N documents of d features; a missing value counts as the feature's mean. In memory or on disk, the same
+            rows give the same bytes.
         gain: of a label.
 
     Raises:
-        DataError: rows on disk, or infinite values.
+        DataError: infinite values.
         ParameterError: more features than `MOST_FEATURES`.
     """
-    if data.on_disk:
-        raise DataError("a linear model is trained on rows in memory: --route memory, or RankingDataset.from_libsvm")
     columns = data.features.shape[1]
     if columns > MOST_FEATURES:
         raise ParameterError(
@@ -75,20 +73,100 @@ def cross_fitted(data: RankingDataset, gain: Gain) -> CrossFitted:
             "(backend='linear') and begin with that"
         )
     gains = gains_from_labels(data.labels, gain)
-    rows = ScaledRows(data.features, Scaling.of(STANDARD, data.features))
+    rows = _Rows.of(data)
     fold = np.random.default_rng(0).permutation(len(data.queries)) % FOLDS
-    sums = _sums(rows, _targets(gains, data.queries), data.queries, fold)
+    sums = _sums(rows, _targets(gains, data.queries), fold)
     ridge = _best_ridge(sums)
     whole = _solved(_without(sums, None), np.array([ridge]))[0]
-    scores = np.zeros(data.n_documents)
-    for k in range(FOLDS):
-        weights = _solved(_without(sums, k), np.array([ridge]))[0]
-        mine = np.repeat(fold == k, data.queries.sizes)
-        scores[mine] = rows.scores(np.append(weights, 0.0))[mine]
+    parts = np.stack([_solved(_without(sums, k), np.array([ridge]))[0] for k in range(FOLDS)])
+    scores = np.concatenate(
+        [np.zeros(0), *(np.einsum("ij,ij->i", x, parts[fold[part.of_row]]) for part, _, x in rows.blocks())]
+    )
     scale = SHARE * _softmax_scale(scores, above_least(gains, data.queries), data.queries)
-    start = LinearStart(data.feature_names, rows.scaling.coefficients(scale * whole), rows.scaling.mean, 0.0)
+    start = LinearStart(data.feature_names, _over(scale * whole, rows.scale), rows.mean, 0.0)
     told = {"model": "ridge regression within queries, cross-fitted", "ridge": ridge, "scale": scale, "folds": FOLDS}
     return CrossFitted(start, scale * scores, told)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Whole queries of a data set.
+
+    Args:
+        queries: of these rows alone.
+        first: the position of their first in the data set.
+        of_row: int64[n], position in the data set of each row's query.
+    """
+
+    queries: QueryIndex
+    first: int
+    of_row: Int64Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The rows of a data set, scaled, a few queries at a time.
+
+    Args:
+        data: N documents of d features.
+        mean, scale: float64[d]: over the rows that have the feature; scale is 0 where it never changes.
+    """
+
+    data: RankingDataset
+    mean: Float64Array
+    scale: Float64Array
+
+    @classmethod
+    def of(cls, data: RankingDataset) -> _Rows:
+        """Measured.
+
+        Raises:
+            DataError: an infinite value.
+        """
+        columns = data.features.shape[1]
+        count, total, square = np.zeros(columns), np.zeros(columns), np.zeros(columns)
+        low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
+        for _, _, x in _dense(data):
+            here = ~np.isnan(x)
+            count += here.sum(axis=0)
+            total += np.sum(x, axis=0, where=here)
+            low = np.minimum(low, np.min(x, axis=0, where=here, initial=np.inf))
+            high = np.maximum(high, np.max(x, axis=0, where=here, initial=-np.inf))
+        bad = np.flatnonzero((low == -np.inf) | (high == np.inf))
+        if bad.size:
+            raise DataError(
+                f"feature {data.feature_names[bad[0]]!r} has infinite values: trees can split those, no weight suits "
+                "them, so there is no linear start"
+            )
+        mean = _over(total, count)
+        for _, _, x in _dense(data):
+            square += np.sum((x - mean) ** 2, axis=0, where=~np.isnan(x))
+        return cls(data, mean, np.where(high > low, np.sqrt(_over(square, count)), 0.0))
+
+    def blocks(self) -> Iterator[tuple[_Part, slice, Float64Array]]:
+        """(queries, their rows, float64[n, d] of them)."""
+        for part, at, x in _dense(self.data):
+            yield part, at, _over(np.where(np.isnan(x), 0.0, x - self.mean), self.scale)
+
+
+def _dense(data: RankingDataset) -> Iterator[tuple[_Part, slice, Float64Array]]:
+    """Rows as they are, as float64; ranges of whole queries with about so many numbers that they are quick to copy."""
+    queries, most = data.queries, max(1, _NUMBERS_A_BLOCK // max(1, data.features.shape[1]))
+    first = 0
+    while first < len(queries):
+        last = int(np.searchsorted(queries.ptr, queries.ptr[first] + most, side="right")) - 1
+        last = min(max(last, first + 1), len(queries))
+        mine = QueryIndex(queries.ptr[first : last + 1] - queries.ptr[first], queries.qid[first:last])
+        at = slice(int(queries.ptr[first]), int(queries.ptr[last]))
+        rows = data.features[at]
+        x = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+        yield _Part(mine, first, np.repeat(np.arange(first, last), mine.sizes)), at, x
+        first = last
+
+
+def _over(values: Float64Array, by: Float64Array) -> Float64Array:
+    """values / by, and 0 where `by` is."""
+    return np.divide(values, by, out=np.zeros(np.shape(values)), where=by > 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,39 +198,23 @@ def _mean(values: Float64Array, queries: QueryIndex) -> Float64Array:
     return np.asarray(np.add.reduceat(values, queries.ptr[:-1], axis=0) / sizes)
 
 
-def _sums(rows: ScaledRows, target: Float64Array, queries: QueryIndex, fold: Int64Array) -> _Sums:
-    columns = rows.features.shape[1]
+def _sums(rows: _Rows, target: Float64Array, fold: Int64Array) -> _Sums:
+    columns = rows.mean.size
     xx, xt = np.zeros((FOLDS, columns, columns)), np.zeros((FOLDS, columns))
     tt, count = np.zeros(FOLDS), np.zeros(FOLDS)
-    for first, last in _blocks(queries, columns):
-        part = QueryIndex(queries.ptr[first : last + 1] - queries.ptr[first], queries.qid[first:last])
-        at = slice(queries.ptr[first], queries.ptr[last])
-        x = filled(rows.features[at], rows.scaling.mean)
-        x = x.toarray() if sparse.issparse(x) else x
-        x = rows.scaling.coefficients(x - rows.scaling.mean)
-        x -= np.repeat(_mean(x, part), part.sizes, axis=0)
-        t = target[at]
-        teaches = _mean(t * t, part) > 0.0
-        root = np.repeat(np.sqrt(teaches / part.sizes), part.sizes)
-        x, t = x * root[:, np.newaxis], t * root
+    for part, at, x in rows.blocks():
+        sizes, t = part.queries.sizes, target[at]
+        teaches = _mean(t * t, part.queries) > 0.0
+        root = np.repeat(np.sqrt(teaches / sizes), sizes)
+        x = (x - np.repeat(_mean(x, part.queries), sizes, axis=0)) * root[:, np.newaxis]
+        t = t * root
         for k in range(FOLDS):
-            mine = np.repeat(fold[first:last] == k, part.sizes)
+            mine = fold[part.of_row] == k
             xx[k] += x[mine].T @ x[mine]
             xt[k] += x[mine].T @ t[mine]
             tt[k] += t[mine] @ t[mine]
-            count[k] += np.count_nonzero(teaches & (fold[first:last] == k))
+            count[k] += np.count_nonzero(teaches & (fold[part.first : part.first + sizes.size] == k))
     return _Sums(xx, xt, tt, count)
-
-
-def _blocks(queries: QueryIndex, columns: int) -> Iterator[tuple[int, int]]:
-    """Ranges of whole queries with about so many numbers that they are quick to copy."""
-    most = max(1, _NUMBERS_A_BLOCK // max(1, columns))
-    first = 0
-    while first < len(queries):
-        last = int(np.searchsorted(queries.ptr, queries.ptr[first] + most, side="right")) - 1
-        last = min(max(last, first + 1), len(queries))
-        yield first, last
-        first = last
 
 
 def _without(sums: _Sums, fold: int | None) -> tuple[Float64Array, Float64Array, float]:

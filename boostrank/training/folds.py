@@ -22,6 +22,7 @@ from boostrank.resampling import bootstrap_intervals
 from boostrank.training.averaging import average
 from boostrank.training.model import RankingModel
 from boostrank.training.params import pop_seed, split_params
+from boostrank.training.start import AUTO_START
 from boostrank.training.trainer import train
 
 OfFold = Callable[[int, RankingModel], bool]
@@ -54,7 +55,7 @@ def train_folds(
     after: OfFold | None = None,
     backend: str = "lightgbm",
     conventions: Conventions | str | None = None,
-    start: RankingModel | str | None = None,
+    start: RankingModel | str | None = AUTO_START,
 ) -> RankingModel:
     """Train one model for each fold on the queries outside of it, stopped on those inside, and average the models.
 

@@ -92,6 +92,12 @@ def default_objective(backend: str) -> str:
     return DEFAULT_OF_BACKEND.get(backend, DEFAULT_OBJECTIVE)
 
 
+def is_auto(params: Mapping[str, Any] | None, backend: str) -> bool:
+    """Whether the objective is `auto`, said or not."""
+    chosen = next((value for name, value in (params or {}).items() if name in OBJECTIVE_NAMES), None)
+    return str(default_objective(backend) if chosen is None else chosen).strip().lower() == "auto"
+
+
 def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend: Backend) -> TrainingParameters:
     """Sort `params`; names and aliases are LightGBM's, with each objective's own beside them.
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 from boostrank.backends import get_backend
 from boostrank.backends.base import Backend
-from boostrank.core.errors import ParameterError
+from boostrank.core.errors import DataError, DataWarning, ParameterError
 from boostrank.core.gains import Gain
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.training.cross_fit import cross_fitted
+from boostrank.training.cross_fit import MOST_FEATURES, cross_fitted
 from boostrank.training.model import RankingModel
 
 LINEAR = "linear"
 """Make one first."""
+AUTO_START = "auto"
+"""Make one first where the objective is `auto`, and a start can be: see `beginning`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,19 +37,33 @@ class Beginning:
     told: dict[str, Any]
 
 
-def beginning(start: Any, engine: Backend, train_set: Any, gain: Gain) -> Beginning:
-    """The linear ranker that was asked for, as the engine begins with it.
+def beginning(start: Any, engine: Backend, train_set: Any, gain: Gain, *, is_auto: bool = False) -> Beginning | None:
+    """The linear ranker that was asked for, as the engine begins with it; None: nothing.
 
     Args:
-        start: "linear", a `RankingModel` or the path of one.
+        start: "linear", a `RankingModel` or the path of one, "none", None; or "auto": "linear" where the objective is
+            `auto`, the engine LightGBM, and rows are a `RankingDataset` of features that a regression can take.
         engine: that is to go on from it.
         train_set: what it will be trained on.
         gain: of a label.
+        is_auto: whether the objective is `auto`.
 
     Raises:
         ParameterError: no linear model, or one that trees cannot begin with.
         DataError: made for other features, or data that no linear model can be trained on.
     """
+    if start is None or start == "none":
+        return None
+    if start == AUTO_START:
+        if not is_auto or engine.name != "lightgbm" or not isinstance(train_set, RankingDataset):
+            return None
+        if train_set.features.shape[1] > MOST_FEATURES:
+            return None
+        try:
+            return beginning(LINEAR, engine, train_set, gain)
+        except DataError as error:  # infinite values, which trees can take
+            warnings.warn(DataWarning(str(error)), stacklevel=3)
+            return None
     if start == LINEAR:
         if not isinstance(train_set, RankingDataset):
             raise ParameterError(f"start='linear' needs a RankingDataset, not {type(train_set).__name__}")

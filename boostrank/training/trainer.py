@@ -25,8 +25,8 @@ from boostrank.training.checkpoint import Checkpoint, settings_of
 from boostrank.training.described import describe_identity, describe_training
 from boostrank.training.gradient import GuardedGradient
 from boostrank.training.model import RankingModel, TrainingSummary
-from boostrank.training.params import OBJECTIVE_NAMES, TrainingParameters, headline, split_params
-from boostrank.training.start import beginning
+from boostrank.training.params import OBJECTIVE_NAMES, TrainingParameters, headline, is_auto, split_params
+from boostrank.training.start import AUTO_START, beginning
 
 
 def train(
@@ -43,7 +43,7 @@ def train(
     backend: str = "lightgbm",
     conventions: Conventions | str | None = None,
     checkpoint: Checkpoint | None = None,
-    start: RankingModel | str | os.PathLike[str] | None = None,
+    start: RankingModel | str | os.PathLike[str] | None = AUTO_START,
 ) -> RankingModel:
     """Train a ranker. Signature and habits are those of `lgb.train`.
 
@@ -69,6 +69,7 @@ def train(
             callable objective must be a function of its arguments, and so must callbacks that change parameters.
         start: "linear": trees begin with a cross-fitted ridge regression (`boostrank.training.cross_fit`); or a linear
             model (or its path) whose scores they add to. The model holds it and predicts with it. LightGBM only.
+            "auto": linear for the objective `auto` where it can be; "none" or None: nothing.
 
     Returns:
         The model; `.booster` is the engine's own.
@@ -86,11 +87,11 @@ def train(
     given.engine.setdefault("num_threads", resolve_threads(given.threads))
     booster = _booster_to_continue(init_model, engine, train_set)
     begin = None
-    if start is not None:
-        if booster is not None:
-            raise ParameterError("a model that is continued has its own start: give init_model or start, not both")
-        begin = beginning(start, engine, train_set, given.gain)
-        booster = begin.booster
+    if booster is None:
+        begin = beginning(start, engine, train_set, given.gain, is_auto=is_auto(params, engine.name))
+        booster = None if begin is None else begin.booster
+    elif start not in (None, AUTO_START, "none"):
+        raise ParameterError("a model that is continued has its own start: give init_model or start, not both")
     before = 0 if booster is None else engine.rounds_of(booster)
     objective = given.objective
     if objective is not None and objective.total_rounds is None:  # else: this is one stage of a longer training

@@ -149,7 +149,7 @@ def _boostrank(
 ) -> Fitted:
     params = {**_lightgbm_trees(trees, seed, threads), **method.params}
     params |= {"eval_at": 10, "early_stopping_round": length.patience}
-    start = params.pop("start", None)
+    start = params.pop("start", "none")
     model = boostrank.train(params, train, length.rounds, valid_sets=[valid], start=start)
     rounds = model.best_iteration
     best = model.evals_result["valid_0"][METRIC][rounds - 1]

@@ -60,7 +60,6 @@ def test_what_cannot_be_is_refused_with_words(linear: Path, data: Path, tmp_path
         return " ".join(done.stderr.split())
 
     assert "rows in memory" in refused("--backend", "linear", "--route", "bins")
-    assert "rows in memory" in refused("--start", "linear", "--cache", tmp_path)
     assert "no checkpoint" in refused("--backend", "linear", "--checkpoint-every", 5)
     assert "no parameter 'num_leaves'" in refused("--backend", "linear", "--num-leaves", 7)
     assert "XGBoost's files" in refused("--start", linear, "--backend", "xgboost")
