@@ -30,7 +30,7 @@ TREES := --rounds 200 --num-leaves 31 --learning-rate 0.1 --early-stopping 50 --
 
 demo: $(VENV)/.installed
 	$(BIN)/boostrank make-data $(DATA) --queries 4000 --seed 1
-	$(BIN)/boostrank train $(DATA)/train.txt --valid $(DATA)/valid.txt $(TREES) --start linear --model demo/auto.txt
+	$(BIN)/boostrank train $(DATA)/train.txt --valid $(DATA)/valid.txt $(TREES) --model demo/auto.txt
 	$(BIN)/boostrank train $(DATA)/train.txt --valid $(DATA)/valid.txt $(TREES) --objective lightgbm:lambdarank --model demo/lambdarank.txt
 	$(BIN)/boostrank evaluate demo/lambdarank.txt demo/auto.txt $(DATA)/test.txt
 	@echo
@@ -38,7 +38,7 @@ demo: $(VENV)/.installed
 	@echo "Next, with a file of your own (label qid:ID number:value ...):"
 	@echo
 	@echo "    . $(BIN)/activate"
-	@echo "    boostrank train my-train.txt --valid my-valid.txt --start linear --early-stopping 50 --rounds 1000 --model my-model.txt"
+	@echo "    boostrank train my-train.txt --valid my-valid.txt --early-stopping 50 --rounds 1000 --model my-model.txt"
 	@echo "    boostrank predict my-model.txt my-new.txt -o scores.txt"
 	@echo "    boostrank objectives"
 

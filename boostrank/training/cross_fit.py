@@ -36,7 +36,7 @@ SHARE = 0.5
 """Of the best scale."""
 MOST_FEATURES = 2_000
 _MOST_SCALE = 100.0
-_NUMBERS_A_BLOCK = 4_000_000
+_NUMBERS_A_BLOCK = 250_000
 
 
 @dataclass(frozen=True, eq=False)

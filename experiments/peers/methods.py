@@ -68,8 +68,8 @@ METHODS = (
         "rest",
     ),
     # Ours, on LightGBM's trees.
-    _ours("auto", "first", "auto"),
-    _ours("auto, linear start", "first", "auto", start="linear"),
+    _ours("auto", "first", "auto", start="linear"),
+    _ours("auto without its start", "first", "auto"),
     _ours("lambdarank", "first", "lambdarank"),
     _ours("lambdarank, linear start", "first", "lambdarank", start="linear"),
     _ours("shf-sdcg, linear", "first", "shf-sdcg", **LINEAR),
@@ -79,8 +79,8 @@ METHODS = (
     _ours("xe-ndcg", "first", "xe-ndcg"),
     _ours("yetirank", "first", "yetirank"),
     _ours("smooth-ndcg", "first", "smooth-ndcg"),
-    _ours("mix: noisy pairs, xe-ndcg", "first", f"mix({NOISY_PAIRS}, xe-ndcg)"),
-    _ours("mix: noisy damped pairs, xe-ndcg", "first", f"mix({DAMPED_PAIRS}, xe-ndcg)"),
+    _ours("mix: noisy pairs, xe-ndcg", "variants", f"mix({NOISY_PAIRS}, xe-ndcg)"),
+    _ours("mix: noisy damped pairs, xe-ndcg", "variants", f"mix({DAMPED_PAIRS}, xe-ndcg)"),
     # Lambda on the leaves then means what it does for LightGBM's own.
     _ours("lambdarank, raw curvature", "rest", "lambdarank", hessian_scale="raw"),
     _ours("soft-ndcg", "rest", "soft-ndcg", **LINEAR),

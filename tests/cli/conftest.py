@@ -45,8 +45,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def model(data: Path) -> Path:
-    """A LightGBM model trained on `data`."""
+    """A LightGBM model trained on `data`, of trees alone."""
     path = data / "model.txt"
-    result = invoke("train", data / "train.txt", "--model", path, *FEW)
+    result = invoke("train", data / "train.txt", "--start", "none", "--model", path, *FEW)
     assert result.exit_code == 0, result.stderr
     return path

@@ -16,7 +16,7 @@ from tests.cli.conftest import FEW, invoke
         (["--objective", "shf-scdg"], "Did you mean 'shf-sdcg'?"),
         (["--objective", "shf", "--set", "sgima=1"], "Did you mean 'sigma'?"),
         (["--set", "sigmoid=-1"], "out of range"),
-        (["--set", "noise_draws=1"], "objective 'auto' settles 'noise_draws'"),
+        (["--set", "noise_draws=9"], "out of range"),
         (["--set", "learning_rate=0.3"], "objective 'auto' has no parameter 'learning_rate'"),
         (["--set", "sigma"], "not NAME=VALUE"),
         (["--param", "num_leavs=3"], "Did you mean 'num_leaves'?"),
