@@ -67,13 +67,16 @@ def test_what_cannot_be_is_refused_with_words(linear: Path, data: Path, tmp_path
     assert "no such file" in refused("--start", tmp_path / "none")
 
 
-def test_a_start_in_a_file_goes_with_streamed_data(linear: Path, data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("start", ["linear", "file"])
+def test_a_start_goes_with_streamed_data_to_the_same_bytes(
+    start: str, linear: Path, data: Path, tmp_path: Path
+) -> None:
     models = []
     for route in ("memory", "bins"):
         path = tmp_path / f"{route}.txt"
         done = invoke(
-            "train", data / "train.txt", "--start", linear, "--objective", "lambdarank", "--route", route, "--no-cache",
-            "--model", path, *FEW,
+            "train", data / "train.txt", "--start", linear if start == "file" else start, "--objective", "lambdarank",
+            "--route", route, "--no-cache", "--model", path, *FEW,
         )  # fmt: skip
         assert done.exit_code == 0, done.stderr
         models.append(path.read_bytes())

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import boostrank
-from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.errors import DataError, DataWarning, ParameterError
 from boostrank.core.gains import gains_from_labels
 from boostrank.training import cross_fit
 from boostrank.training.cross_fit import FOLDS, cross_fitted
@@ -138,6 +138,34 @@ def test_trees_begin_with_the_scores_of_the_other_folds() -> None:
     assert not np.allclose(own, start.scores, atol=0.01)
     first = model.booster.predict(data.features, num_iteration=model.booster.num_trees() - 1, raw_score=True)
     np.testing.assert_allclose(first, own + trees, atol=1e-6)
+
+
+def test_auto_has_a_start_where_it_can_and_nothing_else_does(monkeypatch: Any) -> None:
+    data = made()
+
+    def starts(params: Any = None, **options: Any) -> bool:
+        params = {"verbosity": -1, **(params or {})}
+        return "start" in boostrank.train(params, options.pop("data", data), 1, **options).info
+
+    assert starts()
+    assert starts({"objective": "Auto"})
+    assert starts({"objective": "lambdarank"}, start="linear")
+    assert not starts({"objective": "lambdarank"})
+    assert not starts(start="none")
+    assert not starts(start=None)
+    assert not starts(backend="linear", params={"objective": "regression"})
+    assert not starts(init_model=boostrank.train({"verbosity": -1, "objective": "sdcg"}, data, 1))
+    rows = np.nan_to_num(data.features)
+    rows[0, 0] = np.inf
+    with pytest.warns(DataWarning, match="'f1' has infinite values.*no linear start"):
+        assert not starts(data=boostrank.RankingDataset.from_arrays(rows, data.labels, group=SIZES))
+    monkeypatch.setattr("boostrank.training.start.MOST_FEATURES", 3)
+    assert not starts()
+
+
+def test_xgboost_has_none() -> None:
+    pytest.importorskip("xgboost")
+    assert "start" not in boostrank.train({}, made(), 1, backend="xgboost").info
 
 
 def test_what_no_start_can_be_made_of_is_refused(monkeypatch: Any) -> None:
