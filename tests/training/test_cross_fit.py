@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -177,3 +180,24 @@ def test_what_no_start_can_be_made_of_is_refused(monkeypatch: Any) -> None:
     rows[0, 0] = np.inf
     with pytest.raises(DataError, match="infinite"):
         cross_fitted(boostrank.RankingDataset.from_arrays(rows, made().labels, group=SIZES), "exponential")
+
+
+def test_one_blas_thread_or_two_give_the_same_bytes() -> None:
+    program = """
+import hashlib, sys
+import numpy as np
+import boostrank
+from boostrank.training.cross_fit import cross_fitted
+rng = np.random.default_rng(0)
+x = rng.normal(size=(1500, 300)).astype(np.float32)
+start = cross_fitted(boostrank.RankingDataset.from_arrays(x, rng.integers(0, 3, 1500), group=[30] * 50), "linear")
+print(hashlib.sha256(start.start.coefficients.tobytes() + start.scores.tobytes()).hexdigest())
+"""
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", program], env=os.environ | {"OPENBLAS_NUM_THREADS": threads}, capture_output=True
+        ).stdout
+        for threads in "12"
+    ]
+    assert len(told[0]) > 60
+    assert told[0] == told[1]
