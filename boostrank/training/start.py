@@ -13,7 +13,6 @@ from boostrank.core.errors import DataError, DataWarning, ParameterError
 from boostrank.core.gains import Gain
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.training.cross_fit import MOST_FEATURES, cross_fitted
 from boostrank.training.model import RankingModel
 
 LINEAR = "linear"
@@ -54,10 +53,12 @@ def beginning(start: Any, engine: Backend, train_set: Any, gain: Gain, *, is_aut
     """
     if start is None or start == "none":
         return None
+    if start == AUTO_START and not (is_auto and engine.name == "lightgbm" and isinstance(train_set, RankingDataset)):
+        return None
+    from boostrank.training import cross_fit  # imports scipy.optimize, a fifth of a second
+
     if start == AUTO_START:
-        if not is_auto or engine.name != "lightgbm" or not isinstance(train_set, RankingDataset):
-            return None
-        if train_set.features.shape[1] > MOST_FEATURES:
+        if train_set.features.shape[1] > cross_fit.MOST_FEATURES:
             return None
         try:
             return beginning(LINEAR, engine, train_set, gain)
@@ -67,7 +68,7 @@ def beginning(start: Any, engine: Backend, train_set: Any, gain: Gain, *, is_aut
     if start == LINEAR:
         if not isinstance(train_set, RankingDataset):
             raise ParameterError(f"start='linear' needs a RankingDataset, not {type(train_set).__name__}")
-        made = cross_fitted(train_set, gain)
+        made = cross_fit.cross_fitted(train_set, gain)
         return Beginning(engine.begin_with(made.start), made.scores, made.told)
     ranker = _linear_ranker(start, train_set)
     linear: Any = get_backend(LINEAR)

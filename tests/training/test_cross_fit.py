@@ -162,7 +162,7 @@ def test_auto_has_a_start_where_it_can_and_nothing_else_does(monkeypatch: Any) -
     rows[0, 0] = np.inf
     with pytest.warns(DataWarning, match="'f1' has infinite values.*no linear start"):
         assert not starts(data=boostrank.RankingDataset.from_arrays(rows, data.labels, group=SIZES))
-    monkeypatch.setattr("boostrank.training.start.MOST_FEATURES", 3)
+    monkeypatch.setattr(cross_fit, "MOST_FEATURES", 3)
     assert not starts()
 
 
