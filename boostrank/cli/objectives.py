@@ -126,7 +126,7 @@ def _print_list(specs: list[ObjectiveSpec]) -> None:
 def _tell_auto(as_json: bool) -> None:
     from boostrank.mixture import AUTO
 
-    told = "the default: LambdaRank's pairs, half and half with XE-NDCG; see experiments/peers"
+    told = "the default: LambdaRank's pairs, half and half with XE-NDCG, on LightGBM from a linear start"
     if as_json:
         click.echo(json.dumps({"name": "auto", "summary": told, "objective": AUTO}, indent=2))
         return
