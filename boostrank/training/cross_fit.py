@@ -6,11 +6,11 @@ training rows.
 x: scaled features, less their mean over the query; t: gains, less their mean over the query, over their deviation
 there. Nothing is spent on what a query's documents share, and every query weighs the same, whatever weights there are.
 
-Trees that began with what the regression says of its own rows would take its overfitting for knowledge. So they begin with what regressions of the other folds say (as in stacking:
-Wolpert 1992; cross-fitting: Chernozhukov et al. 2018), and the model holds the regression of all rows. The ridge
-is the one of the least squared error over the folds. The scale of the scores is half of that at which a softmax over a
-query comes closest to its gains: at the whole scale, pairs that the regression got right are beyond what trees still
-feel (`experiments/peers`).
+Trees that began with what the regression says of its own rows would take its overfitting for knowledge. So they begin
+with what regressions of the other folds say (as in stacking: Wolpert 1992; cross-fitting: Chernozhukov et al. 2018),
+and the model holds the regression of all rows. The ridge is the one of the least squared error over the folds. The
+scale of the scores is half of that at which a softmax over a query comes closest to its gains: at the whole scale,
+pairs that the regression got right are beyond what trees still feel (`experiments/peers`).
 """
 
 from __future__ import annotations
