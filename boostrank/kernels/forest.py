@@ -6,13 +6,14 @@ only from where the ways part is there a second walk. A tree of 31 leaves has so
 each of them would cost about twenty times as much.
 
 Scores are sums of whole numbers (leaf values times a power of two), so they do not depend on the order of addition:
-documents in the same leaves have equal scores, and tie, exactly as they do for the engine.
+documents in the same leaves have equal scores, and tie, exactly as they do for the engine. So are the terms of a linear
+start.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,31 @@ _W1 = types.Array(types.uint32, 1, "C")
 
 
 @dataclass(frozen=True, eq=False)
+class LinearTerms:
+    """What trees begin with: offset + sum of constant + slope * value, of those features that have a value.
+
+    Args:
+        feature: int32[k], columns.
+        slope, constant: float64[k].
+        offset: float64.
+    """
+
+    feature: npt.NDArray[np.int32]
+    slope: Float64Array
+    constant: Float64Array
+    offset: float
+
+    def largest(self, reach: Float64Array) -> float:
+        """The sum of the largest terms there can be.
+
+        Args:
+            reach: float64[d], the largest size of a value in each column.
+        """
+        most = np.abs(self.constant) + np.abs(self.slope) * reach[self.feature]
+        return abs(self.offset) + float(most.sum())
+
+
+@dataclass(frozen=True, eq=False)
 class Forest:
     """All trees of a model, their nodes one after another. A document goes left where its value <= threshold.
 
@@ -58,6 +84,7 @@ class Forest:
         tree: int32[M], the tree of each node.
         sets: uint32[W], the sets of categories, one after another: bit c % 32 of word c // 32 says that c is in it.
         set_ptr: int64[S+1], where each begins.
+        linear: what every score begins with; None: 0.
     """
 
     feature: npt.NDArray[np.int32]
@@ -70,6 +97,7 @@ class Forest:
     tree: npt.NDArray[np.int32]
     sets: npt.NDArray[np.uint32]
     set_ptr: Int64Array
+    linear: LinearTerms | None = None
 
     @property
     def used(self) -> Int64Array:
@@ -87,17 +115,18 @@ class Forest:
         bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little")
         return np.flatnonzero(bits).astype(np.int64)
 
-    def whole_values(self) -> tuple[Int64Array, float]:
-        """Leaf values as whole numbers, int64[L], and what 1 of them is worth.
+    def exponent(self, reach: Float64Array | None = None) -> int:
+        """Times 2 to the power of this, leaf values and linear terms are counted in whole numbers.
 
         No score needs more than 60 bits, so that rounding is below 2^-60 of the largest possible one a tree.
+
+        Args:
+            reach: of `LinearTerms.largest`, where there are any.
         """
-        leaf_tree = self._leaf_trees()
         largest = np.zeros(max(1, self.roots.size))
-        np.maximum.at(largest, leaf_tree, np.abs(self.value))
-        exponent = _SUM_BITS - math.frexp(max(float(largest.sum()), 1e-300))[1]
-        exponent = min(exponent, 1000)
-        return np.rint(np.ldexp(self.value, exponent)).astype(np.int64), math.ldexp(1.0, -exponent)
+        np.maximum.at(largest, self._leaf_trees(), np.abs(self.value))
+        linear = 0.0 if self.linear is None or reach is None else self.linear.largest(reach)
+        return min(_SUM_BITS - math.frexp(max(float(largest.sum()) + linear, 1e-300))[1], 1000)
 
     def _leaf_trees(self) -> Int64Array:
         owner = np.zeros(self.value.size, np.int64)
@@ -114,18 +143,26 @@ class Walker:
     Args:
         forest: the trees.
         columns: int64[c], ascending: the columns that the rows will have; all that the forest uses are among them.
+        reach: float64[c], finite: no value of the rows is larger than this in size. Needed for linear terms.
     """
 
-    def __init__(self, forest: Forest, columns: Int64Array) -> None:
+    def __init__(self, forest: Forest, columns: Int64Array, reach: Float64Array | None = None) -> None:
         self._forest = forest
         self._feature = np.searchsorted(columns, forest.feature).astype(np.int32)
-        self._value, self._worth = forest.whole_values()
         self._n_columns = columns.size
+        self._linear = forest.linear
+        if self._linear is not None:
+            if reach is None:
+                raise ValueError("linear terms need to know how large values can be")
+            here = np.searchsorted(columns, self._linear.feature).astype(np.int32)
+            self._linear = replace(self._linear, feature=here)
+        self._exponent = replace(forest, linear=self._linear).exponent(reach)
+        self._value = self._whole(forest.value)
 
     def scores(self, rows: Float32Array) -> Float64Array:
         """float64[n] of float32[n, c]."""
         nothing = np.full(self._n_columns, -1, np.int64)
-        return np.asarray(self._walk(rows, rows, nothing, 0)[0] * self._worth, dtype=np.float64)
+        return self._numbers(self._walk(rows, rows, nothing, 0)[0])
 
     def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array:
         """The scores when the columns of one unit take their values from `other`, for each unit.
@@ -141,18 +178,38 @@ class Walker:
         base, change = self._walk(rows, other, unit, units)
         changed = np.ascontiguousarray(change.T)
         changed += base
-        return np.asarray(changed * self._worth, dtype=np.float64)
+        return self._numbers(changed)
 
     def _walk(
         self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int
     ) -> tuple[Int64Array, Int64Array]:
         f = self._forest
         base, change = np.zeros(rows.shape[0], np.int64), np.zeros((rows.shape[0], units), np.int64)
+        if self._linear is not None:
+            terms = self._terms(rows, self._linear)
+            base += terms.sum(axis=1) + self._whole(self._linear.offset)
+            moved = unit[self._linear.feature]
+            if units and (moved >= 0).any():
+                terms = self._terms(other, self._linear) - terms
+                for k in np.flatnonzero(moved >= 0).tolist():
+                    change[:, moved[k]] += terms[:, k]
         _changes(
             rows, other, unit, self._feature, f.threshold, f.kind, f.sets, f.set_ptr, f.left, f.right, self._value,
             f.roots, np.empty(units, np.int64), base, change,
         )  # fmt: skip
         return base, change
+
+    def _terms(self, rows: Float32Array, linear: LinearTerms) -> Int64Array:
+        """int64[n, k]: what each linear term adds."""
+        terms = rows[:, linear.feature] * linear.slope
+        terms += linear.constant
+        return self._whole(np.where(np.isnan(terms), 0.0, terms))
+
+    def _whole(self, numbers: Any) -> Int64Array:
+        return np.asarray(np.rint(np.ldexp(numbers, self._exponent)), dtype=np.int64)
+
+    def _numbers(self, whole: Int64Array) -> Float64Array:
+        return np.asarray(whole * math.ldexp(1.0, -self._exponent), dtype=np.float64)
 
 
 @inline

@@ -243,6 +243,8 @@ def why(
     fixed = _query_level(known, some.data.queries)
     if trees.forest is None:
         notes.append(f"{trees.why_not}: only values of the data were tried, not all")
+    elif trees.forest.linear is not None:
+        notes.append("a linear start: of its features only values of the data were tried, not all")
     cuts, categories = ({}, {}) if trees.forest is None else (cuts_of(trees.forest), categories_of(trees.forest))
     columns = [
         None if fixed[i] else Column.of(known[:, i], cuts.get(column), categories.get(column))

@@ -90,6 +90,17 @@ class Rows:
         cuts = np.unique(np.concatenate([[0], np.searchsorted(ptr, marks), [ptr.size - 1]]))
         return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
+    def reach(self, threads: int) -> Float64Array:
+        """float64[c]: the largest size of a value in each column, 0 where there is none."""
+        ptr = self.data.queries.ptr
+
+        def largest(span: tuple[int, int]) -> Float64Array:
+            rows = np.abs(self[int(ptr[span[0]]) : int(ptr[span[1]])])
+            return np.asarray(np.fmax.reduce(rows, axis=0, initial=0.0), dtype=np.float64)
+
+        found = run_parallel(largest, self.blocks(), threads)
+        return np.asarray(np.max([np.zeros(self.columns.size), *found], axis=0), dtype=np.float64)
+
     def constant_within_queries(self, threads: int) -> Int64Array:
         """Columns (places) that no query has two values of."""
         ptr = self.data.queries.ptr

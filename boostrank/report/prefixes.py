@@ -161,8 +161,11 @@ def walk_prefixes(
     rounds = points(model.best_iteration)
     # Several trees a round (XGBoost's num_parallel_tree) belong together.
     cuts = (rounds * trees.count) // max(1, model.best_iteration)
-    walkers = [Walker(some_trees(trees.forest, a, b), trees.used) for a, b in pairwise(cuts.tolist())]
     rows, queries = Rows(data, trees.used, model.absent_is_missing), data.queries
+    start, sections = start_alone(trees.forest), [some_trees(trees.forest, a, b) for a, b in pairwise(cuts.tolist())]
+    reach = None if trees.forest.linear is None else rows.reach(threads)
+    # A section adds to what the ones before it gave.
+    walkers = [Walker(part, trees.used, reach) for part in (start, *sections)]
     per_query = np.empty((len(queries), rounds.size))
     kept_queries = np.zeros(len(queries), dtype=bool)
     kept_queries[keep] = True
@@ -179,9 +182,8 @@ def walk_prefixes(
         chosen = np.repeat(kept_queries[first:last], mine.sizes)
         place = slice(int(starts[first]), int(starts[last]))
         here, scores = rows[a:b], np.zeros(b - a)
-        for i in range(rounds.size):
-            if i:
-                scores += walkers[i - 1].scores(here)
+        for i, walker in enumerate(walkers):
+            scores += walker.scores(here)
             per_query[first:last, i] = bound.per_query(scores)[metric]
             kept[i, place] = scores[chosen]
         whole[a:b] = scores
@@ -213,11 +215,17 @@ def _predicted(
     return Walk(rounds, per_query, kept, scores, by)
 
 
+def start_alone(forest: Forest) -> Forest:
+    """What the trees begin with, and none of them."""
+    return replace(forest, roots=forest.roots[:0], tree=np.zeros_like(forest.tree))
+
+
 def some_trees(forest: Forest, first: int, last: int) -> Forest:
-    """The trees from `first` up to `last`; nodes and leaves keep their numbers."""
+    """The trees from `first` up to `last`, without what they begin with; nodes and leaves keep their numbers."""
     if last <= first:
-        return replace(forest, roots=forest.roots[:0], tree=np.zeros_like(forest.tree))
-    return replace(forest, roots=forest.roots[first:last], tree=np.clip(forest.tree - first, 0, last - first - 1))
+        return replace(start_alone(forest), linear=None)
+    tree = np.clip(forest.tree - first, 0, last - first - 1)
+    return replace(forest, roots=forest.roots[first:last], tree=tree, linear=None)
 
 
 def prefix_curve(

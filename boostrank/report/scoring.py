@@ -55,8 +55,11 @@ def scorer_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: 
     engine = Engine(model, trees.used, threads)
     if trees.forest is None:
         return engine, trees.why_not
-    walker = Walker(trees.forest, trees.used)
-    some = Rows(data, trees.used, model.absent_is_missing)[: min(_COMPARED, data.n_documents)]
+    rows = Rows(data, trees.used, model.absent_is_missing)
+    reach = None if trees.forest.linear is None else rows.reach(threads)
+    if reach is not None and not np.isfinite(reach).all():
+        return engine, "infinite values, which have no place in a linear start"
+    walker, some = Walker(trees.forest, trees.used, reach), rows[: min(_COMPARED, data.n_documents)]
     expected = engine.scores(some)
     difference = walker.scores(some) - expected
     # XGBoost adds float32 numbers up; its scores also hold a constant that is not in the trees.

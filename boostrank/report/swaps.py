@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -130,14 +131,16 @@ def categories_of(forest: Forest) -> dict[int, Int64Array]:
 def cuts_of(forest: Forest) -> dict[int, Float32Array]:
     """Column -> the last float32 number of each step of the scores but the highest one, ascending.
 
-    Of columns with an order; see `categories_of`.
+    Of columns with an order (see `categories_of`) and without a linear term, in which scores have no steps.
     """
     order = np.argsort(forest.feature, kind="stable")
     order = order[~forest.categorical[order]]
+    if forest.linear is not None:
+        order = order[~np.isin(forest.feature[order], forest.linear.feature)]
     feature, threshold, kind = forest.feature[order], forest.threshold[order], forest.kind[order]
     found = {}
-    bounds = np.flatnonzero(np.diff(feature, prepend=-1))
-    for start, stop in zip(bounds, [*bounds[1:], feature.size], strict=True):
+    bounds = np.flatnonzero(np.diff(feature, prepend=-1)).tolist()
+    for start, stop in pairwise([*bounds, feature.size]):
         exact = threshold[start:stop]
         exact = exact[~np.isnan(exact)]  # to the left of NaN is nothing
         if np.any(kind[start:stop] & ZERO_IS_MISSING):

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.backends.lgb_start import count_start_trees
 from boostrank.backends.linear_model import read_linear
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, ZERO, ZERO_IS_MISSING, Forest
+from boostrank.kernels.forest import (
+    CATEGORICAL,
+    LISTED_RIGHT,
+    NAN_LEFT,
+    ZERO,
+    ZERO_IS_MISSING,
+    Forest,
+    LinearTerms,
+)
 from boostrank.training.model_text import engine_of
 
 _BELOW_ZERO = float(np.nextafter(np.float32(-ZERO), np.float32(-1.0)))
@@ -27,7 +36,7 @@ class Trees:
         forest: for `kernels.forest.Walker`, whose scores differ from the engine's raw ones by a constant (XGBoost's
             base_score) and by rounding; None where it cannot walk these trees.
         why_not: what in these trees it cannot walk; empty if it can.
-        count: how many trees there are.
+        count: how many trees there are; a linear start's are none.
         gain: float64[d], the gain of all splits by each feature, as the engine counts it ("gain" of LightGBM,
             "total_gain" of XGBoost).
         splits: int64[d], how many there are.
@@ -74,8 +83,12 @@ class _Tree:
 def _lightgbm(body: bytes, n_features: int) -> Trees:
     region = body.partition(b"\n\n")[2].partition(b"\nend of trees\n")[0]
     trees, why_not = [], ""
-    for block in re.split(rb"^Tree=\d+\n", region, flags=re.MULTILINE)[1:]:
-        fields = dict(line.split(b"=", 1) for line in block.split(b"\n") if b"=" in line)
+    blocks = [
+        dict(line.split(b"=", 1) for line in block.split(b"\n") if b"=" in line)
+        for block in re.split(rb"^Tree=\d+\n", region, flags=re.MULTILINE)[1:]
+    ]
+    start = count_start_trees(body.decode())
+    for fields in blocks[start:]:
 
         def numbers(key: bytes, kind: Any, said: Mapping[bytes, bytes] = fields) -> npt.NDArray[Any]:
             return np.array(said.get(key, b"").split()).astype(kind)
@@ -109,7 +122,18 @@ def _lightgbm(body: bytes, n_features: int) -> Trees:
                 set_sizes=np.diff(numbers(b"cat_boundaries", np.int64)),
             )
         )
-    return _joined(trees, why_not, n_features)
+    return _joined(trees, why_not, n_features, _linear_terms(blocks[:start]))
+
+
+def _linear_terms(start: Sequence[Mapping[bytes, bytes]]) -> LinearTerms | None:
+    """What the trees of `backends.lgb_start` add up to."""
+    if not start:
+        return None
+    at_missing, constant, slope = (
+        np.array([float(tree[key]) for tree in start]) for key in (b"leaf_value", b"leaf_const", b"leaf_coeff")
+    )
+    feature = np.array([int(tree[b"leaf_features"]) for tree in start], np.int32)
+    return LinearTerms(feature, slope, constant - at_missing, float(at_missing.sum()))
 
 
 def _xgboost(body: bytes, n_features: int) -> Trees:
@@ -164,7 +188,7 @@ def _sets_of(told: Mapping[str, Any], nodes: int) -> tuple[Int64Array, list[npt.
     return number, sets
 
 
-def _joined(trees: list[_Tree], why_not: str, n_features: int) -> Trees:
+def _joined(trees: list[_Tree], why_not: str, n_features: int, linear: LinearTerms | None = None) -> Trees:
     def all_of(name: str, kind: Any) -> npt.NDArray[Any]:
         return np.concatenate([np.zeros(0), *(getattr(t, name) for t in trees)]).astype(kind)
 
@@ -193,12 +217,14 @@ def _joined(trees: list[_Tree], why_not: str, n_features: int) -> Trees:
         tree=tree.astype(np.int32),
         sets=all_of("sets", np.uint32),
         set_ptr=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        linear=linear,
     )
+    started = np.zeros(0, np.int32) if linear is None else linear.feature
     return Trees(
         forest=None if why_not else forest,
         why_not=why_not,
         count=len(trees),
         gain=np.bincount(feature[counted], gain[counted], n_features).astype(np.float64),
         splits=np.bincount(feature[counted], minlength=n_features).astype(np.int64),
-        used=np.unique(np.concatenate([feature, all_of("also_used", np.int32)])).astype(np.int64),
+        used=np.unique(np.concatenate([feature, started, all_of("also_used", np.int32)])).astype(np.int64),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import lightgbm as lgb
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 import xgboost as xgb
 
+import boostrank
 from boostrank.core.types import Float32Array, QueryIndex
+from boostrank.data.dataset import RankingDataset
 from boostrank.kernels.forest import Walker, permute_within
 from boostrank.training.forest import Trees, read_trees
 
@@ -107,6 +110,35 @@ def test_documents_in_the_same_leaves_tie_whatever_the_order_of_trees(deep: Any)
     other = np.tile(rows[0], (len(rows), 1))
     changed = walker.changes(rows, other, np.zeros(5, np.int64), 1)[0]
     assert np.unique(changed).size == 1  # reached by another path from every row
+
+
+@pytest.fixture(scope="module")
+def started() -> tuple[Any, Trees, Float32Array]:
+    """A booster with a linear start, what is read of it, and rows with values that are missing."""
+    rows = edges(read_trees(next(iter(lightgbm_models().values())).encode(), 6), 6)
+    rng = np.random.default_rng(5)
+    rows = np.where(rng.random(rows.shape) < 0.05, np.nan, np.clip(rows, -1e3, 1e3)).astype(np.float32)
+    labels = np.clip(np.round(2.0 + np.nan_to_num(rows[:, 0] - rows[:, 2]) + rng.normal(size=len(rows))), 0, 4)
+    train = RankingDataset.from_arrays(rows, labels, group=np.full(len(rows) // 10, 10))
+    model = boostrank.train({"objective": "lambdarank", "num_leaves": 6, "verbosity": -1}, train, 8, start="linear")
+    return model, model.trees(), rows
+
+
+def test_a_linear_start_is_walked(started: Any) -> None:
+    model, trees, rows = started
+    assert trees.count == 8
+    walker = Walker(trees.forest, np.arange(6), np.nanmax(np.abs(rows), axis=0).astype(float))
+    expected = model.predict(rows)
+    assert np.ptp(expected - Walker(replace(trees.forest, linear=None), np.arange(6)).scores(rows)) > 0.01
+    np.testing.assert_allclose(walker.scores(rows), expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+    unit, other = np.array([0, 0, -1, 1, 2, -1]), rows[np.random.default_rng(3).permutation(len(rows))]
+    changed = walker.changes(rows, other, unit, 3)
+    for u in range(3):
+        np.testing.assert_array_equal(changed[u], walker.scores(np.where(unit == u, other, rows)))
+    same = walker.changes(rows, np.tile(rows[0], (len(rows), 1)), np.zeros(6, np.int64), 1)
+    assert np.unique(same).size == 1  # from every row to the same score, to the last bit
+    with pytest.raises(ValueError, match="how large"):
+        Walker(trees.forest, np.arange(6))
 
 
 def test_gain_and_splits_are_the_engines(deep: Any) -> None:

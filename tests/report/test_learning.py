@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 import pytest
 
 import boostrank
-from boostrank.core.errors import ParameterError
+from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.types import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
@@ -307,6 +309,21 @@ def test_trees_taken_apart_add_up_to_the_whole(model: RankingModel, test_set: Ra
     assert forest is not None
     assert some_trees(forest, 3, 3).roots.size == 0
     assert some_trees(forest, 2, 5).roots.tolist() == forest.roots[2:5].tolist()
+
+
+def test_a_linear_start_is_there_before_the_first_tree(test_set: RankingDataset) -> None:
+    model = boostrank.train({"objective": "lambdarank", "verbosity": -1}, test_set, 6, start="linear")
+    assert model.trees().forest is not None
+    found = learning(model, test_set, metric="ndcg@10")
+    linear = lgb.Booster(model_str=model.booster.model_to_string(num_iteration=model.booster.num_trees() - 6))
+    alone = linear.predict(test_set.features, raw_score=True)
+    expected = Metric.parse("ndcg@10").evaluate(test_set.labels, alone, test_set.queries).mean
+    assert found.curve.by == "walk"
+    assert found.curve.value[0] == pytest.approx(expected)
+    rows = test_set.features.copy()
+    rows[7, 0] = np.inf
+    with pytest.raises(DataError, match="only finite scores"):
+        learning(model, replace(test_set, features=rows), metric="ndcg@10")
 
 
 def test_what_cannot_be_is_refused(model: RankingModel, test_set: RankingDataset) -> None:

@@ -274,6 +274,15 @@ def test_linear_leaves_try_the_values_of_the_data() -> None:
         assert model.predict(row[None])[0] == change.score
 
 
+def test_a_linear_start_tries_the_values_of_the_data() -> None:
+    model = boostrank.train({"objective": "lambdarank", "verbosity": -1}, world(), 4, start="linear")
+    told = why(model, world(), 3, 1, 4)
+    assert any("only values of the data" in note for note in told.notes)
+    assert told.parts.sum() == pytest.approx(told.difference)
+    assert told.changes
+    assert all(change.seen for change in told.changes)
+
+
 @cache
 def with_categories() -> RankingDataset:
     """Nine categories without an order, some of them rare, and an ordered feature."""
