@@ -69,16 +69,20 @@ class Place:
         data: all its queries.
         stage: search or confirm.
         count: outer folds; see `folds`.
+        draw: 0, or another dealing of the same queries.
     """
 
-    def __init__(self, name: str, data: boostrank.RankingDataset, stage: str, count: int | None = None) -> None:
-        self.name, self.data, self.stage = name, data, stage
-        self.folds = folds(data, stage, count)
+    def __init__(
+        self, name: str, data: boostrank.RankingDataset, stage: str, count: int | None = None, draw: int = 0
+    ) -> None:
+        self.name, self.data, self.stage, self.draw = name, data, stage, draw
+        self.folds = folds(data, stage, count, draw)
         self.count = len(self.folds)
 
     def seed(self, fold: int) -> int:
         """Of the draws of the search space: the same for every method on this fold."""
-        return int(key_of({"set": self.name, "stage": self.stage, "fold": fold})[:8], 16)
+        draw = {"draw": self.draw} if self.draw else {}
+        return int(key_of({"set": self.name, "stage": self.stage, "fold": fold, **draw})[:8], 16)
 
 
 class Cell:
@@ -93,7 +97,7 @@ class Cell:
 
     def __init__(self, method: Method, place: Place, fold: int, length: Length, identity: Mapping[str, Any]) -> None:
         self.method, self.place, self.fold, self.length, self._identity = method, place, fold, length, identity
-        self.name = f"{place.stage} {place.name} {fold} {method.name}"
+        self.name = f"{place.stage}{place.draw or ''} {place.name} {fold} {method.name}"
         self._keys: dict[Task, str] = {}
 
     @cached_property

@@ -13,6 +13,8 @@ What differs and cannot be helped:
   document in its first round (read off the root of a first tree).
 * lambda on the leaves adds to sums of curvatures, which no two objectives have on one scale; hence its wide range.
 * boostrank brings the curvature of its objectives to one unit a document; LightGBM's own are taken as they are.
+* With `start="linear"` trees begin with the cross-fitted regression of `auto`: boostrank by itself; LightGBM by
+  `init_score`, XGBoost by `base_margin`, CatBoost by `baseline`, to which the regression is added on prediction.
 * `reg-shf-sdcg` and other scheduled objectives spread their schedule over ROUNDS and are stopped only once settled.
 """
 
@@ -33,6 +35,7 @@ import numpy.typing as npt
 import boostrank
 from boostrank.metric import BoundMetrics
 from boostrank.mixture import parse_objective
+from boostrank.training.cross_fit import cross_fitted
 from experiments.peers.methods import Method
 from experiments.peers.space import Trees
 from experiments.peers.store import Run, code_digest
@@ -43,6 +46,7 @@ VERSION = 1  # raise it when what is trained changes: kept runs are then void
 CATBOOST_EXTRA = 20  # rounds
 
 METRIC = "ndcg@10"
+_START = "boostrank.training.cross_fit"
 Scores = npt.NDArray[np.float64]
 Data = boostrank.RankingDataset
 
@@ -93,11 +97,12 @@ def identity(method: Method) -> dict[str, Any]:
     """What a training depends on beside data and trees."""
     if method.library != "boostrank":
         version = importlib.import_module(method.library).__version__
-        return {"library": method.library, "version": version, "params": dict(method.params)}
+        told = {"library": method.library, "version": version, "params": dict(method.params)}
+        return told | {"code": code_digest([_START])} if "start" in method.params else told
     text, apart = str(method.params["objective"]), ("objective", "start")
     objective = parse_objective(text, **{k: v for k, v in method.params.items() if k not in apart})
     modules = [part.spec.kernel.py_func.__module__ for part in objective.parts]
-    start = ["boostrank.training.cross_fit"] if "start" in method.params else []
+    start = [_START] if "start" in method.params else []
     code = code_digest(["boostrank.kernels.driver", "boostrank.kernels.composition", *modules, *start])
     version = importlib.metadata.version("lightgbm")
     said = {"library": "boostrank", "lightgbm": version, "code": code, "params": dict(method.params)}
@@ -127,6 +132,28 @@ def trained(
 
 
 Fitted = tuple[float, int, Callable[[npt.NDArray[np.float32]], Scores]]
+
+
+@dataclass(frozen=True)
+class Start:
+    """What the trees of another library begin with.
+
+    Args:
+        train: float64[N], of the rows trained on; None: nothing.
+        of: the scores of any other rows.
+    """
+
+    train: Scores | None
+    of: Callable[[npt.NDArray[np.float32]], Scores]
+
+    @classmethod
+    def taken_from(cls, params: dict[str, Any], train: Data) -> Start:
+        """The one that the parameters ask for, which they then hold no longer."""
+        if params.pop("start", "none") == "none":
+            return cls(None, lambda x: np.zeros(len(x)))
+        made = cross_fitted(train, "exponential")
+        weights, means = made.start.coefficients, made.start.means
+        return cls(made.scores, lambda x: np.nan_to_num(x - means, nan=0.0) @ weights)
 
 
 def _lightgbm_trees(trees: Trees, seed: int, threads: int) -> dict[str, Any]:
@@ -168,14 +195,20 @@ def _lightgbm(
             raise lgb.callback.EarlyStopException(stopping.best_round - 1, env.evaluation_result_list)
 
     params = {**_lightgbm_trees(trees, seed, threads), **method.params, "metric": "None"}
-    data = lgb.Dataset(train.features, train.labels, group=train.queries.sizes, params=params)
-    watched = lgb.Dataset(valid.features, valid.labels, group=valid.queries.sizes, params=params, reference=data)
+    start = Start.taken_from(params, train)
+    data = lgb.Dataset(
+        train.features, train.labels, group=train.queries.sizes, params=params, init_score=start.train
+    )  # fmt: skip
+    watched = lgb.Dataset(
+        valid.features, valid.labels, group=valid.queries.sizes, params=params, reference=data,
+        init_score=None if start.train is None else start.of(valid.features),
+    )  # fmt: skip
     booster = lgb.train(
         params, data, length.rounds, valid_sets=[watched],
         feval=lambda scores, _: (METRIC, stopping.see(scores), True), callbacks=[stop],
     )  # fmt: skip
     rounds = stopping.best_round
-    return stopping.best, rounds, lambda x: booster.predict(x, num_iteration=rounds, num_threads=threads)
+    return stopping.best, rounds, lambda x: booster.predict(x, num_iteration=rounds, num_threads=threads) + start.of(x)
 
 
 def _xgboost(method: Method, trees: Trees, train: Data, valid: Data, seed: int, length: Length, threads: int) -> Fitted:
@@ -187,10 +220,14 @@ def _xgboost(method: Method, trees: Trees, train: Data, valid: Data, seed: int, 
         def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
             return stopping.stalled
 
-    def matrix(data: Data, ref: Any = None) -> Any:
+    own = dict(method.params)
+    start = Start.taken_from(own, train)
+
+    def matrix(data: Data, begin: Scores | None, ref: Any = None) -> Any:
         return xgb.QuantileDMatrix(
-            data.features, label=data.labels, group=data.queries.sizes, ref=ref, nthread=threads, max_bin=255
-        )
+            data.features, label=data.labels, group=data.queries.sizes, base_margin=begin, ref=ref, nthread=threads,
+            max_bin=255,
+        )  # fmt: skip
 
     params = {
         "tree_method": "hist",
@@ -206,23 +243,24 @@ def _xgboost(method: Method, trees: Trees, train: Data, valid: Data, seed: int, 
         "seed": seed,
         "verbosity": 0,
         "disable_default_eval_metric": True,
-        **method.params,
+        **own,
     }
-    data = matrix(train)
+    data = matrix(train, start.train)
+    watched = matrix(valid, None if start.train is None else start.of(valid.features), data)
     root = xgb.train({**params, "min_child_weight": 0, "subsample": 1}, data, 1).get_dump(
         with_stats=True, dump_format="json"
     )
     curvature = float(json.loads(root[0])["cover"]) / train.n_documents
     booster = xgb.train(
         params | {"min_child_weight": trees.min_docs * curvature}, data, length.rounds,
-        evals=[(matrix(valid, data), "valid")], callbacks=[Stop()], verbose_eval=False,
+        evals=[(watched, "valid")], callbacks=[Stop()], verbose_eval=False,
         custom_metric=lambda scores, _: (METRIC, stopping.see(scores)),
     )  # fmt: skip
     rounds = stopping.best_round
     return (
         stopping.best,
         rounds,
-        lambda x: booster.inplace_predict(x, iteration_range=(0, rounds), predict_type="margin"),
+        lambda x: booster.inplace_predict(x, iteration_range=(0, rounds), predict_type="margin") + start.of(x),
     )
 
 
@@ -231,9 +269,12 @@ def _catboost(
 ) -> Fitted:
     import catboost
 
-    def pool(data: Data) -> Any:
+    own = dict(method.params)
+    start = Start.taken_from(own, train)
+
+    def pool(data: Data, begin: Scores | None) -> Any:
         groups = np.repeat(np.arange(len(data.queries)), data.queries.sizes)
-        return catboost.Pool(data.features, data.labels, group_id=groups, thread_count=threads)
+        return catboost.Pool(data.features, data.labels, group_id=groups, baseline=begin, thread_count=threads)
 
     params = {
         "grow_policy": "Lossguide",
@@ -251,18 +292,19 @@ def _catboost(
         "use_best_model": False,
         "verbose": False,
         "allow_writing_files": False,
-        **method.params,
+        **own,
     }
     if params["grow_policy"] == "Lossguide":
         params |= {"max_leaves": trees.leaves, "depth": 16, "min_data_in_leaf": trees.min_docs}
     else:
         params |= {"depth": round(float(np.log2(trees.leaves)))}
     model = catboost.CatBoost(params)
-    model.fit(pool(train), eval_set=pool(valid))
+    begin = start.of(valid.features)
+    model.fit(pool(train, start.train), eval_set=pool(valid, None if start.train is None else begin))
     stopping = Stopping(valid, length.patience)
-    stopping.read(model.staged_predict(valid.features, thread_count=threads))
+    stopping.read(scores + begin for scores in model.staged_predict(valid.features, thread_count=threads))
     rounds = stopping.best_round
-    return stopping.best, rounds, lambda x: model.predict(x, ntree_end=rounds, thread_count=threads)
+    return stopping.best, rounds, lambda x: model.predict(x, ntree_end=rounds, thread_count=threads) + start.of(x)
 
 
 def _ydf(method: Method, trees: Trees, train: Data, valid: Data, seed: int, length: Length, threads: int) -> Fitted:

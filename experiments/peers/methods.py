@@ -1,8 +1,10 @@
 """What is compared: a method is a name, the library that trains it, and that library's own parameters; one line each.
 
 Every method gets the same draws of the same parameters of the trees (`space.py`), which override nothing here.
-Groups: "first", "second" and "rest" are the comparison, in the order in which they are trained; "variants" are
-candidates for a default, to be looked at with `--stage search` and, if they are worth it, once with `--stage confirm`.
+Groups: "first", "second" and "rest" are the comparison, in the order in which they are trained; "started" are peers
+that are given the linear start of `auto`, so that it stays visible what the objective is worth and what the start;
+"variants" are candidates for a default, to be looked at with `--stage search` and, if they are worth it, once with
+`--stage confirm`.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ class Method:
     Args:
         name: distinct.
         library: boostrank, lightgbm, xgboost, catboost or ydf, which is imported under that name.
-        params: in that library's words; the trees' own come from `space.Trees`.
-        group: first, second, rest or variants.
+        params: in that library's words; the trees' own come from `space.Trees`. `start="linear"`: its trees begin
+            with the scores of `boostrank.training.cross_fit`.
+        group: one of `GROUPS`.
     """
 
     name: str
@@ -35,6 +38,12 @@ NOISY_PAIRS = "lambdarank(truncation_level=100000, norm_distance=false, score_no
 DAMPED_PAIRS = "lambdarank(truncation_level=100000, score_noise=gumbel, noise_temperature=0.5, noise_draws=2)"
 
 NOISY_SUMS = "lambdaloss(mu=0, score_noise=gumbel, noise_draws=2, normalize_query=log)"
+
+
+def _started(library: str, objective: str) -> Method:
+    key = "loss_function" if library == "catboost" else "objective"
+    name = objective.removesuffix("regression") or "l2"
+    return Method(f"{library} {name}, linear start", library, {key: objective, "start": "linear"}, "started")
 
 
 def _ours(name: str, group: str, objective: str, **params: Any) -> Method:
@@ -90,6 +99,12 @@ METHODS = (
     _ours("ranknet", "rest", "ranknet"),
     _ours("ranksvm", "rest", "ranksvm"),
     _ours("regression", "rest", "regression"),
+    _started("lightgbm", "lambdarank"),
+    _started("lightgbm", "rank_xendcg"),
+    _started("lightgbm", "regression"),
+    _started("xgboost", "rank:ndcg"),
+    _started("catboost", "YetiRank"),
+    _started("catboost", "QuerySoftMax"),
     # Candidates.
     _ours("noisy pairs", "variants", NOISY_PAIRS),
     _ours("mix: shf-sdcg linear, xe-ndcg", "variants", "mix(shf-sdcg(train_discount=linear), xe-ndcg)"),
@@ -108,7 +123,7 @@ METHODS = (
     ),
     _ours("noisy lambdaloss mu=0", "variants", NOISY_SUMS),
 )
-GROUPS = ("first", "second", "rest", "variants")
+GROUPS = ("first", "second", "rest", "started", "variants")
 
 
 def chosen(words: str, methods: Iterable[Method] = METHODS) -> list[Method]:

@@ -37,6 +37,7 @@ def main() -> None:
     parser.add_argument(
         "--methods", default="first;second;rest", help="names and groups of methods.py, semicolons between"
     )
+    parser.add_argument("--draw", type=int, default=0, help="deal the queries to folds another way; 0: as always")
     parser.add_argument("--trials", type=int, default=4, help="settings of the trees that every method tries")
     parser.add_argument("--inner", type=int, default=2, help="validation parts that a setting is tried on, 1 to 4")
     parser.add_argument("--seeds", type=int, default=2, help="final models a fold, whose NDCG is averaged")
@@ -59,11 +60,12 @@ def main() -> None:
     for given in options.set:
         name, _, paths = given.partition("=")
         files[name] = tuple(str(Path(path).resolve()) for path in paths.split(","))
-    places = [Place(name, read(root, f), options.stage) for name, f in files.items()]
+    places = [Place(name, read(root, f), options.stage, draw=options.draw) for name, f in files.items()]
     cells = cells_of(methods, places, engines.Length())
 
     def written(budget: Budget) -> str:
-        path = options.out / f"{options.name or f'peers-{options.stage}'}-{budget.short}.md"
+        stage = f"{options.stage}{options.draw or ''}"
+        path = options.out / f"{options.name or f'peers-{stage}'}-{budget.short}.md"
         return report.write(path, cells, budget, store, options.against, skipped)
 
     if not options.only_report:

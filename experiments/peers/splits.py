@@ -64,19 +64,20 @@ def read(root: Path, files: Sequence[str]) -> boostrank.RankingDataset:
     return boostrank.RankingDataset.from_arrays(np.concatenate(features), labels, group=sizes)
 
 
-def folds(data: boostrank.RankingDataset, stage: str, count: int | None = None) -> list[Fold]:
+def folds(data: boostrank.RankingDataset, stage: str, count: int | None = None, draw: int = 0) -> list[Fold]:
     """The outer folds of a stage, `count` of them (None: 4, or 2 of more than 500 queries); always the same for the
-    same data."""
+    same data and draw."""
     count = count or (2 if len(data.queries) > 500 else 4)
     alike = same_documents(data)
     everything = np.arange(len(data.queries))
-    blocks = dealt(everything, alike, 2 * count, SEED)
+    seed = SEED + 1_000 * draw
+    blocks = dealt(everything, alike, 2 * count, seed)
     tested = blocks[:count] if stage == "search" else blocks[count:]
     seen = np.sort(np.concatenate(tested if stage == "search" else blocks))
     found = []
     for i, test in enumerate(tested):
         rest = np.setdiff1d(seen, test)
-        found.append(Fold(test, tuple(dealt(rest, alike, PARTS, SEED + 1 + i))))
+        found.append(Fold(test, tuple(dealt(rest, alike, PARTS, seed + 1 + i))))
     return found
 
 

@@ -84,6 +84,12 @@ def test_the_search_sees_no_query_of_the_confirmation_and_each_query_is_tested_o
     assert all(len(fold.test) + sum(map(len, fold.parts)) == 40 for fold in confirm)
 
 
+def test_another_draw_deals_other_folds():
+    first, same, other = (folds(made(), "confirm", 3, draw) for draw in (0, 0, 1))
+    assert [f.test.tolist() for f in first] == [f.test.tolist() for f in same]
+    assert all(f.test.tolist() != g.test.tolist() for f, g in zip(first, other, strict=True))
+
+
 def test_queries_with_the_same_documents_are_never_parted():
     data = made(queries=40, twins=12)
     alike = same_documents(data)
@@ -174,6 +180,9 @@ def test_the_code_digest_follows_code_and_not_words(tmp_path, monkeypatch):
         Method("symmetric", "catboost", {"loss_function": "QueryRMSE", "grow_policy": "SymmetricTree"}),
         Method("ydf", "ydf", {"loss": "LAMBDA_MART_NDCG", "discretize_numerical_columns": True}),
         Method("ours", "boostrank", {"objective": "regression"}),
+        Method("started", "lightgbm", {"objective": "lambdarank", "start": "linear"}),
+        Method("started", "xgboost", {"objective": "rank:ndcg", "start": "linear"}),
+        Method("started", "catboost", {"loss_function": "QueryRMSE", "start": "linear"}),
     ],
     ids=lambda m: f"{m.library} {m.name}",
 )
