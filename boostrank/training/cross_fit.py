@@ -1,10 +1,11 @@
 """A linear start made on the spot: a ridge regression within queries, and what folds that did not see them say of the
 training rows.
 
-    w = argmin (1/Q) sum_q (1/n_q) sum_i (t_i - x_i w)^2 + ridge |w|^2
+    w = argmin (1/Q) sum_q (v_q/n_q) sum_i (t_i - x_i w)^2 + ridge |w|^2
 
 x: scaled features, less their mean over the query; t: gains, less their mean over the query, over their deviation
-there. Nothing is spent on what a query's documents share, and every query weighs the same, whatever weights there are.
+there; v: the query's weight, 1 on average. Nothing is spent on what a query's documents share, and long queries weigh
+no more than short ones.
 
 Trees that began with what the regression says of its own rows would take its overfitting for knowledge. So they begin
 with what regressions of the other folds say (as in stacking: Wolpert 1992; cross-fitting: Chernozhukov et al. 2018),
@@ -69,8 +70,8 @@ def cross_fitted(data: RankingDataset, gain: Gain) -> CrossFitted:
     columns = data.features.shape[1]
     if columns > MOST_FEATURES:
         raise ParameterError(
-            f"start='linear' takes up to {MOST_FEATURES:,} features, not {columns:,}: train a linear model "
-            "(backend='linear') and begin with that"
+            f"a linear start takes up to {MOST_FEATURES:,} features, not {columns:,}: train a linear model "
+            "(backend='linear') and give it as the start"
         )
     gains = gains_from_labels(data.labels, gain)
     with threadpool_limits(limits=1, user_api="blas"):  # more sum in another order
@@ -80,14 +81,15 @@ def cross_fitted(data: RankingDataset, gain: Gain) -> CrossFitted:
 def _fitted(data: RankingDataset, gains: Float64Array) -> CrossFitted:
     rows = _Rows.of(data)
     fold = np.random.default_rng(0).permutation(len(data.queries)) % FOLDS
-    sums = _sums(rows, _targets(gains, data.queries), fold)
+    weights = data.queries.each_weight / data.queries.each_weight.mean()
+    sums = _sums(rows, _targets(gains, data.queries), weights, fold)
     ridge = _best_ridge(sums)
     whole = _solved(_without(sums, None), np.array([ridge]))[0]
     parts = np.stack([_solved(_without(sums, k), np.array([ridge]))[0] for k in range(FOLDS)])
     scores = np.concatenate(
         [np.zeros(0), *(np.einsum("ij,ij->i", x, parts[fold[part.of_row]]) for part, _, x in rows.blocks())]
     )
-    scale = SHARE * _softmax_scale(scores, above_least(gains, data.queries), data.queries)
+    scale = SHARE * _softmax_scale(scores, above_least(gains, data.queries), weights, data.queries)
     start = LinearStart(data.feature_names, _over(scale * whole, rows.scale), rows.mean, 0.0)
     told = {"model": "ridge regression within queries, cross-fitted", "ridge": ridge, "scale": scale, "folds": FOLDS}
     return CrossFitted(start, scale * scores, told)
@@ -190,7 +192,7 @@ class _Sums:
 
     Args:
         xx, xt, tt: float64[F, d, d], [F, d], [F]: weighted sums of products of features and targets.
-        queries: float64[F], how many of them teach.
+        queries: float64[F], the weight of those that teach.
     """
 
     xx: Float64Array
@@ -213,14 +215,15 @@ def _mean(values: Float64Array, queries: QueryIndex) -> Float64Array:
     return np.asarray(np.add.reduceat(values, queries.ptr[:-1], axis=0) / sizes)
 
 
-def _sums(rows: _Rows, target: Float64Array, fold: Int64Array) -> _Sums:
+def _sums(rows: _Rows, target: Float64Array, weights: Float64Array, fold: Int64Array) -> _Sums:
     columns = rows.mean.size
     xx, xt = np.zeros((FOLDS, columns, columns)), np.zeros((FOLDS, columns))
     tt, count = np.zeros(FOLDS), np.zeros(FOLDS)
     for part, at, x in rows.blocks():
         sizes, t = part.queries.sizes, target[at]
-        teaches = _mean(t * t, part.queries) > 0.0
-        root = np.repeat(np.sqrt(teaches / sizes), sizes)
+        mine = slice(part.first, part.first + sizes.size)
+        weight = np.where(_mean(t * t, part.queries) > 0.0, weights[mine], 0.0)
+        root = np.repeat(np.sqrt(weight / sizes), sizes)
         x -= np.repeat(_mean(x, part.queries), sizes, axis=0)
         x *= root[:, np.newaxis]
         t = t * root
@@ -228,11 +231,11 @@ def _sums(rows: _Rows, target: Float64Array, fold: Int64Array) -> _Sums:
         order = np.argsort(of_row, kind="stable")
         x, t, ends = x[order], t[order], np.searchsorted(of_row[order], np.arange(FOLDS + 1))
         for k in range(FOLDS):
-            mine = slice(ends[k], ends[k + 1])
-            xx[k] += x[mine].T @ x[mine]
-            xt[k] += x[mine].T @ t[mine]
-            tt[k] += t[mine] @ t[mine]
-        np.add.at(count, fold[part.first : part.first + sizes.size], teaches)
+            here = slice(ends[k], ends[k + 1])
+            xx[k] += x[here].T @ x[here]
+            xt[k] += x[here].T @ t[here]
+            tt[k] += t[here] @ t[here]
+        np.add.at(count, fold[mine], weight)
     return _Sums(xx, xt, tt, count)
 
 
@@ -261,11 +264,11 @@ def _best_ridge(sums: _Sums) -> float:
     return float(RIDGES[int(np.argmin(errors))])
 
 
-def _softmax_scale(scores: Float64Array, gains: Float64Array, queries: QueryIndex) -> float:
+def _softmax_scale(scores: Float64Array, gains: Float64Array, weights: Float64Array, queries: QueryIndex) -> float:
     """The factor at which the softmax of the scores has the least cross entropy towards shares of the gain."""
     starts, sizes = queries.ptr[:-1], queries.sizes
     total = np.repeat(np.add.reduceat(gains, starts), sizes)
-    shares = np.divide(gains, total, out=np.zeros(gains.size), where=total > 0.0)
+    shares = np.divide(gains, total, out=np.zeros(gains.size), where=total > 0.0) * np.repeat(weights, sizes)
     taught = np.add.reduceat(shares, starts)
     wanted = float(shares @ scores)
     centred = scores - np.repeat(np.maximum.reduceat(scores, starts), sizes)

@@ -58,11 +58,9 @@ def beginning(start: Any, engine: Backend, train_set: Any, gain: Gain, *, is_aut
     from boostrank.training import cross_fit  # imports scipy.optimize, a fifth of a second
 
     if start == AUTO_START:
-        if train_set.features.shape[1] > cross_fit.MOST_FEATURES:
-            return None
         try:
             return beginning(LINEAR, engine, train_set, gain)
-        except DataError as error:  # infinite values, which trees can take
+        except (DataError, ParameterError) as error:  # infinite values and many features, which trees can take
             warnings.warn(DataWarning(str(error)), stacklevel=3)
             return None
     if start == LINEAR:

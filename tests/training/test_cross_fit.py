@@ -20,13 +20,13 @@ from boostrank.training.cross_fit import FOLDS, cross_fitted
 SIZES = np.array([3, 9, 1, 6, 12, 2, 7, 8, 4, 10, 5, 11])
 
 
-def made(seed: int = 0, columns: int = 4, labels: Any = None) -> boostrank.RankingDataset:
+def made(seed: int = 0, columns: int = 4, labels: Any = None, **more: Any) -> boostrank.RankingDataset:
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(SIZES.sum(), columns)) * [1.0, 10.0, 0.1, 1.0][:columns]
     x[rng.random(x.shape) < 0.1] = np.nan
     noise = rng.normal(size=SIZES.sum())
     y = np.clip(np.round(1.5 + np.nan_to_num(x[:, 0]) + 0.5 * noise), 0, 3) if labels is None else labels
-    return boostrank.RankingDataset.from_arrays(x.astype(np.float32), y, group=SIZES)
+    return boostrank.RankingDataset.from_arrays(x.astype(np.float32), y, group=SIZES, **more)
 
 
 def twin(data: boostrank.RankingDataset, ridge: float, rows: Any) -> Any:
@@ -35,13 +35,15 @@ def twin(data: boostrank.RankingDataset, ridge: float, rows: Any) -> Any:
     mean, scale = np.nanmean(x, axis=0), np.nanstd(x, axis=0)
     z = np.where(np.isnan(x), 0.0, (x - mean) / scale)
     gains = 2.0**data.labels - 1.0
-    left, right, learning = [], [], 0
+    weight = data.queries.each_weight / data.queries.each_weight.mean()
+    left, right, learning = [], [], 0.0
     for q, (a, b) in enumerate(zip(data.queries.ptr[:-1], data.queries.ptr[1:], strict=True)):
         t = gains[a:b] - gains[a:b].mean()
         if rows[q] and t.any():
-            left.append((z[a:b] - z[a:b].mean(axis=0)) / np.sqrt(b - a))
-            right.append(t / t.std() / np.sqrt(b - a))
-            learning += 1
+            root = np.sqrt(weight[q] / (b - a))
+            left.append((z[a:b] - z[a:b].mean(axis=0)) * root)
+            right.append(t / t.std() * root)
+            learning += weight[q]
     damped = np.vstack([*left, np.sqrt(ridge * learning) * np.eye(x.shape[1])])
     w = np.linalg.lstsq(damped, np.concatenate([*right, np.zeros(x.shape[1])]), rcond=None)[0]
     return w, z
@@ -51,11 +53,14 @@ def direction(v: Any) -> Any:
     return v / np.linalg.norm(v)
 
 
-@pytest.mark.parametrize("blocks", [None, 30])
-def test_weights_and_scores_are_those_of_plain_least_squares(blocks: int | None, monkeypatch: Any) -> None:
+WEIGHT = np.repeat(np.arange(1.0, 13.0), SIZES)
+
+
+@pytest.mark.parametrize(("blocks", "weight"), [(None, None), (30, None), (30, WEIGHT)])
+def test_weights_and_scores_are_those_of_plain_least_squares(blocks: Any, weight: Any, monkeypatch: Any) -> None:
     if blocks:
         monkeypatch.setattr(cross_fit, "_NUMBERS_A_BLOCK", blocks)
-    data = made()
+    data = made(weight=weight)
     start = cross_fitted(data, "exponential")
     ridge, scale = start.told["ridge"], start.told["scale"]
     whole, z = twin(data, ridge, np.ones(SIZES.size, bool))
@@ -67,8 +72,10 @@ def test_weights_and_scores_are_those_of_plain_least_squares(blocks: int | None,
         np.testing.assert_allclose(start.scores[mine], scale * (z @ twin(data, ridge, fold != k)[0])[mine], rtol=1e-5)
 
 
-def test_the_ridge_errs_least_on_folds_and_the_scale_is_half_of_the_best() -> None:
-    data = made()
+@pytest.mark.parametrize("weight", [None, WEIGHT])
+def test_the_ridge_errs_least_on_folds_and_the_scale_is_half_of_the_best(weight: Any) -> None:
+    data = made(weight=weight)
+    weights = data.queries.each_weight
     start = cross_fitted(data, "exponential")
     fold = np.random.default_rng(0).permutation(SIZES.size) % FOLDS
     gains = gains_from_labels(data.labels, "exponential")
@@ -80,7 +87,7 @@ def test_the_ridge_errs_least_on_folds_and_the_scale_is_half_of_the_best() -> No
             t = gains[a:b] - gains[a:b].mean()
             w, z = twin(data, ridge, fold != fold[q])
             if t.any():
-                total += np.mean((t / t.std() - (z[a:b] - z[a:b].mean(axis=0)) @ w) ** 2)
+                total += weights[q] * np.mean((t / t.std() - (z[a:b] - z[a:b].mean(axis=0)) @ w) ** 2)
         return total
 
     errors = [error(ridge) for ridge in cross_fit.RIDGES]
@@ -89,11 +96,11 @@ def test_the_ridge_errs_least_on_folds_and_the_scale_is_half_of_the_best() -> No
 
     def entropy(factor: float) -> float:
         total = 0.0
-        for a, b in queries:
+        for q, (a, b) in enumerate(queries):
             p = gains[a:b] - gains[a:b].min()
             s = factor * start.scores[a:b]
             if p.any():
-                total -= (p / p.sum()) @ (s - np.log(np.exp(s).sum()))
+                total -= weights[q] * (p / p.sum()) @ (s - np.log(np.exp(s).sum()))
         return total
 
     best = 1.0 / cross_fit.SHARE
@@ -163,7 +170,8 @@ def test_auto_has_a_start_where_it_can_and_nothing_else_does(monkeypatch: Any) -
     with pytest.warns(DataWarning, match="'f1' has infinite values.*no linear start"):
         assert not starts(data=boostrank.RankingDataset.from_arrays(rows, data.labels, group=SIZES))
     monkeypatch.setattr(cross_fit, "MOST_FEATURES", 3)
-    assert not starts()
+    with pytest.warns(DataWarning, match="up to 3 features"):
+        assert not starts()
 
 
 def test_xgboost_has_none() -> None:
