@@ -191,7 +191,7 @@ class LightGBM:
             grown.predict(
                 dense_rows(features, a, b), pred_contrib=True, num_iteration=rounds or -1, num_threads=threads
             )
-            + (start_contributions(text, first, features[a:b]) if first else 0.0)
+            + (start_contributions(text, features[a:b]) if first else 0.0)
             for a, b in dense_batches(features)
         ]
         return np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts])

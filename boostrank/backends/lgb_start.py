@@ -9,6 +9,8 @@ from those that were grown. They count as no rounds.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,7 +37,7 @@ is_linear=1
 leaf_const={constant!r}
 num_features=1
 leaf_features={feature}
-leaf_coeff={coefficient}
+leaf_coeff={coefficient!r}
 shrinkage=1
 
 
@@ -67,18 +69,25 @@ _NEXT_TREE = re.compile(r"^Tree=\d+\n", re.MULTILINE)
 _OURS = tuple(f"\n{line}\n" for line in ("num_leaves=1", "leaf_count=0", "is_linear=1", "num_features=1"))
 
 
+class Term(NamedTuple):
+    """What one feature adds: constant + coefficient * value, or `at_missing`."""
+
+    at_missing: float
+    constant: float
+    coefficient: float
+
+
+NOTHING = Term(0.0, 0.0, 0.0)
+
+
 def start_text(start: LinearStart) -> str:
     """LightGBM's model text of a linear ranker: a tree for each feature with a weight, at least one."""
-    trees = []
-    for number, feature in enumerate(np.flatnonzero(start.coefficients).tolist() or [0]):
-        base = start.intercept if number == 0 else 0.0
+    terms: dict[int, Term] = {}
+    for feature in np.flatnonzero(start.coefficients).tolist() or [0]:
+        base = 0.0 if terms else start.intercept
         coefficient = float(start.coefficients[feature])
-        constant = base - coefficient * float(start.means[feature])
-        trees.append(
-            _TREE.format(
-                number=number, at_missing=base, constant=constant, feature=feature, coefficient=repr(coefficient)
-            )
-        )
+        terms[feature] = Term(base, base - coefficient * float(start.means[feature]), coefficient)
+    trees = start_trees(terms)
     columns = len(start.feature_names)
     head = _HEAD.format(
         last=columns - 1,
@@ -89,6 +98,33 @@ def start_text(start: LinearStart) -> str:
     return head + "".join(trees) + _TAIL
 
 
+def start_trees(terms: Mapping[int, Term]) -> list[str]:
+    """The text of each tree."""
+    return [
+        _TREE.format(number=number, feature=feature, **term._asdict())
+        for number, (feature, term) in enumerate(terms.items())
+    ]
+
+
+def read_start(text: str) -> dict[int, Term]:
+    """Feature -> what it adds; nothing where a model text does not begin with a start."""
+    terms: dict[int, Term] = {}
+    for tree in _NEXT_TREE.split(text)[1 : count_start_trees(text) + 1]:
+        told = dict(line.split("=", 1) for line in tree.split("\n") if "=" in line)
+        feature, before = int(told["leaf_features"]), terms.get(int(told["leaf_features"]), NOTHING)
+        numbers = (float(told[key]) for key in ("leaf_value", "leaf_const", "leaf_coeff"))
+        terms[feature] = Term(*map(sum, zip(before, numbers, strict=True)))
+    return terms
+
+
+def mean_start(starts: Sequence[Mapping[int, Term]]) -> dict[int, Term]:
+    """The start whose scores are the mean of those of several."""
+    return {
+        feature: Term(*np.mean([start.get(feature, NOTHING) for start in starts], axis=0).tolist())
+        for feature in sorted({feature for start in starts for feature in start})
+    }
+
+
 def count_start_trees(text: str) -> int:
     """How many trees at the head of a model text are a start's."""
     for number, tree in enumerate(_NEXT_TREE.split(text)[1:]):
@@ -97,20 +133,17 @@ def count_start_trees(text: str) -> int:
     return text.count("\nTree=")
 
 
-def start_contributions(text: str, count: int, features: Features) -> Float64Array:
+def start_contributions(text: str, features: Features) -> Float64Array:
     """What the start adds to each score: float64[N, d + 1], a column a feature, and the intercept.
 
     Args:
         text: of the model.
-        count: its start's trees, at least one.
         features: float32[N, d].
     """
     out = np.zeros((features.shape[0], features.shape[1] + 1))
     rows = dense_rows(features, 0, features.shape[0]).astype(np.float64)
-    for tree in _NEXT_TREE.split(text)[1 : count + 1]:
-        told = dict(line.split("=", 1) for line in tree.split("\n") if "=" in line)
-        out[:, -1] += float(told["leaf_value"])
-        feature = int(told["leaf_features"])
-        value = float(told["leaf_const"]) - float(told["leaf_value"]) + float(told["leaf_coeff"]) * rows[:, feature]
-        out[:, feature] += np.where(np.isnan(value), 0.0, value)
+    for feature, term in read_start(text).items():
+        out[:, -1] += term.at_missing
+        value = term.constant - term.at_missing + term.coefficient * rows[:, feature]
+        out[:, feature] = np.where(np.isnan(value), 0.0, value)
     return out

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.backends import get_backend
+from boostrank.backends.lgb_start import count_start_trees, mean_start, read_start, start_trees
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.training.model import RankingModel
 
@@ -63,13 +64,16 @@ def _origin(model: RankingModel) -> dict[str, Any]:
 
 
 def _merged_lightgbm(bodies: Sequence[bytes]) -> bytes:
-    header, blocks, importances, tail = b"", [], Counter[bytes](), b""
-    for body in bodies:
+    texts = [body.decode() for body in bodies]
+    start = mean_start([read_start(text) for text in texts])
+    blocks = [_TREE.sub(b"", tree.encode()) for tree in start_trees(start)]
+    header, importances, tail = b"", Counter[bytes](), b""
+    for body, text in zip(bodies, texts, strict=True):
         head, _, rest = body.partition(b"\n\n")
         region, _, after = rest.partition(b"end of trees\n")
         if b"\naverage_output" in head:
             raise ModelError("a random forest of LightGBM's averages its trees by itself, and cannot be averaged")
-        blocks += [_scaled(block, len(bodies)) for block in _TREE.split(region)[1:]]
+        blocks += [_scaled(block, len(bodies)) for block in _TREE.split(region)[1 + count_start_trees(text) :]]
         before, mark, told = after.partition(_IMPORTANCES)
         counted, _, rest_of_tail = told.partition(b"\n\n")
         for line in counted.split(b"\n") if mark else []:

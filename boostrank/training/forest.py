@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.backends.lgb_start import count_start_trees
+from boostrank.backends.lgb_start import Term, count_start_trees, read_start
 from boostrank.backends.linear_model import read_linear
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.forest import (
@@ -83,12 +83,9 @@ class _Tree:
 def _lightgbm(body: bytes, n_features: int) -> Trees:
     region = body.partition(b"\n\n")[2].partition(b"\nend of trees\n")[0]
     trees, why_not = [], ""
-    blocks = [
-        dict(line.split(b"=", 1) for line in block.split(b"\n") if b"=" in line)
-        for block in re.split(rb"^Tree=\d+\n", region, flags=re.MULTILINE)[1:]
-    ]
-    start = count_start_trees(body.decode())
-    for fields in blocks[start:]:
+    text = body.decode()
+    for block in re.split(rb"^Tree=\d+\n", region, flags=re.MULTILINE)[1 + count_start_trees(text) :]:
+        fields = dict(line.split(b"=", 1) for line in block.split(b"\n") if b"=" in line)
 
         def numbers(key: bytes, kind: Any, said: Mapping[bytes, bytes] = fields) -> npt.NDArray[Any]:
             return np.array(said.get(key, b"").split()).astype(kind)
@@ -122,18 +119,14 @@ def _lightgbm(body: bytes, n_features: int) -> Trees:
                 set_sizes=np.diff(numbers(b"cat_boundaries", np.int64)),
             )
         )
-    return _joined(trees, why_not, n_features, _linear_terms(blocks[:start]))
+    return _joined(trees, why_not, n_features, _linear_terms(read_start(text)))
 
 
-def _linear_terms(start: Sequence[Mapping[bytes, bytes]]) -> LinearTerms | None:
-    """What the trees of `backends.lgb_start` add up to."""
+def _linear_terms(start: Mapping[int, Term]) -> LinearTerms | None:
     if not start:
         return None
-    at_missing, constant, slope = (
-        np.array([float(tree[key]) for tree in start]) for key in (b"leaf_value", b"leaf_const", b"leaf_coeff")
-    )
-    feature = np.array([int(tree[b"leaf_features"]) for tree in start], np.int32)
-    return LinearTerms(feature, slope, constant - at_missing, float(at_missing.sum()))
+    at_missing, constant, slope = np.array(list(start.values())).T
+    return LinearTerms(np.array(list(start), np.int32), slope, constant - at_missing, float(at_missing.sum()))
 
 
 def _xgboost(body: bytes, n_features: int) -> Trees:

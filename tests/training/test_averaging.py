@@ -85,6 +85,16 @@ def test_linear_leaves_are_averaged_too(data: RankingDataset) -> None:
     np.testing.assert_allclose(average(parts).predict(data), mean, atol=1e-9)
 
 
+def test_linear_starts_become_one(data: RankingDataset) -> None:
+    parts = [*(train(PARAMS | {"seed": i}, data.take(np.arange(i, 20)), 3, start="linear") for i in range(2)),
+             *models(data, "lightgbm", (2,))]  # fmt: skip
+    one, mean = average(parts), np.mean([model.predict(data) for model in parts], axis=0)
+    np.testing.assert_allclose(one.predict(data), mean, atol=1e-9)
+    assert one.best_iteration == 8
+    np.testing.assert_allclose(one.contributions(data).sum(axis=1), mean, atol=1e-9)
+    np.testing.assert_array_equal(average(parts[:1]).predict(data), parts[0].predict(data))
+
+
 def test_what_does_not_go_together_is_refused(data: RankingDataset, tmp_path: Path) -> None:
     (one,) = models(data, "lightgbm", (2,))
     with pytest.raises(ParameterError, match="no models"):
