@@ -33,6 +33,7 @@ class Method:
 
 
 LINEAR = {"train_discount": "linear"}
+SYMMETRIC = {"grow_policy": "SymmetricTree"}
 # objectives.md of the design: noisy LambdaRank pairs without cut-off and damping, half and half with XE-NDCG.
 NOISY_PAIRS = "lambdarank(truncation_level=100000, norm_distance=false, score_noise=gumbel, noise_draws=2)"
 DAMPED_PAIRS = "lambdarank(truncation_level=100000, score_noise=gumbel, noise_temperature=0.5, noise_draws=2)"
@@ -61,13 +62,13 @@ METHODS = (
     Method("catboost StochasticRank", "catboost", {"loss_function": "StochasticRank:metric=NDCG;top=10"}, "rest"),
     Method("catboost QueryRMSE", "catboost", {"loss_function": "QueryRMSE"}, "rest"),
     Method("catboost QuerySoftMax", "catboost", {"loss_function": "QuerySoftMax"}, "rest"),
+    Method("catboost LambdaMart", "catboost", {"loss_function": "LambdaMart"}, "rest"),
+    Method("catboost PairLogit", "catboost", {"loss_function": "PairLogit"}, "rest"),
+    # These two grow symmetric trees only.
+    Method("catboost YetiRankPairwise", "catboost", {"loss_function": "YetiRankPairwise", **SYMMETRIC}, "rest"),
+    Method("catboost PairLogitPairwise", "catboost", {"loss_function": "PairLogitPairwise", **SYMMETRIC}, "rest"),
     # CatBoost's default trees: one split a level; leaves are then a power of two.
-    Method(
-        "catboost YetiRank, symmetric trees",
-        "catboost",
-        {"loss_function": "YetiRank", "grow_policy": "SymmetricTree"},
-        "rest",
-    ),
+    Method("catboost YetiRank, symmetric trees", "catboost", {"loss_function": "YetiRank", **SYMMETRIC}, "rest"),
     Method("xgboost rank:pairwise", "xgboost", {"objective": "rank:pairwise"}, "second"),
     # Bins, as all others have them; its default sorts every feature for every tree.
     Method(
