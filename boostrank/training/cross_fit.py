@@ -16,9 +16,10 @@ pairs that the regression got right are beyond what trees still feel (`experimen
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -30,6 +31,7 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.gains import Gain, above_least, gains_from_labels
 from boostrank.core.types import Float64Array, Int64Array, QueryIndex
 from boostrank.data.dataset import RankingDataset
+from boostrank.kernels.jit import run_parallel
 
 FOLDS = 5
 RIDGES = 10.0 ** np.arange(-3.0, 3.0, 0.5)
@@ -38,6 +40,9 @@ SHARE = 0.5
 MOST_FEATURES = 2_000
 _MOST_SCALE = 100.0
 _NUMBERS_A_BLOCK = 250_000
+_NUMBERS_AT_A_TIME = 50_000_000
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +60,14 @@ class CrossFitted:
     told: dict[str, Any]
 
 
-def cross_fitted(data: RankingDataset, gain: Gain) -> CrossFitted:
+def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1) -> CrossFitted:
     """Fit it.
 
     Args:
         data: N documents of d features; a missing value counts as the feature's mean. In memory or on disk, with one
             thread or many, the same rows give the same bytes.
         gain: of a label.
+        threads: at least 1.
 
     Raises:
         DataError: infinite values.
@@ -75,20 +81,19 @@ def cross_fitted(data: RankingDataset, gain: Gain) -> CrossFitted:
         )
     gains = gains_from_labels(data.labels, gain)
     with threadpool_limits(limits=1, user_api="blas"):  # more sum in another order
-        return _fitted(data, gains)
+        return _fitted(data, gains, threads)
 
 
-def _fitted(data: RankingDataset, gains: Float64Array) -> CrossFitted:
-    rows = _Rows.of(data)
+def _fitted(data: RankingDataset, gains: Float64Array, threads: int) -> CrossFitted:
+    rows = _Rows.of(data, threads)
     fold = np.random.default_rng(0).permutation(len(data.queries)) % FOLDS
     weights = data.queries.each_weight / data.queries.each_weight.mean()
     sums = _sums(rows, _targets(gains, data.queries), weights, fold)
     ridge = _best_ridge(sums)
     whole = _solved(_without(sums, None), np.array([ridge]))[0]
     parts = np.stack([_solved(_without(sums, k), np.array([ridge]))[0] for k in range(FOLDS)])
-    scores = np.concatenate(
-        [np.zeros(0), *(np.einsum("ij,ij->i", x, parts[fold[part.of_row]]) for part, _, x in rows.blocks())]
-    )
+    found = rows.each(lambda part, x: np.einsum("ij,ij->i", x, parts[fold[part.of_row]]))
+    scores = np.concatenate([np.zeros(0), *found])
     scale = SHARE * _softmax_scale(scores, above_least(gains, data.queries), weights, data.queries)
     start = LinearStart(data.feature_names, _over(scale * whole, rows.scale), rows.mean, 0.0)
     told = {"model": "ridge regression within queries, cross-fitted", "ridge": ridge, "scale": scale, "folds": FOLDS}
@@ -102,11 +107,13 @@ class _Part:
     Args:
         queries: of these rows alone.
         first: the position of their first in the data set.
+        at: their rows in the data set.
         of_row: int64[n], position in the data set of each row's query.
     """
 
     queries: QueryIndex
     first: int
+    at: slice
     of_row: Int64Array
 
 
@@ -117,14 +124,16 @@ class _Rows:
     Args:
         data: N documents of d features.
         mean, scale: float64[d]: over the rows that have the feature; scale is 0 where it never changes.
+        threads: to work on them.
     """
 
     data: RankingDataset
     mean: Float64Array
     scale: Float64Array
+    threads: int
 
     @classmethod
-    def of(cls, data: RankingDataset) -> _Rows:
+    def of(cls, data: RankingDataset, threads: int) -> _Rows:
         """Measured.
 
         Raises:
@@ -133,13 +142,19 @@ class _Rows:
         columns = data.features.shape[1]
         count, total, square = np.zeros(columns), np.zeros(columns), np.zeros(columns)
         low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
-        for _, _, x in _dense(data):
+
+        def measured(part: _Part) -> tuple[Any, ...]:
+            x = _dense(data, part)
             here = _present(x)
-            count += x.shape[0] if here is True else here.sum(axis=0)
             with np.errstate(invalid="ignore"):  # infinite values, which are refused below
-                total += np.sum(x, axis=0, where=here)
-            low = np.minimum(low, np.min(x, axis=0, where=here, initial=np.inf))
-            high = np.maximum(high, np.max(x, axis=0, where=here, initial=-np.inf))
+                there = x.shape[0] if here is True else here.sum(axis=0)
+                least, most = (f(x, axis=0, where=here, initial=i) for f, i in ((np.min, np.inf), (np.max, -np.inf)))
+                return there, np.sum(x, axis=0, where=here), least, most
+
+        for there, together, least, most in _in_order(measured, data, threads):
+            count += there
+            total += together
+            low, high = np.minimum(low, least), np.maximum(high, most)
         bad = np.flatnonzero((low == -np.inf) | (high == np.inf))
         if bad.size:
             raise DataError(
@@ -147,21 +162,38 @@ class _Rows:
                 "them, so there is no linear start"
             )
         mean = _over(total, count)
-        for _, _, x in _dense(data):
-            square += np.sum(np.square(x - mean), axis=0, where=_present(x))
-        return cls(data, mean, np.where(high > low, np.sqrt(_over(square, count)), 0.0))
 
-    def blocks(self) -> Iterator[tuple[_Part, slice, Float64Array]]:
-        """(queries, their rows, float64[n, d] of them)."""
-        for part, at, x in _dense(self.data):
+        def squares(part: _Part) -> Float64Array:
+            x = _dense(data, part)
+            return np.asarray(np.sum(np.square(x - mean), axis=0, where=_present(x)))
+
+        for together in _in_order(squares, data, threads):
+            square += together
+        return cls(data, mean, np.where(high > low, np.sqrt(_over(square, count)), 0.0), threads)
+
+    def each(self, work: Callable[[_Part, Float64Array], R]) -> Iterator[R]:
+        """What comes of each part and its float64[n, d], in order."""
+
+        def scaled(part: _Part) -> R:
+            x = _dense(self.data, part)
             here = _present(x)
             x -= self.mean
             x *= _over(np.ones(self.scale.size), self.scale)
-            yield part, at, x if here is True else np.where(here, x, 0.0)
+            return work(part, x if here is True else np.where(here, x, 0.0))
+
+        return _in_order(scaled, self.data, self.threads)
 
 
-def _dense(data: RankingDataset) -> Iterator[tuple[_Part, slice, Float64Array]]:
-    """Rows as they are, as float64; ranges of whole queries with about so many numbers that they are quick to copy."""
+def _in_order(work: Callable[[_Part], R], data: RankingDataset, threads: int) -> Iterator[R]:
+    """What comes of each part, on several threads, and as many of them in memory at a time as are small beside it."""
+    parts, columns = list(_parts(data)), data.features.shape[1]
+    step = max(1, min(4 * threads, _NUMBERS_AT_A_TIME // max(1, FOLDS * columns * columns)))
+    for first in range(0, len(parts), step):
+        yield from run_parallel(work, parts[first : first + step], threads)
+
+
+def _parts(data: RankingDataset) -> Iterator[_Part]:
+    """Ranges of whole queries with about so many numbers that they are quick to copy."""
     queries, most = data.queries, max(1, _NUMBERS_A_BLOCK // max(1, data.features.shape[1]))
     first = 0
     while first < len(queries):
@@ -169,10 +201,14 @@ def _dense(data: RankingDataset) -> Iterator[tuple[_Part, slice, Float64Array]]:
         last = min(max(last, first + 1), len(queries))
         mine = QueryIndex(queries.ptr[first : last + 1] - queries.ptr[first], queries.qid[first:last])
         at = slice(int(queries.ptr[first]), int(queries.ptr[last]))
-        rows = data.features[at]
-        x = np.array(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
-        yield _Part(mine, first, np.repeat(np.arange(first, last), mine.sizes)), at, x
+        yield _Part(mine, first, at, np.repeat(np.arange(first, last), mine.sizes))
         first = last
+
+
+def _dense(data: RankingDataset, part: _Part) -> Float64Array:
+    """Rows as they are, float64[n, d]."""
+    rows = data.features[part.at]
+    return np.array(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
 
 
 def _present(x: Float64Array) -> Any:
@@ -217,10 +253,10 @@ def _mean(values: Float64Array, queries: QueryIndex) -> Float64Array:
 
 def _sums(rows: _Rows, target: Float64Array, weights: Float64Array, fold: Int64Array) -> _Sums:
     columns = rows.mean.size
-    xx, xt = np.zeros((FOLDS, columns, columns)), np.zeros((FOLDS, columns))
-    tt, count = np.zeros(FOLDS), np.zeros(FOLDS)
-    for part, at, x in rows.blocks():
-        sizes, t = part.queries.sizes, target[at]
+    whole = _Sums(np.zeros((FOLDS, columns, columns)), np.zeros((FOLDS, columns)), np.zeros(FOLDS), np.zeros(FOLDS))
+
+    def products(part: _Part, x: Float64Array) -> _Sums:
+        sizes, t = part.queries.sizes, target[part.at]
         mine = slice(part.first, part.first + sizes.size)
         weight = np.where(_mean(t * t, part.queries) > 0.0, weights[mine], 0.0)
         root = np.repeat(np.sqrt(weight / sizes), sizes)
@@ -230,13 +266,18 @@ def _sums(rows: _Rows, target: Float64Array, weights: Float64Array, fold: Int64A
         of_row = fold[part.of_row]
         order = np.argsort(of_row, kind="stable")
         x, t, ends = x[order], t[order], np.searchsorted(of_row[order], np.arange(FOLDS + 1))
-        for k in range(FOLDS):
-            here = slice(ends[k], ends[k + 1])
-            xx[k] += x[here].T @ x[here]
-            xt[k] += x[here].T @ t[here]
-            tt[k] += t[here] @ t[here]
-        np.add.at(count, fold[mine], weight)
-    return _Sums(xx, xt, tt, count)
+        of_fold = [(x[a:b], t[a:b]) for a, b in pairwise(ends.tolist())]
+        return _Sums(
+            np.array([z.T @ z for z, _ in of_fold]),
+            np.array([z.T @ y for z, y in of_fold]),
+            np.array([y @ y for _, y in of_fold]),
+            np.asarray(np.bincount(fold[mine], weight, FOLDS), dtype=np.float64),
+        )
+
+    for some in rows.each(products):
+        for name, sums in vars(whole).items():
+            sums += getattr(some, name)
+    return whole
 
 
 def _without(sums: _Sums, fold: int | None) -> tuple[Float64Array, Float64Array, float]:

@@ -36,7 +36,9 @@ class Beginning:
     told: dict[str, Any]
 
 
-def beginning(start: Any, engine: Backend, train_set: Any, gain: Gain, *, is_auto: bool = False) -> Beginning | None:
+def beginning(
+    start: Any, engine: Backend, train_set: Any, gain: Gain, *, is_auto: bool = False, threads: int = 1
+) -> Beginning | None:
     """The linear ranker that was asked for, as the engine begins with it; None: nothing.
 
     Args:
@@ -46,6 +48,7 @@ def beginning(start: Any, engine: Backend, train_set: Any, gain: Gain, *, is_aut
         train_set: what it will be trained on.
         gain: of a label.
         is_auto: whether the objective is `auto`.
+        threads: at least 1.
 
     Raises:
         ParameterError: no linear model, or one that trees cannot begin with.
@@ -59,14 +62,14 @@ def beginning(start: Any, engine: Backend, train_set: Any, gain: Gain, *, is_aut
 
     if start == AUTO_START:
         try:
-            return beginning(LINEAR, engine, train_set, gain)
+            return beginning(LINEAR, engine, train_set, gain, threads=threads)
         except (DataError, ParameterError) as error:  # infinite values and many features, which trees can take
             warnings.warn(DataWarning(str(error)), stacklevel=3)
             return None
     if start == LINEAR:
         if not isinstance(train_set, RankingDataset):
             raise ParameterError(f"start='linear' needs a RankingDataset, not {type(train_set).__name__}")
-        made = cross_fit.cross_fitted(train_set, gain)
+        made = cross_fit.cross_fitted(train_set, gain, threads)
         return Beginning(engine.begin_with(made.start), made.scores, made.told)
     ranker = _linear_ranker(start, train_set)
     linear: Any = get_backend(LINEAR)

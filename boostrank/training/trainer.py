@@ -88,7 +88,8 @@ def train(
     booster = _booster_to_continue(init_model, engine, train_set)
     begin = None
     if booster is None:
-        begin = beginning(start, engine, train_set, given.gain, is_auto=is_auto(params, engine.name))
+        auto = is_auto(params, engine.name)
+        begin = beginning(start, engine, train_set, given.gain, is_auto=auto, threads=resolve_threads(given.threads))
         booster = None if begin is None else begin.booster
     elif start not in (None, AUTO_START, "none"):
         raise ParameterError("a model that is continued has its own start: give init_model or start, not both")
