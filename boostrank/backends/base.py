@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from boostrank.core.types import Float64Array, QueryIndex
 from boostrank.data.dataset import Features, RankingDataset
+from boostrank.kernels.curves import Curve
 
 if TYPE_CHECKING:
     from boostrank.backends.resume import Resumed, Snapshot
@@ -102,18 +103,15 @@ EvaluateFunction = Callable[[npt.NDArray[Any], Any, int], "Evaluation"]
 
 @dataclass(frozen=True, eq=False)
 class LinearStart:
-    """A linear ranker that trees begin with: s = sum_j coefficients_j (x_j - means_j) + intercept.
+    """A linear ranker that trees begin with: its score is the sum of a function of each feature.
 
     Args:
         feature_names: d names.
-        coefficients, means: float64[d]; a missing value counts as the mean.
-        intercept: the score of a document that has all of them.
+        curves: column -> its function; other columns add nothing.
     """
 
     feature_names: tuple[str, ...]
-    coefficients: Float64Array
-    means: Float64Array
-    intercept: float
+    curves: Mapping[int, Curve]
 
 
 @dataclass

@@ -1,8 +1,9 @@
-"""A linear ranker as the first trees of a LightGBM model: one tree a feature, of a single linear leaf.
+"""Functions of single features as the first trees of a LightGBM model: a tree a feature, with linear leaves.
 
-LightGBM's text knows leaves that hold a linear function. One leaf with all features would do, but a missing value
-anywhere in it makes LightGBM take the leaf's constant for all of it; with a tree a feature it is that feature's mean
-which stands for what is missing, as in the linear model. A feature, but a count of 0, in its one leaf tells such a tree
+LightGBM's text knows leaves that hold a linear function; a leaf is a piece. What is missing goes to a leaf of its own:
+left of a first split below all numbers. A function of one piece needs no split: where LightGBM finds a missing value
+in a linear leaf, it takes the leaf's own value. A model with a linear leaf for all features would not do, since there
+one missing value anywhere takes the leaf's value for the whole. Leaves and nodes with a count of 0 tell such a tree
 from those that were grown. They count as no rounds.
 """
 
@@ -10,38 +11,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from boostrank.backends.base import LinearStart, dense_rows, engine_names
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features
+from boostrank.kernels.curves import LOWEST, Curve, Curves, combined
 
-_TREE = """Tree={number}
-num_leaves=1
-num_cat=0
-split_feature=
-split_gain=
-threshold=
-decision_type=
-left_child=
-right_child=
-leaf_value={at_missing!r}
-leaf_weight=0
-leaf_count=0
-internal_value=
-internal_weight=
-internal_count=
-is_linear=1
-leaf_const={constant!r}
-num_features=1
-leaf_features={feature}
-leaf_coeff={coefficient!r}
-shrinkage=1
-
-
-"""
+_FIELDS = (
+    "num_leaves", "num_cat", "split_feature", "split_gain", "threshold", "decision_type", "left_child", "right_child",
+    "leaf_value", "leaf_weight", "leaf_count", "internal_value", "internal_weight", "internal_count", "is_linear",
+    "leaf_const", "num_features", "leaf_features", "leaf_coeff", "shrinkage",
+)  # fmt: skip
 _HEAD = """tree
 version=v4
 num_class=1
@@ -66,28 +49,13 @@ end of parameters
 pandas_categorical:null
 """
 _NEXT_TREE = re.compile(r"^Tree=\d+\n", re.MULTILINE)
-_OURS = tuple(f"\n{line}\n" for line in ("num_leaves=1", "leaf_count=0", "is_linear=1", "num_features=1"))
-
-
-class Term(NamedTuple):
-    """What one feature adds: constant + coefficient * value, or `at_missing`."""
-
-    at_missing: float
-    constant: float
-    coefficient: float
-
-
-NOTHING = Term(0.0, 0.0, 0.0)
+# A number at or below the threshold, or none, to the left; numbers only; LightGBM's bits.
+_MISSING_LEFT, _MISSING_RIGHT = 10, 8
 
 
 def start_text(start: LinearStart) -> str:
-    """LightGBM's model text of a linear ranker: a tree for each feature with a weight, at least one."""
-    terms: dict[int, Term] = {}
-    for feature in np.flatnonzero(start.coefficients).tolist() or [0]:
-        base = 0.0 if terms else start.intercept
-        coefficient = float(start.coefficients[feature])
-        terms[feature] = Term(base, base - coefficient * float(start.means[feature]), coefficient)
-    trees = start_trees(terms)
+    """LightGBM's model text of a start: at least one tree."""
+    trees = start_trees(start.curves or {0: Curve.line(0.0, 0.0, 0.0)})
     columns = len(start.feature_names)
     head = _HEAD.format(
         last=columns - 1,
@@ -98,39 +66,94 @@ def start_text(start: LinearStart) -> str:
     return head + "".join(trees) + _TAIL
 
 
-def start_trees(terms: Mapping[int, Term]) -> list[str]:
-    """The text of each tree."""
-    return [
-        _TREE.format(number=number, feature=feature, **term._asdict())
-        for number, (feature, term) in enumerate(terms.items())
-    ]
+def start_trees(curves: Mapping[int, Curve]) -> list[str]:
+    """The text of the tree of each function."""
+    return [_tree(number, feature, curve) for number, (feature, curve) in enumerate(curves.items())]
 
 
-def read_start(text: str) -> dict[int, Term]:
-    """Feature -> what it adds; nothing where a model text does not begin with a start."""
-    terms: dict[int, Term] = {}
-    for tree in _NEXT_TREE.split(text)[1 : count_start_trees(text) + 1]:
-        told = dict(line.split("=", 1) for line in tree.split("\n") if "=" in line)
-        feature, before = int(told["leaf_features"]), terms.get(int(told["leaf_features"]), NOTHING)
-        numbers = (float(told[key]) for key in ("leaf_value", "leaf_const", "leaf_coeff"))
-        terms[feature] = Term(*map(sum, zip(before, numbers, strict=True)))
-    return terms
+def _tree(number: int, feature: int, curve: Curve) -> str:
+    fields: dict[str, list[Any]] = {name: [] for name in _FIELDS}
+    constant, slope = curve.constant.tolist(), curve.slope.tolist()
+    if len(slope) > 1 or slope[0] == 0.0:
+        # Leaf 0 is what is missing; leaf i + 1 is piece i.
+        constant, slope = [curve.missing, *constant], [0.0, *slope]
+        for name, value in (("threshold", LOWEST), ("left_child", ~0), ("right_child", None)):
+            fields[name].append(value)
+        fields["right_child"][0] = _split(curve.bounds.tolist(), 0, fields)
+    nodes = len(fields["threshold"])
+    # A level piece has no feature, so that it is level at infinity too. A tree of one leaf has one.
+    level = [nodes > 0 and s == 0.0 for s in slope]
+    fields |= {
+        "num_leaves": [len(slope)], "num_cat": [0], "is_linear": [1], "shrinkage": [1],
+        "split_feature": [feature] * nodes, "split_gain": [0] * nodes,
+        "decision_type": [_MISSING_LEFT if i == 0 else _MISSING_RIGHT for i in range(nodes)],
+        "leaf_value": [curve.missing] * len(slope), "leaf_weight": [0] * len(slope), "leaf_count": [0] * len(slope),
+        "internal_value": [0] * nodes, "internal_weight": [0] * nodes, "internal_count": [0] * nodes,
+        "leaf_const": constant, "num_features": [0 if flat else 1 for flat in level],
+        "leaf_features": [feature for flat in level if not flat],
+        "leaf_coeff": [s for s, flat in zip(slope, level, strict=True) if not flat],
+    }  # fmt: skip
+    lines = [f"{name}={' '.join(map(repr, values))}" for name, values in fields.items()]
+    return "\n".join([f"Tree={number}", *lines, "", "", ""])
 
 
-def mean_start(starts: Sequence[Mapping[int, Term]]) -> dict[int, Term]:
-    """The start whose scores are the mean of those of several."""
-    return {
-        feature: Term(*np.mean([start.get(feature, NOTHING) for start in starts], axis=0).tolist())
-        for feature in sorted({feature for start in starts for feature in start})
-    }
+def _split(bounds: list[float], first: int, fields: dict[str, list[Any]]) -> int:
+    """Add the nodes below which the pieces between these bounds are, and return the child that leads there."""
+    if not bounds:
+        return ~(first + 1)
+    node, middle = len(fields["threshold"]), len(bounds) // 2
+    for name, value in (("threshold", bounds[middle]), ("left_child", None), ("right_child", None)):
+        fields[name].append(value)
+    fields["left_child"][node] = _split(bounds[:middle], first, fields)
+    fields["right_child"][node] = _split(bounds[middle + 1 :], first + middle + 1, fields)
+    return node
 
 
 def count_start_trees(text: str) -> int:
     """How many trees at the head of a model text are a start's."""
-    for number, tree in enumerate(_NEXT_TREE.split(text)[1:]):
-        if not all(line in f"\n{tree}" for line in _OURS):
+    trees = _NEXT_TREE.split(text)[1:]
+    for number, tree in enumerate(trees):
+        counts = re.search(r"^leaf_count=([0 ]+)$", tree, re.MULTILINE)
+        if "\nis_linear=1\n" not in tree or counts is None:
             return number
-    return text.count("\nTree=")
+    return len(trees)
+
+
+def read_start(text: str) -> dict[int, Curve]:
+    """Feature -> what it adds; nothing where a model text does not begin with a start.
+
+    Raises:
+        ValueError: the text only looks like a start's.
+    """
+    curves: dict[int, Curve] = {}
+    for tree in _NEXT_TREE.split(text)[1 : count_start_trees(text) + 1]:
+        feature, curve = _read(dict(line.split("=", 1) for line in tree.split("\n") if "=" in line))
+        curves[feature] = combined([curves[feature], curve], [1.0, 1.0]) if feature in curves else curve
+    return curves
+
+
+def _read(told: dict[str, str]) -> tuple[int, Curve]:
+    def numbers(name: str, kind: type) -> Any:
+        return np.array(told[name].split(), dtype=np.float64).astype(kind)
+
+    constant, missing = numbers("leaf_const", float), float(numbers("leaf_value", float)[0])
+    slope = np.zeros(constant.size)
+    slope[numbers("num_features", int) > 0] = numbers("leaf_coeff", float)
+    if constant.size == 1:
+        return int(told["leaf_features"]), Curve.line(float(slope[0]), float(constant[0]), missing)
+    order = np.argsort(numbers("threshold", float), kind="stable")
+    return int(numbers("split_feature", int)[0]), Curve(
+        numbers("threshold", float)[order[1:]], constant[1:], slope[1:], missing
+    )
+
+
+def mean_start(starts: Sequence[Mapping[int, Curve]]) -> dict[int, Curve]:
+    """The start whose scores are the mean of those of several."""
+    nothing, share = Curve.line(0.0, 0.0, 0.0), 1.0 / len(starts)
+    return {
+        feature: combined([start.get(feature, nothing) for start in starts], [share] * len(starts))
+        for feature in sorted({feature for start in starts for feature in start})
+    }
 
 
 def start_contributions(text: str, features: Features) -> Float64Array:
@@ -141,9 +164,8 @@ def start_contributions(text: str, features: Features) -> Float64Array:
         features: float32[N, d].
     """
     out = np.zeros((features.shape[0], features.shape[1] + 1))
-    rows = dense_rows(features, 0, features.shape[0]).astype(np.float64)
-    for feature, term in read_start(text).items():
-        out[:, -1] += term.at_missing
-        value = term.constant - term.at_missing + term.coefficient * rows[:, feature]
-        out[:, feature] = np.where(np.isnan(value), 0.0, value)
+    curves = Curves.of(list(read_start(text).items()))
+    # What a missing value says is where a feature begins.
+    out[:, curves.feature] = curves.values(dense_rows(features, 0, features.shape[0])) - curves.missing
+    out[:, -1] = curves.missing.sum()
     return out

@@ -25,6 +25,7 @@ from boostrank.core.gains import gains_from_labels
 from boostrank.core.params import Param, find_param, resolve_params
 from boostrank.core.types import Float64Array, QueryIndex
 from boostrank.data.dataset import Features, RankingDataset
+from boostrank.kernels.curves import Curve
 from boostrank.objective import TrainingObjective
 
 CG, LBFGS, NEWTON, BUNDLE = "cg", "lbfgs", "newton", "bundle"
@@ -221,9 +222,13 @@ class Linear:
                 "train that with scaling=standard or none"
             )
         weights = booster.weights(rounds)
-        return LinearStart(
-            booster.feature_names, booster.scaling.coefficients(weights[:-1]), booster.scaling.mean, float(weights[-1])
-        )
+        slopes, means = booster.scaling.coefficients(weights[:-1]), booster.scaling.mean
+        base, curves = float(weights[-1]), {}
+        for j in np.flatnonzero(slopes).tolist() or [0]:
+            # A missing value counts as the feature's mean; the first feature says the intercept too.
+            curves[j] = Curve.line(float(slopes[j]), base - float(slopes[j] * means[j]), base)
+            base = 0.0
+        return LinearStart(booster.feature_names, curves)
 
 
 BACKEND = Linear()

@@ -6,8 +6,8 @@ only from where the ways part is there a second walk. A tree of 31 leaves has so
 each of them would cost about twenty times as much.
 
 Scores are sums of whole numbers (leaf values times a power of two), so they do not depend on the order of addition:
-documents in the same leaves have equal scores, and tie, exactly as they do for the engine. So are the terms of a linear
-start.
+documents in the same leaves have equal scores, and tie, exactly as they do for the engine. So is what a
+start says of each feature.
 """
 
 from __future__ import annotations
@@ -21,14 +21,12 @@ import numpy.typing as npt
 from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.kernels.curves import ZERO, Curves
 from boostrank.kernels.jit import entry_point, inline
 from boostrank.kernels.noise import uniform
 
 NAN_LEFT, ZERO_IS_MISSING, CATEGORICAL, LISTED_RIGHT = 1, 2, 4, 8
 """Bits of `Forest.kind`."""
-
-ZERO = float(np.float32(1e-35))
-"""LightGBM's kZeroThreshold, a float32 there: what is that near to 0 counts as 0."""
 
 # Documents whose values and changes stay in a core's cache while all trees pass over them.
 _CHUNK = 256
@@ -42,31 +40,6 @@ _I2 = types.Array(types.int64, 2, "C")
 _N1 = types.Array(types.int32, 1, "C")
 _B1 = types.Array(types.uint8, 1, "C")
 _W1 = types.Array(types.uint32, 1, "C")
-
-
-@dataclass(frozen=True, eq=False)
-class LinearTerms:
-    """What trees begin with: offset + sum of constant + slope * value, of those features that have a value.
-
-    Args:
-        feature: int32[k], columns.
-        slope, constant: float64[k].
-        offset: float64.
-    """
-
-    feature: npt.NDArray[np.int32]
-    slope: Float64Array
-    constant: Float64Array
-    offset: float
-
-    def largest(self, reach: Float64Array) -> float:
-        """The sum of the largest terms there can be.
-
-        Args:
-            reach: float64[d], the largest size of a value in each column.
-        """
-        most = np.abs(self.constant) + np.abs(self.slope) * reach[self.feature]
-        return abs(self.offset) + float(most.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +57,7 @@ class Forest:
         tree: int32[M], the tree of each node.
         sets: uint32[W], the sets of categories, one after another: bit c % 32 of word c // 32 says that c is in it.
         set_ptr: int64[S+1], where each begins.
-        linear: what every score begins with; None: 0.
+        start: what every score begins with: the sum of these; None: 0.
     """
 
     feature: npt.NDArray[np.int32]
@@ -97,7 +70,7 @@ class Forest:
     tree: npt.NDArray[np.int32]
     sets: npt.NDArray[np.uint32]
     set_ptr: Int64Array
-    linear: LinearTerms | None = None
+    start: Curves | None = None
 
     @property
     def used(self) -> Int64Array:
@@ -116,17 +89,19 @@ class Forest:
         return np.flatnonzero(bits).astype(np.int64)
 
     def exponent(self, reach: Float64Array | None = None) -> int:
-        """Times 2 to the power of this, leaf values and linear terms are counted in whole numbers.
+        """Times 2 to the power of this, leaf values and those of a start are counted in whole numbers.
 
         No score needs more than 60 bits, so that rounding is below 2^-60 of the largest possible one a tree.
 
         Args:
-            reach: of `LinearTerms.largest`, where there are any.
+            reach: of `Curves.largest`, where there is a start.
         """
         largest = np.zeros(max(1, self.roots.size))
         np.maximum.at(largest, self._leaf_trees(), np.abs(self.value))
-        linear = 0.0 if self.linear is None or reach is None else self.linear.largest(reach)
-        return min(_SUM_BITS - math.frexp(max(float(largest.sum()) + linear, 1e-300))[1], 1000)
+        start = 0.0 if self.start is None or reach is None else self.start.largest(reach)
+        if not math.isfinite(start):
+            raise ValueError("infinite values, of which the start makes infinite scores")
+        return min(_SUM_BITS - math.frexp(max(float(largest.sum()) + start, 1e-300))[1], 1000)
 
     def _leaf_trees(self) -> Int64Array:
         owner = np.zeros(self.value.size, np.int64)
@@ -143,20 +118,22 @@ class Walker:
     Args:
         forest: the trees.
         columns: int64[c], ascending: the columns that the rows will have; all that the forest uses are among them.
-        reach: float64[c], finite: no value of the rows is larger than this in size. Needed for linear terms.
+        reach: float64[c]: no value of the rows is larger than this in size. Needed where there is a start.
+
+    Raises:
+        ValueError: no reach, or one at which a start is infinite.
     """
 
     def __init__(self, forest: Forest, columns: Int64Array, reach: Float64Array | None = None) -> None:
         self._forest = forest
         self._feature = np.searchsorted(columns, forest.feature).astype(np.int32)
         self._n_columns = columns.size
-        self._linear = forest.linear
-        if self._linear is not None:
+        self._start = forest.start
+        if self._start is not None:
             if reach is None:
-                raise ValueError("linear terms need to know how large values can be")
-            here = np.searchsorted(columns, self._linear.feature).astype(np.int32)
-            self._linear = replace(self._linear, feature=here)
-        self._exponent = replace(forest, linear=self._linear).exponent(reach)
+                raise ValueError("a start needs to know how large values can be")
+            self._start = replace(self._start, feature=np.searchsorted(columns, self._start.feature).astype(np.int64))
+        self._exponent = replace(forest, start=self._start).exponent(reach)
         self._value = self._whole(forest.value)
 
     def scores(self, rows: Float32Array) -> Float64Array:
@@ -185,25 +162,19 @@ class Walker:
     ) -> tuple[Int64Array, Int64Array]:
         f = self._forest
         base, change = np.zeros(rows.shape[0], np.int64), np.zeros((rows.shape[0], units), np.int64)
-        if self._linear is not None:
-            terms = self._terms(rows, self._linear)
-            base += terms.sum(axis=1) + self._whole(self._linear.offset)
-            moved = unit[self._linear.feature]
+        if self._start is not None:
+            said = self._whole(self._start.values(rows))
+            base += said.sum(axis=1)
+            moved = unit[self._start.feature]
             if units and (moved >= 0).any():
-                terms = self._terms(other, self._linear) - terms
-                for k in np.flatnonzero(moved >= 0).tolist():
-                    change[:, moved[k]] += terms[:, k]
+                turned = self._whole(self._start.values(other)) - said
+                for j in np.flatnonzero(moved >= 0).tolist():
+                    change[:, moved[j]] += turned[:, j]
         _changes(
             rows, other, unit, self._feature, f.threshold, f.kind, f.sets, f.set_ptr, f.left, f.right, self._value,
             f.roots, np.empty(units, np.int64), base, change,
         )  # fmt: skip
         return base, change
-
-    def _terms(self, rows: Float32Array, linear: LinearTerms) -> Int64Array:
-        """int64[n, k]: what each linear term adds."""
-        terms = rows[:, linear.feature] * linear.slope
-        terms += linear.constant
-        return self._whole(np.where(np.isnan(terms), 0.0, terms))
 
     def _whole(self, numbers: Any) -> Int64Array:
         return np.asarray(np.rint(np.ldexp(numbers, self._exponent)), dtype=np.int64)

@@ -243,7 +243,7 @@ def why(
     fixed = _query_level(known, some.data.queries)
     if trees.forest is None:
         notes.append(f"{trees.why_not}: only values of the data were tried, not all")
-    elif trees.forest.linear is not None:
+    elif trees.forest.start is not None:
         notes.append("a linear start: of its features only values of the data were tried, not all")
     cuts, categories = ({}, {}) if trees.forest is None else (cuts_of(trees.forest), categories_of(trees.forest))
     columns = [

@@ -163,7 +163,7 @@ def walk_prefixes(
     cuts = (rounds * trees.count) // max(1, model.best_iteration)
     rows, queries = Rows(data, trees.used, model.absent_is_missing), data.queries
     start, sections = start_alone(trees.forest), [some_trees(trees.forest, a, b) for a, b in pairwise(cuts.tolist())]
-    reach = None if trees.forest.linear is None else rows.reach(threads)
+    reach = None if trees.forest.start is None else rows.reach(threads)
     # A section adds to what the ones before it gave.
     walkers = [Walker(part, trees.used, reach) for part in (start, *sections)]
     per_query = np.empty((len(queries), rounds.size))
@@ -223,9 +223,9 @@ def start_alone(forest: Forest) -> Forest:
 def some_trees(forest: Forest, first: int, last: int) -> Forest:
     """The trees from `first` up to `last`, without what they begin with; nodes and leaves keep their numbers."""
     if last <= first:
-        return replace(start_alone(forest), linear=None)
+        return replace(start_alone(forest), start=None)
     tree = np.clip(forest.tree - first, 0, last - first - 1)
-    return replace(forest, roots=forest.roots[first:last], tree=tree, linear=None)
+    return replace(forest, roots=forest.roots[first:last], tree=tree, start=None)
 
 
 def prefix_curve(

@@ -56,10 +56,12 @@ def scorer_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: 
     if trees.forest is None:
         return engine, trees.why_not
     rows = Rows(data, trees.used, model.absent_is_missing)
-    reach = None if trees.forest.linear is None else rows.reach(threads)
-    if reach is not None and not np.isfinite(reach).all():
-        return engine, "infinite values, which have no place in a linear start"
-    walker, some = Walker(trees.forest, trees.used, reach), rows[: min(_COMPARED, data.n_documents)]
+    reach = None if trees.forest.start is None else rows.reach(threads)
+    try:
+        walker = Walker(trees.forest, trees.used, reach)
+    except ValueError as error:
+        return engine, str(error)
+    some = rows[: min(_COMPARED, data.n_documents)]
     expected = engine.scores(some)
     difference = walker.scores(some) - expected
     # XGBoost adds float32 numbers up; its scores also hold a constant that is not in the trees.

@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.kernels.forest import ZERO, ZERO_IS_MISSING, Forest
+from boostrank.kernels.curves import ZERO
+from boostrank.kernels.forest import ZERO_IS_MISSING, Forest
 
 # Values of a feature that are tried where scores are not constant between thresholds.
 _VALUES = 500
@@ -135,8 +136,8 @@ def cuts_of(forest: Forest) -> dict[int, Float32Array]:
     """
     order = np.argsort(forest.feature, kind="stable")
     order = order[~forest.categorical[order]]
-    if forest.linear is not None:
-        order = order[~np.isin(forest.feature[order], forest.linear.feature)]
+    if forest.start is not None:
+        order = order[~np.isin(forest.feature[order], forest.start.feature)]
     feature, threshold, kind = forest.feature[order], forest.threshold[order], forest.kind[order]
     found = {}
     bounds = np.flatnonzero(np.diff(feature, prepend=-1)).tolist()

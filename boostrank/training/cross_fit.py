@@ -3,9 +3,13 @@ training rows.
 
     w = argmin (1/Q) sum_q (v_q/n_q) sum_i (t_i - x_i w)^2 + ridge |w|^2
 
-x: scaled features, less their mean over the query; t: gains, less their mean over the query, over their deviation
-there; v: the query's weight, 1 on average. Nothing is spent on what a query's documents share, and long queries weigh
-no more than short ones.
+x: what is made of the features, scaled, less its mean over the query; t: gains, less their mean over the query, over
+their deviation there; v: the query's weight, 1 on average. Nothing is spent on what a query's documents share, and long
+queries weigh no more than short ones.
+
+A feature enters as its rank among the training documents, straight between some quantiles, so that heavy tails and
+outliers of documents to come are harmless; and by whether it is 0, or missing, since that is how ranking data say that
+something is not there. So a start is a function of each feature, linear in pieces, which trees can hold.
 
 Trees that began with what the regression says of its own rows would take its overfitting for knowledge. So they begin
 with what regressions of the other folds say (as in stacking: Wolpert 1992; cross-fitting: Chernozhukov et al. 2018),
@@ -27,18 +31,26 @@ from scipy.optimize import minimize_scalar
 from threadpoolctl import threadpool_limits
 
 from boostrank.backends.base import LinearStart
-from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.errors import ParameterError
 from boostrank.core.gains import Gain, above_least, gains_from_labels
-from boostrank.core.types import Float64Array, Int64Array, QueryIndex
+from boostrank.core.types import Float32Array, Float64Array, Int64Array, QueryIndex
 from boostrank.data.dataset import RankingDataset
+from boostrank.kernels.curves import ZERO, Curve, Curves, combined
 from boostrank.kernels.jit import run_parallel
 
 FOLDS = 5
 RIDGES = 10.0 ** np.arange(-3.0, 3.0, 0.5)
 SHARE = 0.5
 """Of the best scale."""
+QUANTILES = np.linspace(0.0, 1.0, 33)
+RARE = 0.02
+"""Zeros and missing values count where this share of the documents has them, and as many have not."""
 MOST_FEATURES = 2_000
+MOST_COLUMNS = 2_000
+"""Of features so many that theirs would be more, only the ranks are taken."""
 _MOST_SCALE = 100.0
+# Documents, about: those that ranks are learnt from, and those that the regressions are.
+_RANKED, _REGRESSED = 20_000, 60_000
 _NUMBERS_A_BLOCK = 250_000
 _NUMBERS_AT_A_TIME = 50_000_000
 
@@ -64,13 +76,12 @@ def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1) -> CrossFit
     """Fit it.
 
     Args:
-        data: N documents of d features; a missing value counts as the feature's mean. In memory or on disk, with one
-            thread or many, the same rows give the same bytes.
+        data: N documents of d features. In memory or on disk, with one thread or many, the same rows give the same
+            bytes. Of more than some ten thousand documents, whole queries spread over the data are learnt from.
         gain: of a label.
         threads: at least 1.
 
     Raises:
-        DataError: infinite values.
         ParameterError: more features than `MOST_FEATURES`.
     """
     columns = data.features.shape[1]
@@ -85,17 +96,23 @@ def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1) -> CrossFit
 
 
 def _fitted(data: RankingDataset, gains: Float64Array, threads: int) -> CrossFitted:
-    rows = _Rows.of(data, threads)
     fold = np.random.default_rng(0).permutation(len(data.queries)) % FOLDS
     weights = data.queries.each_weight / data.queries.each_weight.mean()
+    rows = _Rows.of(data, threads)
     sums = _sums(rows, _targets(gains, data.queries), weights, fold)
     ridge = _best_ridge(sums)
-    whole = _solved(_without(sums, None), np.array([ridge]))[0]
-    parts = np.stack([_solved(_without(sums, k), np.array([ridge]))[0] for k in range(FOLDS)])
-    found = rows.each(lambda part, x: np.einsum("ij,ij->i", x, parts[fold[part.of_row]]))
-    scores = np.concatenate([np.zeros(0), *found])
+    whole, *without = (_solved(_without(sums, k), np.array([ridge]))[0] for k in (None, *range(FOLDS)))
+    others = [Curves.of(list(rows.curves(w, sums).items())) for w in without]
+
+    def said(part: _Part, x: Float32Array) -> Float64Array:
+        out, of_row = np.zeros(len(x)), fold[part.of_row]
+        for k in np.unique(of_row).tolist():
+            out[of_row == k] = others[k].values(x[of_row == k]).sum(axis=1)
+        return out
+
+    scores = np.concatenate([np.zeros(0), *rows.each(rows.parts, said)])
     scale = SHARE * _softmax_scale(scores, above_least(gains, data.queries), weights, data.queries)
-    start = LinearStart(data.feature_names, _over(scale * whole, rows.scale), rows.mean, 0.0)
+    start = LinearStart(data.feature_names, rows.curves(scale * whole, sums))
     told = {"model": "ridge regression within queries, cross-fitted", "ridge": ridge, "scale": scale, "folds": FOLDS}
     return CrossFitted(start, scale * scores, told)
 
@@ -119,77 +136,46 @@ class _Part:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """The rows of a data set, scaled, a few queries at a time.
+    """The rows of a data set, a few queries at a time, and what is made of them.
 
     Args:
         data: N documents of d features.
-        mean, scale: float64[d]: over the rows that have the feature; scale is 0 where it never changes.
+        parts: all of them.
+        basis: c functions of features.
         threads: to work on them.
     """
 
     data: RankingDataset
-    mean: Float64Array
-    scale: Float64Array
+    parts: tuple[_Part, ...]
+    basis: Curves
     threads: int
 
     @classmethod
     def of(cls, data: RankingDataset, threads: int) -> _Rows:
-        """Measured.
+        """Learn the functions."""
+        parts = tuple(_parts(data))
+        some = [np.zeros((0, data.features.shape[1]), np.float32), *(_dense(data, p) for p in _some(parts, _RANKED))]
+        return cls(data, parts, _basis(np.concatenate(some), threads), threads)
 
-        Raises:
-            DataError: an infinite value.
-        """
-        columns = data.features.shape[1]
-        count, total, square = np.zeros(columns), np.zeros(columns), np.zeros(columns)
-        low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
-
-        def measured(part: _Part) -> tuple[Any, ...]:
-            x = _dense(data, part)
-            here = _present(x)
-            with np.errstate(invalid="ignore"):  # infinite values, which are refused below
-                there = x.shape[0] if here is True else here.sum(axis=0)
-                least, most = (f(x, axis=0, where=here, initial=i) for f, i in ((np.min, np.inf), (np.max, -np.inf)))
-                return there, np.sum(x, axis=0, where=here), least, most
-
-        for there, together, least, most in _in_order(measured, data, threads):
-            count += there
-            total += together
-            low, high = np.minimum(low, least), np.maximum(high, most)
-        bad = np.flatnonzero((low == -np.inf) | (high == np.inf))
-        if bad.size:
-            raise DataError(
-                f"feature {data.feature_names[bad[0]]!r} has infinite values: trees can split those, no weight suits "
-                "them, so there is no linear start"
+    def each(self, parts: tuple[_Part, ...], work: Callable[[_Part, Float32Array], R]) -> Iterator[R]:
+        """What comes of each part and its float32[n, d], in order, as many in memory as are small beside it."""
+        step = max(1, min(4 * self.threads, _NUMBERS_AT_A_TIME // max(1, FOLDS * self.basis.feature.size**2)))
+        for first in range(0, len(parts), step):
+            yield from run_parallel(
+                lambda part: work(part, _dense(self.data, part)), parts[first : first + step], self.threads
             )
-        mean = _over(total, count)
 
-        def squares(part: _Part) -> Float64Array:
-            x = _dense(data, part)
-            return np.asarray(np.sum(np.square(x - mean), axis=0, where=_present(x)))
-
-        for together in _in_order(squares, data, threads):
-            square += together
-        return cls(data, mean, np.where(high > low, np.sqrt(_over(square, count)), 0.0), threads)
-
-    def each(self, work: Callable[[_Part, Float64Array], R]) -> Iterator[R]:
-        """What comes of each part and its float64[n, d], in order."""
-
-        def scaled(part: _Part) -> R:
-            x = _dense(self.data, part)
-            here = _present(x)
-            x -= self.mean
-            x *= _over(np.ones(self.scale.size), self.scale)
-            return work(part, x if here is True else np.where(here, x, 0.0))
-
-        return _in_order(scaled, self.data, self.threads)
-
-
-def _in_order(work: Callable[[_Part], R], data: RankingDataset, threads: int) -> Iterator[R]:
-    """What comes of each part, on several threads, and as many of them in memory at a time as are small beside it."""
-    parts, columns = list(_parts(data)), data.features.shape[1]
-    step = max(1, min(4 * threads, _NUMBERS_AT_A_TIME // max(1, FOLDS * columns * columns)))
-    for first in range(0, len(parts), step):
-        yield from run_parallel(work, parts[first : first + step], threads)
+    def curves(self, weights: Float64Array, sums: _Sums) -> dict[int, Curve]:
+        """The weighted sum of the scaled functions, less its mean: a function a feature."""
+        each, found = _over(weights, sums.scale), {}
+        basis = list(self.basis)
+        for feature in np.unique(self.basis.feature[each != 0.0]).tolist():
+            mine = np.flatnonzero((self.basis.feature == feature) & (each != 0.0))
+            found[feature] = combined(
+                [Curve.line(0.0, 1.0, 1.0), *(basis[j][1] for j in mine.tolist())],
+                [-float(each[mine] @ sums.mean[mine]), *each[mine].tolist()],
+            )
+        return found
 
 
 def _parts(data: RankingDataset) -> Iterator[_Part]:
@@ -205,16 +191,45 @@ def _parts(data: RankingDataset) -> Iterator[_Part]:
         first = last
 
 
-def _dense(data: RankingDataset, part: _Part) -> Float64Array:
-    """Rows as they are, float64[n, d]."""
+def _some(parts: tuple[_Part, ...], documents: int) -> tuple[_Part, ...]:
+    """Parts spread over all of them, with about so many documents."""
+    every = -(-(parts[-1].at.stop if parts else 0) // documents)
+    return parts[:: max(1, every)]
+
+
+def _dense(data: RankingDataset, part: _Part) -> Float32Array:
+    """Rows as they are, float32[n, d]."""
     rows = data.features[part.at]
-    return np.array(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+    return np.ascontiguousarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float32)
 
 
-def _present(x: Float64Array) -> Any:
-    """bool[n, d], where there is a value; True where none is missing, which is faster for what comes."""
-    here = ~np.isnan(x)
-    return True if here.all() else here
+def _basis(rows: Float32Array, threads: int) -> Curves:
+    """What is made of each feature: its rank, whether it is 0, whether it is missing."""
+
+    def learnt(feature: int) -> list[Curve]:
+        column = rows[:, feature]
+        missing = np.isnan(column)
+        present = np.sort(column[~missing & np.isfinite(column)]).astype(np.float64)
+        found = []
+        if present.size:
+            knots = np.unique(np.quantile(present, QUANTILES))
+            rank = (np.searchsorted(present, knots, "left") + np.searchsorted(present, knots, "right")) / 2.0
+            found.append(Curve.through(knots, rank / present.size, 0.5))
+            if knots.size > 2:  # else its rank is the same
+                low, width = knots[0], knots[-1] - knots[0]
+                found.append(Curve.through(knots[[0, -1]], np.array([0.0, 1.0]), float((present.mean() - low) / width)))
+        zeros = float(np.mean(present == 0.0)) if present.size else 0.0
+        if RARE < zeros < 1.0 - RARE:
+            near = np.array([-ZERO, ZERO])
+            found.append(Curve(near, np.array([0.0, 1.0, 0.0]), np.zeros(3), zeros))
+        if RARE < missing.mean() < 1.0 - RARE:
+            found.append(Curve.line(0.0, 0.0, 1.0))
+        return found
+
+    each = run_parallel(learnt, range(rows.shape[1]), threads) if rows.size else []
+    if sum(map(len, each)) > MOST_COLUMNS:
+        each = [curves[:1] for curves in each]
+    return Curves.of([(feature, curve) for feature, curves in enumerate(each) for curve in curves])
 
 
 def _over(values: Float64Array, by: Float64Array) -> Float64Array:
@@ -224,17 +239,20 @@ def _over(values: Float64Array, by: Float64Array) -> Float64Array:
 
 @dataclass(frozen=True, eq=False)
 class _Sums:
-    """What a regression needs of the queries of each fold.
+    """What a regression needs of the queries of each fold; of the c functions, scaled.
 
     Args:
-        xx, xt, tt: float64[F, d, d], [F, d], [F]: weighted sums of products of features and targets.
+        xx, xt, tt: float64[F, c, c], [F, c], [F]: weighted sums of products of functions and targets.
         queries: float64[F], the weight of those that teach.
+        mean, scale: float64[c], of what the functions say; scale is 0 where that is always the same.
     """
 
     xx: Float64Array
     xt: Float64Array
     tt: Float64Array
     queries: Float64Array
+    mean: Float64Array
+    scale: Float64Array
 
 
 def _targets(gains: Float64Array, queries: QueryIndex) -> Float64Array:
@@ -252,11 +270,11 @@ def _mean(values: Float64Array, queries: QueryIndex) -> Float64Array:
 
 
 def _sums(rows: _Rows, target: Float64Array, weights: Float64Array, fold: Int64Array) -> _Sums:
-    columns = rows.mean.size
-    whole = _Sums(np.zeros((FOLDS, columns, columns)), np.zeros((FOLDS, columns)), np.zeros(FOLDS), np.zeros(FOLDS))
+    columns = rows.basis.feature.size
 
-    def products(part: _Part, x: Float64Array) -> _Sums:
-        sizes, t = part.queries.sizes, target[part.at]
+    def products(part: _Part, rows_here: Float32Array) -> tuple[Any, ...]:
+        x, sizes, t = rows.basis.values(rows_here), part.queries.sizes, target[part.at]
+        moments = len(x), x.sum(axis=0), np.einsum("ij,ij->j", x, x)
         mine = slice(part.first, part.first + sizes.size)
         weight = np.where(_mean(t * t, part.queries) > 0.0, weights[mine], 0.0)
         root = np.repeat(np.sqrt(weight / sizes), sizes)
@@ -267,17 +285,26 @@ def _sums(rows: _Rows, target: Float64Array, weights: Float64Array, fold: Int64A
         order = np.argsort(of_row, kind="stable")
         x, t, ends = x[order], t[order], np.searchsorted(of_row[order], np.arange(FOLDS + 1))
         of_fold = [(x[a:b], t[a:b]) for a, b in pairwise(ends.tolist())]
-        return _Sums(
+        return (
             np.array([z.T @ z for z, _ in of_fold]),
             np.array([z.T @ y for z, y in of_fold]),
             np.array([y @ y for _, y in of_fold]),
-            np.asarray(np.bincount(fold[mine], weight, FOLDS), dtype=np.float64),
+            np.bincount(fold[mine], weight, FOLDS),
+            *moments,
         )
 
-    for some in rows.each(products):
-        for name, sums in vars(whole).items():
-            sums += getattr(some, name)
-    return whole
+    shapes = (FOLDS, columns, columns), (FOLDS, columns), FOLDS, FOLDS, (), columns, columns
+    sums = [np.zeros(shape) for shape in shapes]
+    for some in rows.each(_some(rows.parts, _REGRESSED), products):
+        for total, added in zip(sums, some, strict=True):
+            total += added
+    xx, xt, tt, queries, count, first, second = sums
+    mean = first / max(1.0, float(count))
+    # What the functions say is between 0 and 1: nothing is lost by the difference of squares.
+    variance = second / max(1.0, float(count)) - mean * mean
+    scale = np.sqrt(np.where(variance > 1e-9, variance, 0.0))
+    inverse = _over(np.ones(columns), scale)
+    return _Sums(xx * np.outer(inverse, inverse), xt * inverse, tt, queries, mean, scale)
 
 
 def _without(sums: _Sums, fold: int | None) -> tuple[Float64Array, Float64Array, float]:

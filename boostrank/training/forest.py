@@ -11,17 +11,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.backends.lgb_start import Term, count_start_trees, read_start
+from boostrank.backends.lgb_start import count_start_trees, read_start
 from boostrank.backends.linear_model import read_linear
 from boostrank.core.types import Float64Array, Int64Array
+from boostrank.kernels.curves import ZERO, Curves
 from boostrank.kernels.forest import (
     CATEGORICAL,
     LISTED_RIGHT,
     NAN_LEFT,
-    ZERO,
     ZERO_IS_MISSING,
     Forest,
-    LinearTerms,
 )
 from boostrank.training.model_text import engine_of
 
@@ -119,14 +118,8 @@ def _lightgbm(body: bytes, n_features: int) -> Trees:
                 set_sizes=np.diff(numbers(b"cat_boundaries", np.int64)),
             )
         )
-    return _joined(trees, why_not, n_features, _linear_terms(read_start(text)))
-
-
-def _linear_terms(start: Mapping[int, Term]) -> LinearTerms | None:
-    if not start:
-        return None
-    at_missing, constant, slope = np.array(list(start.values())).T
-    return LinearTerms(np.array(list(start), np.int32), slope, constant - at_missing, float(at_missing.sum()))
+    start = read_start(text)
+    return _joined(trees, why_not, n_features, Curves.of(list(start.items())) if start else None)
 
 
 def _xgboost(body: bytes, n_features: int) -> Trees:
@@ -181,7 +174,7 @@ def _sets_of(told: Mapping[str, Any], nodes: int) -> tuple[Int64Array, list[npt.
     return number, sets
 
 
-def _joined(trees: list[_Tree], why_not: str, n_features: int, linear: LinearTerms | None = None) -> Trees:
+def _joined(trees: list[_Tree], why_not: str, n_features: int, start: Curves | None = None) -> Trees:
     def all_of(name: str, kind: Any) -> npt.NDArray[Any]:
         return np.concatenate([np.zeros(0), *(getattr(t, name) for t in trees)]).astype(kind)
 
@@ -210,9 +203,9 @@ def _joined(trees: list[_Tree], why_not: str, n_features: int, linear: LinearTer
         tree=tree.astype(np.int32),
         sets=all_of("sets", np.uint32),
         set_ptr=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        linear=linear,
+        start=start,
     )
-    started = np.zeros(0, np.int32) if linear is None else linear.feature
+    started = np.zeros(0, np.int64) if start is None else start.feature
     return Trees(
         forest=None if why_not else forest,
         why_not=why_not,

@@ -9,7 +9,7 @@ from typing import Any
 
 from boostrank.backends import get_backend
 from boostrank.backends.base import Backend
-from boostrank.core.errors import DataError, DataWarning, ParameterError
+from boostrank.core.errors import DataWarning, ParameterError
 from boostrank.core.gains import Gain
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
@@ -43,7 +43,7 @@ def beginning(
 
     Args:
         start: "linear", a `RankingModel` or the path of one, "none", None; or "auto": "linear" where the objective is
-            `auto`, the engine LightGBM, and rows are a `RankingDataset` of features that a regression can take.
+            `auto`, the engine LightGBM, and rows are a `RankingDataset` of not too many features.
         engine: that is to go on from it.
         train_set: what it will be trained on.
         gain: of a label.
@@ -52,7 +52,7 @@ def beginning(
 
     Raises:
         ParameterError: no linear model, or one that trees cannot begin with.
-        DataError: made for other features, or data that no linear model can be trained on.
+        DataError: made for other features.
     """
     if start is None or start == "none":
         return None
@@ -63,7 +63,7 @@ def beginning(
     if start == AUTO_START:
         try:
             return beginning(LINEAR, engine, train_set, gain, threads=threads)
-        except (DataError, ParameterError) as error:  # infinite values and many features, which trees can take
+        except ParameterError as error:  # too many features
             warnings.warn(DataWarning(str(error)), stacklevel=3)
             return None
     if start == LINEAR:

@@ -33,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 import boostrank
+from boostrank.kernels.curves import Curves
 from boostrank.metric import BoundMetrics
 from boostrank.mixture import parse_objective
 from boostrank.training.cross_fit import cross_fitted
@@ -152,8 +153,8 @@ class Start:
         if params.pop("start", "none") == "none":
             return cls(None, lambda x: np.zeros(len(x)))
         made = cross_fitted(train, "exponential")
-        weights, means = made.start.coefficients, made.start.means
-        return cls(made.scores, lambda x: np.nan_to_num(x - means, nan=0.0) @ weights)
+        curves = Curves.of(list(made.start.curves.items()))
+        return cls(made.scores, lambda x: curves.values(x).sum(axis=1))
 
 
 def _lightgbm_trees(trees: Trees, seed: int, threads: int) -> dict[str, Any]:

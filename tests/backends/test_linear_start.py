@@ -154,7 +154,7 @@ def test_start_linear_trains_one_first(data: Any) -> None:
     train, valid = data
     model = boostrank.train({**TREES, "objective": "approx-ndcg"}, train, 3, valid_sets=[valid], start="linear")
     assert model.info["start"]["model"] == "ridge regression within queries, cross-fitted"
-    assert count_start_trees(model.booster.model_to_string()) == 5
+    assert count_start_trees(model.booster.model_to_string()) == 6  # the sixth is missing in places
 
 
 def test_what_cannot_begin_is_refused_with_words(data: Any, linear: Any, boosted: Any) -> None:

@@ -129,7 +129,7 @@ def test_a_linear_start_is_walked(started: Any) -> None:
     assert trees.count == 8
     walker = Walker(trees.forest, np.arange(6), np.nanmax(np.abs(rows), axis=0).astype(float))
     expected = model.predict(rows)
-    assert np.ptp(expected - Walker(replace(trees.forest, linear=None), np.arange(6)).scores(rows)) > 0.01
+    assert np.ptp(expected - Walker(replace(trees.forest, start=None), np.arange(6)).scores(rows)) > 0.01
     np.testing.assert_allclose(walker.scores(rows), expected, rtol=0, atol=1e-9 * np.abs(expected).max())
     unit, other = np.array([0, 0, -1, 1, 2, -1]), rows[np.random.default_rng(3).permutation(len(rows))]
     changed = walker.changes(rows, other, unit, 3)
