@@ -29,7 +29,7 @@ DATA := demo/data
 TREES := --rounds 200 --num-leaves 31 --learning-rate 0.1 --early-stopping 50 --seed 1
 
 demo: $(VENV)/.installed
-	$(BIN)/boostrank make-data $(DATA) --queries 4000 --seed 1
+	$(BIN)/boostrank make-data $(DATA) --queries 6000 --seed 1
 	$(BIN)/boostrank train $(DATA)/train.txt --valid $(DATA)/valid.txt $(TREES) --model demo/auto.txt
 	$(BIN)/boostrank train $(DATA)/train.txt --valid $(DATA)/valid.txt $(TREES) --objective lightgbm:lambdarank --model demo/lambdarank.txt
 	$(BIN)/boostrank evaluate demo/lambdarank.txt demo/auto.txt $(DATA)/test.txt
