@@ -48,6 +48,8 @@ _LGB_PIECE_ROWS, _LGB_SCRATCH = 8192, 30
 _LGB_KEPT = 0.55
 # Histograms: sums of gradients and of Hessians; XGBoost keeps those of all nodes, LightGBM's those of the leaves.
 _HISTOGRAM_BIN = 16
+# The start of `auto`: rows looked at, functions of features at most, bytes a pair of these (five folds, three times).
+_START_ROWS, _START_FUNCTIONS, _START_PRODUCTS = 20_000, 2_000, 120
 _XGB_NODES_A_LEAF = 2.3
 # XGBoost: bins by row and by column; what it has for a row.
 _XGB_CELL, _XGB_ROW = 1.6, 60
@@ -143,14 +145,22 @@ def _lightgbm_peak(route: str, work: Work) -> float:
     growing = (
         work.compiles * _COMPILER + _lgb_histograms(work) + rows * (_LGB_CELL * columns + _LGB_ROW) + _valid_rows(work)
     )
+    # The allocator keeps what each phase leaves.
+    program = _PROGRAM + _linear_start(rows, columns)
     if route == "again":
-        return _PROGRAM + growing
+        return program + growing
     kept = _LGB_KEPT * sampled if data.is_sparse else 0.0
     if route == "bins":
         piece = min(rows, _LGB_PIECE_ROWS) * data.nonzero * columns * _LGB_SCRATCH
-        return _PROGRAM + max(_READER / 2 + piece + sampled, _READER + growing + kept)
+        return program + max(_READER / 2 + piece + sampled, _READER + growing + kept)
     floats = sum(float_bytes(one, columns) for one in (data, *work.valid))
-    return _PROGRAM + floats + max(_LGB_GROWTH * sampled, _READER + growing + kept)
+    return program + floats + max(_LGB_GROWTH * sampled, _READER + growing + kept)
+
+
+def _linear_start(rows: int, columns: int) -> float:
+    """Of `training.cross_fit`, which `auto` begins with: the rows that ranks are learnt from, and a few products."""
+    functions = min(3 * columns, _START_FUNCTIONS)
+    return 4.0 * min(rows, _START_ROWS) * columns + _START_PRODUCTS * functions**2
 
 
 def _linear_peak(work: Work) -> float:

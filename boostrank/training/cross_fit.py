@@ -52,7 +52,7 @@ _MOST_SCALE = 100.0
 # Documents, about: those that ranks are learnt from, and those that the regressions are.
 _RANKED, _REGRESSED = 20_000, 60_000
 _NUMBERS_A_BLOCK = 250_000
-_NUMBERS_AT_A_TIME = 50_000_000
+_NUMBERS_AT_A_TIME = 2_000_000
 
 R = TypeVar("R")
 
@@ -154,8 +154,14 @@ class _Rows:
     def of(cls, data: RankingDataset, threads: int) -> _Rows:
         """Learn the functions."""
         parts = tuple(_parts(data))
-        some = [np.zeros((0, data.features.shape[1]), np.float32), *(_dense(data, p) for p in _some(parts, _RANKED))]
-        return cls(data, parts, _basis(np.concatenate(some), threads), threads)
+        some = _some(parts, _RANKED)
+        rows = np.empty((sum(part.of_row.size for part in some), data.features.shape[1]), np.float32)
+        begin = 0
+        for part in some:
+            end = begin + part.of_row.size
+            rows[begin:end] = _dense(data, part)
+            begin = end
+        return cls(data, parts, _basis(rows, threads), threads)
 
     def each(self, parts: tuple[_Part, ...], work: Callable[[_Part, Float32Array], R]) -> Iterator[R]:
         """What comes of each part and its float32[n, d], in order, as many in memory as are small beside it."""
@@ -273,38 +279,46 @@ def _sums(rows: _Rows, target: Float64Array, weights: Float64Array, fold: Int64A
     columns = rows.basis.feature.size
 
     def products(part: _Part, rows_here: Float32Array) -> tuple[Any, ...]:
-        x, sizes, t = rows.basis.values(rows_here), part.queries.sizes, target[part.at]
+        # Fold by fold, their queries and documents in the order of the data.
+        mine = slice(part.first, part.first + len(part.queries))
+        order, of_row = np.argsort(fold[mine], kind="stable"), fold[part.of_row]
+        rank = np.argsort(of_row, kind="stable")
+        sizes, t = part.queries.sizes[order], target[part.at][rank]
+        x = rows.basis.values(rows_here[rank])
         moments = len(x), x.sum(axis=0), np.einsum("ij,ij->j", x, x)
-        mine = slice(part.first, part.first + sizes.size)
-        weight = np.where(_mean(t * t, part.queries) > 0.0, weights[mine], 0.0)
+        begins = np.concatenate([[0], np.cumsum(sizes)])
+        weight = np.where(np.add.reduceat(t * t, begins[:-1]) > 0.0, weights[mine][order], 0.0)
         root = np.repeat(np.sqrt(weight / sizes), sizes)
-        x -= np.repeat(_mean(x, part.queries), sizes, axis=0)
-        x *= root[:, np.newaxis]
         t = t * root
-        of_row = fold[part.of_row]
-        order = np.argsort(of_row, kind="stable")
-        x, t, ends = x[order], t[order], np.searchsorted(of_row[order], np.arange(FOLDS + 1))
-        of_fold = [(x[a:b], t[a:b]) for a, b in pairwise(ends.tolist())]
+        of_fold = []
+        for first, last in pairwise(np.searchsorted(fold[mine][order], np.arange(FOLDS + 1)).tolist()):
+            z = x[begins[first] : begins[last]]
+            if len(z):
+                mean = np.add.reduceat(x[: begins[last]], begins[first:last], axis=0) / sizes[first:last, np.newaxis]
+                z -= np.repeat(mean, sizes[first:last], axis=0)
+                z *= root[begins[first] : begins[last], np.newaxis]
+            of_fold.append((z, t[begins[first] : begins[last]]))
         return (
-            np.array([z.T @ z for z, _ in of_fold]),
+            *(z.T @ z for z, _ in of_fold),
             np.array([z.T @ y for z, y in of_fold]),
             np.array([y @ y for _, y in of_fold]),
-            np.bincount(fold[mine], weight, FOLDS),
+            np.bincount(fold[mine][order], weight, FOLDS),
             *moments,
         )
 
-    shapes = (FOLDS, columns, columns), (FOLDS, columns), FOLDS, FOLDS, (), columns, columns
-    sums = [np.zeros(shape) for shape in shapes]
+    xx = np.zeros((FOLDS, columns, columns))
+    others = [np.zeros(shape) for shape in ((FOLDS, columns), FOLDS, FOLDS, (), columns, columns)]
     for some in rows.each(_some(rows.parts, _REGRESSED), products):
-        for total, added in zip(sums, some, strict=True):
+        for total, added in zip((*xx, *others), some, strict=True):
             total += added
-    xx, xt, tt, queries, count, first, second = sums
+    xt, tt, queries, count, first, second = others
     mean = first / max(1.0, float(count))
     # What the functions say is between 0 and 1: nothing is lost by the difference of squares.
     variance = second / max(1.0, float(count)) - mean * mean
     scale = np.sqrt(np.where(variance > 1e-9, variance, 0.0))
     inverse = _over(np.ones(columns), scale)
-    return _Sums(xx * np.outer(inverse, inverse), xt * inverse, tt, queries, mean, scale)
+    xx *= np.outer(inverse, inverse)
+    return _Sums(xx, xt * inverse, tt, queries, mean, scale)
 
 
 def _without(sums: _Sums, fold: int | None) -> tuple[Float64Array, Float64Array, float]:
