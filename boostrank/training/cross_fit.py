@@ -279,30 +279,23 @@ def _sums(rows: _Rows, target: Float64Array, weights: Float64Array, fold: Int64A
     columns = rows.basis.feature.size
 
     def products(part: _Part, rows_here: Float32Array) -> tuple[Any, ...]:
-        # Fold by fold, their queries and documents in the order of the data.
-        mine = slice(part.first, part.first + len(part.queries))
-        order, of_row = np.argsort(fold[mine], kind="stable"), fold[part.of_row]
-        rank = np.argsort(of_row, kind="stable")
-        sizes, t = part.queries.sizes[order], target[part.at][rank]
-        x = rows.basis.values(rows_here[rank])
+        x, sizes, t = rows.basis.values(rows_here), part.queries.sizes, target[part.at]
         moments = len(x), x.sum(axis=0), np.einsum("ij,ij->j", x, x)
-        begins = np.concatenate([[0], np.cumsum(sizes)])
-        weight = np.where(np.add.reduceat(t * t, begins[:-1]) > 0.0, weights[mine][order], 0.0)
+        mine = slice(part.first, part.first + sizes.size)
+        weight = np.where(_mean(t * t, part.queries) > 0.0, weights[mine], 0.0)
         root = np.repeat(np.sqrt(weight / sizes), sizes)
+        x -= np.repeat(_mean(x, part.queries), sizes, axis=0)
+        x *= root[:, np.newaxis]
         t = t * root
-        of_fold = []
-        for first, last in pairwise(np.searchsorted(fold[mine][order], np.arange(FOLDS + 1)).tolist()):
-            z = x[begins[first] : begins[last]]
-            if len(z):
-                mean = np.add.reduceat(x[: begins[last]], begins[first:last], axis=0) / sizes[first:last, np.newaxis]
-                z -= np.repeat(mean, sizes[first:last], axis=0)
-                z *= root[begins[first] : begins[last], np.newaxis]
-            of_fold.append((z, t[begins[first] : begins[last]]))
+        of_row = fold[part.of_row]
+        order = np.argsort(of_row, kind="stable")
+        x, t, ends = x[order], t[order], np.searchsorted(of_row[order], np.arange(FOLDS + 1))
+        of_fold = [(x[a:b], t[a:b]) for a, b in pairwise(ends.tolist())]
         return (
             *(z.T @ z for z, _ in of_fold),
             np.array([z.T @ y for z, y in of_fold]),
             np.array([y @ y for _, y in of_fold]),
-            np.bincount(fold[mine][order], weight, FOLDS),
+            np.bincount(fold[mine], weight, FOLDS),
             *moments,
         )
 
