@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -293,7 +294,7 @@ def _spec(name: str, kernel: Kernel) -> ObjectiveSpec:
     ours = OBJECTIVES.get(name)
     declared = [*ours.params, Param("curvature", SHIPPED[name], "what the trees divide by", choices=CURVATURES)]
     scratch = ours.scratch_per_document
-    return boostrank.define_objective(
+    made = boostrank.define_objective(
         f"{name}-curvatures",
         kernel,
         params=declared,
@@ -301,6 +302,7 @@ def _spec(name: str, kernel: Kernel) -> ObjectiveSpec:
         exact_gradient=ours.exact_gradient,
         scratch_per_document=scratch,
     )
+    return replace(made, default_options=ours.default_options)
 
 
 SPECS = {"ranknet": _spec("ranknet", ranknet), "shf-sdcg": _spec("shf-sdcg", shf_sdcg), "sdcg": _spec("sdcg", sdcg)}

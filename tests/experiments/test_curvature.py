@@ -6,12 +6,16 @@ import math
 
 import pytest
 
-from experiments.curvature import layout
+from experiments.curvature import layout, run
 from experiments.curvature.families import tanh_over
 
 
 def test_kernels_leave_what_the_curvatures_are_made_of():
     layout.check_layout()
+
+
+def test_what_is_called_shipped_is_what_the_package_ships():
+    run.check_shipped()
 
 
 @pytest.mark.parametrize("name", layout.ROWS)
