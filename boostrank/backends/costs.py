@@ -159,9 +159,9 @@ def _lightgbm_peak(route: str, work: Work) -> float:
 
 def _linear_start(rows: int, columns: int) -> float:
     """Of `training.cross_fit`, which `auto` begins with: the rows that ranks are learnt from, and a few products."""
-    functions = min(3 * columns, _START_FUNCTIONS)
     if columns > _START_FUNCTIONS:  # there is none
         return 0.0
+    functions = min(3 * columns, _START_FUNCTIONS)
     return 4.0 * min(rows, _START_ROWS) * columns + _START_PRODUCTS * functions**2
 
 

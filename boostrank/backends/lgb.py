@@ -24,12 +24,13 @@ from boostrank.backends.base import (
     later,
     ordered,
 )
-from boostrank.backends.lgb_start import count_start_trees, start_contributions, start_text
+from boostrank.backends.lgb_start import count_start_trees, read_start, start_contributions, start_text
 from boostrank.backends.lgb_stream import StreamedDataset
 from boostrank.backends.resume import Resumed, Snapshot, remembers, round_seed
 from boostrank.core.errors import DataError, ParameterError, did_you_mean
 from boostrank.core.types import Float64Array, QueryIndex
 from boostrank.data.dataset import Features, RankingDataset
+from boostrank.kernels.curves import Curves
 
 # Without these two, LightGBM times both layouts at the start and takes the faster: two runs may then differ.
 _DEFAULTS = {"deterministic": True, "force_col_wise": True}
@@ -182,16 +183,16 @@ class LightGBM:
     def contributions(
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
     ) -> Float64Array:
-        first, text, grown = _start_trees(booster), "", booster
+        first, start, grown = _start_trees(booster), None, booster
         if first:  # LightGBM's SHAP refuses a model with a linear leaf anywhere
-            text = booster.model_to_string()
+            start = Curves.of(list(read_start(booster.model_to_string()).items()))
             rest = booster.model_to_string(start_iteration=first, num_iteration=rounds or -1)
             grown = lightgbm.Booster(model_str=rest)
         parts = [
             grown.predict(
                 dense_rows(features, a, b), pred_contrib=True, num_iteration=rounds or -1, num_threads=threads
             )
-            + (start_contributions(text, features[a:b]) if first else 0.0)
+            + (0.0 if start is None else start_contributions(start, features[a:b]))
             for a, b in dense_batches(features)
         ]
         return np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts])

@@ -156,15 +156,14 @@ def mean_start(starts: Sequence[Mapping[int, Curve]]) -> dict[int, Curve]:
     }
 
 
-def start_contributions(text: str, features: Features) -> Float64Array:
+def start_contributions(curves: Curves, features: Features) -> Float64Array:
     """What the start adds to each score: float64[N, d + 1], a column a feature, and the intercept.
 
     Args:
-        text: of the model.
+        curves: of `read_start`.
         features: float32[N, d].
     """
     out = np.zeros((features.shape[0], features.shape[1] + 1))
-    curves = Curves.of(list(read_start(text).items()))
     # What a missing value says is where a feature begins.
     out[:, curves.feature] = curves.values(dense_rows(features, 0, features.shape[0])) - curves.missing
     out[:, -1] = curves.missing.sum()
