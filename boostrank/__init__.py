@@ -13,25 +13,27 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from boostrank.core import aliases
+
 if TYPE_CHECKING:
     from boostrank.core.errors import BoostrankError, DataError, InputError, ModelError, ParameterError, TrainingError
     from boostrank.core.params import Param
-    from boostrank.core.types import QueryIndex
+    from boostrank.core.queries import QueryIndex
     from boostrank.data.dataset import RankingDataset
     from boostrank.data.doctor import doctor
-    from boostrank.kernels.define import define_objective
-    from boostrank.kernels.jit import inline
-    from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+    from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+    from boostrank.kernels.objective.define import define_objective
+    from boostrank.kernels.runtime.jit import inline
     from boostrank.metric import Conventions, Metric
-    from boostrank.mixture import Mixture
-    from boostrank.objective import Objective
-    from boostrank.objective_file import load_objective
+    from boostrank.objective.description import Objective
+    from boostrank.objective.mixture import Mixture
+    from boostrank.objective.user_file import load_objective
     from boostrank.training.averaging import average
     from boostrank.training.callbacks import EarlyStopping
     from boostrank.training.checkpoint import Checkpoint
     from boostrank.training.folds import train_folds
     from boostrank.training.model import RankingModel
-    from boostrank.training.trainer import train
+    from boostrank.training.train import train
     from boostrank.tuning.search import tune
 
 __version__ = "0.1.0"
@@ -44,10 +46,10 @@ _HOMES = {
     "EarlyStopping": "boostrank.training.callbacks",
     "InputError": "boostrank.core.errors",
     "Metric": "boostrank.metric",
-    "Mixture": "boostrank.mixture",
+    "Mixture": "boostrank.objective.mixture",
     "ModelError": "boostrank.core.errors",
-    "Objective": "boostrank.objective",
-    "ObjectiveSpec": "boostrank.kernels.spec",
+    "Objective": "boostrank.objective.description",
+    "ObjectiveSpec": "boostrank.kernels.objective.contract",
     "Param": "boostrank.core.params",
     "ParameterError": "boostrank.core.errors",
     "QueryIndex": "boostrank.core.types",
@@ -55,12 +57,12 @@ _HOMES = {
     "RankingModel": "boostrank.training.model",
     "TrainingError": "boostrank.core.errors",
     "average": "boostrank.training.averaging",
-    "define_objective": "boostrank.kernels.define",
+    "define_objective": "boostrank.kernels.objective.define",
     "doctor": "boostrank.data.doctor",
-    "inline": "boostrank.kernels.jit",
-    "load_objective": "boostrank.objective_file",
-    "objective_kernel": "boostrank.kernels.spec",
-    "train": "boostrank.training.trainer",
+    "inline": "boostrank.kernels.runtime.jit",
+    "load_objective": "boostrank.objective.user_file",
+    "objective_kernel": "boostrank.kernels.objective.contract",
+    "train": "boostrank.training.train",
     "train_folds": "boostrank.training.folds",
     "tune": "boostrank.tuning.search",
 }
@@ -104,7 +106,10 @@ def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"boostrank.{name}")
     if name[:1].isupper():  # ShfSdcg, ApproxNDCG, LambdaRank: every objective of the registry, as a constructor
-        maker = import_module("boostrank.objective").objective_constructor(name)
+        maker = import_module("boostrank.objective.description").objective_constructor(name)
         if maker is not None:
             return maker
     raise AttributeError(f"module 'boostrank' has no attribute {name!r}")
+
+
+aliases.install()

@@ -16,12 +16,13 @@ import numpy.typing as npt
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.machine import resolve_threads
-from boostrank.core.types import Float64Array, QueryIndex
-from boostrank.kernels import metric_driver
-from boostrank.kernels.metric_driver import MetricPass, measure
-from boostrank.kernels.metric_spec import WHOLE_LIST, Grades, MetricSpec, totals
+from boostrank.core.queries import QueryIndex
+from boostrank.core.resampling import PairedDifference, bootstrap_intervals, paired_difference
+from boostrank.core.types import Float64Array
+from boostrank.kernels.metric import driver as metric_driver
+from boostrank.kernels.metric.contract import WHOLE_LIST, Grades, MetricSpec, totals
+from boostrank.kernels.metric.driver import MetricPass, measure
 from boostrank.metrics import METRICS
-from boostrank.resampling import PairedDifference, bootstrap_intervals, paired_difference
 
 __all__ = [
     "BoundMetrics",

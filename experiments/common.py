@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.atomic import write_atomically
+from boostrank.core.files import write_atomically
 from boostrank.metric import paired_difference
 
 OUT = Path(__file__).parent

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from boostrank.data.libsvm.writer import write_libsvm
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.data.writer import write_libsvm
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

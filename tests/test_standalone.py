@@ -12,8 +12,8 @@ import pytest
 import xgboost as xgb
 
 import boostrank
-from boostrank.bound import BoundObjective
 from boostrank.core.errors import DataError, ParameterError
+from boostrank.objective.bound import BoundObjective
 
 from .training.test_trainer import ranking
 

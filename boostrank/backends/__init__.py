@@ -8,9 +8,9 @@ from boostrank.backends.base import Backend
 from boostrank.core.errors import MissingDependency, ParameterError, did_you_mean
 
 _MODULES = {
-    "lightgbm": "boostrank.backends.lgb",
-    "xgboost": "boostrank.backends.xgb",
-    "linear": "boostrank.backends.linear",
+    "lightgbm": "boostrank.backends.lightgbm.backend",
+    "xgboost": "boostrank.backends.xgboost.backend",
+    "linear": "boostrank.backends.linear.backend",
 }
 _INSTALL = {"lightgbm": "pip install lightgbm", "xgboost": "pip install xgboost, or the much smaller xgboost-cpu"}
 

@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.types import Float64Array, QueryIndex
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset
-from boostrank.kernels.curves import Curve
+from boostrank.kernels.trees.curves import Curve
 
 if TYPE_CHECKING:
-    from boostrank.backends.resume import Resumed, Snapshot
-    from boostrank.bound import Evaluation
-    from boostrank.objective import TrainingObjective
+    from boostrank.backends.snapshot import Resumed, Snapshot
+    from boostrank.objective.bound import Evaluation
+    from boostrank.objective.description import TrainingObjective
 
 
 class EvalResult(NamedTuple):

@@ -9,7 +9,7 @@ from boostrank.checking.measured import cost, learning, threads_agree
 from boostrank.checking.probe import Probe
 from boostrank.checking.rules import RULES
 from boostrank.core.errors import BoostrankError
-from boostrank.kernels.spec import ObjectiveSpec
+from boostrank.kernels.objective.contract import ObjectiveSpec
 
 __all__ = ["Finding", "Status", "Verdict", "check_contract", "check_objective"]
 
@@ -33,7 +33,7 @@ def check_contract(spec: ObjectiveSpec, function: Callable[..., float] | None = 
         except Exception as error:  # whatever the user's code raises
             found = Finding(
                 "runs", Status.FAIL, f"the kernel raises {type(error).__name__}: {error}", "",
-                "nothing can be computed", "see the kernel contract in boostrank.kernels.spec",
+                "nothing can be computed", "see the kernel contract in boostrank.kernels.objective.contract",
             )  # fmt: skip
         yield found
         if found.status is Status.FAIL and found.check in _FATAL:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array
-from boostrank.kernels.spec import ObjectiveSpec
+from boostrank.kernels.objective.contract import ObjectiveSpec
 
 Values = Mapping[str, Any]
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from boostrank import __version__
-from boostrank.cli.reporting import OutputClosed, run_reporting_errors
+from boostrank.cli.errors import OutputClosed, run_reporting_errors
 
 # command -> (module, what it is in a list)
 _COMMANDS = {

@@ -18,7 +18,7 @@ def command(models: tuple[str, ...], output: str) -> None:
     It is an ordinary model file with all their trees. Models that were trained with other seeds (--seed), or on other
     folds, rank better together than one of them.
     """
-    from boostrank.core.atomic import check_writable
+    from boostrank.core.files import check_writable
 
     check_not_read(output, models)
     check_writable(output)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from boostrank.cli.engines import prepare_engines
+from boostrank.cli.errors import DONE, FAILED
 from boostrank.cli.options import Command, option
-from boostrank.cli.reporting import DONE, FAILED
 
 if TYPE_CHECKING:
     from boostrank.checking import Finding
@@ -34,7 +34,7 @@ def command(context: click.Context, /, file: str | None, template: bool, as_json
     boostrank check-objective my.py
     boostrank train train.txt --objective my.py --model model.txt
     """
-    from boostrank.objective_file import is_objective_file, load_objective, template_text
+    from boostrank.objective.user_file import is_objective_file, load_objective, template_text
 
     if template:
         click.echo(template_text(), nl=False)

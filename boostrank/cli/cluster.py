@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from boostrank.cli.errors import say
 from boostrank.cli.interrupt import StopRequest, StopWhenAsked, graceful_stop
 from boostrank.cli.progress import RoundProgress
 from boostrank.cli.reading import reading_of
-from boostrank.cli.reporting import say
 from boostrank.cli.saving import save_or_rescue
 
 if TYPE_CHECKING:

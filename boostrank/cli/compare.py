@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.engines import prepare_engines
+from boostrank.cli.errors import DONE, GATE_SHUT, say
 from boostrank.cli.noise_file import read_matters
 from boostrank.cli.options import (
     Command,
@@ -22,16 +23,15 @@ from boostrank.cli.options import (
     with_options,
 )
 from boostrank.cli.reading import Reader, document_names, reading_options
-from boostrank.cli.reporting import DONE, GATE_SHUT, say
 from boostrank.cli.scores import load_ranker, scores_of
 from boostrank.cli.tables import aligned, shown
 from boostrank.core.errors import InputError
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
-    from boostrank.report.comparison import Comparison, Regression
-    from boostrank.report.differences import Difference
-    from boostrank.report.moves import Churn
+    from boostrank.report.comparison.analysis import Comparison, Regression
+    from boostrank.report.comparison.result import Difference
+    from boostrank.report.rank_changes import Churn
 
 MEASURES, RESULTS = "Measures", "Results"
 
@@ -95,12 +95,12 @@ def command(
     if old == new:
         raise click.UsageError("the same file is given twice", context)
     prepare_engines()
-    from boostrank.core.atomic import check_output, write_output
+    from boostrank.core.files import check_output, write_output
     from boostrank.metric import Metric
-    from boostrank.report.comparison import compare
-    from boostrank.report.gate import Condition
+    from boostrank.report.comparison.analysis import compare
+    from boostrank.report.comparison.gate import Condition
     from boostrank.report.html.charts import need_report_extra
-    from boostrank.report.moves import Ranker
+    from boostrank.report.rank_changes import Ranker
     from boostrank.report.segments import read_segments
 
     # What is wrong with the command is said before anything is read.

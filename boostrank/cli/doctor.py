@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boostrank.cli.errors import BAD_INPUT, DONE, say
 from boostrank.cli.options import Command, DataFile, option, threads_option
 from boostrank.cli.progress import ReadProgress, duration
 from boostrank.cli.reading import name_of, reading_of, reading_options
-from boostrank.cli.reporting import BAD_INPUT, DONE, say
 
 if TYPE_CHECKING:
     from boostrank.data.doctor import Facts, Finding

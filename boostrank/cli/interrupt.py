@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from boostrank.cli.reporting import INTERRUPTED, say
+from boostrank.cli.errors import INTERRUPTED, say
 
 if TYPE_CHECKING:
     from boostrank.training.callbacks import EarlyStopping

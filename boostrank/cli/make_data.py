@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from boostrank.cli.errors import say
 from boostrank.cli.options import Command, option, with_options
-from boostrank.cli.reporting import say
 
 _options = with_options(
     option(
@@ -48,8 +48,8 @@ def command(
 
     60% of the queries are for training, 20% each for validation and test.
     """
-    from boostrank.core.atomic import check_writable, write_atomically
-    from boostrank.data.libsvm import write_libsvm
+    from boostrank.core.files import check_writable, write_atomically
+    from boostrank.data.libsvm.reader import write_libsvm
     from boostrank.data.synthetic import make_ranking_data
 
     folder = Path(directory)

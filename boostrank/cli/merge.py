@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from boostrank.cli.filing import files_argument, output_option, run_and_report
+from boostrank.cli.file_tools import files_argument, output_option, run_and_report
 from boostrank.cli.options import Command, option
 
 
@@ -19,6 +19,6 @@ def command(files: tuple[str, ...], rename: bool, output: str) -> None:
 
     A query id that is in two sets is refused, unless --rename tells the sets apart.
     """
-    from boostrank.data import tools
+    from boostrank.data.tools import file_tools as tools
 
     run_and_report(files, lambda progress: [tools.merge(files, output, rename=rename, progress=progress)])

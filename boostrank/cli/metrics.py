@@ -28,8 +28,8 @@ from boostrank.core.errors import InputError
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
-    from boostrank.report.metrics import Explanation, Reading
-    from boostrank.report.target import Match
+    from boostrank.report.conventions.analysis import Explanation, Reading
+    from boostrank.report.conventions.target import Match
 
 LIBRARIES = "lightgbm,xgboost,catboost,sklearn,trec,letor"
 MEASURES = "Measures"
@@ -105,8 +105,8 @@ def command(
     """
     prepare_engines()
     from boostrank.metric import Metric
-    from boostrank.report.metrics import explain_conventions
-    from boostrank.report.target import find_conventions
+    from boostrank.report.conventions.analysis import explain_conventions
+    from boostrank.report.conventions.target import find_conventions
 
     wanted = Metric(metric.strip(), at)
     model = load_ranker(ranker)
@@ -147,7 +147,7 @@ def _as_json(told: Explanation) -> dict[str, Any]:
 
 
 def _print(told: Explanation, width: int) -> None:
-    from boostrank.report.metrics import STEPS
+    from boostrank.report.conventions.analysis import STEPS
 
     printed = {r.name: _printed_changes(r, told.value) for r in told.readings if r.value is not None}
     titles = [step.name for step in STEPS if any(step.name in changes for changes in printed.values())]

@@ -14,18 +14,18 @@ import click
 
 from boostrank.cli.config import read_config
 from boostrank.cli.engines import prepare_engines
+from boostrank.cli.errors import say
 from boostrank.cli.options import Command, DataFile, InputFile, option, with_options
 from boostrank.cli.progress import duration
 from boostrank.cli.reading import SECTION as READING
 from boostrank.cli.reading import Reader, reading_options
-from boostrank.cli.reporting import say
 from boostrank.cli.tables import aligned
 from boostrank.cli.train import command as train_command
 from boostrank.cli.train import train_params
 from boostrank.cli.train_options import OUTPUT
 
 if TYPE_CHECKING:
-    from boostrank.report.noise import NoiseReport, Spread
+    from boostrank.report.noise.analysis import NoiseReport, Spread
 
 # The options of `boostrank train` that say what is trained and how it is measured.
 _SHARED = (
@@ -64,7 +64,7 @@ def command(
     if [*train, valid].count("-") > 1:
         raise click.UsageError("standard input can be read only once", context)
     prepare_engines()
-    from boostrank.report.noise import SOURCES, expected_seconds, measure_noise
+    from boostrank.report.noise.analysis import SOURCES, expected_seconds, measure_noise
 
     params = train_params(context, given)
     if given["early_stopping"]:

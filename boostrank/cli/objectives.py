@@ -11,7 +11,7 @@ from boostrank.cli.options import Command, option
 
 if TYPE_CHECKING:
     from boostrank.core.params import Param
-    from boostrank.kernels.spec import ObjectiveSpec
+    from boostrank.kernels.objective.contract import ObjectiveSpec
 
 
 @click.command("objectives", cls=Command, short_help="What each objective is, its parameters and its paper.")
@@ -69,7 +69,7 @@ def _plain(param: Param) -> dict[str, Any]:
 
 def _options(spec: ObjectiveSpec | None = None) -> list[Param]:
     """What every objective takes beside its own parameters."""
-    from boostrank.kernels.composition import OPTIONS
+    from boostrank.kernels.objective.options import OPTIONS
 
     return [option for option in OPTIONS if spec is None or option not in spec.params]
 
@@ -102,7 +102,7 @@ def _shown(value: Any) -> str:
 
 
 def _print_list(specs: list[ObjectiveSpec]) -> None:
-    from boostrank.mixture import MIXTURE_PARAMS
+    from boostrank.objective.mixture import MIXTURE_PARAMS
     from boostrank.training.params import NATIVE_OBJECTIVES
 
     page = _page()
@@ -124,7 +124,7 @@ def _print_list(specs: list[ObjectiveSpec]) -> None:
 
 
 def _tell_auto(as_json: bool) -> None:
-    from boostrank.mixture import AUTO
+    from boostrank.objective.mixture import AUTO
 
     told = "the default: LambdaRank's pairs, half and half with XE-NDCG, on LightGBM from a linear start"
     if as_json:

@@ -14,11 +14,11 @@ from boostrank.cli.progress import duration
 from boostrank.cli.reading import name_of, reading_of, reading_options
 from boostrank.cli.tables import aligned
 from boostrank.core.errors import DataError, InputError
-from boostrank.core.sizes import parse_size, size_words
+from boostrank.core.formatting import parse_size, size_words
 
 if TYPE_CHECKING:
-    from boostrank.data.survey import Survey
-    from boostrank.training.bill import Bill, Way
+    from boostrank.planning.plan import Bill, Way
+    from boostrank.planning.sample import Survey
     from boostrank.training.params import TrainingParameters
 
 TRAINING = "The training"
@@ -83,8 +83,8 @@ def command(files: tuple[str, ...], valid: tuple[str, ...], as_json: bool, **giv
     A sample of 12 MB at several places is read, small files wholly; a compressed file is sampled at its beginning. Of a
     pipe nobody knows how long it is. Peaks are of anonymous memory, within 20% or so; times may be off by half.
     """
-    from boostrank.data.survey import survey
-    from boostrank.training.bill import draw_up
+    from boostrank.planning.plan import draw_up
+    from boostrank.planning.sample import survey
 
     options = reading_of(given)
     surveys = {name_of(list(files)): survey(list(files), **options)}
@@ -127,8 +127,8 @@ def announced(
     Raises:
         InputError: nothing fits.
     """
-    from boostrank.data.survey import is_pipe, survey
-    from boostrank.training.bill import draw_up, must_compile
+    from boostrank.planning.plan import draw_up, must_compile
+    from boostrank.planning.sample import is_pipe, survey
 
     if any(is_pipe(one) for one in [list(train), *valid]):  # a sample would be missing afterwards
         if route == "auto":
@@ -164,7 +164,7 @@ def announced(
 
 
 def _least(backend: str) -> str:
-    from boostrank.backends.costs import ROUTES_OF
+    from boostrank.planning.costs import ROUTES_OF
 
     return [route for route in ROUTES_OF[backend] if route != "again"][-1]
 

@@ -29,7 +29,7 @@ def command(
 
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Higher is better, within one query only.
     """
-    from boostrank.core.atomic import check_output, write_output
+    from boostrank.core.files import check_output, write_output
 
     if output is not None:
         check_not_read(output, [model, *data])

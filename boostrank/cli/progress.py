@@ -7,7 +7,7 @@ import time
 from collections import deque
 from typing import Any
 
-from boostrank.cli.reporting import say
+from boostrank.cli.errors import say
 
 # A plain log of one training has about ten lines; a long training still gives a sign of life every minute.
 _LINES = 10

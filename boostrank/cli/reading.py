@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boostrank.cli.errors import say
 from boostrank.cli.options import option, with_options
 from boostrank.cli.progress import ReadProgress, duration
-from boostrank.cli.reporting import say
 from boostrank.core.errors import InputError
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
-    from boostrank.data.libsvm import FeatureSpace
+    from boostrank.data.libsvm.reader import FeatureSpace
     from boostrank.training.model import RankingModel
 
 SECTION = "Reading"
@@ -76,8 +76,8 @@ class Reader:
 
     def read(self, paths: str | Sequence[str], *, like: RankingDataset | FeatureSpace | None = None) -> RankingDataset:
         """One file, or several as one data set; says on standard error what was in it."""
-        from boostrank.data.libsvm import read_libsvm
-        from boostrank.data.stream import stream_libsvm
+        from boostrank.data.libsvm.reader import read_libsvm
+        from boostrank.data.libsvm.stream import stream_libsvm
 
         started, name = time.monotonic(), name_of(paths)
         with ReadProgress(name) as progress:
@@ -95,7 +95,7 @@ class Reader:
     def feature_space(self, model: RankingModel, path: str) -> FeatureSpace:
         """How the files of a model count features."""
         from boostrank.core.errors import DataWarning
-        from boostrank.data.libsvm import FeatureSpace
+        from boostrank.data.libsvm.reader import FeatureSpace
 
         base = model.index_base
         if base is None:
@@ -165,7 +165,7 @@ def check_not_read(output: str, inputs: Iterable[str]) -> None:
 
 def _weights_from(data: RankingDataset) -> str:
     """`weights from FILE, ` where a file beside the data gave the queries their weights."""
-    from boostrank.data.sidecar import WEIGHT_SUFFIX
+    from boostrank.data.libsvm.side_files import WEIGHT_SUFFIX
 
     beside = [file for file in data.provenance.files[1:] if file.endswith(WEIGHT_SUFFIX)]
     return f"weights from {beside[0]}, " if beside else ""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.engines import prepare_engines
+from boostrank.cli.errors import say
 from boostrank.cli.importance import read_groups
 from boostrank.cli.noise_file import read_matters
 from boostrank.cli.options import (
@@ -23,14 +24,13 @@ from boostrank.cli.options import (
 )
 from boostrank.cli.progress import StepProgress
 from boostrank.cli.reading import Reader, check_not_read, document_names, reading_options
-from boostrank.cli.reporting import say
 from boostrank.cli.scores import load_ranker, scores_of
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
 
 MEASURES, RESULTS = "Measures", "Results"
-# `boostrank.report.verdict.METRICS`, whose module is too heavy for `--help`.
+# `boostrank.report.verdict.analysis.METRICS`, whose module is too heavy for `--help`.
 _METRICS = ("ndcg@1,3,5,10", "map", "mrr")
 
 _options = with_options(
@@ -97,10 +97,10 @@ def command(
     if baseline == model:
         raise click.UsageError("the model is its own --baseline", context)
     prepare_engines()
-    from boostrank.core.atomic import check_output, write_output
+    from boostrank.core.files import check_output, write_output
     from boostrank.metric import Metric
     from boostrank.report.html.charts import need_report_extra
-    from boostrank.report.reports import report
+    from boostrank.report.page import report
     from boostrank.report.segments import read_segments
     from boostrank.training.model import RankingModel
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from boostrank.cli.filing import files_argument, output_option, run_and_report, seed_option
+from boostrank.cli.file_tools import files_argument, output_option, run_and_report, seed_option
 from boostrank.cli.options import Command, option
 
 
@@ -27,7 +27,7 @@ def command(
     """
     if (queries is None) == (fraction is None):
         raise click.UsageError("give one of the two: --queries or --fraction", context)
-    from boostrank.data import tools
+    from boostrank.data.tools import file_tools as tools
 
     run_and_report(
         files,

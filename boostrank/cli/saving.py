@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from typing import TYPE_CHECKING
 
-from boostrank.cli.reporting import say
+from boostrank.cli.errors import say
 
 if TYPE_CHECKING:
     from boostrank.training.checkpoint import Checkpoint

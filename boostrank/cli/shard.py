@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from boostrank.cli.filing import files_argument, outputs_option, run_and_report
+from boostrank.cli.file_tools import files_argument, outputs_option, run_and_report
 from boostrank.cli.options import Command, option
 
 
@@ -17,6 +17,6 @@ def command(files: tuple[str, ...], shards: int, output: str) -> None:
 
     Each query goes to the file with the fewest rows so far, so that no two differ by more than the longest query.
     """
-    from boostrank.data import tools
+    from boostrank.data.tools import file_tools as tools
 
     run_and_report(files, lambda progress: tools.shard(files, output, shards, progress=progress))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from boostrank.cli.filing import files_argument, output_option, run_and_report
+from boostrank.cli.file_tools import files_argument, output_option, run_and_report
 from boostrank.cli.options import Command, option
 
 DEFAULT_MEMORY_MB = 256
@@ -22,6 +22,6 @@ def command(files: tuple[str, ...], memory: int, output: str) -> None:
 
     Queries come in the order of their first rows, the rows of a query in the order of the input.
     """
-    from boostrank.data import tools
+    from boostrank.data.tools import file_tools as tools
 
     run_and_report(files, lambda progress: [tools.sort(files, output, memory=memory << 20, progress=progress)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from boostrank.cli.filing import files_argument, outputs_option, run_and_report, seed_option
+from boostrank.cli.file_tools import files_argument, outputs_option, run_and_report, seed_option
 from boostrank.cli.options import Command, option
 
 
@@ -37,6 +37,6 @@ def command(files: tuple[str, ...], parts: dict[str, float], seed: int, output: 
     A hash of its id decides where a query goes: the same part in any order of the rows and in every later version of
     the data. The shares are therefore about what is asked for, the more queries the closer.
     """
-    from boostrank.data import tools
+    from boostrank.data.tools import file_tools as tools
 
     run_and_report(files, lambda progress: tools.split(files, output, parts, seed=seed, progress=progress))

@@ -14,12 +14,12 @@ import click
 
 from boostrank.cli.config import merged_with_config
 from boostrank.cli.engines import prepare_engines
+from boostrank.cli.errors import DONE, say
 from boostrank.cli.interrupt import StopWhenAsked, graceful_stop
 from boostrank.cli.options import Command, DataFile
 from boostrank.cli.plan import announced
 from boostrank.cli.progress import RoundProgress, duration
 from boostrank.cli.reading import Reader, check_not_read, reading_options
-from boostrank.cli.reporting import DONE, say
 from boostrank.cli.saving import save_or_rescue, tell_checkpoint
 from boostrank.cli.tables import aligned
 from boostrank.cli.train_folds import check_alone, train_on_folds
@@ -27,7 +27,7 @@ from boostrank.cli.train_options import LINEAR, START_WORDS, train_options
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
-    from boostrank.kernels.spec import ObjectiveSpec
+    from boostrank.kernels.objective.contract import ObjectiveSpec
     from boostrank.training.callbacks import EarlyStopping
     from boostrank.training.checkpoint import Checkpoint
     from boostrank.training.model import RankingModel
@@ -53,8 +53,8 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
     if given["folds"]:
         check_alone(context, given, valid)
         given["route"] = "memory"
-    from boostrank.core.atomic import check_writable
     from boostrank.core.errors import InputError
+    from boostrank.core.files import check_writable
     from boostrank.core.locks import reserved
 
     start_file = None if given["start"] in START_WORDS else given["start"]
@@ -78,9 +78,9 @@ def _run(
 ) -> int:  # fmt: skip
     """The exit status of the whole training, whose outputs can be written and belong to nobody else."""
     prepare_engines()
-    from boostrank.core.atomic import remove_leftovers
+    from boostrank.core.files import remove_leftovers
+    from boostrank.formats.files import sidecar_path
     from boostrank.metric import Metric
-    from boostrank.training.model_text import sidecar_path
     from boostrank.training.params import headline
 
     remove_leftovers(sidecar_path(model))  # those of the model went when it was tried whether it can be written
@@ -141,8 +141,8 @@ def _checkpoint(context: click.Context, given: dict[str, Any], model: str) -> Ch
     if given["dask"] or not (given["checkpoint_every"] or given["checkpoint"] or given["resume"]):
         return None
     from boostrank.core.errors import InputError
+    from boostrank.formats.files import sidecar_path
     from boostrank.training.checkpoint import Checkpoint
-    from boostrank.training.model_text import sidecar_path
 
     path = given["checkpoint"] or f"{model}.checkpoint"
     if os.path.realpath(path) in (os.path.realpath(model), os.path.realpath(sidecar_path(model))):
@@ -212,7 +212,7 @@ def _loaded(objective: str | None) -> str | ObjectiveSpec | None:
     """The objective of a user's own file, or the name as it was typed."""
     if objective is None or ".py" not in objective:
         return objective
-    from boostrank.objective_file import is_objective_file, load_objective
+    from boostrank.objective.user_file import is_objective_file, load_objective
 
     return load_objective(objective) if is_objective_file(objective) else objective
 
@@ -223,9 +223,9 @@ def _check_sides(
     """`boostrank.train` sorts one dictionary; here `--set` is the objective's and `--param` (`own`) the engine's."""
     from boostrank.core.errors import ParameterError
     from boostrank.core.params import find_param, resolve_params
-    from boostrank.kernels.composition import OPTIONS
     from boostrank.kernels.noise import SEED
-    from boostrank.mixture import accepted_params
+    from boostrank.kernels.objective.options import OPTIONS
+    from boostrank.objective.mixture import accepted_params
     from boostrank.training.params import default_objective
 
     if "objective" in own:
@@ -304,7 +304,7 @@ def _train(
     callbacks: list[Any],
     checkpoint: Checkpoint | None,
 ) -> RankingModel:
-    from boostrank.training.trainer import train
+    from boostrank.training.train import train
 
     return train(
         params,

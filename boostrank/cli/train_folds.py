@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boostrank.cli.errors import DONE, say
 from boostrank.cli.interrupt import StopWhenAsked, graceful_stop
 from boostrank.cli.progress import RoundProgress
-from boostrank.cli.reporting import DONE, say
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset

@@ -19,7 +19,7 @@ from boostrank.cli.options import (
 )
 from boostrank.cli.plan import memory_limit_option
 
-# As in boostrank.training.params, boostrank.backends and boostrank.training.bill, which are heavy to import.
+# As in boostrank.training.params, boostrank.backends and boostrank.planning.plan, which are heavy to import.
 DEFAULT_OBJECTIVE = "auto"
 LINEAR = "linear"
 BACKENDS = ("lightgbm", "xgboost", LINEAR)

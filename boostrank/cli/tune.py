@@ -14,11 +14,11 @@ import click
 
 from boostrank.cli.config import read_config
 from boostrank.cli.engines import prepare_engines
+from boostrank.cli.errors import DONE, INTERRUPTED, say
 from boostrank.cli.options import Assignment, Command, DataFile, InputFile, option, with_options
 from boostrank.cli.progress import duration
 from boostrank.cli.reading import SECTION as READING
 from boostrank.cli.reading import Reader, check_not_read, reading_options
-from boostrank.cli.reporting import DONE, INTERRUPTED, say
 from boostrank.cli.train import command as train_command
 from boostrank.cli.train import train_params
 from boostrank.cli.train_options import OUTPUT
@@ -81,8 +81,8 @@ def command(context: click.Context, /, train: tuple[str, ...], valid: str | None
     an option stays as it is. Trials are measured on --valid, or on folds of whole queries, and compared query by
     query. How far two trainings differ by luck alone is measured first.
     """
-    from boostrank.core.atomic import check_writable, write_output
     from boostrank.core.errors import InputError
+    from boostrank.core.files import check_writable, write_output
 
     inputs = [*train, *([valid] if valid else [])]
     if inputs.count("-") > 1:
@@ -189,7 +189,7 @@ def _as_json(found: TuningResult) -> dict[str, Any]:
 def _as_toml(found: TuningResult, given: dict[str, Any]) -> str:
     """A file for `--config`: options, then what the objective takes, then what is the engine's."""
     from boostrank.core.params import find_param
-    from boostrank.mixture import accepted_params
+    from boostrank.objective.mixture import accepted_params
     from boostrank.tuning.space import TREES
 
     params = dict(found.params)

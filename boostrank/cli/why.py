@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.engines import prepare_engines
+from boostrank.cli.errors import say
 from boostrank.cli.options import Command, DataFile, InputFile, option, threads_option, with_options
 from boostrank.cli.progress import StepProgress
 from boostrank.cli.reading import Reader, reading_options
-from boostrank.cli.reporting import say
 from boostrank.cli.tables import aligned, shown
 
 if TYPE_CHECKING:
-    from boostrank.report.pairs import Why
+    from boostrank.report.explanation.analysis import Why
 
 OUTPUT = "Output"
 # Characters of a bar to either side, and the least that is worth drawing.
@@ -71,8 +71,8 @@ def command(
     swap the two, the nearest that occurs in DATA. Their size is the share of DATA's documents in between.
     """
     prepare_engines()
-    from boostrank.core.atomic import check_output, write_output
-    from boostrank.report.pairs import why
+    from boostrank.core.files import check_output, write_output
+    from boostrank.report.explanation.analysis import why
     from boostrank.training.model import RankingModel
 
     if html is not None:

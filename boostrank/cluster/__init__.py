@@ -10,6 +10,6 @@ scale, metrics and the decision to stop are made from sums over all workers, so 
 from __future__ import annotations
 
 from boostrank.cluster.connect import connected
-from boostrank.cluster.trainer import train
+from boostrank.cluster.train import train
 
 __all__ = ["connected", "train"]

@@ -11,9 +11,8 @@ from typing import Any
 from boostrank.backends import get_backend
 from boostrank.backends.base import Callback, CallbackEnv, EvalResult, StopTraining
 from boostrank.cluster import worker
-from boostrank.cluster.crew import Crew
 from boostrank.cluster.fitting import Outcome, Plan
-from boostrank.cluster.placing import (
+from boostrank.cluster.shards import (
     Shard,
     host_of,
     place,
@@ -22,6 +21,7 @@ from boostrank.cluster.placing import (
     refuse_unreachable,
     shared_with_training,
 )
+from boostrank.cluster.workers import Crew
 from boostrank.core.errors import (
     DataError,
     DataWarning,
@@ -32,14 +32,14 @@ from boostrank.core.errors import (
     WorkerLost,
     warn_user,
 )
-from boostrank.core.types import QueryIndex
+from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import default_feature_names
-from boostrank.data.libsvm import FeatureSpace
+from boostrank.data.libsvm.reader import FeatureSpace
 from boostrank.metric import Conventions
-from boostrank.training.described import describe_training
 from boostrank.training.model import RankingModel, TrainingSummary
 from boostrank.training.params import headline, split_params
-from boostrank.training.trainer import with_objective_of
+from boostrank.training.provenance import describe_training
+from boostrank.training.train import with_objective_of
 
 
 class ClusterTraining:

@@ -14,12 +14,13 @@ import numpy.typing as npt
 
 from boostrank.backends import get_backend
 from boostrank.backends.base import Callback, StopTraining, TrainRequest
-from boostrank.cluster.peers import Peers
+from boostrank.cluster.collective import Peers
 from boostrank.core.errors import DataError
-from boostrank.core.types import Float64Array, QueryIndex
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions
-from boostrank.objective import TrainingObjective
+from boostrank.objective.description import TrainingObjective
 from boostrank.training.callbacks import EarlyStopping, Gated, History
 from boostrank.training.gradient import GuardedGradient
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from boostrank.cluster.worker import Job
 
 # Added to the seed for each worker: the noise on its queries is its own. Above every seed that people choose, and
-# away from those that `kernels.composition` derives from them.
+# away from those that `kernels.objective.options` derives from them.
 _SEEDS_APART = 1 << 42
 
 
@@ -104,7 +105,7 @@ def fit(job: Job, rank: int, meeting: Mapping[str, Any], plan: Plan) -> Outcome:
         PeerFailed: another worker failed.
         TrainingError, DataError: as `boostrank.train`.
     """
-    from boostrank.backends.xgb_workers import LostContact, add_up, bins_of, contact, member
+    from boostrank.backends.xgboost.workers import LostContact, add_up, bins_of, contact, member
 
     engine = get_backend("xgboost")
     params = {"num_threads": job.threads} | plan.engine

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from boostrank.cluster.peers import PeerFailed
-from boostrank.cluster.placing import Facts, Shard
+from boostrank.cluster.collective import PeerFailed
+from boostrank.cluster.shards import Facts, Shard
 from boostrank.core.errors import (
     BoostrankError,
     DataError,
@@ -37,7 +37,7 @@ from boostrank.core.machine import openmp_environment
 if TYPE_CHECKING:
     from boostrank.cluster.fitting import Plan
     from boostrank.data.dataset import RankingDataset
-    from boostrank.data.libsvm import FeatureSpace
+    from boostrank.data.libsvm.reader import FeatureSpace
 
 # A client that has not been heard of for so long is gone: the training ends, and the worker is free.
 CLIENT_SILENCE_SECONDS = 60.0
@@ -147,7 +147,7 @@ def versions() -> dict[str, str]:
 
 def gather(token: str, workers: int, host: str, port: int) -> dict[str, Any]:
     """Open the place where the workers meet; what each needs to find it."""
-    from boostrank.backends.xgb_workers import Tracker
+    from boostrank.backends.xgboost.workers import Tracker
 
     job = _job_of(token)
     job.tracker = Tracker(workers, host, port)
@@ -279,8 +279,8 @@ def fit(token: str, rank: int, meeting: Mapping[str, Any], plan: Plan) -> Any:
 
 
 def _read(path: str, options: Mapping[str, Any], job: Job, like: FeatureSpace | None = None) -> RankingDataset:
-    from boostrank.data.libsvm import read_libsvm
-    from boostrank.data.stream import stream_libsvm
+    from boostrank.data.libsvm.reader import read_libsvm
+    from boostrank.data.libsvm.stream import stream_libsvm
 
     options = {**options, "like": like, "threads": job.threads}
     try:

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.types import Float64Array, QueryIndex
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array
 
 # 2^31 is where the engines stop too; far above it one document outweighs all others in a float32 gradient.
 MAX_EXPONENTIAL_LABEL = 31.0

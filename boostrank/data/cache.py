@@ -31,8 +31,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.atomic import remove_leftovers, write_atomically
 from boostrank.core.errors import BoostrankError
+from boostrank.core.files import remove_leftovers, write_atomically
 
 FOLDER = ".boostrank-cache"
 
@@ -159,11 +159,7 @@ def reader_version() -> str:
     """Digest of the code that turns text into numbers: another reader, other entries."""
     package = Path(__file__).parents[1]
     digest = hashlib.blake2b(digest_size=8)
-    for path in [
-        *sorted((package / "data").glob("*.py")),
-        package / "kernels/decimal.py",
-        package / "kernels/words.py",
-    ]:
+    for path in [*sorted((package / "data/libsvm").glob("*.py")), package / "kernels/runtime/intrinsics.py"]:
         digest.update(path.name.encode() + path.read_bytes())
     return f"{digest.hexdigest()} {sys.byteorder}"
 

@@ -15,12 +15,13 @@ import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.errors import DataError
-from boostrank.core.types import Float64Array, Int64Array, QueryIndex
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array, Int64Array
 
 _ROWS_AT_A_TIME = 1 << 14
 _NUMBERED = re.compile(r"f\d+")
 
-Features = Any  # float32[N, d] C-ordered, scipy.sparse.csr_matrix of float32, or boostrank.data.stored.StoredFeatures
+Features = Any  # float32[N, d] C-ordered, scipy.sparse.csr_matrix of float32, or boostrank.data.store.StoredFeatures
 
 
 @dataclass(frozen=True)
@@ -84,13 +85,14 @@ class RankingDataset:
 
     @classmethod
     def from_libsvm(cls, path: str | PathLike[str] | Sequence[str | PathLike[str]], **options: Any) -> RankingDataset:
-        """Read libsvm (SVMrank, LETOR) files as one data set; see `boostrank.data.libsvm.read_libsvm` for options.
+        """Read libsvm (SVMrank, LETOR) files as one data set; see `boostrank.data.libsvm.reader.read_libsvm` for
+        options.
 
         Args:
             path: a file, plain or compressed; several; a pattern, `shards/*.gz`; or "-", standard input.
             options: of `read_libsvm`.
         """
-        from boostrank.data.libsvm import read_libsvm
+        from boostrank.data.libsvm.reader import read_libsvm
 
         return read_libsvm(path, **options)
 
@@ -99,8 +101,8 @@ class RankingDataset:
         cls, path: str | PathLike[str] | Sequence[str | PathLike[str]], *, cache: str | PathLike[str] | bool = True,
         external_memory: bool = False, **options: Any,
     ) -> RankingDataset:  # fmt: skip
-        """Read libsvm files without holding their features in memory; `boostrank.data.stream.stream_libsvm`."""
-        from boostrank.data.stream import stream_libsvm
+        """Read libsvm files without holding their features in memory; `boostrank.data.libsvm.stream.stream_libsvm`."""
+        from boostrank.data.libsvm.stream import stream_libsvm
 
         return stream_libsvm(path, cache=cache, external_memory=external_memory, **options)
 
@@ -214,7 +216,7 @@ class RankingDataset:
 
     @property
     def on_disk(self) -> bool:
-        """Whether the features are `boostrank.data.stored.StoredFeatures`."""
+        """Whether the features are `boostrank.data.store.StoredFeatures`."""
         return hasattr(self.features, "pieces")
 
     def with_features(self, names: Sequence[str], *, whose: str) -> RankingDataset:

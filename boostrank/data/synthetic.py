@@ -33,7 +33,8 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import ParameterError
-from boostrank.core.types import Float64Array, Int64Array, QueryIndex
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import Provenance, RankingDataset
 
 GRADE_SHARES = (0.52, 0.32, 0.13, 0.02, 0.01)

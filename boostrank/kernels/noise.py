@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from boostrank.core.params import Param
-from boostrank.kernels.jit import inline
+from boostrank.kernels.runtime.jit import inline
 
 SEED = Param(
     "seed",

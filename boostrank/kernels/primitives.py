@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.jit import inline, inline_sums
-from boostrank.kernels.words import bits_of, float_of_bits
+from boostrank.kernels.runtime.intrinsics import bits_of, float_of_bits
+from boostrank.kernels.runtime.jit import inline, inline_sums
 
 LN2 = math.log(2.0)
 # ln 2 in two parts, of which the first has so few bits that k * _LN2_HIGH is exact.

@@ -12,7 +12,7 @@ import numpy as np
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.metric_spec import MetricSpec, metric_kernel, reciprocal_ranks, relevance, totals
+from boostrank.kernels.metric.contract import MetricSpec, metric_kernel, reciprocal_ranks, relevance, totals
 
 
 @metric_kernel
@@ -24,7 +24,7 @@ def kernel(
     out: Float64Array,
     scratch: Float64Array,
 ) -> None:
-    """One query; see `kernels.metric_spec`."""
+    """One query; see `kernels.metric.contract`."""
     total, hits, pos, c = 0.0, 0.0, 0, 0
     while pos < grades.shape[0] and c < cutoffs.shape[0]:
         end = ends[pos]

@@ -8,8 +8,8 @@ Najork 2008, section 3.1. Not normalised: queries with many relevant documents w
 
 from __future__ import annotations
 
-from boostrank.kernels.cumulated import cumulated
-from boostrank.kernels.metric_spec import MetricSpec, gains, log_discounts, no_divisors
+from boostrank.kernels.metric.contract import MetricSpec, gains, log_discounts, no_divisors
+from boostrank.kernels.metric.cumulated import cumulated
 
 SPEC = MetricSpec(
     name="dcg",

@@ -20,7 +20,7 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError
 from boostrank.core.gains import gains_from_labels
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.metric_spec import MetricSpec, gains, metric_kernel, no_divisors, reciprocal_ranks
+from boostrank.kernels.metric.contract import MetricSpec, gains, metric_kernel, no_divisors, reciprocal_ranks
 
 _NEGLIGIBLE = -40.0  # e^-40: what reaches a place with this chance is lost in the rounding of the sum
 
@@ -34,7 +34,7 @@ def kernel(
     out: Float64Array,
     scratch: Float64Array,
 ) -> None:
-    """One query; see `kernels.metric_spec`."""
+    """One query; see `kernels.metric.contract`."""
     total, reading, pos, c = 0.0, 1.0, 0, 0
     while pos < grades.shape[0] and c < cutoffs.shape[0]:
         end = ends[pos]

@@ -8,7 +8,7 @@ Its mean over tied orders: McSherry and Najork 2008, section 3.3.
 from __future__ import annotations
 
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.metric_spec import MetricSpec, metric_kernel, no_divisors, reciprocal_ranks, relevance
+from boostrank.kernels.metric.contract import MetricSpec, metric_kernel, no_divisors, reciprocal_ranks, relevance
 
 
 @metric_kernel
@@ -20,7 +20,7 @@ def kernel(
     out: Float64Array,
     scratch: Float64Array,
 ) -> None:
-    """One query; see `kernels.metric_spec`."""
+    """One query; see `kernels.metric.contract`."""
     total, waiting, pos, c = 0.0, 1.0, 0, 0
     while pos < grades.shape[0] and c < cutoffs.shape[0] and waiting > 0.0:
         end = ends[pos]

@@ -16,10 +16,12 @@ the rest.
 What to write here: what the objective is, its equation, the paper with equation numbers, where this differs from the
 paper and why, what the hessian is, and what a query costs. Then four things, in this order:
 
-1. `PARAMS`: declared once; validation, command-line help and documentation read them. Share those in `kernels.query`.
-2. A `prepare` for constants of documents and queries, where the default (ideal DCG, see `kernels.query`) is not it.
-3. `kernel`: one query, the contract in `kernels.spec`. Helpers it calls are `@inline` and stand in this file or in
-   `boostrank.kernels`, whose arithmetic is yours to use; objectives never import each other.
+1. `PARAMS`: declared once; validation, command-line help and documentation read them. Share those in
+   `kernels.objective.shared_params`.
+2. A `prepare` for constants of documents and queries, where the default (ideal DCG, see
+   `kernels.objective.shared_params`) is not it.
+3. `kernel`: one query, the contract in `kernels.objective.contract`. Helpers it calls are `@inline` and stand in this
+   file or in `boostrank.kernels`, whose arithmetic is yours to use; objectives never import each other.
 4. `SPEC`, which says what the rest claims. `boostrank.define_objective(name, kernel)` fills in what is not said.
 
 In boostrank the only second file is the twin in `tests/reference/`, slow and obvious NumPy of the same name with
@@ -34,8 +36,8 @@ from __future__ import annotations
 import math
 
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.query import SIGMA
-from boostrank.kernels.spec import ObjectiveSpec, no_constants, objective_kernel
+from boostrank.kernels.objective.contract import ObjectiveSpec, no_constants, objective_kernel
+from boostrank.kernels.objective.shared_params import SIGMA
 
 PARAMS = (SIGMA,)
 
@@ -53,7 +55,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     n = scores.shape[0]
     # Every element is written, also where there is nothing to learn.
     grad[:] = 0.0

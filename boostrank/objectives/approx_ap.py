@@ -4,7 +4,7 @@
     J    = (1/N) sum_y (r_y / pi_y) (1 + sum_{x != y} r_x J_yx),   r = 1 for a relevant document, N = sum r
 
 The bracket is the smooth rank of y among the relevant documents, of sharpness beta on the scale of ranks: scores -pi
-in place of s. So both the value and c_y = dJ / dpi_y come from the ranks and forces of `kernels.soft_ranks`, applied
+in place of s. So both the value and c_y = dJ / dpi_y come from the ranks and forces of `kernels.ranks.sigmoid`, applied
 once to all documents and once to the relevant ones.
 
 Source: Qin, Liu, Li, "A general approximation framework for direct optimization of information retrieval measures",
@@ -14,19 +14,19 @@ blunt, and with a sharp beta a relevant document gains by falling below another 
 120 trees) MAP is .390 with beta 1, .448 with 0.1 and .451 with 0.02. beta may rise with the rounds.
 
 Hessian: h_p = alpha^2 sum_x w_xp (|c_x| + |c_p|), w = P (1 - P), a proxy that bounds |P''|.
-Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs a query with sums="direct".
+Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with sums="direct".
 """
 
 from __future__ import annotations
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.expsum import SUMS
+from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.relevance import RELEVANT_FROM, relevance_constants, relevant_positions
+from boostrank.kernels.objective.shared_params import ALPHA
 from boostrank.kernels.primitives import gather, scatter
-from boostrank.kernels.query import ALPHA
-from boostrank.kernels.relevance import RELEVANT_FROM, relevance_constants, relevant_positions
-from boostrank.kernels.soft_ranks import soft_forces, soft_ranks
-from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+from boostrank.kernels.ranks.sigmoid import soft_forces, soft_ranks
+from boostrank.kernels.sums.expsum import SUMS
 
 PARAMS = (
     ALPHA,
@@ -58,7 +58,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     n = scores.shape[0]
     grad[:] = 0.0
     hess[:] = 0.0

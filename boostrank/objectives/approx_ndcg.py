@@ -9,7 +9,7 @@ linear models on normalised features; the default here suits scores on the scale
 SDCG with alpha = 1 / sigma, wrong-way forces on graded data included (see `sdcg`).
 
 Hessian: h_p = alpha^2 sum_x w_xp (|c_x| + |c_p|), w = P (1 - P), which bounds |P''|.
-Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs a query with sums="direct".
+Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with sums="direct".
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import math
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.expsum import SUMS
+from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.shared_params import ALPHA, TRAIN_DISCOUNT, K
 from boostrank.kernels.primitives import gather, ideal_dcg, scatter
-from boostrank.kernels.query import ALPHA, TRAIN_DISCOUNT, K
-from boostrank.kernels.smooth_dcg import smooth_dcg
-from boostrank.kernels.soft_ranks import soft_forces, soft_ranks
-from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+from boostrank.kernels.ranks.sigmoid import soft_forces, soft_ranks
+from boostrank.kernels.ranks.smooth_dcg import smooth_dcg
+from boostrank.kernels.sums.expsum import SUMS
 
 PARAMS = (
     ALPHA,
@@ -56,7 +56,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     n = scores.shape[0]
     grad[:] = 0.0
     hess[:] = 0.0

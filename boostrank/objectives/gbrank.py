@@ -13,15 +13,15 @@ Source: Zheng, Chen, Sun, Zha, "A regression framework for learning ranking func
 judgments", SIGIR 2007. Deviation: trees are fitted to residuals and add up, as in all boosting here; the paper fits
 targets and averages, h_k = (k h_(k-1) + eta tree) / (k + 1).
 Hessian: the number of wrong pairs, exact wherever no pair stands exactly on the margin.
-Cost: n log n, see `kernels.margin_pairs`.
+Cost: n log n, see `kernels.ranks.margin`.
 """
 
 from __future__ import annotations
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.margin_pairs import MARGIN_SCRATCH, grade_constants, margin_pairs
-from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.ranks.margin import MARGIN_SCRATCH, grade_constants, margin_pairs
 
 PARAMS = (
     Param(
@@ -51,7 +51,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     return margin_pairs(scores, order, doc_const, query_const, params[0], True, grad, hess, scratch)
 
 

@@ -13,9 +13,9 @@ Source: Wang, Li, Golbandi, Bendersky, Najork, "The LambdaLoss framework for ran
 Deviations: natural logarithms (a factor); `train_discount` as everywhere here.
 
 Hessian: a majoriser of the loss with the weights held, a little above w tanh(u/2) / (2 u sigma^2) a pair (Jaakkola,
-Jordan; `kernels.expsum_hinges.CURVATURE`); the exact curvature vanishes where a pair is very wrong and the force does
-not. Cost: near-linear in n, see `kernels.lambda_sums`, but for the many grades of real-valued labels (more than some
-sqrt(n / 10)); n^2 / 2 pairs a query there, in short lists, which are faster so, and with sums="direct".
+Jordan; `kernels.sums.expsum_hinges.CURVATURE`); the exact curvature vanishes where a pair is very wrong and the force
+does not. Cost: near-linear in n, see `kernels.sums.lambda_sums`, but for the many grades of real-valued labels (more
+than some sqrt(n / 10)); n^2 / 2 pairs a query there, in short lists, which are faster so, and with sums="direct".
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ import math
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.expsum import DIRECT, NOTHING, SUMS, add_sigmoids, add_sums, decays
-from boostrank.kernels.expsum_grades import group_by_gain
-from boostrank.kernels.expsum_hinges import CURVATURE, CURVATURE_FAR, CURVATURE_RATE
-from boostrank.kernels.jit import inline, inline_sums
-from boostrank.kernels.lambda_sums import TILE, add_far_pairs
+from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.shared_params import SIGMA, TRAIN_DISCOUNT
 from boostrank.kernels.primitives import discount, gather, ideal_dcg, scatter
-from boostrank.kernels.query import SIGMA, TRAIN_DISCOUNT
-from boostrank.kernels.soft_ranks import pair_by_pair
-from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+from boostrank.kernels.ranks.sigmoid import pair_by_pair
+from boostrank.kernels.runtime.jit import inline, inline_sums
+from boostrank.kernels.sums.expsum import DIRECT, NOTHING, SUMS, add_sigmoids, add_sums, decays
+from boostrank.kernels.sums.expsum_grades import group_by_gain
+from boostrank.kernels.sums.expsum_hinges import CURVATURE, CURVATURE_FAR, CURVATURE_RATE
+from boostrank.kernels.sums.lambda_sums import TILE, add_far_pairs
 
 PARAMS = (
     Param(
@@ -68,7 +68,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     n = scores.shape[0]
     grad[:] = 0.0
     hess[:] = 0.0

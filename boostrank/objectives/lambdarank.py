@@ -27,11 +27,11 @@ import numpy as np
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.jit import inline, inline_sums
+from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, default_constants
 from boostrank.kernels.primitives import LN2, discount, gather, ideal_dcg, scatter
-from boostrank.kernels.query import TRAIN_DISCOUNT, default_constants
-from boostrank.kernels.soft_ranks import UNDERFLOW
-from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+from boostrank.kernels.ranks.sigmoid import UNDERFLOW
+from boostrank.kernels.runtime.jit import inline, inline_sums
 
 PARAMS = (
     Param(
@@ -82,7 +82,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     n = scores.shape[0]
     grad[:] = 0.0
     hess[:] = 0.0

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.kernels.losses.softmax import softmax
+from boostrank.kernels.losses.squared_error import TARGETS, target_constants
+from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
 from boostrank.kernels.primitives import ideal_dcg
-from boostrank.kernels.softmax import softmax
-from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
-from boostrank.kernels.squared_error import TARGETS, target_constants
 
 PARAMS = (Param("target", "labels", "what the wanted distribution is the softmax of", choices=TARGETS),)
 
@@ -36,7 +36,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     n = scores.shape[0]
     grad[:] = 0.0
     hess[:] = 0.0

@@ -36,11 +36,11 @@ import math
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.assignment import best_assignment
-from boostrank.kernels.jit import inline
+from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT
 from boostrank.kernels.primitives import discount, ideal_dcg, sort_descending
-from boostrank.kernels.query import TRAIN_DISCOUNT
-from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+from boostrank.kernels.ranks.assignment import best_assignment
+from boostrank.kernels.runtime.jit import inline
 
 PARAMS = (
     Param("k", 10, "rank at which NDCG is bounded", low=1, unit="rank", aliases=("at", "truncation")),
@@ -84,7 +84,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     n = scores.shape[0]
     grad[:] = 0.0
     hess[:] = 0.0

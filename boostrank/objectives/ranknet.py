@@ -6,7 +6,7 @@ Long queries weigh more than short ones: their pairs are counted, not averaged.
 
 Source: Burges et al., "Learning to rank using gradient descent", ICML 2005, with target probability 1 for the better
 document. Hessian: the exact diagonal.
-Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs a query with sums="direct".
+Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with sums="direct".
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from __future__ import annotations
 import math
 
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.expsum import SUMS, add_sigmoids, add_slopes, add_softplus, decays
-from boostrank.kernels.expsum_grades import add_wrong_pairs, cut_between_grades, group_by_gain
-from boostrank.kernels.jit import inline, inline_sums
+from boostrank.kernels.objective.contract import ObjectiveSpec, no_constants, objective_kernel
+from boostrank.kernels.objective.shared_params import SIGMA
 from boostrank.kernels.primitives import gather, scatter
-from boostrank.kernels.query import SIGMA
-from boostrank.kernels.soft_ranks import UNDERFLOW, pair_by_pair
-from boostrank.kernels.spec import ObjectiveSpec, no_constants, objective_kernel
+from boostrank.kernels.ranks.sigmoid import UNDERFLOW, pair_by_pair
+from boostrank.kernels.runtime.jit import inline, inline_sums
+from boostrank.kernels.sums.expsum import SUMS, add_sigmoids, add_slopes, add_softplus, decays
+from boostrank.kernels.sums.expsum_grades import add_wrong_pairs, cut_between_grades, group_by_gain
 
 PARAMS = (SIGMA, SUMS)
 
@@ -41,7 +41,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     n = scores.shape[0]
     s, g, gs, hs = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
     gather(scores, order, s)

@@ -9,15 +9,15 @@ with SVMs", 2010. Deviation: no norm of a weight vector to regularise; the trees
 
 Hessian: the number of pairs that violate the margin. For the square it is the exact diagonal wherever no pair stands
 exactly on the margin; the hinge has no curvature, and the number over m limits a step to m.
-Cost: n log n, see `kernels.margin_pairs`.
+Cost: n log n, see `kernels.ranks.margin`.
 """
 
 from __future__ import annotations
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.margin_pairs import MARGIN_SCRATCH, grade_constants, margin_pairs
-from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.ranks.margin import MARGIN_SCRATCH, grade_constants, margin_pairs
 
 PARAMS = (
     Param("pair_loss", "squared", "what a pair that violates the margin costs", choices=("squared", "hinge")),
@@ -47,7 +47,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     squared = params[0] == 0.0
     return margin_pairs(scores, order, doc_const, query_const, params[1], squared, grad, hess, scratch)
 

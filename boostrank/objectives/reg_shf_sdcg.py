@@ -20,11 +20,11 @@ from typing import Any
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array, Schedule
-from boostrank.kernels.expsum import SUMS
-from boostrank.kernels.hinge_ranks import EQUAL_FORCE, SCRATCH, SHF_KERNEL, shf_sdcg
-from boostrank.kernels.query import SIGMA, TAU, TRAIN_DISCOUNT, K
-from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
-from boostrank.kernels.squared_error import mix_squared_error, target_constants, target_param
+from boostrank.kernels.losses.squared_error import mix_squared_error, target_constants, target_param
+from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.shared_params import SIGMA, TAU, TRAIN_DISCOUNT, K
+from boostrank.kernels.ranks.hinge import EQUAL_FORCE, SCRATCH, SHF_KERNEL, shf_sdcg
+from boostrank.kernels.sums.expsum import SUMS
 
 _SHF_PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, SHF_KERNEL, EQUAL_FORCE, SUMS)
 PARAMS = (
@@ -54,7 +54,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     n = scores.shape[0]
     value = shf_sdcg(scores, gains, order, query_const, params, grad, hess, scratch, iscratch)
     if n == 0:

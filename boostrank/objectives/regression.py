@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
-from boostrank.kernels.squared_error import target_constants, target_param
+from boostrank.kernels.losses.squared_error import target_constants, target_param
+from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
 
 PARAMS = (
     target_param("labels"),
@@ -34,7 +34,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     n = scores.shape[0]
     weight = 1.0 / n if params[1] != 0.0 and n > 0 else 1.0
     value = 0.0

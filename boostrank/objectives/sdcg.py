@@ -10,7 +10,7 @@ the wrong way once it is wrong by more than 2.43 sigma (labels 2 and 1; 1.57 for
 what the smoothed hinges of SHF-SDCG repair.
 
 Hessian: h_p = sum_j w_pj (|c_p| + |c_j|) / sigma^2 with w = G(1 - G), a bound on the curvature through the ranks.
-Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs a query with sums="direct".
+Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with sums="direct".
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from __future__ import annotations
 import math
 
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.expsum import SUMS
+from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.shared_params import SIGMA, TAU, TRAIN_DISCOUNT, K
 from boostrank.kernels.primitives import gather, ideal_dcg, scatter
-from boostrank.kernels.query import SIGMA, TAU, TRAIN_DISCOUNT, K
-from boostrank.kernels.smooth_dcg import smooth_dcg
-from boostrank.kernels.soft_ranks import soft_forces, soft_ranks
-from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+from boostrank.kernels.ranks.sigmoid import soft_forces, soft_ranks
+from boostrank.kernels.ranks.smooth_dcg import smooth_dcg
+from boostrank.kernels.sums.expsum import SUMS
 
 PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, SUMS)
 
@@ -41,7 +41,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     n = scores.shape[0]
     grad[:] = 0.0
     hess[:] = 0.0

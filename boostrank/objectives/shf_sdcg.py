@@ -3,26 +3,26 @@
     rhat_i = 1 + sum_{j != i} K_ij(s_i - s_j),   K = A where g_i > g_j, B(x) = 1 + A(-x) where g_i < g_j
     J      = (1/Z) sum_i g_i D(rhat_i) W(rhat_i)
 
-A is one of four smoothed hinges (`kernels.hinge_ranks`). With k, the truncation weight W(r) = G_tau(r - s_m) is
+A is one of four smoothed hinges (`kernels.ranks.hinge`). With k, the truncation weight W(r) = G_tau(r - s_m) is
 annealed: s_m, the largest rank among the k most relevant documents, takes the place of k in each round and is constant
 in the gradient, eq (17). It is measured on the same inflated ranks that W sees; a hard rank would underflow the weight.
 
 Source: Wu, Chang, Zheng, Zha, "Smoothing DCG for learning to rank", CIKM 2009, eqs (12)-(17). Deviations: the paper's
 hinge is not known, softplus is our choice; the n-document form follows from its two-document one; divided by the
-ideal DCG; no truncation by default; with a linear training discount and ranks beyond n, see `kernels.smooth_dcg`.
+ideal DCG; no truncation by default; with a linear training discount and ranks beyond n, see `kernels.ranks.smooth_dcg`.
 
 Hessian: h_p = sum_j (|c_p| + |c_j|) kappa_pj. With the softplus kernels and the rank slopes c held, it majorises the
 loss along every score (mixed-gain pairs; equal gains get the proxy w of SDCG, the tangent kernel makes no claim).
-Cost: near-linear in n, see `kernels.expsum_hinges`; n^2 / 2 pairs a query with sums="direct".
+Cost: near-linear in n, see `kernels.sums.expsum_hinges`; n^2 / 2 pairs a query with sums="direct".
 """
 
 from __future__ import annotations
 
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.expsum import SUMS
-from boostrank.kernels.hinge_ranks import EQUAL_FORCE, SCRATCH, SHF_KERNEL, shf_sdcg
-from boostrank.kernels.query import SIGMA, TAU, TRAIN_DISCOUNT, K
-from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.shared_params import SIGMA, TAU, TRAIN_DISCOUNT, K
+from boostrank.kernels.ranks.hinge import EQUAL_FORCE, SCRATCH, SHF_KERNEL, shf_sdcg
+from boostrank.kernels.sums.expsum import SUMS
 
 PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, SHF_KERNEL, EQUAL_FORCE, SUMS)
 
@@ -40,7 +40,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     return shf_sdcg(scores, gains, order, query_const, params, grad, hess, scratch, iscratch)
 
 

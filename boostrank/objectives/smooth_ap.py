@@ -14,19 +14,19 @@ documents weigh half. By default it counts 1, so that J tends to average precisi
 
 Hessian: h_p = (1/sigma^2) (sum_j w_pj (|c_j| + |c_p|) + the same over relevant j with d for c), w = P (1 - P),
 c = dJ / drank, d = dJ / dbracket; a proxy.
-Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs a query with sums="direct".
+Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with sums="direct".
 """
 
 from __future__ import annotations
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.expsum import SUMS
+from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.relevance import RELEVANT_FROM, relevance_constants, relevant_positions
+from boostrank.kernels.objective.shared_params import SIGMA
 from boostrank.kernels.primitives import gather, scatter
-from boostrank.kernels.query import SIGMA
-from boostrank.kernels.relevance import RELEVANT_FROM, relevance_constants, relevant_positions
-from boostrank.kernels.soft_ranks import soft_forces, soft_ranks
-from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+from boostrank.kernels.ranks.sigmoid import soft_forces, soft_ranks
+from boostrank.kernels.sums.expsum import SUMS
 
 PARAMS = (
     SIGMA,
@@ -54,7 +54,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     n = scores.shape[0]
     grad[:] = 0.0
     hess[:] = 0.0

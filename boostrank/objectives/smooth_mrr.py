@@ -15,7 +15,7 @@ chances for "no relevant document above", which is 2^-(N - 1) at tied scores, so
 documents would teach nothing at the start.
 
 Hessian: alpha^2 sum_j P_pj (1 - P_pj) (|c_j| + |c_p|) + alpha^2 w_p |1 / rank_p - J|, a proxy.
-Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs a query with sums="direct".
+Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with sums="direct".
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from __future__ import annotations
 import math
 
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.expsum import SUMS
+from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.relevance import RELEVANT_FROM, relevance_constants, relevant_positions
+from boostrank.kernels.objective.shared_params import ALPHA
 from boostrank.kernels.primitives import gather, scatter
-from boostrank.kernels.query import ALPHA
-from boostrank.kernels.relevance import RELEVANT_FROM, relevance_constants, relevant_positions
-from boostrank.kernels.soft_ranks import soft_forces, soft_ranks
-from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+from boostrank.kernels.ranks.sigmoid import soft_forces, soft_ranks
+from boostrank.kernels.sums.expsum import SUMS
 
 PARAMS = (ALPHA, RELEVANT_FROM, SUMS)
 
@@ -46,7 +46,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     n = scores.shape[0]
     grad[:] = 0.0
     hess[:] = 0.0

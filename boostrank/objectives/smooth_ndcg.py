@@ -14,11 +14,11 @@ it continues from it; sigma falls with the rounds, where the paper optimises to 
 J is not differentiable where two scores tie: the order d is held in the gradient.
 
 Hessian: (2/sigma) (sum_j D_j h_pj |g_p - gbar_j| + D_r(p) sum_i h_ir(p) |g_i - gbar_r(p)|), a proxy. In a query of more
-than eight distinct gains |g - gbar| is interpolated between eight of them (`kernels.gain_nodes`), which is never less,
-and the same unless g and gbar lie between the same two.
+than eight distinct gains |g - gbar| is interpolated between eight of them (`kernels.sums.gain_nodes`), which is never
+less, and the same unless g and gbar lie between the same two.
 
-Cost: near-linear in n whatever sigma is, by the lattice of `kernels.gauss_sums`, which `sums` fast and exact share;
-runs of documents with few neighbours go pair by pair. n k with sums="direct", n^2 without k.
+Cost: near-linear in n whatever sigma is, by the lattice of `kernels.sums.gauss_sums`, which `sums` fast and exact
+share; runs of documents with few neighbours go pair by pair. n k with sums="direct", n^2 without k.
 Against pairs, of the largest element: 2e-11 for lists of up to 4,000 documents, 3e-10 at the worst for 20,000 (10,000
 in a chain of gaps about as wide as the neighbourhood, a heap of 10,000 among them).
 """
@@ -33,14 +33,14 @@ import numpy as np
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.expsum import DIRECT, SUMS
-from boostrank.kernels.gain_nodes import gain_nodes
-from boostrank.kernels.gauss_sums import PART, ROOM, SLOTS, VALUE, WEIGHT, gauss_forces
-from boostrank.kernels.jit import inline, inline_sums
+from boostrank.kernels.losses.squared_error import mix_squared_error, target_constants, target_param
+from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, K
 from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg
-from boostrank.kernels.query import TRAIN_DISCOUNT, K
-from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
-from boostrank.kernels.squared_error import mix_squared_error, target_constants, target_param
+from boostrank.kernels.runtime.jit import inline, inline_sums
+from boostrank.kernels.sums.expsum import DIRECT, SUMS
+from boostrank.kernels.sums.gain_nodes import gain_nodes
+from boostrank.kernels.sums.gauss_sums import PART, ROOM, SLOTS, VALUE, WEIGHT, gauss_forces
 
 PARAMS = (
     Param(
@@ -91,7 +91,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     n = scores.shape[0]
     grad[:] = 0.0
     hess[:] = 0.0

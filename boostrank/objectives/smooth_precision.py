@@ -13,7 +13,7 @@ the former a relevant document at rank 60 weighs e^-50 of one at rank 10: lists 
 teach nothing.
 
 Hessian: h_p = alpha^2 sum_j w_pj (|c_j| + |c_p|), w = P (1 - P), a proxy that bounds |P''|.
-Cost: near-linear in n, see `kernels.expsum`; n^2 / 2 pairs a query with sums="direct".
+Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with sums="direct".
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import math
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.expsum import SUMS
+from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.relevance import RELEVANT_FROM, relevance_constants
+from boostrank.kernels.objective.shared_params import ALPHA
 from boostrank.kernels.primitives import expit, gather, scatter
-from boostrank.kernels.query import ALPHA
-from boostrank.kernels.relevance import RELEVANT_FROM, relevance_constants
-from boostrank.kernels.soft_ranks import soft_forces, soft_ranks
-from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+from boostrank.kernels.ranks.sigmoid import soft_forces, soft_ranks
+from boostrank.kernels.sums.expsum import SUMS
 
 PARAMS = (
     ALPHA,
@@ -59,7 +59,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     n = scores.shape[0]
     grad[:] = 0.0
     hess[:] = 0.0

@@ -5,10 +5,10 @@
 
 Source: Taylor, Guiver, Robertson, Minka, "SoftRank: optimizing non-smooth rank metrics", WSDM 2008. Deviations: the
 paper's recursion over the rank distribution costs n^3 a query and its derivative more; here the expected discount is
-taken without a distribution (see `kernels.soft_contests`), which is the same number. Gains are 2^label - 1 as in the
+taken without a distribution (see `kernels.ranks.soft`), which is the same number. Gains are 2^label - 1 as in the
 other objectives, where the paper's print has no "- 1". `ranks=normal` is the paper's shortcut, a normal with the
-rank's mean and variance. The paper's rescaling of the rank matrix to doubly stochastic (`kernels.rank_matrix`) is for
-looking, not for training. All scores tied give Binomial(n - 1, 1/2), not uniform ranks.
+rank's mean and variance. The paper's rescaling of the rank matrix to doubly stochastic (`kernels.ranks.soft_matrix`)
+is for looking, not for training. All scores tied give Binomial(n - 1, 1/2), not uniform ranks.
 
 The authors found that the log discount wins on training queries and a shallower one, about linear, on others:
 `train_discount`. sigma stays, and scores grow or shrink around it; from a zero start it changes nothing by itself.
@@ -28,14 +28,14 @@ import math
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.expsum import DIRECT, EXACT, SUMS
+from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT
 from boostrank.kernels.primitives import gather, ideal_dcg
-from boostrank.kernels.query import TRAIN_DISCOUNT
-from boostrank.kernels.rank_tables import EXACT as EXACT_TABLES
-from boostrank.kernels.rank_tables import EXACT_WAVES, FAST_WAVES
-from boostrank.kernels.rank_tables import FAST as FAST_TABLES
-from boostrank.kernels.soft_contests import ROOM, direct, swept, work_space
-from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+from boostrank.kernels.ranks.soft import ROOM, direct, swept, work_space
+from boostrank.kernels.sums.expsum import DIRECT, EXACT, SUMS
+from boostrank.kernels.sums.rank_tables import EXACT as EXACT_TABLES
+from boostrank.kernels.sums.rank_tables import EXACT_WAVES, FAST_WAVES
+from boostrank.kernels.sums.rank_tables import FAST as FAST_TABLES
 
 PARAMS = (
     Param(
@@ -75,7 +75,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     n = scores.shape[0]
     grad[:] = 0.0
     hess[:] = 0.0

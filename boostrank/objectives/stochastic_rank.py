@@ -20,8 +20,8 @@ label, the metric NDCG alone; the noise in mean_j is scaled by sigma throughout,
 at sigma 1); no Langevin noise and no shrinkage of the model, which the paper's proof of global convergence needs.
 Defaults are CatBoost's.
 
-Hessian: 1, plain gradient steps, as in CatBoost. Cost a draw: near-linear in n, see `kernels.gauss_moves`, where fast
-and exact sums are the same; n min(n, k) exponentials with a small k, in short lists and with sums="direct".
+Hessian: 1, plain gradient steps, as in CatBoost. Cost a draw: near-linear in n, see `kernels.sums.gauss_moves`, where
+fast and exact sums are the same; n min(n, k) exponentials with a small k, in short lists and with sums="direct".
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ import numpy as np
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.expsum import DIRECT, SUMS
-from boostrank.kernels.gauss_moves import gaussian_moves
-from boostrank.kernels.jit import inline_sums
 from boostrank.kernels.noise import SEED, normal
+from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, K, numbered_constants
 from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg, scatter, sort_descending
-from boostrank.kernels.query import TRAIN_DISCOUNT, K, numbered_constants
-from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
+from boostrank.kernels.runtime.jit import inline_sums
+from boostrank.kernels.sums.expsum import DIRECT, SUMS
+from boostrank.kernels.sums.gauss_moves import gaussian_moves
 
 PARAMS = (
     Param(
@@ -84,7 +84,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     n = scores.shape[0]
     grad[:] = 0.0
     hess[:] = 0.0

@@ -18,11 +18,11 @@ Hessian: a proxy, the diagonal of L's. Cost: n exponentials and n random numbers
 from __future__ import annotations
 
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.kernels.losses.softmax import softmax
 from boostrank.kernels.noise import SEED, uniform
+from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.shared_params import numbered_constants
 from boostrank.kernels.primitives import ideal_dcg
-from boostrank.kernels.query import numbered_constants
-from boostrank.kernels.softmax import softmax
-from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
 
 PARAMS = (SEED,)
 
@@ -43,7 +43,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     n = scores.shape[0]
     grad[:] = 0.0
     hess[:] = 0.0

@@ -22,11 +22,11 @@ from typing import Any
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.kernels.losses.squared_error import TARGETS, target_constants
 from boostrank.kernels.noise import SEED, logistic
+from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.shared_params import numbered_constants
 from boostrank.kernels.primitives import expit, gather, ideal_dcg, scatter, softplus, sort_descending
-from boostrank.kernels.query import numbered_constants
-from boostrank.kernels.spec import ObjectiveSpec, objective_kernel
-from boostrank.kernels.squared_error import TARGETS, target_constants
 
 PARAMS = (
     Param("permutations", 10, "noisy orders a round", low=1),
@@ -54,7 +54,7 @@ def kernel(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> float:
-    """One query; see `kernels.spec`."""
+    """One query; see `kernels.objective.contract`."""
     n = scores.shape[0]
     grad[:] = 0.0
     hess[:] = 0.0

@@ -9,22 +9,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from boostrank.report.comparison import Comparison, compare
-    from boostrank.report.importances import Importance, importance
-    from boostrank.report.pairs import Why, why
-    from boostrank.report.reports import Report, report
+    from boostrank.report.comparison.analysis import Comparison, compare
+    from boostrank.report.explanation.analysis import Why, why
+    from boostrank.report.feature_importance.analysis import Importance, importance
+    from boostrank.report.page import Report, report
 
 _HOMES = {
-    "Comparison": "comparison",
-    "Importance": "importances",
-    "Report": "reports",
-    "Why": "pairs",
-    "compare": "comparison",
-    "importance": "importances",
-    "report": "reports",
-    "why": "pairs",
+    "Comparison": "comparison.analysis",
+    "Importance": "feature_importance.analysis",
+    "Report": "page",
+    "Why": "explanation.analysis",
+    "compare": "comparison.analysis",
+    "importance": "feature_importance.analysis",
+    "report": "page",
+    "why": "explanation.analysis",
 }
-_MODULES = ("metrics", "noise", "shapes", "target")
+_MODULES = ("conventions", "noise", "shapes")
 
 __all__ = ["Comparison", "Importance", "Report", "Why", "compare", "importance", "report", "why"]
 

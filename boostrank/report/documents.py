@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import DataError, did_you_mean
-from boostrank.core.types import Int64Array, QueryIndex
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Int64Array
 from boostrank.data.dataset import RankingDataset
 
 # LETOR's comments name the document so; elsewhere the first word is the name.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.resampling import bootstrap_intervals
 
 # Below, resampling so few queries says little of those that are not there.
 FEWEST_FOR_INTERVAL = 20

@@ -6,9 +6,9 @@ import numpy as np
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.kernels.forest import Walker
-from boostrank.report.permuting import Rows, Scorer
-from boostrank.training.forest import Trees
+from boostrank.formats.trees import Trees
+from boostrank.kernels.trees.walker import Walker
+from boostrank.report.feature_importance.permutation_importance import Rows, Scorer
 from boostrank.training.model import RankingModel
 
 # Rows on which the walk is compared with the engine.
@@ -32,7 +32,7 @@ class Engine:
         return self._model.predict(self._full(rows), threads=self._threads)
 
     def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array:
-        """As `kernels.forest.Walker.changes`."""
+        """As `kernels.trees.walker.Walker.changes`."""
         changed = [self.scores(np.where(unit == u, other, rows)) for u in range(units)]
         return np.array(changed).reshape(units, rows.shape[0])
 

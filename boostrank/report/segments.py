@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, warn_user
-from boostrank.core.types import Float64Array, Int64Array, QueryIndex
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array, Int64Array
 
 NO_SEGMENT = "(none)"
 # More are a mistake in the file: a column of ids, say.

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.backends import get_backend
-from boostrank.backends.lgb_start import count_start_trees, mean_start, read_start, start_trees
+from boostrank.backends.lightgbm.start import count_start_trees, mean_start, read_start, start_trees
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.training.model import RankingModel
 

@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 
 from boostrank.backends.base import Backend, EvalResult
-from boostrank.backends.resume import Resumed, Snapshot
-from boostrank.core.atomic import check_writable, replacing, write_all
+from boostrank.backends.snapshot import Resumed, Snapshot
 from boostrank.core.errors import ModelError, ParameterError, TrainingError, TrainingWarning, warn_user
+from boostrank.core.files import check_writable, replacing, write_all
 from boostrank.core.locks import reserved
 from boostrank.core.types import Float64Array
-from boostrank.training.model_text import check_model
+from boostrank.formats.files import check_model
 
 _MAGIC = b"boostrank checkpoint "
 _VERSION = 1

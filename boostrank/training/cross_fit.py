@@ -33,10 +33,11 @@ from threadpoolctl import threadpool_limits
 from boostrank.backends.base import LinearStart
 from boostrank.core.errors import ParameterError
 from boostrank.core.gains import Gain, above_least, gains_from_labels
-from boostrank.core.types import Float32Array, Float64Array, Int64Array, QueryIndex
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.kernels.curves import ZERO, Curve, Curves, combined
-from boostrank.kernels.jit import run_parallel
+from boostrank.kernels.runtime.jit import run_parallel
+from boostrank.kernels.trees.curves import ZERO, Curve, Curves, combined
 
 FOLDS = 5
 RIDGES = 10.0 ** np.arange(-3.0, 3.0, 0.5)

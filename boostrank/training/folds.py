@@ -15,15 +15,15 @@ import numpy as np
 from boostrank.backends import get_backend
 from boostrank.backends.base import Callback
 from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions
-from boostrank.resampling import bootstrap_intervals
 from boostrank.training.averaging import average
 from boostrank.training.model import RankingModel
 from boostrank.training.params import pop_seed, split_params
 from boostrank.training.start import AUTO_START
-from boostrank.training.trainer import train
+from boostrank.training.train import train
 
 OfFold = Callable[[int, RankingModel], bool]
 """Called with the number of a fold, from 0, and its model; whether the next fold is to be trained."""

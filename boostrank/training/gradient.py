@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.bound import BoundObjective, Evaluation
 from boostrank.core.errors import TrainingError, TrainingWarning, warn_user
-from boostrank.core.types import QueryIndex
-from boostrank.kernels.driver import AddUp, PassStats, alone
-from boostrank.objective import TrainingObjective
+from boostrank.core.queries import QueryIndex
+from boostrank.kernels.objective.driver import AddUp, PassStats, alone
+from boostrank.objective.bound import BoundObjective, Evaluation
+from boostrank.objective.description import TrainingObjective
 
 _STANDSTILL_ROUNDS = 3
 

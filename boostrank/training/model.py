@@ -15,16 +15,17 @@ from boostrank.backends import get_backend
 from boostrank.backends.base import Backend
 from boostrank.core.errors import DataError, ModelError
 from boostrank.core.machine import resolve_threads
-from boostrank.core.types import Float64Array, Int64Array, QueryIndex
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset, as_features
-from boostrank.training.described import plain
-from boostrank.training.forest import Trees, read_trees
-from boostrank.training.model_text import (
+from boostrank.formats.files import (
     engine_of,
     read_model_files,
     stamp_lightgbm,
     write_model_files,
 )
+from boostrank.formats.trees import Trees, read_trees
+from boostrank.training.provenance import plain
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from boostrank.backends.base import Backend
 from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.gains import parse_gain
 from boostrank.core.params import Param, find_param
-from boostrank.kernels.composition import OPTIONS
-from boostrank.kernels.jit import CompiledFunction
 from boostrank.kernels.noise import SEED
-from boostrank.kernels.spec import ObjectiveSpec
+from boostrank.kernels.objective.contract import ObjectiveSpec
+from boostrank.kernels.objective.options import OPTIONS
+from boostrank.kernels.runtime.jit import CompiledFunction
 from boostrank.metric import Metric
-from boostrank.mixture import MIXTURE_PARAMS, accepted_params, parse_objective
-from boostrank.objective import Objective, TrainingObjective
+from boostrank.objective.description import Objective, TrainingObjective
+from boostrank.objective.mixture import MIXTURE_PARAMS, accepted_params, parse_objective
 from boostrank.objectives import OBJECTIVES
 
 DEFAULT_OBJECTIVE = "auto"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from boostrank.resampling import PairedDifference
+from boostrank.core.resampling import PairedDifference
 
 
 @dataclass(frozen=True)

@@ -20,15 +20,15 @@ from scipy.special import stdtrit
 from boostrank.backends import get_backend
 from boostrank.core.errors import DataError, MissingDependency, ParameterError
 from boostrank.core.params import Param
+from boostrank.core.resampling import paired_difference
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.kernels.composition import OPTIONS
-from boostrank.kernels.spec import ObjectiveSpec
+from boostrank.kernels.objective.contract import ObjectiveSpec
+from boostrank.kernels.objective.options import OPTIONS
 from boostrank.metric import BoundMetrics, Conventions
-from boostrank.mixture import accepted_params
+from boostrank.objective.mixture import accepted_params
 from boostrank.objectives import OBJECTIVES
-from boostrank.report.noise import shuffled
-from boostrank.resampling import paired_difference
+from boostrank.report.noise.analysis import shuffled
 from boostrank.training.folds import query_folds
 from boostrank.training.params import (
     OBJECTIVE_NAMES,
@@ -38,7 +38,7 @@ from boostrank.training.params import (
     pop_seed,
     split_params,
 )
-from boostrank.training.trainer import train
+from boostrank.training.train import train
 from boostrank.tuning.result import Trial, TuningResult
 from boostrank.tuning.space import TREES, Dimension, full_space
 from boostrank.tuning.study import close_interrupted, finished, leader_of, open_study

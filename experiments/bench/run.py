@@ -17,11 +17,11 @@ import numpy as np
 from rich.console import Console
 
 import boostrank
-from boostrank.bound import BoundObjective
 from boostrank.core.machine import resolve_threads
 from boostrank.core.params import find_param
-from boostrank.core.types import QueryIndex
-from boostrank.objective import Objective
+from boostrank.core.queries import QueryIndex
+from boostrank.objective.bound import BoundObjective
+from boostrank.objective.description import Objective
 from boostrank.objectives import OBJECTIVES
 from experiments.bench.formula import FORMULA
 from experiments.common import arguments, markdown, save

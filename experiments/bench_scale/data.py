@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from boostrank.core.types import QueryIndex
+from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.libsvm.writer import write_libsvm
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.data.writer import write_libsvm
 
 DENSE_FEATURES = 136
 SPARSE_FEATURES = 700

@@ -15,7 +15,7 @@ import numpy as np
 from rich.console import Console
 
 import boostrank
-from boostrank.core.atomic import write_atomically
+from boostrank.core.files import write_atomically
 from boostrank.metric import Conventions, evaluate
 
 OUT = Path(__file__).parent / "out"

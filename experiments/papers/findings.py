@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from boostrank.core.atomic import write_atomically
+from boostrank.core.files import write_atomically
 from experiments.common import data_root
 from experiments.papers.cells import OUT, Lab
 from experiments.papers.picture import Line, draw

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from boostrank.core.atomic import write_atomically
+from boostrank.core.files import write_atomically
 
 _COLOURS = (
     "#4c78a8",

@@ -9,7 +9,7 @@ import argparse
 from importlib import import_module
 from pathlib import Path
 
-from boostrank.core.atomic import write_atomically
+from boostrank.core.files import write_atomically
 from experiments.papers.cells import OUT, console
 from experiments.papers.findings import lab_of
 

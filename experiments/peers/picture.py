@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.atomic import write_atomically
+from boostrank.core.files import write_atomically
 from experiments.peers.statistics import Values, groups, mean_ranks, pair_tests
 
 _ROW = 0.22  # inches a line of text

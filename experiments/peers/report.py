@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.resampling import PairedDifference
+from boostrank.core.resampling import PairedDifference
 from experiments.common import interval, markdown, save
 from experiments.peers.cells import Budget, Cell
 from experiments.peers.picture import draw

@@ -1,8 +1,8 @@
 """What may be said of methods that were measured on the same queries.
 
 Two ways to pool queries of several sets: every query counts the same (a large set then decides), or every set does (its
-queries share its weight). Differences of means are tested by randomisation of signs (`boostrank.resampling`), corrected
-by Holm's method for all methods that are compared with the reference.
+queries share its weight). Differences of means are tested by randomisation of signs (`boostrank.core.resampling`),
+corrected by Holm's method for all methods that are compared with the reference.
 
 Tests over queries take the models as given: with another seed, or other validation queries, the same method gives
 another model, better or worse on all queries at once. `luck` is what that adds, from the final models of each fold; a
@@ -25,8 +25,8 @@ import numpy.typing as npt
 from scipy.special import ndtr
 from scipy.stats import rankdata, wilcoxon
 
+from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.report.segments import holm
-from boostrank.resampling import PairedDifference, paired_difference
 
 Values = npt.NDArray[np.float64]
 Measured = Mapping[str, Mapping[str, Values]]

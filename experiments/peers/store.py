@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from boostrank.core.atomic import write_atomically
+from boostrank.core.files import write_atomically
 
 Run = dict[str, Any]
 

@@ -12,14 +12,14 @@ from scipy import sparse
 from sklearn.linear_model import Ridge
 
 import boostrank
-from boostrank.backends.linear import BACKEND
-from boostrank.backends.linear_features import ScaledRows, Scaling, by_query
-from boostrank.backends.linear_model import LinearModel, is_linear, read_linear
-from boostrank.backends.linear_risk import Risk, ridge_regression
-from boostrank.backends.linear_steps import bundle, quasi_newton
+from boostrank.backends.linear.backend import BACKEND
+from boostrank.backends.linear.features import ScaledRows, Scaling, by_query
+from boostrank.backends.linear.risk import Risk, ridge_regression
+from boostrank.backends.linear.solvers import bundle, quasi_newton
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.gains import gains_from_labels
 from boostrank.data.dataset import RankingDataset
+from boostrank.formats.linear import LinearModel, is_linear, read_linear
 from boostrank.objectives import OBJECTIVES
 
 SMOOTH = ("approx-ndcg", "smooth-ndcg", "soft-ndcg", "smooth-ap", "margin-ndcg", "ranknet")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.backends.lgb_start import count_start_trees
+from boostrank.backends.lightgbm.start import count_start_trees
 from boostrank.core.errors import ParameterError
-from boostrank.training.model_text import check_lightgbm_text
+from boostrank.formats.files import check_lightgbm_text
 from tests.backends.test_linear import ranking
 
 TREES = {"objective": "lambdarank", "num_leaves": 5, "verbosity": -1, "num_threads": 1, "eval_at": 10}

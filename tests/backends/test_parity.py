@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.backends.lgb import _Sampling
+from boostrank.backends.lightgbm.backend import _Sampling
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 

@@ -17,8 +17,8 @@ from scipy import sparse
 import boostrank
 from boostrank.core.errors import DataWarning
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.libsvm.writer import write_libsvm
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.data.writer import write_libsvm
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*missing values:boostrank.core.errors.DataWarning")
 
@@ -103,7 +103,7 @@ def test_pieces_of_any_size_give_nearly_the_same_trees(
 ) -> None:
     """XGBoost merges what it saw of each piece; the bounds of its bins may differ a little."""
     in_memory, on_disk = both(files, "", False)
-    xgb_stream = pytest.importorskip("boostrank.backends.xgb_stream")
+    xgb_stream = pytest.importorskip("boostrank.backends.xgboost.stream")
     batches = xgb_stream.dense_batches
     monkeypatch.setattr(xgb_stream, "dense_batches", lambda features: batches(features, 1 << 15))
     last = [trained(data, backend).evals_result["valid_0"]["ndcg@10"][-1] for data in (in_memory, on_disk)]
@@ -190,7 +190,7 @@ def test_a_full_disk_means_no_bins_and_one_line(
     files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LightGBM does not say when it could not write its file; the lengths in it do."""
-    stream = pytest.importorskip("boostrank.backends.lgb_stream")
+    stream = pytest.importorskip("boostrank.backends.lightgbm.stream")
     _, on_disk = both(files, "", tmp_path)
     complete = stream._is_complete
 

@@ -14,9 +14,9 @@ import pytest
 import boostrank
 from boostrank.data.dataset import RankingDataset
 from boostrank.report import compare
-from boostrank.report.moves import Ranker
-from boostrank.report.pairs import why
-from boostrank.report.reports import report
+from boostrank.report.explanation.analysis import why
+from boostrank.report.page import report
+from boostrank.report.rank_changes import Ranker
 from boostrank.training.model import RankingModel
 
 EVIL = "<img src=x onerror=alert(1)>"

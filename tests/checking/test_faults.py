@@ -12,8 +12,8 @@ import pytest
 
 from boostrank.checking import Finding, Status, check_contract
 from boostrank.core.errors import ParameterError
-from boostrank.kernels.spec import ObjectiveSpec
-from boostrank.objective_file import template_text
+from boostrank.kernels.objective.contract import ObjectiveSpec
+from boostrank.objective.user_file import template_text
 
 START = "    grad[:] = 0.0\n    hess[:] = 0.0\n"
 PAIR = "if gains[i] > gains[j]:"

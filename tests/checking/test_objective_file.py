@@ -18,7 +18,7 @@ import xgboost as xgb
 import boostrank
 from boostrank.checking import Status, check_contract
 from boostrank.core.errors import FileFormatError, ParameterError
-from boostrank.objective_file import load_objective, template_text
+from boostrank.objective.user_file import load_objective, template_text
 from tests.cli.conftest import invoke
 from tests.training.test_trainer import ranking
 

@@ -23,8 +23,8 @@ import numpy as np
 import boostrank
 from boostrank.cli import main
 from boostrank.cli.engines import prepare_engines
+from boostrank.formats.files import read_model_files
 from boostrank.training.checkpoint import _read
-from boostrank.training.model_text import read_model_files
 
 ROUNDS = 40
 SAMPLING = {
@@ -157,9 +157,9 @@ def main_in_child(arguments: list[str], log: Path) -> None:
 if __name__ == "__main__":
     prepare_engines()
     with contextlib.suppress(ImportError):
-        import boostrank.backends.lgb
-        import boostrank.backends.xgb
-        import boostrank.training.trainer
+        import boostrank.backends.lightgbm.backend
+        import boostrank.backends.xgboost.backend
+        import boostrank.training.train
     with tempfile.TemporaryDirectory() as name:
         kills, seed = int(sys.argv[1]), int((sys.argv[2:] or ["1"])[0])
         ended, resumed = sweep(kills, seed, Path(name))

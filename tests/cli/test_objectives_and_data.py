@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from boostrank.data.libsvm import read_libsvm
+from boostrank.data.libsvm.reader import read_libsvm
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.objectives import OBJECTIVES
 from tests.cli.conftest import invoke

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boostrank.core.types import QueryIndex
+from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.writer import write_libsvm
+from boostrank.data.libsvm.writer import write_libsvm
 from tests.cli.conftest import COMMAND, FEW, invoke
 
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")

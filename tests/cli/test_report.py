@@ -162,7 +162,7 @@ def test_a_file_of_noise_is_read_as_it_is_written(noise: Path, tmp_path: Path) -
 
 
 def test_the_api_gives_what_the_page_shows(model: Path, data: Path) -> None:
-    from boostrank.data.libsvm import read_libsvm
+    from boostrank.data.libsvm.reader import read_libsvm
     from boostrank.report import report
     from boostrank.training.model import RankingModel
 
@@ -180,6 +180,6 @@ def test_the_api_gives_what_the_page_shows(model: Path, data: Path) -> None:
 
 def test_what_help_says_of_metrics_without_importing_is_true() -> None:
     from boostrank.cli.report import _METRICS
-    from boostrank.report.verdict import METRICS
+    from boostrank.report.verdict.analysis import METRICS
 
     assert _METRICS == METRICS

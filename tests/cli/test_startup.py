@@ -11,7 +11,7 @@ import boostrank
 from boostrank.backends import BACKENDS
 from boostrank.cli import options, sort, train_options
 from boostrank.core.conventions import PRESETS
-from boostrank.data.tools import DEFAULT_MEMORY
+from boostrank.data.tools.file_tools import DEFAULT_MEMORY
 from boostrank.training.params import DEFAULT_OBJECTIVE
 from tests.cli.conftest import invoke
 

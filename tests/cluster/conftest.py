@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boostrank.data.libsvm import write_libsvm
+from boostrank.data.libsvm.reader import write_libsvm
 from boostrank.data.synthetic import make_ranking_data
 
 

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boostrank.cluster.peers import PeerFailed, Peers
-from boostrank.core.types import Float64Array, QueryIndex
+from boostrank.cluster.collective import PeerFailed, Peers
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import BoundMetrics, Conventions
-from boostrank.mixture import Mixture
-from boostrank.objective import Objective, TrainingObjective
+from boostrank.objective.description import Objective, TrainingObjective
+from boostrank.objective.mixture import Mixture
 from boostrank.training.gradient import GuardedGradient
 
 PATIENCE = 60

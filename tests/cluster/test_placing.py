@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boostrank.cluster.placing import (
+from boostrank.cluster.shards import (
     Shard,
     host_of,
     place,

@@ -17,7 +17,7 @@ import boostrank
 from boostrank.backends.base import StopTraining
 from boostrank.core.errors import BoostrankError, DataError, InputError, ParameterError, TrainingError, WorkerLost
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm import read_libsvm
+from boostrank.data.libsvm.reader import read_libsvm
 from tests.cli.conftest import invoke
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")
@@ -207,7 +207,7 @@ def test_fault_96_a_port_that_is_taken_is_passed_over(cluster: Any, data: Path) 
 
 
 def test_fault_96_an_address_of_another_machine_is_told() -> None:
-    from boostrank.backends.xgb_workers import Tracker
+    from boostrank.backends.xgboost.workers import Tracker
 
     with pytest.raises(TrainingError, match=r"workers cannot meet at 192\.0\.2\.1, any port: \w+"):
         Tracker(2, "192.0.2.1")

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from boostrank.core.atomic import check_output, check_writable, write_atomically, write_output
 from boostrank.core.errors import InputError, TrainingError
+from boostrank.core.files import check_output, check_writable, write_atomically, write_output
 
 CALLS = ("stat", "open", "write", "chmod", "fsync", "close", "replace")
 OLD, NEW = b"the old model\n", b"the new model, longer than the old one\n" * 50
@@ -113,7 +113,7 @@ def test_fault_077_a_real_limit_on_file_size_leaves_the_old_file(tmp_path: Path)
     path.write_bytes(OLD)
     script = (
         "import resource, sys\n"
-        "from boostrank.core.atomic import write_atomically\n"
+        "from boostrank.core.files import write_atomically\n"
         "from boostrank.core.errors import TrainingError\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
         "try:\n"

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from boostrank.core import locks
-from boostrank.core.atomic import check_writable, write_atomically
 from boostrank.core.errors import InputError, TrainingWarning
+from boostrank.core.files import check_writable, write_atomically
 from boostrank.core.locks import mark_alive, remove_if_dead, reserved
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the locks are POSIX")
@@ -30,7 +30,7 @@ with reserved(sys.argv[1]):
 """
 WRITE = """
 import sys, time
-from boostrank.core.atomic import replacing
+from boostrank.core.files import replacing
 with replacing(sys.argv[1]) as descriptor:
     print("ready", flush=True)
     sys.stdin.readline()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import DataError
-from boostrank.core.types import QueryIndex
+from boostrank.core.queries import QueryIndex
 
 
 def test_from_sizes_and_from_ids_agree():

@@ -12,7 +12,7 @@ import pytest
 
 from boostrank.core.errors import FileFormatError
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm import read_libsvm
+from boostrank.data.libsvm.reader import read_libsvm
 
 Read = Callable[..., RankingDataset]
 

@@ -16,7 +16,7 @@ import pytest
 
 from boostrank.core.errors import DataWarning, FileFormatError, ParameterError
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm import read_libsvm
+from boostrank.data.libsvm.reader import read_libsvm
 from tests.data.conftest import Read, refused, same_data
 
 PARTS = (

@@ -26,10 +26,10 @@ import pytest
 from backports import zstd
 
 from boostrank.core.errors import DataWarning, FileFormatError, MissingDependency, ParameterError
-from boostrank.data import _chunks
-from boostrank.data._sources import Opened
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm import read_libsvm
+from boostrank.data.libsvm import chunks as _chunks
+from boostrank.data.libsvm.reader import read_libsvm
+from boostrank.data.libsvm.sources import Opened
 from tests.data.conftest import Read, refused, same_data
 
 
@@ -272,7 +272,7 @@ def test_fault_059_a_file_cut_off_under_the_reader_does_not_kill_the_process(tmp
     path.write_bytes(b"1 qid:1 1:1\n" * 300_000)
     script = """
 import os, sys
-from boostrank.data.libsvm import read_libsvm
+from boostrank.data.libsvm.reader import read_libsvm
 try:
     read_libsvm(sys.argv[1], chunk_bytes=1 << 16, threads=2, progress=lambda done, total: os.truncate(sys.argv[1], 0))
 except ValueError as error:

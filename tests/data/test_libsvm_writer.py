@@ -15,9 +15,9 @@ from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
 from boostrank.core.errors import DataError, DataWarning, InputError, TrainingError
-from boostrank.core.types import QueryIndex
+from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm import read_libsvm, write_libsvm
+from boostrank.data.libsvm.reader import read_libsvm, write_libsvm
 from tests.data.conftest import dense, same_bits
 
 
@@ -94,7 +94,7 @@ def test_a_sparse_matrix_keeps_its_width_and_base(tmp_path: Path, zero_based: bo
 
 
 def test_many_batches_and_comments_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from boostrank.data import writer
+    from boostrank.data.libsvm import writer
 
     monkeypatch.setattr(writer, "_BATCH_CELLS", 50)
     rng = np.random.default_rng(0)
@@ -151,7 +151,7 @@ def test_comments_that_the_format_cannot_hold_are_refused(tmp_path: Path) -> Non
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from boostrank.data import writer
+    from boostrank.data.libsvm import writer
 
     data = RankingDataset.from_arrays(np.eye(2), [0, 1], group=[2])
     path = tmp_path / "data.txt"

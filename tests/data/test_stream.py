@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import DataError, DataWarning, FileFormatError
+from boostrank.core.machine import free_memory
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm import read_libsvm
-from boostrank.data.route import free_memory
-from boostrank.data.stream import stream_libsvm
+from boostrank.data.libsvm.reader import read_libsvm
+from boostrank.data.libsvm.stream import stream_libsvm
 from tests.data.conftest import same_data
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*missing values:boostrank.core.errors.DataWarning")
@@ -80,7 +80,7 @@ def test_columns_come_in_the_order_asked_for(file: Path) -> None:
 
 def test_the_second_start_reads_nothing_of_the_text(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = stream_libsvm(file)
-    monkeypatch.setattr("boostrank.data.stream.read_libsvm", None)
+    monkeypatch.setattr("boostrank.data.libsvm.stream.read_libsvm", None)
     second = stream_libsvm(file)
     assert not second.features.is_open
     assert second.fingerprint == first.fingerprint

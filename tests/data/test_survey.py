@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import DataError, FileFormatError
-from boostrank.data import survey as surveying
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm import read_libsvm
-from boostrank.data.survey import is_pipe, survey
-from boostrank.data.writer import write_libsvm
+from boostrank.data.libsvm.reader import read_libsvm
+from boostrank.data.libsvm.writer import write_libsvm
+from boostrank.planning import sample as surveying
+from boostrank.planning.sample import is_pipe, survey
 
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
 

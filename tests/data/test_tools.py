@@ -24,9 +24,10 @@ import pytest
 from backports import zstd
 
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, InputError, ParameterError, TrainingError
-from boostrank.data import _queries, tools
-from boostrank.data._outputs import Output
-from boostrank.data.libsvm import read_libsvm
+from boostrank.data import tools
+from boostrank.data.libsvm.reader import read_libsvm
+from boostrank.data.tools import query_lines as _queries
+from boostrank.data.tools.outputs import Output
 from tests.data.conftest import refused, same_data
 
 Tool = Callable[..., object]

@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boostrank.core.errors import DataWarning, FileFormatError
-from boostrank.data import _queries, tools
-from boostrank.data.libsvm import read_libsvm
+from boostrank.data import tools
+from boostrank.data.libsvm.reader import read_libsvm
+from boostrank.data.tools import query_lines as _queries
 from tests.data.conftest import same_data
 
 TOKENS = [

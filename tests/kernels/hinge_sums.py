@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boostrank.kernels import expsum
-from boostrank.kernels.expsum_hinges import IWORK, WORK, fast_hinge_forces, fast_hinge_ranks
-from boostrank.kernels.hinge_ranks import SHF_KERNELS, SOFTPLUS2, TANGENT, hinge_forces, hinge_ranks
+from boostrank.kernels.ranks.hinge import SHF_KERNELS, SOFTPLUS2, TANGENT, hinge_forces, hinge_ranks
+from boostrank.kernels.sums import expsum
+from boostrank.kernels.sums.expsum_hinges import IWORK, WORK, fast_hinge_forces, fast_hinge_ranks
 from tests.objectives.conformance import close
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boostrank.kernels import expsum, lambda_sums
+from boostrank.kernels.sums import expsum, lambda_sums
 
 
 def discount(rank, blend, n):

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import TrainingError
-from boostrank.core.types import HessianKind, QueryIndex
-from boostrank.kernels.composition import GAUSSIAN, L1, LOG, Composition
-from boostrank.kernels.driver import HESSIAN_FLOOR, LIVE, Buffers, finish, mix_forces, run_kernel
-from boostrank.kernels.spec import ObjectiveSpec, no_constants, objective_kernel
-from boostrank.objective import Objective
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import HessianKind
+from boostrank.kernels.objective.contract import ObjectiveSpec, no_constants, objective_kernel
+from boostrank.kernels.objective.driver import HESSIAN_FLOOR, LIVE, Buffers, finish, mix_forces, run_kernel
+from boostrank.kernels.objective.options import GAUSSIAN, L1, LOG, Composition
+from boostrank.objective.description import Objective
 
 
 @objective_kernel

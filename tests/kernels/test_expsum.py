@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boostrank.kernels import expsum
-from boostrank.kernels.expsum_hinges import CURVATURE, CURVATURE_FAR, CURVATURE_RATE
+from boostrank.kernels.sums import expsum
+from boostrank.kernels.sums.expsum_hinges import CURVATURE, CURVATURE_FAR, CURVATURE_RATE
 from boostrank.objectives import OBJECTIVES
 from tests.objectives.conformance import cases, close, evaluate, make_query
 

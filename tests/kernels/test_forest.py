@@ -11,10 +11,11 @@ import pytest
 import xgboost as xgb
 
 import boostrank
-from boostrank.core.types import Float32Array, QueryIndex
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float32Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.kernels.forest import Walker, permute_within
-from boostrank.training.forest import Trees, read_trees
+from boostrank.formats.trees import Trees, read_trees
+from boostrank.kernels.trees.walker import Walker, permute_within
 
 from ..training.real_models import data, lightgbm_models, xgboost_models
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from boostrank.kernels.forest import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest, Walker
+from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest, Walker
 
 LISTED = (0, 1, 20, 33)
 

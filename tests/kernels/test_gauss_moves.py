@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boostrank.kernels.gauss_moves import gaussian_moves
+from boostrank.kernels.sums.gauss_moves import gaussian_moves
 
 
 def by_pairs(x, centre, deviation, gains, drop):

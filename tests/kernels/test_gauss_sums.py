@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boostrank.kernels import gauss_sums, lattice
-from boostrank.kernels.gain_nodes import gain_nodes
+from boostrank.kernels.sums import gauss_sums, lattice
+from boostrank.kernels.sums.gain_nodes import gain_nodes
 from tests.objectives.conformance import close
 
 

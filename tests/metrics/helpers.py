@@ -11,7 +11,7 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.types import QueryIndex
+from boostrank.core.queries import QueryIndex
 from boostrank.metric import BoundMetrics, Metric
 from boostrank.metrics import METRICS
 from tests.reference.tied_orders import over_ties

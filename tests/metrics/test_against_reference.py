@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boostrank.core.conventions import AP_DIVISORS, DISCOUNTS, SHORT_LISTS, Conventions
-from boostrank.core.types import QueryIndex
+from boostrank.core.queries import QueryIndex
 from boostrank.metric import BoundMetrics, evaluate
 from tests.metrics.helpers import NAMES, TIES, per_query, queries, reference, twin
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.types import QueryIndex
+from boostrank.core.queries import QueryIndex
 from boostrank.metric import Metric, evaluate
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from boostrank.core.conventions import PRESETS, Conventions
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.types import QueryIndex
+from boostrank.core.queries import QueryIndex
 from boostrank.metric import MetricResult, evaluate
 
 SIZES = [2, 3, 1, 2]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boostrank import resampling
+from boostrank.core import resampling
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.types import QueryIndex
+from boostrank.core.queries import QueryIndex
 from boostrank.metric import BoundMetrics, Metric, evaluate
 from boostrank.metrics import METRICS
 

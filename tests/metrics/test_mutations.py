@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from boostrank.core.conventions import Conventions
-from boostrank.kernels.cumulated import cumulated
-from boostrank.kernels.metric_spec import WHOLE_LIST
+from boostrank.kernels.metric.contract import WHOLE_LIST
+from boostrank.kernels.metric.cumulated import cumulated
 from boostrank.metrics import METRICS
 from tests.metrics.helpers import twin
 from tests.reference.tied_orders import over_ties

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from boostrank.core.types import Float64Array, QueryIndex
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array
 from boostrank.metric import MetricResult, evaluate
 from tests.metrics.golden.make import CUTS, Inputs, inputs
 from tests.reference.tied_orders import in_input_order

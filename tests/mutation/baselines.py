@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-PAIRS, SOFTMAX = "kernels/margin_pairs.py", "kernels/softmax.py"
+PAIRS, SOFTMAX = "kernels/ranks/margin.py", "kernels/losses/softmax.py"
 NOISE, NOISE_TESTS = "kernels/noise.py", "tests.kernels.test_noise"
 EXPSUM = "tests.kernels.test_expsum"
 NET, LIST, XE = "objectives/ranknet.py", "objectives/listnet.py", "objectives/xe_ndcg.py"
-TILES, LAMBDA_SUMS = "kernels/lambda_sums.py", "tests.kernels.lambda_sums"
-MOVES, GAUSS_MOVES = "kernels/gauss_moves.py", "tests.kernels.test_gauss_moves"
+TILES, LAMBDA_SUMS = "kernels/sums/lambda_sums.py", "tests.kernels.lambda_sums"
+MOVES, GAUSS_MOVES = "kernels/sums/gauss_moves.py", "tests.kernels.test_gauss_moves"
 LOSS, YETI, STOCHASTIC = "objectives/lambdaloss.py", "objectives/yetirank.py", "objectives/stochastic_rank.py"
 
 BASELINES = [
@@ -55,7 +55,7 @@ BASELINES = [
     (MOVES, "grid[0, m + shift], grid[1, m + shift]", "grid[0, m], grid[1, m]", GAUSS_MOVES),
     (MOVES, "gain * total - taken", "taken - gain * total", GAUSS_MOVES),
     (MOVES, "first, start = x[a], away", "first, start = x[a], 0.0", GAUSS_MOVES),
-    ("kernels/lattice.py", "STEP = 0.3", "STEP = 0.5", GAUSS_MOVES),
+    ("kernels/sums/lattice.py", "STEP = 0.3", "STEP = 0.5", GAUSS_MOVES),
     (STOCHASTIC, "params[3] if n > 2 else 0.0", "params[3]", "stochastic-rank"),
     (STOCHASTIC, "sigma * shift * doc_const", "shift * doc_const", "stochastic-rank"),
 ]

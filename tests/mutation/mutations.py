@@ -9,22 +9,26 @@ DRIVER, PRIMITIVES = "tests.kernels.test_driver", "tests.kernels.test_primitives
 EXPSUM, HINGE_SUMS = "tests.kernels.test_expsum", "tests.kernels.hinge_sums"
 SCHEDULES = "tests.schedules.test_schedules"
 
-SOFT, HINGE, DCG = "kernels/soft_ranks.py", "kernels/hinge_ranks.py", "kernels/smooth_dcg.py"
+SOFT, HINGE, DCG = "kernels/ranks/sigmoid.py", "kernels/ranks/hinge.py", "kernels/ranks/smooth_dcg.py"
 SCALARS, QUERY, ERROR, RUN = (
     "kernels/primitives.py",
-    "kernels/query.py",
-    "kernels/squared_error.py",
-    "kernels/driver.py",
+    "kernels/objective/shared_params.py",
+    "kernels/losses/squared_error.py",
+    "kernels/objective/driver.py",
 )
-COMPOSE = "kernels/composition.py"
+COMPOSE = "kernels/objective/options.py"
 SHF, REG, SMOOTH = "objectives/shf_sdcg.py", "objectives/reg_shf_sdcg.py", "objectives/smooth_ndcg.py"
 LAMBDA, APPROX, SDCG = "objectives/lambdarank.py", "objectives/approx_ndcg.py", "objectives/sdcg.py"
 APPROX_AP, SMOOTH_AP, SMOOTH_MRR = "objectives/approx_ap.py", "objectives/smooth_ap.py", "objectives/smooth_mrr.py"
 PRECISION, MARGIN = "objectives/smooth_precision.py", "objectives/margin_ndcg.py"
-RELEVANT, ASSIGN, RELEVANCE = "kernels/relevance.py", "kernels/assignment.py", "tests.kernels.test_relevance"
-GAUSS, GAUSS_SUMS = "kernels/gauss_sums.py", "tests.kernels.test_gauss_sums"
-CONTESTS, SWEEPS = "kernels/soft_contests.py", "tests.kernels.test_soft_contests"
-FOREST, SETS = "kernels/forest.py", "tests.kernels.test_forest_sets"
+RELEVANT, ASSIGN, RELEVANCE = (
+    "kernels/objective/relevance.py",
+    "kernels/ranks/assignment.py",
+    "tests.kernels.test_relevance",
+)
+GAUSS, GAUSS_SUMS = "kernels/sums/gauss_sums.py", "tests.kernels.test_gauss_sums"
+CONTESTS, SWEEPS = "kernels/ranks/soft.py", "tests.kernels.test_soft_contests"
+FOREST, SETS = "kernels/trees/walker.py", "tests.kernels.test_forest_sets"
 
 MUTATIONS = [
     # Signs.
@@ -57,7 +61,7 @@ MUTATIONS = [
     (HINGE, "h = -alpha * alpha * both * (by_sigmoid * below", "h = -alpha * both * (by_sigmoid * below", "shf-sdcg"),
     (HINGE, "return 1.0 / LN2", "return 1.0", "shf-sdcg"),
     (HINGE, "return sigma if kind", "return 1.0 if kind", "shf-sdcg"),
-    ("kernels/expsum_hinges.py", "TANGENT_CURVATURE_FAR = 0.02", "TANGENT_CURVATURE_FAR = 0.0", "shf-sdcg"),
+    ("kernels/sums/expsum_hinges.py", "TANGENT_CURVATURE_FAR = 0.02", "TANGENT_CURVATURE_FAR = 0.0", "shf-sdcg"),
     (HINGE, "TANGENT_CURVATURE[3] * fourth", "TANGENT_CURVATURE[3] * root", "shf-sdcg"),
     (HINGE, "line = 0.5 + 0.25", "line = 0.5 + 0.5", "shf-sdcg"),
     (DCG, "gains[i] / ideal\n            log", "gains[i]\n            log", "sdcg"),
@@ -101,30 +105,35 @@ MUTATIONS = [
     (SCALARS, "if _before(scores, first, order[half])", "if _before(scores, order[half], first)", PRIMITIVES),
     (SCALARS, "order[low + i]", "order[middle - 1 - i]", PRIMITIVES),
     # Near-linear sums.
-    ("kernels/expsum.py", "out[i] += above * down", "out[i] += down", EXPSUM),
-    ("kernels/expsum.py", "out[j - 1] += below * up", "out[j - 1] += up", HINGE_SUMS),
-    ("kernels/expsum.py", "out_odd[i] -= odd_down", "out_odd[i] += odd_down", EXPSUM),
-    ("kernels/expsum.py", "out_even[j - 1] += even_up", "out_even[j] += even_up", EXPSUM),
-    ("kernels/expsum.py", "terms - 1, domain", "terms - 2, domain", EXPSUM),
-    ("kernels/expsum_grades.py", "out[i] += below * tree[k]", "out[i] += tree[k]", HINGE_SUMS),
-    ("kernels/expsum_grades.py", "k = grade[i] + 1", "k = grade[i] + 2", HINGE_SUMS),
-    ("kernels/expsum_grades.py", "r[k] = 0.0", "r[k] = 1.0", HINGE_SUMS),
+    ("kernels/sums/expsum.py", "out[i] += above * down", "out[i] += down", EXPSUM),
+    ("kernels/sums/expsum.py", "out[j - 1] += below * up", "out[j - 1] += up", HINGE_SUMS),
+    ("kernels/sums/expsum.py", "out_odd[i] -= odd_down", "out_odd[i] += odd_down", EXPSUM),
+    ("kernels/sums/expsum.py", "out_even[j - 1] += even_up", "out_even[j] += even_up", EXPSUM),
+    ("kernels/sums/expsum.py", "terms - 1, domain", "terms - 2, domain", EXPSUM),
+    ("kernels/sums/expsum_grades.py", "out[i] += below * tree[k]", "out[i] += tree[k]", HINGE_SUMS),
+    ("kernels/sums/expsum_grades.py", "k = grade[i] + 1", "k = grade[i] + 2", HINGE_SUMS),
+    ("kernels/sums/expsum_grades.py", "r[k] = 0.0", "r[k] = 1.0", HINGE_SUMS),
     (
-        "kernels/expsum_grades.py",
+        "kernels/sums/expsum_grades.py",
         "from_above, from_below = above * side, 1.0 - side",
         "from_above, from_below = above, 1.0",
         HINGE_SUMS,
     ),
-    ("kernels/expsum_hinges.py", "_GROUP_BEND, k] - bent", "_GROUP_BEND, k] + bent", HINGE_SUMS),
-    ("kernels/expsum_hinges.py", "far * (every - slope[i])", "far * every", HINGE_SUMS),
-    ("kernels/expsum_hinges.py", "pull[member[k]] += k - first", "pull[member[k]] += k", HINGE_SUMS),
-    ("kernels/expsum_hinges.py", "rows[_PULL, i] -= found[4]", "rows[_PULL, i] += found[4]", HINGE_SUMS),
-    ("kernels/expsum_hinges.py", "rows[_GROUP_BEND, i] += found[6]", "rows[_GROUP_BEND, i] += found[4]", HINGE_SUMS),
-    ("kernels/expsum_grades.py", "out[j] += below * higher", "out[j] += higher", HINGE_SUMS),
-    ("kernels/expsum_grades.py", "higher, theirs + 1, WIDTH, w", "higher, theirs, WIDTH, w", HINGE_SUMS),
-    ("kernels/expsum_hinges.py", "force[member[k]] -= total", "force[member[k]] += total", HINGE_SUMS),
-    ("kernels/expsum_hinges.py", "far * (n - (last - first))", "far * (n - 1)", HINGE_SUMS),
-    ("kernels/expsum_hinges.py", "0.5 * (first + last - 1)", "0.5 * (first + last)", HINGE_SUMS),
+    ("kernels/sums/expsum_hinges.py", "_GROUP_BEND, k] - bent", "_GROUP_BEND, k] + bent", HINGE_SUMS),
+    ("kernels/sums/expsum_hinges.py", "far * (every - slope[i])", "far * every", HINGE_SUMS),
+    ("kernels/sums/expsum_hinges.py", "pull[member[k]] += k - first", "pull[member[k]] += k", HINGE_SUMS),
+    ("kernels/sums/expsum_hinges.py", "rows[_PULL, i] -= found[4]", "rows[_PULL, i] += found[4]", HINGE_SUMS),
+    (
+        "kernels/sums/expsum_hinges.py",
+        "rows[_GROUP_BEND, i] += found[6]",
+        "rows[_GROUP_BEND, i] += found[4]",
+        HINGE_SUMS,
+    ),
+    ("kernels/sums/expsum_grades.py", "out[j] += below * higher", "out[j] += higher", HINGE_SUMS),
+    ("kernels/sums/expsum_grades.py", "higher, theirs + 1, WIDTH, w", "higher, theirs, WIDTH, w", HINGE_SUMS),
+    ("kernels/sums/expsum_hinges.py", "force[member[k]] -= total", "force[member[k]] += total", HINGE_SUMS),
+    ("kernels/sums/expsum_hinges.py", "far * (n - (last - first))", "far * (n - 1)", HINGE_SUMS),
+    ("kernels/sums/expsum_hinges.py", "0.5 * (first + last - 1)", "0.5 * (first + last)", HINGE_SUMS),
     (SOFT, "(weighted[i] - slope[i] * pull[i])", "(weighted[i] + slope[i] * pull[i])", EXPSUM),
     (SOFT, "alpha * alpha * abs(weighted[i])", "alpha * alpha * weighted[i]", EXPSUM),
     # Gaussians on a lattice.
@@ -135,8 +144,8 @@ MUTATIONS = [
     (GAUSS, "m + _SUMS * CELLS - keep", "m", GAUSS_SUMS),
     (GAUSS, "while i < stop and cell[i] < here + TAPS", "while i < stop and cell[i] <= here", GAUSS_SUMS),
     (GAUSS, "max(state[_DONE], base) - base", "base - base", GAUSS_SUMS),
-    ("kernels/lattice.py", "TAPS = 28", "TAPS = 24", GAUSS_SUMS),
-    ("kernels/gain_nodes.py", "(place + 1) * steps - 1", "place * steps", GAUSS_SUMS),
+    ("kernels/sums/lattice.py", "TAPS = 28", "TAPS = 24", GAUSS_SUMS),
+    ("kernels/sums/gain_nodes.py", "(place + 1) * steps - 1", "place * steps", GAUSS_SUMS),
     # The driver.
     (RUN, "(documents / curvature, HESSIAN_FLOOR)", "(curvature / documents, HESSIAN_FLOOR)", DRIVER),
     (RUN, "weight * g[i], weight * h[i]", "weight * g[i], h[i]", DRIVER),

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from boostrank.backends import get_backend
-from boostrank.core.types import QueryIndex
-from boostrank.objective import Objective
+from boostrank.core.queries import QueryIndex
+from boostrank.objective.description import Objective
 from boostrank.objectives import OBJECTIVES
 from boostrank.training.params import split_params
 from tests.objectives.conformance import evaluate, make_query

@@ -15,10 +15,11 @@ import boostrank
 from boostrank.core.errors import DataError, ParameterError, TrainingError
 from boostrank.core.gains import above_least
 from boostrank.core.params import find_param
-from boostrank.core.types import HessianKind, QueryIndex
-from boostrank.kernels.spec import ObjectiveSpec, no_constants, objective_kernel
-from boostrank.mixture import Mixture, objective_from_dict, parse_objective
-from boostrank.objective import Objective
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import HessianKind
+from boostrank.kernels.objective.contract import ObjectiveSpec, no_constants, objective_kernel
+from boostrank.objective.description import Objective
+from boostrank.objective.mixture import Mixture, objective_from_dict, parse_objective
 from boostrank.objectives import OBJECTIVES
 from tests.objectives.conformance import make_query
 from tests.reference import sdcg as sdcg_twin
@@ -416,7 +417,7 @@ def test_a_mixture_trains_by_name_by_itself_in_both_engines_and_learns(tmp_path)
 
 
 def test_auto_is_the_mixture_that_it_stands_for_and_takes_what_its_parts_take() -> None:
-    from boostrank.mixture import AUTO
+    from boostrank.objective.mixture import AUTO
 
     assert parse_objective("Auto", seed=3).to_dict() == parse_objective(AUTO, seed=3).to_dict()
     assert parse_objective("auto", mix=0.3).to_dict()["mix"] == 0.3

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boostrank.core.types import QueryIndex
-from boostrank.objective import Objective
+from boostrank.core.queries import QueryIndex
+from boostrank.objective.description import Objective
 from boostrank.objectives import OBJECTIVES, _template
 from tests.objectives.conformance import CHECKS, close, evaluate, make_query, twin_of
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import xgboost as xgb
 
-from boostrank.objective import Objective
+from boostrank.objective.description import Objective
 from boostrank.objectives import OBJECTIVES, _template
 
 SPECS = [*OBJECTIVES, _template.SPEC]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boostrank.core.types import QueryIndex
-from boostrank.objective import Objective
+from boostrank.core.queries import QueryIndex
+from boostrank.objective.description import Objective
 from boostrank.objectives import OBJECTIVES
 
 SMOOTH = [spec for spec in OBJECTIVES if "sums" in [p.name for p in spec.params]]

@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from boostrank.bound import MAX_QUADRATIC_DOCUMENTS
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.types import QueryIndex
-from boostrank.objective import Objective
+from boostrank.core.queries import QueryIndex
+from boostrank.objective.bound import MAX_QUADRATIC_DOCUMENTS
+from boostrank.objective.description import Objective
 from boostrank.objectives import OBJECTIVES, _template
 from boostrank.schedules import Geometric
 

@@ -10,9 +10,9 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.kernels import rank_tables
-from boostrank.kernels.rank_matrix import balanced, rank_matrix
-from boostrank.kernels.soft_contests import ROOM, WORK
+from boostrank.kernels.ranks.soft import ROOM, WORK
+from boostrank.kernels.ranks.soft_matrix import balanced, rank_matrix
+from boostrank.kernels.sums import rank_tables
 from boostrank.objectives import OBJECTIVES
 from tests.objectives.conformance import close, evaluate, make_query
 from tests.reference import soft_ndcg as twin

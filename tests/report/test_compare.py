@@ -14,11 +14,11 @@ from scipy import stats
 
 import boostrank
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.types import QueryIndex
+from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, evaluate, paired_difference
-from boostrank.report.comparison import Comparison, compare
-from boostrank.report.moves import Move, churn, costliest_swap, ranks_within
+from boostrank.report.comparison.analysis import Comparison, compare
+from boostrank.report.rank_changes import Move, churn, costliest_swap, ranks_within
 
 FAST = {"num_threads": 1, "verbose": -1, "min_data_in_leaf": 5, "num_leaves": 7}
 

@@ -16,9 +16,9 @@ import pytest
 import boostrank
 from boostrank.core.errors import MissingDependency
 from boostrank.data.dataset import RankingDataset
-from boostrank.report.comparison import Comparison, compare
+from boostrank.report.comparison.analysis import Comparison, compare
 from boostrank.report.html.markup import Markup, join, tag
-from boostrank.report.moves import Ranker
+from boostrank.report.rank_changes import Ranker
 
 EVIL = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>"
 VOID = {"meta"}

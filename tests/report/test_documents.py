@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import DataError
-from boostrank.core.types import QueryIndex
+from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.report import why
 

@@ -16,16 +16,16 @@ from scipy import sparse
 import boostrank
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.types import QueryIndex
+from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import SyntheticData, make_ranking_data
-from boostrank.kernels.forest import Walker
+from boostrank.formats.trees import Trees
+from boostrank.kernels.trees.walker import Walker
 from boostrank.metric import Metric
 from boostrank.report import Importance, importance
-from boostrank.report.importances import sample_queries
-from boostrank.report.permuting import Losses, Rows, Unit, measure_losses
+from boostrank.report.feature_importance.analysis import sample_queries
+from boostrank.report.feature_importance.permutation_importance import Losses, Rows, Unit, measure_losses
 from boostrank.report.scoring import Engine
-from boostrank.training.forest import Trees
 from boostrank.training.model import RankingModel
 
 NDCG = Metric.parse("ndcg@10")

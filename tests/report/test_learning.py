@@ -11,14 +11,14 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import ParameterError
-from boostrank.core.types import QueryIndex
+from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import Metric, paired_difference
-from boostrank.mixture import parse_objective
-from boostrank.report.descent import _Pull, schedules_of
-from boostrank.report.learning import Learning, learning
-from boostrank.report.prefixes import points, prefix_curve, some_trees
+from boostrank.objective.mixture import parse_objective
+from boostrank.report.learning.analysis import Learning, learning
+from boostrank.report.learning.objective_trace import _Pull, schedules_of
+from boostrank.report.learning.staged_metrics import points, prefix_curve, some_trees
 from boostrank.report.segments import Segmentation, by_length
 from boostrank.training.model import RankingModel
 from tests.training.real_models import data as real_data

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from boostrank.core.conventions import PRESETS, Conventions
 from boostrank.core.errors import ParameterError
-from boostrank.core.types import QueryIndex
+from boostrank.core.queries import QueryIndex
 from boostrank.metric import evaluate
-from boostrank.report.metrics import LIBRARIES, STEPS, Explanation, explain_conventions, tied_documents
+from boostrank.report.conventions.analysis import LIBRARIES, STEPS, Explanation, explain_conventions, tied_documents
 from tests.metrics.golden.make import inputs
 
 DRAWN = inputs()

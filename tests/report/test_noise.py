@@ -6,11 +6,19 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import ParameterError
-from boostrank.core.types import QueryIndex
+from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import evaluate
-from boostrank.report.noise import SOURCES, NoiseReport, expected_seconds, measure_noise, redrawn, shuffled, spread_of
+from boostrank.report.noise.analysis import (
+    SOURCES,
+    NoiseReport,
+    expected_seconds,
+    measure_noise,
+    redrawn,
+    shuffled,
+    spread_of,
+)
 
 DATA = make_ranking_data(queries=60, mean_length=10, seed=3).dataset
 TRAIN, VALID = DATA.take(np.arange(40)), DATA.take(np.arange(40, 60))

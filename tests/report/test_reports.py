@@ -12,10 +12,10 @@ from scipy import sparse
 import boostrank
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm import write_libsvm
+from boostrank.data.libsvm.reader import write_libsvm
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.report import Report, report
-from boostrank.report.reports import SECTIONS
+from boostrank.report.page import SECTIONS
 from boostrank.training.model import RankingModel
 
 QUICK = ("verdict", "learning", "queries")
@@ -92,14 +92,14 @@ def test_a_part_that_cannot_be_had_leaves_the_others(
     def refuse(*_: Any, **__: Any) -> Any:
         raise ModelError("the trees are away")
 
-    monkeypatch.setattr("boostrank.report.reports.learning", refuse)
+    monkeypatch.setattr("boostrank.report.page.learning", refuse)
     told = report(model, data, only=QUICK, threads=1)
     assert told.missing == {"learning": "the trees are away"}
     assert told.verdict is not None
     assert "This cannot be told: the trees are away." in told.to_html()
     assert told.to_dict()["learning"] is None
     for name in ("verdict", "query_values"):
-        monkeypatch.setattr(f"boostrank.report.reports.{name}", refuse)
+        monkeypatch.setattr(f"boostrank.report.page.{name}", refuse)
     with pytest.raises(ModelError, match="the trees are away"):
         report(model, data, only=QUICK, threads=1)
 

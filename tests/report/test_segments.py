@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boostrank.core.errors import DataError, DataWarning, FileFormatError
-from boostrank.core.types import QueryIndex
+from boostrank.core.queries import QueryIndex
 from boostrank.report.segments import NO_SEGMENT, by_best_label, by_length, by_table, holm, read_segments
 
 

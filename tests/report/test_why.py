@@ -22,7 +22,7 @@ from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float32Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.report import Why, why
-from boostrank.report.swaps import Change, Column
+from boostrank.report.explanation.counterfactuals import Change, Column
 from boostrank.training.model import RankingModel
 
 QUERIES, SIZE = 40, 8

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from boostrank.backends.costs import Work, cost
 from boostrank.core.errors import InputError, ParameterError
-from boostrank.core.sizes import parse_size, size_words
-from boostrank.data.survey import Survey
-from boostrank.training import bill as bills
-from boostrank.training.bill import draw_up
+from boostrank.core.formatting import parse_size, size_words
+from boostrank.planning import plan as bills
+from boostrank.planning.costs import Work, cost
+from boostrank.planning.plan import draw_up
+from boostrank.planning.sample import Survey
 
 MB = 1e6
 

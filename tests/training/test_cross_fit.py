@@ -15,7 +15,7 @@ import boostrank
 from boostrank.backends.base import LinearStart
 from boostrank.core.errors import DataWarning, ParameterError
 from boostrank.core.gains import gains_from_labels
-from boostrank.kernels.curves import Curves
+from boostrank.kernels.trees.curves import Curves
 from boostrank.training import cross_fit
 from boostrank.training.cross_fit import FOLDS, cross_fitted
 

@@ -16,8 +16,8 @@ from scipy import sparse
 import boostrank
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.libsvm import read_libsvm
-from boostrank.data.stream import stream_libsvm
+from boostrank.data.libsvm.reader import read_libsvm
+from boostrank.data.libsvm.stream import stream_libsvm
 
 from .test_trainer import BACKENDS, FAST, ranking
 

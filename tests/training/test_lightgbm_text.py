@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import ModelError
-from boostrank.training.lightgbm_text import check_lightgbm_text, stamp_lightgbm
+from boostrank.formats.lightgbm import check_lightgbm_text, stamp_lightgbm
 from tests.training.real_models import ROWS, SIZE, data, lightgbm_models, squared_error, train_lightgbm
 
 NAMES = sorted(lightgbm_models())

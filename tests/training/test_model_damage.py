@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from boostrank.core.errors import ModelError
-from boostrank.training.model_text import check_model, read_model_files, sidecar_path, write_model_files
+from boostrank.formats.files import check_model, read_model_files, sidecar_path, write_model_files
 from tests.training.real_models import lightgbm_models, xgboost_models
 
 FLIPS = int(os.environ.get("BOOSTRANK_FLIPS", "2000"))

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import xgboost as xgb
 
-from boostrank.core import atomic
+from boostrank.core import files as atomic
 from boostrank.core.errors import ModelError, TrainingError
-from boostrank.training import model_text
-from boostrank.training.model_text import (
+from boostrank.formats import files as model_text
+from boostrank.formats.files import (
     content_sha256,
     engine_of,
     read_model_files,

@@ -281,7 +281,7 @@ def test_lightgbms_names_for_lambdaranks_options_are_understood(data: Any) -> No
 
 
 def test_the_engines_names_are_never_taken_for_an_objectives() -> None:
-    from boostrank.backends.lgb import _known_parameters
+    from boostrank.backends.lightgbm.backend import _known_parameters
     from boostrank.objectives import OBJECTIVES
 
     # Names that mean the same in both, and the papers' own alpha and sigmoid, which the engine has no use for here.
@@ -294,7 +294,7 @@ def test_the_engines_names_are_never_taken_for_an_objectives() -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_threads_reach_an_objective_that_was_built_before(backend: str, data: Any, monkeypatch: Any) -> None:
     seen: list[int] = []
-    import boostrank.bound as bound
+    import boostrank.objective.bound as bound
 
     original = bound.resolve_threads
     monkeypatch.setattr(bound, "resolve_threads", lambda threads: seen.append(threads) or original(threads))

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from boostrank.core.errors import ModelError
-from boostrank.training.xgboost_json import check_xgboost_json
+from boostrank.formats.xgboost import check_xgboost_json
 from tests.training.real_models import train_xgboost, xgboost_models
 
 Edit = Callable[[dict[str, Any]], None]

@@ -15,7 +15,7 @@ from boostrank import RankingDataset, train
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.core.params import Param
 from boostrank.metric import BoundMetrics
-from boostrank.report.noise import shuffled
+from boostrank.report.noise.analysis import shuffled
 from boostrank.tuning import Choice, Span, tune
 from boostrank.tuning.search import _Search
 from boostrank.tuning.space import declared_dimension, full_space, parse_dimension

@@ -11,11 +11,11 @@ from typing import Any
 
 from boostrank.core.gains import Gain, parse_gain
 from boostrank.core.machine import resolve_threads
-from boostrank.data._options import check_options
-from boostrank.data._sources import AnySource
 from boostrank.data.doctor.checks import AGAINST_TRAINING, BETWEEN_SETS, OF_A_SET, OF_TRAINING_DATA
-from boostrank.data.doctor.facts import Facts
 from boostrank.data.doctor.finding import Finding, Severity, in_order
+from boostrank.data.doctor.profile import Facts
+from boostrank.data.libsvm.options import check_options
+from boostrank.data.libsvm.sources import AnySource
 
 __all__ = ["Facts", "Finding", "Severity", "doctor", "examine", "look_at"]
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from boostrank.data.doctor.facts import Facts
+    from boostrank.data.doctor.profile import Facts
 
 
 class Severity(enum.Enum):

@@ -11,8 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from boostrank.core.atomic import AnyPath, write_atomically
 from boostrank.core.errors import MissingDependency, ParameterError
+from boostrank.core.files import AnyPath, write_atomically
 from boostrank.report.html.markup import Markup, data_block, tag
 
 if TYPE_CHECKING:

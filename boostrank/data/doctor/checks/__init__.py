@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from boostrank.data.doctor.checks import between, documents, features, labels, queries, reading
-from boostrank.data.doctor.facts import Facts
 from boostrank.data.doctor.finding import Finding
+from boostrank.data.doctor.profile import Facts
 
 OF_A_SET: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     reading.broken_files,

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.types import Int64Array
-from boostrank.data.doctor import _tally
+from boostrank.data.doctor import column_stats as _tally
 from boostrank.data.doctor.checks.features import listed, ranges
-from boostrank.data.doctor.facts import Facts
 from boostrank.data.doctor.finding import Finding, Severity, found, percent, plural
+from boostrank.data.doctor.profile import Facts
 
 HALF = 0.5  # of its documents make a query one of the other set
 _ODD = np.uint64(0x9E3779B97F4A7C15)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from boostrank.data.doctor.facts import Facts
 from boostrank.data.doctor.finding import Finding, Severity, found, percent, plural
+from boostrank.data.doctor.profile import Facts
 
 MANY_ALIKE = 0.05  # of the documents
 MANY_EMPTY = 0.01

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.types import Int64Array
-from boostrank.data.doctor import _tally
-from boostrank.data.doctor.facts import Facts
+from boostrank.data.doctor import column_stats as _tally
 from boostrank.data.doctor.finding import Finding, Severity, found, percent
+from boostrank.data.doctor.profile import Facts
 
 # A feature that says nothing orders n documents by their labels with a chance of 1/n at most; all queries together
 # must be this much less likely (in e-folds) before it counts as a copy.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from boostrank.core.gains import MAX_EXPONENTIAL_LABEL
-from boostrank.data.doctor.facts import Facts
 from boostrank.data.doctor.finding import Finding, Severity, found, percent
+from boostrank.data.doctor.profile import Facts
 
 USUAL_TOP = 5.0  # the largest grade of the public collections is 4
 ENGINES_TOP = 31.0  # LightGBM takes labels below it

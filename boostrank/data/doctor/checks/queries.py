@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from boostrank.data.doctor.facts import Facts
 from boostrank.data.doctor.finding import Finding, Severity, found, percent, plural
+from boostrank.data.doctor.profile import Facts
 
 MANY_DEAD = 0.2  # of the queries: more than this is a matter of quality
 LONG_LIST = 10_000  # LightGBM takes no longer ones

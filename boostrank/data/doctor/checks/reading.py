@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from boostrank.data import _parse as parse
-from boostrank.data._assemble import BLANK_SHARE
-from boostrank.data.doctor.facts import SHOWN_ROWS, Facts
 from boostrank.data.doctor.finding import Finding, Severity, found, percent, plural
+from boostrank.data.doctor.profile import SHOWN_ROWS, Facts
+from boostrank.data.libsvm import parser as parse
+from boostrank.data.libsvm.assemble import BLANK_SHARE
 
 
 def broken_files(facts: Facts) -> Iterator[Finding]:

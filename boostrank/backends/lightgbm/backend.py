@@ -1,0 +1,398 @@
+"""LightGBM behind the backend contract."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import lightgbm
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.backends.base import (
+    Callback,
+    CallbackEnv,
+    LinearStart,
+    StopTraining,
+    TrainRequest,
+    beginning_at,
+    dense_batches,
+    dense_rows,
+    engine_names,
+    later,
+    ordered,
+)
+from boostrank.backends.lightgbm.start import count_start_trees, read_start, start_contributions, start_text
+from boostrank.backends.lightgbm.stream import StreamedDataset
+from boostrank.backends.snapshot import Resumed, Snapshot, remembers, round_seed
+from boostrank.core.errors import DataError, ParameterError, did_you_mean
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array
+from boostrank.data.dataset import Features, RankingDataset
+from boostrank.kernels.trees.curves import Curves
+
+# Without these two, LightGBM times both layouts at the start and takes the faster: two runs may then differ.
+_DEFAULTS = {"deterministic": True, "force_col_wise": True}
+_LAYOUTS = ("force_col_wise", "force_row_wise")
+_NUM_THREADS = re.compile(r"\n\[num_threads: \d+\]")
+_TRUE = (True, 1, "true", "True", "1", "+")
+
+
+class LightGBM:
+    """The engine `lightgbm`; see `base.Backend` for what each method does."""
+
+    name = "lightgbm"
+    version = str(lightgbm.__version__)
+    objective_params = frozenset(
+        {
+            "alpha", "boost_from_average", "fair_c", "is_unbalance", "label_gain", "lambdarank_norm",
+            "lambdarank_position_bias_regularization", "lambdarank_truncation_level", "num_class", "num_classes",
+            "objective_seed", "poisson_max_delta_step", "reg_sqrt", "scale_pos_weight", "sigmoid",
+            "tweedie_variance_power", "unbalance", "unbalanced_sets",
+        }
+    )  # fmt: skip
+    objective_defaults: Mapping[str, Mapping[str, Any]] = {}
+
+    def check_params(self, params: dict[str, Any]) -> None:
+        known = _known_parameters()
+        said: dict[str, str] = {}
+        for name in params:
+            if known and name not in known:
+                raise ParameterError(f"LightGBM has no parameter {name!r}.{did_you_mean(name, known, list_all=False)}")
+            first = said.setdefault(known.get(name, name), name)
+            if first != name:
+                raise ParameterError(f"{first!r} and {name!r} are the same parameter")
+        boosting = [params[a] for a in ("boosting", "boosting_type", "boost") if a in params]
+        if "rf" in boosting or "random_forest" in boosting:
+            raise ParameterError("boosting='rf' averages independent trees; LightGBM refuses custom objectives there")
+
+    def is_native_dataset(self, data: Any) -> bool:
+        return isinstance(data, lightgbm.Dataset)
+
+    def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
+        row_weights = None
+        if weights and data.queries.weights is not None:
+            row_weights = np.repeat(data.queries.weights, data.queries.sizes)
+        options = {
+            "label": data.labels,
+            "group": data.queries.sizes,
+            "weight": row_weights,
+            "feature_name": list(engine_names(data.feature_names)),
+            "reference": reference,
+            "params": _with_defaults(params),
+        }
+        if data.on_disk:
+            return StreamedDataset(data.features, _known_parameters(), **options)
+        return lightgbm.Dataset(data.features, **options)
+
+    def train(self, request: TrainRequest) -> tuple[Any, int]:
+        for data in (request.train, *(d for _, d in request.valid)):
+            if data.init_score is not None and request.init_model is None:
+                raise ParameterError(
+                    "the data set has an init_score, which LightGBM never adds back when it predicts; continue from a "
+                    "model instead (init_model=)"
+                )
+        params = _with_defaults(request.params) | {"metric": "None"}
+        first = 0 if request.init_model is None else _start_trees(request.init_model)
+        round_now = _RoundStart(request, params, first)
+        gradient = request.gradient
+        if gradient is None:
+            params["objective"] = request.native_objective
+        else:
+            function = gradient
+
+            def objective(scores: npt.NDArray[Any], dataset: Any) -> tuple[Any, Any]:
+                round_now.seed_sampling()
+                return function(scores, dataset, round_now.round)
+
+            params["objective"] = _Undivided(objective)
+        init_model, rounds = request.init_model, request.rounds
+        with contextlib.ExitStack() as given:
+            if request.resumed is None and request.start_scores is not None:
+                given.enter_context(_starting_at(request.train, request.start_scores))
+            if request.resumed is not None:
+                init_model = self.from_bytes(request.resumed.snapshot.model)
+                rounds += request.resumed.begin - self.rounds_of(init_model)
+                for data, scores in zip(_score_holders(request), request.resumed.snapshot.scores, strict=True):
+                    given.enter_context(_starting_at(data, scores))
+            booster = _train(
+                params,
+                request.train,
+                num_boost_round=rounds,
+                valid_sets=[d for _, d in request.valid] or None,
+                valid_names=[n for n, _ in request.valid] or None,
+                feval=list(request.metrics) or None,
+                init_model=init_model,
+                keep_training_booster=request.keep_training_booster,
+                callbacks=[round_now, *(_Translated(cb, request.resumed, first) for cb in request.callbacks)],
+            )
+        booster._boostrank_start = first
+        return booster, max(0, booster.best_iteration - first)
+
+    def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
+        said = _main_names(params)
+        boosting = str(said.get("boosting", "gbdt"))
+        if boosting == "dart":
+            return "dart rescales earlier trees by random numbers that LightGBM does not show"
+        if "goss" in (boosting, str(said.get("data_sample_strategy"))):
+            return "goss counts its rounds from the start of the process: use bagging_fraction"
+        if said.get("use_quantized_grad") in _TRUE and said.get("stochastic_rounding", True) in _TRUE:
+            return "LightGBM does not show the state of its stochastic rounding: set stochastic_rounding=false"
+        if any(name.startswith("cegb_penalty_feature") for name in said):
+            return "LightGBM does not show which features it has paid for (cegb)"
+        if native_objective == "rank_xendcg":
+            return "LightGBM's rank_xendcg draws random numbers that it does not show: use xe-ndcg, which is ours"
+        if "lambdarank_position_bias_regularization" in said:
+            return "LightGBM does not show the position biases that it has learnt"
+        return None
+
+    def snapshot(self, model: Any) -> Snapshot:
+        scores: list[Float64Array] = []
+
+        def keep(values: npt.NDArray[Any], dataset: Any) -> tuple[str, float, bool]:
+            scores.append(np.array(values, dtype=np.float64).reshape(-1))
+            return "kept", 0.0, True
+
+        model.eval_train(keep)
+        model.eval_valid(keep)
+        return Snapshot(self.to_bytes(model, rounds=0), tuple(scores))
+
+    def rounds_of(self, booster: Any) -> int:
+        return int(booster.current_iteration()) - _start_trees(booster)
+
+    def load_booster(self, model: Any) -> Any:
+        if isinstance(model, lightgbm.Booster):
+            return model
+        raise ParameterError(f"init_model must be a path, a Booster or a RankingModel, not {type(model).__name__}")
+
+    def begin_with(self, start: LinearStart) -> Any:
+        return self.from_bytes(start_text(start).encode())
+
+    def with_queries(self, booster: Any, features: Features, queries: QueryIndex | None) -> Features:
+        return features
+
+    def predict(
+        self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
+    ) -> Float64Array:
+        parts = (piece for _, piece in features.pieces()) if hasattr(features, "pieces") else [features]
+        trees = _trees_of(booster, rounds)
+        scores = [booster.predict(p, raw_score=True, num_iteration=trees, num_threads=threads) for p in parts]
+        return np.concatenate(scores).astype(np.float64, copy=False).reshape(-1)
+
+    def contributions(
+        self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
+    ) -> Float64Array:
+        first, start, grown = _start_trees(booster), None, booster
+        if first:  # LightGBM's SHAP refuses a model with a linear leaf anywhere
+            start = Curves.of(list(read_start(booster.model_to_string()).items()))
+            rest = booster.model_to_string(start_iteration=first, num_iteration=rounds or -1)
+            grown = lightgbm.Booster(model_str=rest)
+        parts = [
+            grown.predict(
+                dense_rows(features, a, b), pred_contrib=True, num_iteration=rounds or -1, num_threads=threads
+            )
+            + (0.0 if start is None else start_contributions(start, features[a:b]))
+            for a, b in dense_batches(features)
+        ]
+        return np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts])
+
+    def to_bytes(self, booster: Any, *, rounds: int) -> bytes:
+        text = str(booster.model_to_string(num_iteration=_trees_of(booster, rounds)))
+        return _NUM_THREADS.sub("\n[num_threads: 0]", text).encode()  # any number of them grows these trees
+
+    def from_bytes(self, data: bytes) -> Any:
+        text = data.decode()
+        booster = lightgbm.Booster(model_str=text)
+        booster._boostrank_start = count_start_trees(text)
+        return booster
+
+    def feature_names(self, booster: Any) -> tuple[str, ...]:
+        return tuple(booster.feature_name())
+
+
+BACKEND = LightGBM()
+
+
+def _start_trees(booster: Any) -> int:
+    """How many trees are those of a linear start (see `lgb_start`), which are before the first round."""
+    known: int | None = getattr(booster, "_boostrank_start", None)
+    if known is None:  # a booster of the user's own: its first tree tells whether more must be looked at
+        known = count_start_trees(booster.model_to_string(num_iteration=1))
+        if known:
+            known = count_start_trees(booster.model_to_string(num_iteration=-1))
+        booster._boostrank_start = known
+    return known
+
+
+def _trees_of(booster: Any, rounds: int) -> int:
+    """LightGBM's number for so many rounds, -1 for all."""
+    return rounds + _start_trees(booster) if rounds else -1
+
+
+def _train(*args: Any, **kwargs: Any) -> Any:
+    """`lgb.train`, with words for a check of its C++ that small data fail."""
+    try:
+        return lightgbm.train(*args, **kwargs)
+    except lightgbm.basic.LightGBMError as error:
+        if "num_features()" not in str(error):
+            raise
+        raise DataError(
+            "LightGBM can split no feature: there are too few rows, or all features are constant. For very small data "
+            "set min_data_in_leaf=1 and min_data_in_bin=1"
+        ) from error
+
+
+class _Undivided:
+    """A callable that survives `copy.deepcopy`: LightGBM copies its parameters, and with them whatever it calls."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def __call__(self, scores: npt.NDArray[Any], dataset: Any) -> tuple[Any, Any]:
+        result: tuple[Any, Any] = self._function(scores, dataset)
+        return result
+
+    def __deepcopy__(self, memo: Any) -> _Undivided:
+        return self
+
+
+class _RoundStart:
+    """Remembers the round, which LightGBM tells its callbacks, not its objective; and seeds the sampling in it."""
+
+    before_iteration = True
+    order = -(2**31)
+
+    def __init__(self, request: TrainRequest, params: dict[str, Any], start_trees: int) -> None:
+        self.round, self._start_trees = 0, start_trees
+        self._request, self._sampling, self._model = request, _Sampling(params), None
+        self._resumed = request.resumed
+
+    def __call__(self, env: Any) -> None:
+        self.round, self._model = int(env.iteration) - self._start_trees, env.model
+        if self._resumed is not None:
+            # The model file tells how many rounds were asked for, not how many were left.
+            env.model.reset_parameter({"num_iterations": self._request.rounds})
+            self._replay(env, self._resumed)
+            self._resumed = None
+        if self._request.gradient is None:
+            self.seed_sampling()
+
+    def _replay(self, env: Any, resumed: Resumed) -> None:
+        """Let the callbacks that remember see the earlier rounds once more."""
+        callbacks = [cb for cb in ordered(self._request.callbacks, before=False) if remembers(cb)]
+        end = resumed.begin + self._request.rounds
+        for number, results in enumerate(resumed.results, resumed.begin):
+            for callback in callbacks:
+                callback(CallbackEnv(env.model, env.params, number, resumed.begin, end, list(results)))
+
+    def seed_sampling(self) -> None:
+        """With an objective of ours only in its call: before, LightGBM resets a booster once more in its first round,
+        which draws features."""
+        self._sampling.seed(self._model, self.round)
+
+
+class _Sampling:
+    """Seeds LightGBM's sampling of rows and features by the round: it does not show the state of its random numbers.
+
+    Not with dart and goss, whose own state a change of parameters would reset.
+    """
+
+    def __init__(self, params: dict[str, Any]) -> None:
+        said = _main_names(params)
+        special = str(said.get("boosting", "gbdt")) in ("dart", "goss") or said.get("data_sample_strategy") == "goss"
+        self._seeds: dict[str, int] = {}
+        self._fraction = float(said.get("bagging_fraction", 1.0))
+        self._every = int(said.get("bagging_freq", 0))
+        if special:
+            return
+        if self._fraction < 1 and self._every > 0:
+            self._seeds["bagging_seed"] = 3
+        if min(float(said.get(name, 1.0)) for name in ("feature_fraction", "feature_fraction_bynode")) < 1:
+            self._seeds["feature_fraction_seed"] = 2
+        if said.get("extra_trees") in _TRUE:
+            self._seeds["extra_seed"] = 6
+        self._seeds = {name: int(said.get(name, said.get("seed", default))) for name, default in self._seeds.items()}
+
+    def seed(self, model: Any, round: int) -> None:
+        """Seed what is sampled in this round; rows keep their sample for as many rounds as `bagging_freq` says."""
+        if not self._seeds:
+            return
+        seeds: dict[str, Any] = {
+            name: round_seed(name, seed, round // self._every if name == "bagging_seed" else round)
+            for name, seed in self._seeds.items()
+        }
+        if "bagging_seed" in seeds:
+            # LightGBM takes a new seed for rows only together with a new fraction.
+            model.reset_parameter({"bagging_fraction": 0.999 * self._fraction})
+            seeds["bagging_fraction"] = self._fraction
+        model.reset_parameter(seeds)
+
+
+def _score_holders(request: TrainRequest) -> list[Any]:
+    """The data sets whose scores LightGBM keeps: the training set, then the others in order."""
+    return [request.train, *(data for _, data in request.valid if data is not request.train)]
+
+
+@contextlib.contextmanager
+def _starting_at(dataset: Any, scores: Float64Array) -> Iterator[None]:
+    """Inside, a data set that is to continue a model begins with these scores.
+
+    LightGBM would predict them from the features: slower, not always the same to the last bit (bagging by query),
+    and impossible for a data set whose features are gone.
+    """
+
+    def start(**_: Any) -> Any:
+        return dataset.set_init_score(scores)
+
+    def take(predictor: Any) -> Any:
+        dataset._predictor = predictor
+        return dataset if dataset._handle is None or predictor is None else start()
+
+    dataset._set_init_score_by_predictor, dataset._set_predictor = start, take
+    try:
+        yield
+    finally:
+        del dataset._set_init_score_by_predictor, dataset._set_predictor
+
+
+class _Translated:
+    """A callback whose `StopTraining` becomes the exception that LightGBM understands, whose training began where
+    it first began, and to whom the trees of a start are no rounds."""
+
+    def __init__(self, callback: Callback, resumed: Resumed | None, start_trees: int) -> None:
+        self._callback, self._resumed, self._start_trees = callback, resumed, start_trees
+        self.before_iteration = bool(getattr(callback, "before_iteration", False))
+        if hasattr(callback, "order"):
+            self.order = callback.order
+
+    def __call__(self, env: Any) -> None:
+        if self._start_trees:
+            env = later(env, -self._start_trees)
+        if self._resumed is not None:
+            env = beginning_at(env, self._resumed.begin)
+        try:
+            self._callback(env)
+        except (StopTraining, lightgbm.callback.EarlyStopException) as stop:
+            best = stop.best_iteration + self._start_trees
+            raise lightgbm.callback.EarlyStopException(best, stop.best_score) from stop
+
+
+def _with_defaults(params: dict[str, Any]) -> dict[str, Any]:
+    defaults = {k: v for k, v in _DEFAULTS.items() if not (k in _LAYOUTS and any(a in params for a in _LAYOUTS))}
+    return defaults | params
+
+
+def _main_names(params: dict[str, Any]) -> dict[str, Any]:
+    known = _known_parameters()
+    return {known.get(name, name): value for name, value in params.items()}
+
+
+def _known_parameters() -> dict[str, str]:
+    """Every parameter name and alias of the installed LightGBM -> its main name; empty if it does not tell."""
+    try:
+        aliases: dict[str, list[str]] = lightgbm.basic._ConfigAliases._get_all_param_aliases()
+    except AttributeError:
+        return {}
+    return {name: main for main, others in aliases.items() for name in (main, *others)}

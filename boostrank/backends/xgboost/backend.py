@@ -1,0 +1,338 @@
+"""XGBoost behind the backend contract. Training starts at 0, not at XGBoost's 0.5."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import xgboost
+
+from boostrank.backends.base import (
+    Callback,
+    CallbackEnv,
+    EvalResult,
+    LinearStart,
+    TrainRequest,
+    dense_batches,
+    dense_rows,
+    engine_names,
+    ordered,
+)
+from boostrank.backends.snapshot import Resumed, Snapshot, remembers, round_seed
+from boostrank.backends.xgboost.params import renamed, translate
+from boostrank.backends.xgboost.stream import matrix_in_pieces
+from boostrank.core.errors import DataError, ParameterError, TrainingError
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array
+from boostrank.data.dataset import Features, RankingDataset
+
+_BINNED_BYTES_A_CELL = 2
+_BINNED = ("QuantileDMatrix", "ExtMemQuantileDMatrix")  # older versions lack the second
+_one_at_a_time = threading.Lock()
+
+
+class XGBoost:
+    """The engine `xgboost`; see `base.Backend` for what each method does."""
+
+    name = "xgboost"
+    version = str(xgboost.__version__)
+    objective_params = frozenset(
+        {
+            "lambdarank_bias_norm", "lambdarank_normalization", "lambdarank_num_pair_per_sample",
+            "lambdarank_pair_method", "lambdarank_score_normalization", "lambdarank_unbiased", "ndcg_exp_gain",
+        }
+    )  # fmt: skip
+    objective_defaults: Mapping[str, Mapping[str, Any]] = {}
+
+    def check_params(self, params: dict[str, Any]) -> None:
+        translate(params)
+
+    def is_native_dataset(self, data: Any) -> bool:
+        return isinstance(data, xgboost.DMatrix)
+
+    def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
+        rows, columns = data.features.shape
+        needed = rows * columns * _BINNED_BYTES_A_CELL
+        external = data.on_disk and data.features.external
+        if data.is_sparse and not external and needed > _physical_memory():
+            raise DataError(
+                f"{rows:,} rows x {columns:,} sparse features take {needed / 1e9:.0f} GB in XGBoost's bins, where "
+                "absent features must be stored as the zeros they are; use the lightgbm backend"
+            )
+        info = {
+            "label": data.labels.astype(np.float32),
+            "group": data.queries.sizes,
+            "weight": data.queries.weights if weights else None,
+            "feature_names": list(engine_names(data.feature_names)),
+        }
+        options = {
+            "ref": reference if type(reference).__name__ in _BINNED else None,
+            "max_bin": translate(params)["max_bin"],
+            "nthread": translate(params).get("nthread"),
+        }
+        if data.is_sparse or data.on_disk:
+            matrix = matrix_in_pieces(data, options)
+            matrix.set_info(**info)
+            return matrix
+        return xgboost.QuantileDMatrix(data.features, **info, **options)
+
+    def train(self, request: TrainRequest) -> tuple[Any, int]:
+        params = translate(request.params)
+        init_model, resumed = request.init_model, request.resumed
+        if resumed is not None:
+            init_model = self.from_bytes(resumed.snapshot.model)
+        before = self.rounds_of(init_model) if init_model is not None else 0
+        begin = before if resumed is None else resumed.begin
+        # The booster is saved under this name, which XGBRanker and the serving tools accept; our gradient replaces its.
+        params["objective"] = request.native_objective or "rank:ndcg"
+        if init_model is None:  # a model that is continued keeps its own start
+            params["base_score"] = 0.0
+        if not request.own_datasets and "max_bin" not in renamed(request.params):
+            del params["max_bin"]  # the user's own matrix was binned with a number that only it knows
+        params |= {"disable_default_eval_metric": True, "validate_parameters": True}
+        objective = None
+        if request.gradient is not None:
+            objective = _Objective(request.gradient, before)
+        bridge = _Bridge(request, params, before, begin)
+        booster = xgboost.train(
+            params,
+            request.train,
+            num_boost_round=begin + request.rounds - before,
+            # Neutral names: XGBoost prints its results and reads them back, and "-" or a blank in a name breaks that.
+            evals=[(data, f"set{i}") for i, (_, data) in enumerate(request.valid)],
+            obj=objective,
+            custom_metric=bridge.evaluate if request.metrics and request.valid else None,
+            verbose_eval=False,
+            xgb_model=init_model,
+            callbacks=[bridge],
+        )
+        return booster, bridge.best_rounds
+
+    def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
+        said = translate(params)
+        if said.get("booster") == "dart":
+            return "dart rescales earlier trees by random numbers that XGBoost does not show"
+        if said.get("lambdarank_unbiased") in (True, 1, "1", "true"):
+            return "XGBoost does not take back the position biases that it has learnt (lambdarank_unbiased)"
+        if native_objective and said.get("lambdarank_pair_method") == "mean":
+            return "XGBoost draws the pairs of lambdarank_pair_method=mean by a round that it counts anew"
+        return None
+
+    def snapshot(self, model: Any) -> Snapshot:
+        return Snapshot(self.to_bytes(model.booster, rounds=0), scores_sha256=_digest(model.booster, model.train))
+
+    def rounds_of(self, booster: Any) -> int:
+        return int(booster.num_boosted_rounds())
+
+    def load_booster(self, model: Any) -> Any:
+        if isinstance(model, xgboost.Booster):
+            return model
+        raise ParameterError(f"init_model must be a path, a Booster or a RankingModel, not {type(model).__name__}")
+
+    def begin_with(self, start: LinearStart) -> Any:
+        raise ParameterError(
+            "XGBoost's files hold trees or a linear model, not both, so trees cannot begin with one there: use "
+            "--backend lightgbm, whose file holds it"
+        )
+
+    def with_queries(self, booster: Any, features: Features, queries: QueryIndex | None) -> Features:
+        return features
+
+    def predict(
+        self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
+    ) -> Float64Array:
+        sparse = absent_is_missing and hasattr(features, "toarray")
+        with _one_at_a_time:  # XGBoost is not safe against a setting that changes while another thread predicts
+            if getattr(booster, "_boostrank_threads", None) != threads:
+                booster.set_param({"nthread": threads})
+                booster._boostrank_threads = threads
+            parts = [
+                booster.inplace_predict(
+                    features[a:b] if sparse else dense_rows(features, a, b),
+                    iteration_range=(0, rounds),
+                    predict_type="margin",
+                    validate_features=False,
+                )
+                for a, b in dense_batches(features)
+            ]
+        return np.concatenate([np.zeros(0), *parts]).astype(np.float64)
+
+    def contributions(
+        self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
+    ) -> Float64Array:
+        sparse = absent_is_missing and hasattr(features, "toarray")
+        with _one_at_a_time:
+            parts = [
+                booster.predict(
+                    xgboost.DMatrix(features[a:b] if sparse else dense_rows(features, a, b), nthread=threads),
+                    iteration_range=(0, rounds),
+                    pred_contribs=True,
+                    validate_features=False,
+                )
+                for a, b in dense_batches(features)
+            ]
+        return np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts]).astype(np.float64)
+
+    def to_bytes(self, booster: Any, *, rounds: int) -> bytes:
+        if 0 < rounds < self.rounds_of(booster):
+            booster = booster[:rounds]
+        return bytes(booster.save_raw("json"))
+
+    def from_bytes(self, data: bytes) -> Any:
+        booster = xgboost.Booster()
+        booster.load_model(bytearray(data))
+        return booster
+
+    def feature_names(self, booster: Any) -> tuple[str, ...]:
+        names = booster.feature_names
+        return tuple(names) if names else tuple(f"f{i}" for i in range(1, booster.num_features() + 1))
+
+
+BACKEND = XGBoost()
+
+
+class _Objective:
+    """Our gradient as XGBoost calls it, told the round of the whole model."""
+
+    def __init__(self, gradient: Any, before: int) -> None:
+        self._gradient, self._before, self._calls = gradient, before, 0
+
+    def __call__(self, scores: npt.NDArray[Any], matrix: Any) -> tuple[Any, Any]:
+        grad, hess = self._gradient(scores, matrix, self._before + self._calls)
+        self._calls += 1
+        return grad.reshape(-1, 1), hess.reshape(-1, 1)
+
+
+class _Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
+    """Runs LightGBM-style callbacks inside `xgb.train`."""
+
+    def __init__(self, request: TrainRequest, params: dict[str, Any], before: int, begin: int) -> None:
+        super().__init__()
+        self._request, self._before, self._begin = request, before, begin
+        self._sampling = _Sampling(params)
+        self._params = dict(request.params)
+        self._results: list[EvalResult] = []
+        self._sets_evaluated = 0
+        self._early = ordered(request.callbacks, before=True)
+        self._late = ordered(request.callbacks, before=False)
+        self.best_rounds = 0
+
+    def evaluate(self, scores: npt.NDArray[Any], matrix: Any) -> list[tuple[str, float]]:
+        """The metrics of the next data set, for `custom_metric`.
+
+        They are kept here as they are: what XGBoost is given back it rounds to six decimals.
+        """
+        name = self._request.valid[self._sets_evaluated][0]
+        self._sets_evaluated += 1
+        for function in self._request.metrics:
+            self._results += [EvalResult(name, *result) for result in function(scores, matrix)]
+        return [("evaluated", 0.0)]
+
+    def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        self._results, self._sets_evaluated = [], 0
+        if epoch == 0 and self._request.resumed is not None:
+            self._go_on(model, self._request.resumed)
+        self._sampling.seed(model, self._before + epoch)
+        return self._run(self._early, model, epoch, None)
+
+    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        return self._run(self._late, model, epoch, self._results)
+
+    def _go_on(self, model: Any, resumed: Resumed) -> None:
+        """Check the scores made again from the trees, and let the callbacks that remember see the earlier rounds.
+
+        Raises:
+            TrainingError: the scores differ.
+        """
+        if _digest(model, self._request.train) != resumed.snapshot.scores_sha256:
+            raise TrainingError(
+                "the checkpoint's trees do not give back the scores that it was written with, to the last bit: was it "
+                "written on another machine? Start anew without it"
+            )
+        callbacks = [callback for callback in self._late if remembers(callback)]
+        for epoch, results in enumerate(resumed.results, self._begin - self._before):
+            self._run(callbacks, model, epoch, results)
+
+    def _run(self, callbacks: Sequence[Callback], model: Any, epoch: int, results: list[EvalResult] | None) -> bool:
+        trained_on = [name for name, data in self._request.valid if data is self._request.train]
+        for callback in callbacks:
+            mine = results
+            if results is not None and hasattr(callback, "stopping_rounds"):
+                # LightGBM's early stopping leaves out the training set by asking its own booster which one it is.
+                mine = [r for r in results if r.dataset_name not in trained_on] or results
+            env = CallbackEnv(
+                model=_Resettable(model, self._request.train),
+                params=self._params,
+                iteration=self._before + epoch,
+                begin_iteration=self._begin,
+                end_iteration=self._begin + self._request.rounds,
+                evaluation_result_list=mine,
+            )
+            try:
+                callback(env)
+            except Exception as stop:
+                # LightGBM's EarlyStopException and our StopTraining, told by what they carry: this module does not
+                # import the other engine.
+                best = getattr(stop, "best_iteration", None)
+                if best is None:
+                    raise
+                self.best_rounds = int(best) + 1
+                return True
+        return False
+
+
+class _Sampling:
+    """Seeds XGBoost's sampling of rows and features by the round: it does not show the state of its random numbers."""
+
+    def __init__(self, params: dict[str, Any]) -> None:
+        shares = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
+        self._active = any(float(params.get(name, 1.0)) < 1 for name in shares)
+        self._method = str(params.get("tree_method", "hist"))
+        self._seed = int(params.get("seed", 0))
+
+    def seed(self, booster: Any, round: int) -> None:
+        """Seed what is sampled in this round."""
+        if not self._active:
+            return
+        # What samples features is seeded when it is made, with the tree method: so that is left, and taken again.
+        booster.set_param({"tree_method": "hist" if self._method == "approx" else "approx"})
+        booster.save_config()  # XGBoost takes parameters over when somebody looks
+        booster.set_param({"tree_method": self._method, "seed": round_seed("seed", self._seed, round)})
+
+
+def _digest(booster: Any, train: Any) -> str:
+    scores = booster.predict(train, output_margin=True, training=True)
+    return hashlib.sha256(np.asarray(scores, dtype=np.float32).tobytes()).hexdigest()
+
+
+class _Resettable:
+    """The part of a LightGBM booster that `lgb.reset_parameter` touches."""
+
+    def __init__(self, booster: Any, train: Any) -> None:
+        self._booster, self.train = booster, train
+
+    @property
+    def booster(self) -> Any:
+        """The booster as it is after the round."""
+        return self._booster
+
+    @property
+    def boosters(self) -> list[_Resettable]:
+        """LightGBM takes whatever is not its own booster for a list of them."""
+        return [self]
+
+    def reset_parameter(self, params: dict[str, Any]) -> None:
+        """Change parameters in the middle of training, in LightGBM's names."""
+        self._booster.set_param(renamed(params))
+
+
+def _physical_memory() -> float:
+    if not hasattr(os, "sysconf"):  # Windows does not tell
+        return math.inf
+    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

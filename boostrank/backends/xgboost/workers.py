@@ -1,0 +1,182 @@
+"""XGBoost on several workers: how they find each other, add up numbers, and bin the shards that each of them has.
+
+The trees need nothing of this: inside `member`, `xgboost.train` adds up its histograms over all workers by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xgboost
+from xgboost import collective
+from xgboost.tracker import RabitTracker
+
+from boostrank.backends.base import dense_batches, dense_rows, engine_names
+from boostrank.backends.xgboost.params import translate
+from boostrank.core.errors import TrainingError
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array
+from boostrank.data.dataset import RankingDataset
+
+# How long a worker waits for the slowest one, which may be reading or compiling. One that dies is noticed at once.
+_PATIENCE_SECONDS = 1800
+# How long it may take until all workers have said hello.
+_GATHERING_SECONDS = 120
+_PORTS_TRIED = 10
+
+
+class LostContact(Exception):
+    """Another worker does not answer."""
+
+
+class Tracker:
+    """Where workers meet: it tells each who the others are. Lives as long as the training.
+
+    Args:
+        workers: how many will come.
+        host: address of this machine that all of them reach.
+        port: to listen on; if it is taken, the next free one of the nine after it. 0 lets the system choose.
+
+    Raises:
+        TrainingError: no such address on this machine, or every port is taken.
+    """
+
+    def __init__(self, workers: int, host: str, port: int = 0) -> None:
+        ports = range(port, port + _PORTS_TRIED) if port else [0]
+        for tried in ports:
+            try:
+                self._tracker = RabitTracker(
+                    n_workers=workers, host_ip=host, port=tried, sortby="task", timeout=_GATHERING_SECONDS
+                )
+                self._tracker.start()
+                break
+            except (xgboost.core.XGBoostError, OSError) as error:
+                # Its stack trace stands behind the first empty line; the last line before says what the system said.
+                reason = str(error).partition("Stack trace")[0].strip().splitlines()[-1].rpartition("error:")[2]
+        else:
+            where = f"ports {ports[0]} to {ports[-1]}" if port else "any port"
+            raise TrainingError(f"workers cannot meet at {host}, {where}: {reason.strip()}")
+        self.arguments: dict[str, Any] = dict(self._tracker.worker_args())
+        threading.Thread(target=self._wait, daemon=True).start()
+
+    def close(self) -> None:
+        """Whoever still waits for the others learns that they will not come."""
+        with contextlib.suppress(xgboost.core.XGBoostError):  # it was in the middle of listening
+            self._tracker.free()
+
+    def _wait(self) -> None:
+        with contextlib.suppress(xgboost.core.XGBoostError, ValueError, AttributeError):  # the last: closed before
+            self._tracker.wait_for()
+
+
+@contextlib.contextmanager
+def member(arguments: Mapping[str, Any], rank: int) -> Iterator[None]:
+    """Inside, this thread is one of the workers.
+
+    Args:
+        arguments: of the `Tracker`.
+        rank: 0, 1, ...: distinct.
+
+    Raises:
+        LostContact: the others could not be found, or not be taken leave of.
+    """
+    names = {"dmlc_task_id": f"{rank:06d}", "dmlc_timeout": _PATIENCE_SECONDS}
+    context = collective.CommunicatorContext(**arguments, **names)
+    try:
+        context.__enter__()
+    except xgboost.core.XGBoostError as error:
+        raise LostContact(_first_line(error)) from error
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(xgboost.core.XGBoostError):  # the others may be gone: what went wrong here says more
+            context.__exit__()
+        raise
+    try:
+        context.__exit__()
+    except xgboost.core.XGBoostError as error:
+        raise LostContact(_first_line(error)) from error
+
+
+def add_up(sums: Float64Array) -> Float64Array:
+    """Sums over all workers; the same bytes on each of them.
+
+    Raises:
+        LostContact: one of them does not answer.
+    """
+    try:
+        total: Float64Array = collective.allreduce(np.ascontiguousarray(sums, dtype=np.float64), collective.Op.SUM)
+        return total
+    except xgboost.core.XGBoostError as error:
+        raise LostContact(_first_line(error)) from error
+
+
+@contextlib.contextmanager
+def contact() -> Iterator[None]:
+    """An error of XGBoost's own in here is `LostContact` where it comes from the workers' connection."""
+    try:
+        yield
+    except xgboost.core.XGBoostError as error:
+        if "/collective/" in str(error):
+            raise LostContact(_first_line(error)) from error
+        raise
+
+
+def bins_of(
+    parts: Sequence[RankingDataset], names: Sequence[str], params: dict[str, Any], *, reference: Any, weights: bool
+) -> Any:
+    """This worker's rows in bins that are the same on all workers. All of them must call it.
+
+    Args:
+        parts: the shards of this worker, possibly none; each has all features.
+        names: of the features.
+        params: engine parameters.
+        reference: the training set's bins, for a validation set.
+        weights: whether the engine shall know the query weights, as in `Backend.dataset`.
+    """
+    engine = translate(params)
+    options = {"ref": reference, "max_bin": engine["max_bin"], "nthread": engine.get("nthread")}
+    with contact():
+        matrix = xgboost.QuantileDMatrix(_Shards(parts, len(names)), **options)
+    matrix.set_info(
+        label=np.concatenate([np.zeros(0), *(part.labels for part in parts)]).astype(np.float32),
+        group=np.concatenate([np.zeros(0, np.int64), *(part.queries.sizes for part in parts)]),
+        weight=query_weights([part.queries for part in parts]) if weights else None,
+        feature_names=list(engine_names(names)),
+    )
+    return matrix
+
+
+def query_weights(queries: Sequence[QueryIndex]) -> Float64Array:
+    """The weight of every query, 1 where none is given."""
+    return np.concatenate([np.zeros(0), *(np.ones(len(q)) if q.weights is None else q.weights for q in queries)])
+
+
+class _Shards(xgboost.DataIter):  # type: ignore[misc]
+    """Feeds shards to XGBoost in dense pieces; without any, one of no rows."""
+
+    def __init__(self, parts: Sequence[RankingDataset], columns: int) -> None:
+        self._pieces = [(part.features, *span) for part in parts for span in dense_batches(part.features)]
+        if not self._pieces:
+            self._pieces = [(np.zeros((0, columns), np.float32), 0, 0)]
+        self._next = 0
+        super().__init__()
+
+    def next(self, input_data: Any) -> bool:
+        if self._next == len(self._pieces):
+            return False
+        input_data(data=dense_rows(*self._pieces[self._next]))
+        self._next += 1
+        return True
+
+    def reset(self) -> None:
+        self._next = 0
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip(" -|") for line in str(error).partition("Stack trace")[0].splitlines() if line.strip(" -|")]
+    return lines[-1] if lines else type(error).__name__

@@ -1,0 +1,30 @@
+"""Deprecated names: an old name still works, and warns."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """A `__getattr__` for a module whose names have changed.
+
+    Args:
+        module: its `__name__`.
+        names: old name -> "package.module:name", or "package.module" where the name is the same there.
+
+    Returns:
+        A function that gives the new object with a FutureWarning, and raises AttributeError for other names.
+    """
+
+    def get(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        home, _, new = names[name].partition(":")
+        new = new or name
+        warnings.warn(f"{module}.{name} is now {home}.{new}; the old name will go", FutureWarning, stacklevel=2)
+        return getattr(importlib.import_module(home), new)
+
+    return get

@@ -1,0 +1,163 @@
+"""Queries: which rows belong to which query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import DataError
+from boostrank.core.types import Float64Array, Int64Array
+
+
+@dataclass(frozen=True, eq=False)
+class QueryIndex:
+    """Which rows belong to which query: query q owns the rows ptr[q] to ptr[q+1].
+
+    Args:
+        ptr: int64[Q+1], non-decreasing, ptr[0] = 0.
+        qid: int64[Q] or an object array of str, distinct: the names of the queries, for messages and output.
+        weights: float64[Q], positive, or None for equal weights.
+        k: int64[Q], the rank at which each query's objective is cut off (0: its whole list), or None for the
+            objective's own.
+    """
+
+    ptr: Int64Array
+    qid: npt.NDArray[Any]
+    weights: Float64Array | None = None
+    k: Int64Array | None = None
+
+    def __post_init__(self) -> None:
+        ptr = np.require(self.ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
+        object.__setattr__(self, "ptr", ptr)
+        if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or bool(np.any(np.diff(ptr) < 0)):
+            raise DataError("query boundaries must start at 0 and never decrease")
+        if len(self.qid) != ptr.size - 1:
+            raise DataError(f"{ptr.size - 1} queries but {len(self.qid)} query ids")
+        if self.weights is not None:
+            weights = np.ascontiguousarray(self.weights, dtype=np.float64)
+            object.__setattr__(self, "weights", weights)
+            if weights.shape != (ptr.size - 1,):
+                raise DataError(f"{ptr.size - 1} queries but weights of shape {weights.shape}")
+            bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
+            if bad.size:
+                q = int(bad[0])
+                raise DataError(f"query {self.qid[q]}: weight {weights[q]} is not a positive finite number")
+        if self.k is not None:
+            given = np.asarray(self.k)
+            if given.shape != (ptr.size - 1,):
+                raise DataError(f"{ptr.size - 1} queries but k of shape {given.shape}")
+            k = given.astype(np.int64)
+            wrong = np.flatnonzero((k != given) | (k < 0))
+            if wrong.size:
+                q = int(wrong[0])
+                raise DataError(f"query {self.qid[q]}: k={given[q]} is not a whole number of at least 0")
+            object.__setattr__(self, "k", k)
+
+    @classmethod
+    def from_sizes(cls, sizes: Sequence[int] | npt.NDArray[Any], *, weights: npt.ArrayLike | None = None) -> QueryIndex:
+        """From group sizes as LightGBM takes them, in row order; query ids count from 0.
+
+        Raises:
+            DataError: a size that is not a positive whole number.
+        """
+        given = np.asarray(sizes)
+        counts = given.astype(np.int64, copy=False) if given.size else np.zeros(0, np.int64)
+        if counts.ndim != 1 or not np.array_equal(counts, given):
+            raise DataError("group sizes must be a one-dimensional sequence of whole numbers")
+        bad = np.flatnonzero(counts <= 0)
+        if bad.size:
+            raise DataError(f"group {bad[0]} has size {counts[bad[0]]}; every query needs at least one row")
+        ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        given_weights = None if weights is None else np.asarray(weights, dtype=np.float64)
+        return cls(ptr, np.arange(counts.size, dtype=np.int64), given_weights)
+
+    @classmethod
+    def from_ids(cls, ids: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> QueryIndex:
+        """From one query id a row; rows of one query must follow each other.
+
+        Raises:
+            DataError: missing ids, or an id that comes back after another query began.
+        """
+        given = np.asarray(ids)
+        if given.ndim != 1:
+            raise DataError(f"query ids must be one-dimensional, not of shape {given.shape}")
+        if given.dtype.kind == "O":
+            missing = [i for i, qid in enumerate(given) if qid is None or qid != qid or str(qid) == "<NA>"]
+            if missing:
+                raise DataError(f"row {missing[0]} has no query id")
+            if any(isinstance(qid, str) for qid in given):
+                given = given.astype(str)
+        if given.dtype.kind == "f":
+            if not bool(np.all(np.isfinite(given))):
+                raise DataError(f"row {int(np.flatnonzero(~np.isfinite(given))[0])} has no query id")
+            whole = given.astype(np.int64)
+            if not np.array_equal(whole, given):
+                raise DataError("query ids must be whole numbers or text")
+            given = whole
+        starts = np.flatnonzero(np.concatenate([np.ones(min(1, given.size), bool), given[1:] != given[:-1]]))
+        firsts = given[starts]
+        _, first_at, counts = np.unique(firsts, return_index=True, return_counts=True)
+        if bool(np.any(counts > 1)):
+            again = min(int(np.flatnonzero(firsts == firsts[i])[1]) for i in first_at[counts > 1])
+            qid = firsts[again]
+            first = int(starts[np.flatnonzero(firsts == qid)[0]])
+            raise DataError(
+                f"query {qid} appears again at row {int(starts[again])} (0-based) after ending near row {first}: "
+                "the rows of a query must follow each other; sort them stably by query id (sort=True does)"
+            )
+        ptr = np.concatenate([starts, [given.size]]).astype(np.int64)
+        if firsts.dtype.kind in "iu" and (not firsts.size or int(firsts.max()) <= np.iinfo(np.int64).max):
+            firsts = firsts.astype(np.int64)
+        else:
+            firsts = firsts.astype(str).astype(object)
+        given_weights = None if weights is None else np.asarray(weights, dtype=np.float64)
+        return cls(ptr, firsts, given_weights)
+
+    def __len__(self) -> int:
+        return int(self.ptr.size - 1)
+
+    @property
+    def n_documents(self) -> int:
+        """Rows covered."""
+        return int(self.ptr[-1])
+
+    @property
+    def sizes(self) -> Int64Array:
+        """int64[Q]: documents in each query."""
+        return np.diff(self.ptr)
+
+    @property
+    def longest(self) -> int:
+        """Documents in the longest query, 0 without queries."""
+        return int(self.sizes.max()) if len(self) else 0
+
+    @property
+    def each_weight(self) -> Float64Array:
+        """float64[Q]: the weights, 1 where none are given."""
+        return np.ones(len(self)) if self.weights is None else self.weights
+
+    def row_ids(self) -> npt.NDArray[Any]:
+        """The query id of every row."""
+        return np.repeat(self.qid, self.sizes)
+
+    def of_row(self, row: int) -> int:
+        """The query (position, not id) that owns a row."""
+        return int(np.searchsorted(self.ptr, row, side="right") - 1)
+
+    def take(self, queries: npt.ArrayLike) -> tuple[QueryIndex, Int64Array]:
+        """Some whole queries, in the order asked for, and the rows they own.
+
+        Returns:
+            The index of the chosen queries, and int64 row numbers into this one.
+        """
+        chosen = np.asarray(queries, dtype=np.int64)
+        parts = [np.arange(self.ptr[q], self.ptr[q + 1]) for q in chosen]
+        rows = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        ptr = np.concatenate([[0], np.cumsum(self.sizes[chosen])]).astype(np.int64)
+        weights = None if self.weights is None else self.weights[chosen]
+        k = None if self.k is None else self.k[chosen]
+        return QueryIndex(ptr, self.qid[chosen], weights, k), rows

@@ -1,0 +1,172 @@
+"""One pass over the cells of whole queries (compiled): columns tallied, rows hashed, copies of the label tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.data.libsvm.parser import Int32Array
+from boostrank.kernels.runtime.jit import entry_point, inline
+
+# Whole-number columns of the table `counts`, a number a feature.
+(STORED, MISSING, NEGATIVE, FRACTIONS, LIKE_LABEL, VARIES, UP, DOWN, N_COUNTS) = range(9)
+# Those of `values`: over stored values (not 0, not missing); the largest negative one.
+LOW, HIGH, HIGH_NEGATIVE, N_VALUES = range(4)
+
+# Queries that a copy of the label may get wrong: so many, and this share.
+PASSES = 2
+SHARE = 0.02
+
+_MISSING_BITS = 0x7FC00000
+_SEED, _ODD, _OTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)
+_SHIFT, _HALF = np.uint64(32), np.uint64(29)
+
+
+@inline
+def _finished(h: Any) -> Any:
+    h = (h ^ (h >> _SHIFT)) * _OTHER
+    return h ^ (h >> _SHIFT)
+
+
+@inline
+def _value(ids: Int32Array, values: Float32Array, begin: int, end: int, feature: int) -> Any:
+    """The value of a feature in the row that has the cells begin to end; what is missing is below all numbers."""
+    while begin < end:
+        middle = (begin + end) // 2
+        if ids[middle] < feature:
+            begin = middle + 1
+        else:
+            end = middle
+            if ids[middle] == feature:
+                value = values[middle]
+                return value if value == value else -np.inf
+    return 0.0
+
+
+@inline
+def _separates(
+    feature: int, sign: float, first: int, last: int, order: Int64Array, labels: Float64Array, ends: Int64Array,
+    ids: Int32Array, values: Float32Array,
+) -> bool:  # fmt: skip
+    """Whether every document with a larger label has a larger (sign -1: smaller) value."""
+    below, here = -np.inf, -np.inf
+    is_first = True
+    for i in range(first, last):
+        row = order[i]
+        value = sign * _value(ids, values, ends[row - 1] if row > 0 else 0, ends[row], feature)
+        if i > first and labels[row] != labels[order[i - 1]]:
+            below, is_first = here, False
+        if not is_first and value <= below:
+            return False
+        here = max(here, value)
+    return True
+
+
+with np.errstate(over="ignore"):
+    EMPTY = _finished.py_func(_SEED)  # type: ignore[attr-defined]  # the hash of a row without any value but 0
+
+
+@entry_point(
+    nb.int64(
+        nb.int64[::1], nb.int64[::1], nb.float64[::1], nb.int64[::1], nb.int32[::1], nb.float32[::1], nb.int32[::1],
+        nb.int64, nb.int64, nb.int64[:, ::1], nb.float32[:, ::1], nb.int64[:, ::1], nb.float32[::1], nb.uint64[::1],
+    )
+)  # fmt: skip
+def tally(
+    ptr: Int64Array, order: Int64Array, labels: Float64Array, ends: Int64Array, ids: Int32Array, values: Float32Array,
+    bits: Int32Array, queries_before: int, live: int, counts: Int64Array, extremes: Float32Array, seen: Int64Array,
+    first: Float32Array, hashes: npt.NDArray[np.uint64],
+) -> int:  # fmt: skip
+    """Tally whole queries; returns how many of them so far have documents with different labels.
+
+    Args:
+        ptr: query q has the rows ptr[q] to ptr[q+1].
+        order: the rows of each query by label.
+        labels, ends: of each row: its label, how many cells there are up to its end.
+        ids, values, bits: of each cell that is not 0, ascending in a row: the feature, its value, the bits of it.
+        queries_before: queries in earlier calls.
+        live: what the call before returned, 0 at first.
+        counts, extremes: the tables, a row a feature; features beyond them are hashed only.
+        seen: two numbers a feature, its last query and rows with it there; first: its first value there.
+        hashes: a hash of the cells of each row. Out.
+    """
+    begin, width = 0, counts.shape[0]
+    for row in range(ends.shape[0]):
+        h = _SEED
+        for i in range(begin, ends[row]):
+            j, value = ids[i], values[i]
+            word = np.int64(bits[i])
+            if value == 0.0:
+                continue
+            if value != value:
+                word = _MISSING_BITS
+            if j >= width:
+                pass
+            elif value != value:
+                counts[j, MISSING] += 1
+            else:
+                counts[j, STORED] += 1
+                extremes[j, LOW] = min(extremes[j, LOW], value)
+                extremes[j, HIGH] = max(extremes[j, HIGH], value)
+                if value < 0.0:
+                    counts[j, NEGATIVE] += 1
+                    extremes[j, HIGH_NEGATIVE] = max(extremes[j, HIGH_NEGATIVE], value)
+                if value != np.floor(value):
+                    counts[j, FRACTIONS] += 1
+                if value == labels[row]:
+                    counts[j, LIKE_LABEL] += 1
+            h = (h ^ (np.uint64(j) << _SHIFT) ^ np.uint64(word & 0xFFFFFFFF)) * _ODD
+            h ^= h >> _HALF
+        hashes[row] = _finished(h)
+        begin = ends[row]
+
+    for q in range(ptr.shape[0] - 1):
+        a, b = ptr[q], ptr[q + 1]
+        if b - a < 2:
+            continue
+        start, number = ends[a - 1] if a > 0 else 0, queries_before + q
+        for i in range(start, ends[b - 1]):
+            j = ids[i]
+            if j < width and counts[j, VARIES] == 0:
+                value = values[i]
+                if seen[j, 0] != number:
+                    seen[j, 0], seen[j, 1], first[j] = number, 1, value
+                else:
+                    seen[j, 1] += 1
+                    if value != first[j] and (value == value or first[j] == first[j]):
+                        counts[j, VARIES] = 1
+        for i in range(start, ends[b - 1]):
+            j = ids[i]
+            if j < width and counts[j, VARIES] == 0 and seen[j, 1] < b - a:
+                counts[j, VARIES] = 1
+
+        low, high = order[a], order[b - 1]
+        if labels[low] == labels[high]:
+            continue
+        at, stop = ends[low - 1] if low > 0 else 0, ends[low]
+        other, end = ends[high - 1] if high > 0 else 0, ends[high]
+        while at < stop or other < end:
+            j = min(ids[at] if at < stop else 2**31 - 1, ids[other] if other < end else 2**31 - 1)
+            one, two = np.float32(0.0), np.float32(0.0)
+            if at < stop and ids[at] == j:
+                one = values[at]
+                at += 1
+            if other < end and ids[other] == j:
+                two = values[other]
+                other += 1
+            if j >= width or live - max(counts[j, UP], counts[j, DOWN]) > PASSES + SHARE * live:
+                continue
+            if (two > one or (one != one and two == two)) and _separates(
+                j, 1.0, a, b, order, labels, ends, ids, values
+            ):
+                counts[j, UP] += 1
+            elif (two < one or (two != two and one == one)) and _separates(
+                j, -1.0, a, b, order, labels, ends, ids, values
+            ):
+                counts[j, DOWN] += 1
+        live += 1
+    return live

@@ -1,0 +1,378 @@
+"""What one pass over a data set finds out, from which the checks draw their conclusions.
+
+Memory: a few chunks of text and the longest query, 8 bytes a row (a hash of its features; some 60 for a moment where
+sets are compared), 50 bytes a query and 100 a feature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import FileFormatError
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.doctor import column_stats as _tally
+from boostrank.data.doctor.batches import CHUNK_BYTES, Batch, Cutter, LinedBlock, LinedParser, Rows
+from boostrank.data.doctor.counts import Alike, Label, Part, StandIn
+from boostrank.data.doctor.finding import percent
+from boostrank.data.libsvm import parser as parse
+from boostrank.data.libsvm.options import ReadOptions
+from boostrank.data.libsvm.reader import has_qid
+from boostrank.data.libsvm.reasons import reason
+from boostrank.data.libsvm.side_files import (
+    GROUP_SUFFIXES,
+    WEIGHT_SUFFIX,
+    find_sidecar,
+    read_sizes,
+    read_weights,
+    weights_of_queries,
+)
+from boostrank.data.libsvm.sources import AnySource, Opened, expand, parsed
+
+SHOWN_ROWS = 5  # refused rows that are told one by one
+MOST_LABELS = 1000  # different labels that are counted one by one
+MOST_FEATURES = 1 << 20  # that are looked at one by one: 100 MiB
+
+UInt64Array = npt.NDArray[np.uint64]
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_KINDS: dict[str, npt.DTypeLike] = {"hashes": np.uint64, "low": np.float64, "high": np.float64, "falling": np.bool_}
+
+
+class Facts:
+    """One data set, read once.
+
+    Args:
+        role: "train", "valid" or "test".
+        options: how it is read.
+        gain: "exponential", "linear" or a table: what labels are worth.
+
+    Lines are counted through all files; `place` says which line of which file it is.
+
+    Attributes:
+        parts: its files.
+        counts: those of the reader, its N_STATE slots.
+        broken: why files could not be read to the end, or do not fit what lies beside them.
+        refused: the first rows that cannot be read.
+        stand_ins, stand_in_rows: words for missing values that were not announced; rows with them.
+        labels: how often each occurs, while there are no more than MOST_LABELS.
+        negative, fractional, largest: documents with such a label.
+        same, contradicting: documents with the features of another one of their query, and its label or another.
+        empty_rows: documents without a feature that is not 0.
+        live: queries with different labels.
+        columns, extremes: the tables of `_tally`, a row a feature.
+        line: of each query, its first.
+        ids: of each query, its id, or a hash of it when it is text.
+        sizes, low, high: of each query, its documents, smallest and largest label.
+        falling: of each query, whether its documents stand in order of falling labels.
+        hashes: of each row, of its features.
+    """
+
+    def __init__(self, role: str, options: ReadOptions, gain: str | tuple[float, ...]) -> None:
+        self.role, self.options, self.gain = role, options, gain
+        self.parts: list[Part] = []
+        self.counts = np.zeros(parse.N_STATE, np.int64)
+        self.refused: list[FileFormatError] = []
+        self.broken: list[FileFormatError] = []
+        self.stand_ins: dict[str, StandIn] = {}
+        self.stand_in_rows = 0
+        self.descending_line = 0
+        self.labels: dict[float, Label] = {}
+        self.many_labels = False
+        self.negative, self.fractional = Label(0, 0), Label(0, 0)
+        self.largest = Label(0, 0)
+        self.low_label, self.high_label = np.inf, -np.inf
+        self.same, self.contradicting = Alike(), Alike()
+        self.empty_rows = Label(0, 0)
+        self.live = self.n_rows = self.n_lines = self.n_queries = self._n_seen = 0
+        self.unterminated: list[str] = []
+        self.names: dict[int, bytes] = {}
+        self.columns = np.zeros((0, _tally.N_COUNTS), np.int64)
+        self.extremes = np.zeros((0, _tally.N_VALUES), np.float32)
+        self._seen, self._first = np.zeros((0, 2), np.int64), np.zeros(0, np.float32)
+        self._kept: dict[str, list[Any]] = {name: [] for name in ("line", "ids", "sizes", "falling", "hashes")}
+        self._kept |= {"low": [], "high": []}
+        self.grouped_by_file = False
+
+    # Reading ---------------------------------------------------------------------------------------------------------
+
+    def read(
+        self, source: AnySource, threads: int, max_bytes: int | None, progress: Callable[..., None] | None
+    ) -> None:
+        """Go over the text once; what cannot be read is noted, and ends the pass when nothing behind it can be."""
+        cutter = Cutter()
+        try:
+            opened = Opened(expand(source), max_bytes)
+            try:
+                for batch in self._batches(opened, cutter, threads, progress):
+                    self._add(batch)
+            finally:
+                opened.close()
+        except FileFormatError as error:
+            self.broken.append(error)
+        for batch in cutter.rest():
+            self._add(batch)
+        for name, arrays in self._kept.items():
+            setattr(self, name, np.concatenate(arrays) if arrays else np.zeros(0, _KINDS.get(name, np.int64)))
+        self._kept.clear()
+        if self.n_rows == 0 and not self.broken and self.parts:
+            words = "no rows: the file is empty or holds nothing but comments"
+            if self.counts[parse.BAD_ROWS]:
+                words = "no row can be read"
+            self.broken.append(FileFormatError(words, file=self.parts[0].name))
+        if not self.broken and not self.counts[parse.BAD_ROWS]:
+            self._check_sidecars()
+
+    def _batches(
+        self, opened: Opened, cutter: Cutter, threads: int, progress: Callable[..., None] | None
+    ) -> Iterator[Batch]:
+        slots, first = self.options.for_parser(), opened.first
+        self.grouped_by_file = find_sidecar(first.path, GROUP_SUFFIXES) is not None and not has_qid(first.head)
+        slots[parse.EXPECT_QID] = not self.grouped_by_file
+        slots[parse.STRICT] = 0
+        parser = LinedParser(slots, [token.encode() for token in self.options.missing_tokens])
+        current, last, ends = None, None, np.zeros(0, np.int64)
+        for source, block in parsed(opened, parser, CHUNK_BYTES, threads):
+            assert isinstance(block, LinedBlock)
+            if source is not current:
+                current, last = source, None
+                self.parts.append(Part(source.name, source.path, self.n_lines, self.n_rows, self.n_queries))
+                sizes = find_sidecar(source.path, GROUP_SUFFIXES) if self.grouped_by_file else None
+                if sizes is not None:
+                    ends = self.n_rows + np.cumsum(_told_sizes(sizes))
+            self._count(block)
+            rows = self._rows(block)
+            if rows is not None and self.grouped_by_file:
+                starts = self._starts_of_sizes(ends, rows)
+                yield from cutter.add(rows, starts)
+            elif rows is not None:
+                starts, last = self._starts_of_runs(block, last)
+                yield from cutter.add(rows, starts)
+            self.n_rows += block.n_rows
+            self.n_lines += int(block.counts[parse.LINES])
+            if progress is not None:
+                progress(opened.done, opened.total)
+
+    def _count(self, block: LinedBlock) -> None:
+        counts, part = block.counts, self.parts[-1]
+        for slot in (parse.CELLS, parse.BLANK_LINES, parse.DESCENDING_ROWS, parse.MISSING, parse.INFINITIES,
+                     parse.BAD_ROWS):  # fmt: skip
+            self.counts[slot] += counts[slot]
+        self.descending_line = self.descending_line or self._through(counts[parse.DESCENDING_LINE])
+        part.zero_line = part.zero_line or self._through(counts[parse.ZERO_LINE])
+        if counts[parse.TOP_ID] > part.top_id:
+            part.top_id, part.top_line = int(counts[parse.TOP_ID]), self._through(counts[parse.TOP_LINE])
+        if block.unterminated:
+            self.unterminated.append(part.name)
+        self.stand_in_rows += block.stand_in_rows
+        for word, row in block.stand_ins.items():
+            token = row.text[row.at :].split(maxsplit=1)[0]
+            column = row.at + token.index(b":") + 2
+            self.stand_ins.setdefault(word.decode(), StandIn(word.decode(), self._through(row.line), column))
+        for row in block.bad[: SHOWN_ROWS - len(self.refused)]:
+            words, at = reason(
+                row.code, row.text, row.at, row.feature, max_feature=self.options.max_feature,
+                terminated=row.terminated, like_training=False,
+            )  # fmt: skip
+            line = self._through(row.line) - part.lines
+            self.refused.append(FileFormatError(words, file=part.name, line=line, column=at + 1))
+
+    def _through(self, line: int) -> int:
+        """A line of the chunk at hand, counted through all files; 0 stays 0."""
+        return self.n_lines + int(line) if line else 0
+
+    def _rows(self, block: LinedBlock) -> Rows | None:
+        if not block.n_rows:
+            return None
+        assert block.row_ends is not None
+        assert block.ids is not None
+        assert block.values is not None
+        labels = block.labels.copy()
+        for old, new in self.options.label_map.items():
+            labels[block.labels == old] = new
+        return Rows(labels, block.lines + self.n_lines, block.row_ends, block.ids, block.values)
+
+    def _starts_of_runs(self, block: LinedBlock, last: object) -> tuple[Int64Array, object]:
+        """(first row of each query that begins in the chunk, the id of its last query)."""
+        runs, names = block.runs, block.names
+        ids = runs[:, parse.RUN_ID].copy()
+        for i, name in names.items():
+            ids[i] = hash(name)
+        skip = int(last is not None and last == names.get(0, int(ids[0])))
+        for i, name in names.items():
+            if i >= skip:
+                self.names[self.n_queries + i - skip] = name
+        self.n_queries += len(runs) - skip
+        self._kept["ids"].append(ids[skip:])
+        self._kept["line"].append(runs[skip:, parse.RUN_LINE] + self.n_lines)
+        return runs[skip:, parse.RUN_ROW], names.get(len(runs) - 1, int(ids[-1]))
+
+    def _starts_of_sizes(self, ends: Int64Array, rows: Rows) -> Int64Array:
+        """The same where sizes beside the file tell the queries; rows that they do not cover are one query."""
+        begins = np.unique(np.concatenate([[self.parts[-1].rows], ends]))
+        inside = (begins >= self.n_rows) & (begins < self.n_rows + rows.labels.size)
+        starts = (begins[inside] - self.n_rows).astype(np.int64)
+        self._kept["ids"].append(np.arange(starts.size) + self.n_queries)
+        self.n_queries += starts.size
+        self._kept["line"].append(rows.lines[starts])
+        return starts
+
+    def _check_sidecars(self) -> None:
+        """Sizes and weights beside the files fit, as far as one file alone can tell."""
+        ends = [*((part.rows, part.queries) for part in self.parts[1:]), (self.n_rows, self.n_queries)]
+        for part, (row_end, query_end) in zip(self.parts, ends, strict=True):
+            sizes = np.asarray(self.sizes[part.queries : query_end], np.int64)
+            groups = find_sidecar(part.path, GROUP_SUFFIXES)
+            weights = find_sidecar(part.path, (WEIGHT_SUFFIX,))
+            try:
+                if groups is not None:
+                    told = read_sizes(groups, row_end - part.rows)
+                    if not np.array_equal(told, sizes):
+                        words = f"the group sizes disagree with the qids of {part.name}: remove one"
+                        raise FileFormatError(words, file=groups)
+                if weights is not None:
+                    weights_of_queries(weights, read_weights(weights), QueryIndex.from_sizes(sizes))
+            except FileFormatError as error:
+                self.broken.append(error)
+
+    # What is found in the rows ---------------------------------------------------------------------------------------
+
+    def _add(self, batch: Batch) -> None:
+        rows, ptr = batch.rows, batch.ptr
+        query = np.repeat(np.arange(ptr.size - 1), np.diff(ptr))
+        order = np.lexsort((rows.labels, query))
+        hashes = np.empty(query.size, np.uint64)
+        self._widen(self.top.top_id + 1)
+        self.live = _tally.tally(
+            ptr, order, rows.labels, rows.ends, rows.ids, rows.values, rows.values.view(np.int32), self._n_seen,
+            self.live, self.columns, self.extremes, self._seen, self._first, hashes,
+        )  # fmt: skip
+        labels = rows.labels
+        steps_up = np.zeros(labels.size, np.int64)
+        steps_up[1:] = labels[1:] > labels[:-1]
+        steps_up[ptr[:-1]] = 0
+        ranges = {
+            "sizes": np.diff(ptr), "low": labels[order[ptr[:-1]]], "high": labels[order[ptr[1:] - 1]],
+            "falling": np.add.reduceat(steps_up, ptr[:-1]) == 0, "hashes": hashes,
+        }  # fmt: skip
+        self._n_seen += ptr.size - 1
+        for name, array in ranges.items():
+            self._kept[name].append(array)
+        self._add_labels(rows)
+        self._add_alike(rows, query, hashes)
+        empty = np.flatnonzero(hashes == _tally.EMPTY)
+        if empty.size:
+            self.empty_rows = Label(
+                self.empty_rows.count + empty.size, self.empty_rows.line or int(rows.lines[empty[0]])
+            )
+
+    def _widen(self, width: int) -> None:
+        have = len(self.columns)
+        more = min(max(width, 2 * have), MOST_FEATURES) - have
+        if width <= have or more == 0:
+            return
+        self.columns = np.concatenate([self.columns, np.zeros((more, _tally.N_COUNTS), np.int64)])
+        extremes = np.empty((more, _tally.N_VALUES), np.float32)
+        extremes[:] = np.inf, -np.inf, -np.inf
+        self.extremes = np.concatenate([self.extremes, extremes])
+        self._seen = np.concatenate([self._seen, np.full((more, 2), -1, np.int64)])
+        self._first = np.concatenate([self._first, np.zeros(more, np.float32)])
+
+    def _add_labels(self, rows: Rows) -> None:
+        found, first, counts = np.unique(rows.labels, return_index=True, return_counts=True)
+        lines = rows.lines[first]
+        for kind, which in ((self.negative, found < 0), (self.fractional, found != np.floor(found))):
+            if which.any():
+                kind.count += int(counts[which].sum())
+                kind.line = kind.line or int(lines[which].min())
+        self.low_label = min(self.low_label, float(found[0]))
+        if found[-1] > self.high_label:
+            self.high_label, self.largest = float(found[-1]), Label(0, int(lines[-1]))
+        if found[-1] == self.high_label:
+            self.largest.count += int(counts[-1])
+        self.many_labels = self.many_labels or len(self.labels) + found.size > MOST_LABELS
+        if not self.many_labels:
+            for label, count, line in zip(found.tolist(), counts.tolist(), lines.tolist(), strict=True):
+                self.labels.setdefault(label, Label(0, line)).count += count
+
+    def _add_alike(self, rows: Rows, query: Int64Array, hashes: UInt64Array) -> None:
+        """Documents with the features of another one of the query, with another label or the same."""
+        keys = np.sort(hashes ^ (query.astype(np.uint64) * _ODD))
+        if not np.any(keys[1:] == keys[:-1]):
+            return
+        order = np.lexsort((rows.labels, hashes, query))
+        group = np.ones(order.size, bool)
+        group[1:] = (query[order[1:]] != query[order[:-1]]) | (hashes[order[1:]] != hashes[order[:-1]])
+        starts, number = np.flatnonzero(group), np.cumsum(group) - 1
+        sizes = np.diff(starts, append=order.size)
+        contradict = rows.labels[order[starts]] != rows.labels[order[starts + sizes - 1]]
+        for alike, which in ((self.contradicting, contradict), (self.same, ~contradict)):
+            chosen = ((sizes > 1) & which)[number]
+            alike.add(order[chosen], number[chosen], query, rows.lines)
+
+    # What the checks ask ---------------------------------------------------------------------------------------------
+
+    line: Int64Array
+    ids: Int64Array
+    sizes: Int64Array
+    low: Float64Array
+    high: Float64Array
+    falling: npt.NDArray[np.bool_]
+    hashes: UInt64Array
+
+    @property
+    def name(self) -> str:
+        """Of the whole, for messages."""
+        more = len(self.parts) - 1
+        first = self.parts[0].name if self.parts else self.role
+        return first + (f" and {more} more file{'s' * (more > 1)}" if more > 0 else "")
+
+    @property
+    def has_zero(self) -> bool:
+        """Whether feature number 0 occurs."""
+        return any(part.zero_line for part in self.parts)
+
+    @property
+    def base(self) -> int:
+        """The number of the first feature."""
+        told = self.options.base
+        return (0 if self.has_zero else 1) if told is None else told
+
+    @property
+    def top(self) -> Part:
+        """The file with the largest feature number."""
+        return max(self.parts, key=lambda part: part.top_id)
+
+    def place(self, line: int) -> tuple[str, int]:
+        """(file, its line) of a line counted through all files; line 0 means the whole."""
+        if not line:
+            return self.parts[0].name if self.parts else self.role, 0
+        part = next(part for part in reversed(self.parts) if part.lines < line or part is self.parts[0])
+        return part.name, line - part.lines
+
+    def at(self, line: int) -> str:
+        """The same in words."""
+        file, line = self.place(line)
+        return f"line {line}" if len(self.parts) == 1 else f"{file}:{line}"
+
+    def qid(self, query: int) -> str:
+        """Its id as it is in the file."""
+        name = self.names.get(query)
+        return str(self.ids[query]) if name is None else name.decode()
+
+    def of_queries(self, count: int) -> str:
+        """`12 of 300 queries (4.0%)`."""
+        return f"{count:,} of {self.n_queries:,} queries ({percent(count, self.n_queries)})"
+
+    def of_rows(self, count: int) -> str:
+        """`12 of 300 documents (4.0%)`."""
+        return f"{count:,} of {self.n_rows:,} documents ({percent(count, self.n_rows)})"
+
+
+def _told_sizes(path: str) -> list[int]:
+    """What can be read of the sizes; `read_sizes` says at the end what is wrong with them."""
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        return [int(word) for word in file.read().split() if word.isdigit() and len(word) < 10]

@@ -1,0 +1,288 @@
+"""Where the bytes come from: a regular file, a pipe, a binary file object, plain or compressed, as chunks of lines.
+
+Nothing is memory-mapped (a file truncated while it is read must be an error, not a dead process), and no more than a
+few chunks are held at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import BinaryIO
+
+from boostrank.core.errors import FileFormatError
+from boostrank.data.libsvm.decompress import LONGEST_MAGIC, Unpacker, is_packed
+
+MAX_LINE = 64 << 20
+HEAD = 1 << 16
+PADDING = b"\n\n"  # the parser reads up to two bytes past the text
+
+_BOM = b"\xef\xbb\xbf"
+_FOREIGN = (
+    (b"PK\x03\x04", "a zip archive: unpack it first"),
+    (b"PAR1", "a Parquet file: load it as a data frame and use RankingDataset.from_frame"),
+    (b"\xff\xfe", "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"),
+    (b"\xfe\xff", "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"),
+)
+
+
+class LineTooLong(Exception):
+    """A line of more than MAX_LINE bytes; `lines` lines of its chunk come before it."""
+
+    def __init__(self, lines: int) -> None:
+        super().__init__(lines)
+        self.lines = lines
+
+
+@dataclass
+class Text:
+    """Whole lines: buffer[start:end], with PADDING behind; only the last of a file may lack its newline."""
+
+    buffer: bytearray
+    start: int
+    end: int
+
+    @property
+    def unterminated(self) -> bool:
+        """Whether the last line has no newline."""
+        return self.end > self.start and self.buffer[self.end - 1] != 10
+
+
+# Gets a buffer that may be reused (and is replaced when too small) and returns the lines; runs on any thread.
+Load = Callable[[bytearray | None], Text]
+
+
+class Source:
+    """What the reader reads from.
+
+    Attributes:
+        name: for messages.
+        path: of the file, None when there is none (a pipe, an object).
+        head: the first bytes of the text, without the byte order mark.
+        total: bytes to be read, None when that is not known.
+        done: bytes read so far (of the file itself, when it is compressed).
+        text_bytes: bytes of text: of a file all, of a stream those read so far.
+        is_packed: whether it is compressed.
+    """
+
+    is_packed = False
+    text_bytes: int
+    _fd: int | None = None
+    _before: tuple[int, int] | None = None
+
+    def __init__(self, name: str, path: str | None, head: bytes, total: int | None) -> None:
+        self.name, self.path, self.total, self.done = name, path, total, 0
+        for magic, words in _FOREIGN:
+            if head.startswith(magic):
+                raise FileFormatError(words, file=name)
+        pairs = min(len(head), 64) // 2
+        if pairs >= 2 and b"\0" * pairs in (head[0 : 2 * pairs : 2], head[1 : 2 * pairs : 2]):
+            raise FileFormatError("looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`", file=name)
+        self.bom = len(_BOM) if head.startswith(_BOM) else 0
+        self.head = head[self.bom :]
+
+    def loads(self, chunk_bytes: int) -> Iterator[Load]:
+        """The chunks in order; each is read when its load is called, or when the iterator is advanced."""
+        raise NotImplementedError
+
+    def check_unchanged(self) -> None:
+        """Refuse a file that was written to while it was read.
+
+        Raises:
+            FileFormatError: its size or time is another than when it was opened.
+        """
+        if self._fd is not None and _state(self._fd) != self._before:
+            raise FileFormatError(
+                "the file changed while it was read: read it again when it is complete", file=self.name
+            )
+
+    def close(self) -> None:
+        """Let go of what was opened."""
+
+
+class FileSource(Source):
+    """An uncompressed regular file: chunks are read where they are parsed, in any order."""
+
+    def __init__(
+        self, fd: int, path: str, head: bytes, max_bytes: int | None, closing: contextlib.ExitStack
+    ) -> None:  # fmt: skip
+        self.fd, self.closing = fd, closing
+        self._fd, self._before = fd, _state(fd)
+        self.size = self.text_bytes = self._before[0]
+        super().__init__(path, path, head, self.size)
+        if max_bytes is not None and self.size > max_bytes:
+            raise FileFormatError(f"the file has {self.size:,} bytes, more than max_bytes={max_bytes:,}", file=path)
+
+    def loads(self, chunk_bytes: int) -> Iterator[Load]:
+        for begin in range(self.bom, self.size, chunk_bytes):
+            self.done = min(begin + chunk_bytes, self.size)
+            yield partial(self._load, begin, self.done)
+
+    def _load(self, begin: int, stop: int, buffer: bytearray | None) -> Text:
+        """The lines that begin in file[begin:stop], the last one to its end."""
+        # The byte before tells whether a line begins at `begin`.
+        offset = begin if begin == self.bom else begin - 1
+        if buffer is None or len(buffer) < stop - offset + len(PADDING):
+            buffer = bytearray(stop - offset + len(PADDING))
+        end = stop - offset
+        self._read(buffer, 0, end, offset)
+        start = 0 if begin == self.bom else buffer.find(b"\n", 0, end) + 1
+        if (start == 0 and begin != self.bom) or start == end:
+            return Text(buffer, 0, 0)
+        step = HEAD
+        while buffer[end - 1] != 10 and offset + end < self.size:
+            size, step = min(self.size - offset, end + step), min(2 * step, 4 << 20)
+            if len(buffer) < size + len(PADDING):
+                buffer.extend(bytes(size + len(PADDING) - len(buffer)))
+            self._read(buffer, end, size, offset)
+            found = buffer.find(b"\n", end, size)
+            end = size if found < 0 else found + 1
+            last = buffer.rfind(b"\n", start, end - 1) + 1 or start
+            if end - last > MAX_LINE:
+                raise LineTooLong(buffer.count(b"\n", start, last))
+        buffer[end : end + len(PADDING)] = PADDING
+        return Text(buffer, start, end)
+
+    def _read(self, buffer: bytearray, begin: int, end: int, offset: int) -> None:
+        with memoryview(buffer) as view:
+            while begin < end:
+                try:
+                    count = os.preadv(self.fd, [view[begin:end]], offset + begin)
+                except OSError as error:
+                    raise FileFormatError(f"cannot be read: {error.strerror}", file=self.name) from None
+                if count == 0:
+                    raise FileFormatError("the file became shorter while it was read", file=self.name)
+                begin += count
+
+    def close(self) -> None:
+        self.closing.close()
+
+
+class StreamSource(Source):
+    """Anything that can only be read from front to back: a pipe, a file object, a compressed file."""
+
+    def __init__(
+        self, read: Callable[[int], bytes], name: str, path: str | None, total: int | None, max_bytes: int | None,
+        closing: contextlib.ExitStack, fd: int | None = None,
+    ) -> None:  # fmt: skip
+        self.raw, self.closing, self.max_bytes, self.text_bytes, self.raw_bytes = read, closing, max_bytes, 0, 0
+        self.name, self.closed = name, False
+        if fd is not None:
+            self._fd, self._before = fd, _state(fd)
+        first = b""
+        while len(first) < LONGEST_MAGIC and (more := self._read_raw(HEAD)):  # a pipe may give a byte at a time
+            first += more
+        self.is_packed = is_packed(first)
+        self.waiting = b"" if self.is_packed else first
+        self.next = Unpacker(self._read_raw, first, name).read if self.is_packed else self._plain
+        self.ended = False
+        head = self._fill(HEAD)
+        if self.is_packed and is_packed(head):
+            raise FileFormatError("is compressed twice: unpack it once first", file=name)
+        super().__init__(name, path, head, total)
+        self.done = self.raw_bytes
+
+    def _read_raw(self, size: int) -> bytes:
+        if self.closed:
+            raise FileFormatError("the reading was given up", file=self.name)
+        try:
+            data = self.raw(size)
+        except OSError as error:
+            raise FileFormatError(f"cannot be read: {error.strerror or error}", file=self.name) from None
+        self.raw_bytes += len(data)
+        return data
+
+    def _plain(self, size: int) -> bytes:
+        data, self.waiting = self.waiting, b""
+        return data or self._read_raw(size)
+
+    def _fill(self, size: int) -> bytes:
+        """Exactly `size` bytes of text, fewer at the end."""
+        parts: list[bytes] = []
+        while size > 0 and not self.ended:
+            data = self.next(size)
+            self.ended = not data
+            parts.append(data)
+            size -= len(data)
+            self.text_bytes += len(data)
+            if self.max_bytes is not None and self.text_bytes > self.max_bytes:
+                raise FileFormatError(f"the text is longer than max_bytes={self.max_bytes:,}", file=self.name)
+        return b"".join(parts)
+
+    def loads(self, chunk_bytes: int) -> Iterator[Load]:
+        carry, want = self.head, chunk_bytes
+        while carry or not self.ended:
+            carry += self._fill(want - len(carry))
+            self.done = self.raw_bytes
+            last = self.ended and len(carry) <= want
+            cut = len(carry) if last else carry.rfind(b"\n", 0, want) + 1
+            grown = want > chunk_bytes  # then the chunk begins with a line longer than a chunk
+            if grown and (carry.find(b"\n", 0, want) + 1 or min(want, len(carry))) > MAX_LINE:
+                yield _too_long
+                return
+            if cut == 0:
+                want *= 2
+                continue
+            yield partial(_ready, Text(bytearray(carry[:cut] + PADDING), 0, cut))
+            carry, want = carry[cut:], chunk_bytes
+
+    def close(self) -> None:
+        self.closed = True
+        self.closing.close()
+
+
+def _state(fd: int) -> tuple[int, int]:
+    now = os.fstat(fd)
+    return now.st_size, now.st_mtime_ns
+
+
+def _ready(text: Text, buffer: bytearray | None) -> Text:
+    return text
+
+
+def _too_long(buffer: bytearray | None) -> Text:
+    raise LineTooLong(0)
+
+
+def open_source(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) -> Source:
+    """The source behind a path, "-" (standard input) or a binary file object.
+
+    Raises:
+        FileFormatError: it cannot be opened, is a directory, or is in a format we do not read.
+    """
+    closing = contextlib.ExitStack()
+    if not isinstance(source, (str, os.PathLike)):
+        name = str(getattr(source, "name", "<stream>"))
+        if not hasattr(source, "read") or isinstance(source.read(0), str):
+            raise FileFormatError("give a path, '-' or a file object opened in binary mode", file=name)
+        return StreamSource(source.read, name, None, None, max_bytes, closing)
+    path = os.fspath(source)
+    if path == "-":
+        return StreamSource(partial(os.read, sys.stdin.fileno()), "<stdin>", None, None, max_bytes, closing)
+    try:
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    except OSError as error:
+        raise FileFormatError(str(error.strerror), file=path) from None
+    closing.callback(os.close, fd)
+    try:
+        info = os.fstat(fd)
+        if stat.S_ISDIR(info.st_mode):
+            raise FileFormatError("is a directory: name a file in it", file=path)
+        regular = stat.S_ISREG(info.st_mode)
+        if regular:
+            head = os.read(fd, HEAD)
+            os.lseek(fd, 0, os.SEEK_SET)
+            if not is_packed(head) and hasattr(os, "preadv"):  # Windows has no such call: front to back then
+                return FileSource(fd, path, head, max_bytes, closing)
+        return StreamSource(
+            partial(os.read, fd), path, path if regular else None, info.st_size if regular else None, max_bytes,
+            closing, fd if regular else None,
+        )  # fmt: skip
+    except BaseException:
+        closing.close()
+        raise

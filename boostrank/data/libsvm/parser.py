@@ -1,0 +1,433 @@
+"""The compiled part of the libsvm reader: bytes in, labels, feature numbers, values and query runs out.
+
+    label qid:ID number:value number:value ... # comment
+
+A call parses whole lines. The bytes behind the text must be newlines, so that no loop has to look for the end. What is
+wrong is reported as a code and the place of the token; `_reasons` turns that into words.
+
+The helpers take pointers: handing an array from one function to another costs two atomic operations, for each array as
+much as parsing a number.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba as nb
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.data.libsvm import decimal
+from boostrank.data.libsvm.decimal import ends_token, is_digit, scan_number
+from boostrank.kernels.runtime.intrinsics import Bytes, pointer_to
+from boostrank.kernels.runtime.jit import entry_point, inline
+
+Int32Array = npt.NDArray[np.int32]
+
+NEWLINE, RETURN, BLANK, TAB = decimal.NEWLINE, decimal.RETURN, decimal.BLANK, decimal.TAB
+HASH, COLON, DOT, PLUS, MINUS = decimal.HASH, decimal.COLON, decimal.DOT, decimal.PLUS, decimal.MINUS
+MAX_DIGITS = decimal.MAX_DIGITS
+
+# What can be wrong with a row.
+(OK, LABEL, NO_QID, UNEXPECTED_QID, QID, FEATURE, ZERO_ID, LARGE_ID, VALUE, OVERFLOW, INFINITE, DUPLICATE, DESCENDING,
+ COMMENT, INCOMPLETE) = range(15)  # fmt: skip
+
+# Slots of `options`.
+(EXPECT_QID, REFUSE_ZERO_ID, MAX_ID, LIMIT, INF, STRICT, SKIP, KEEP_COMMENTS, UNTERMINATED, N_TOKENS, N_KNOWN,
+ N_OPTIONS) = range(12)  # fmt: skip
+INF_STOP, INF_KEEP, INF_MISSING = range(3)
+
+# Slots of `state`: what the call found, all 0 at its start.
+(ROWS, CELLS, BEYOND, RUNS, LINES, BLANK_LINES, UNDECIDED, RESOLVED, DESCENDING_ROWS, DESCENDING_LINE, MISSING,
+ INFINITIES, TOP_ID, TOP_LINE, ZERO_LINE, QID_START, QID_END, BAD_ROWS, N_STATE) = range(19)  # fmt: skip
+
+# Columns of `bad`: the code, the line (1-based, in this chunk), where line and token start, a feature number.
+BAD_CODE, BAD_LINE, BAD_LINE_START, BAD_TOKEN, BAD_ID, N_BAD = range(6)
+BAD_KEPT = 16  # refused rows that are described; one more place is where a row's fault is noted as it is parsed
+
+# Columns of `runs`: first row and line of a query, its id's place in the text, the id when it is a canonical integer.
+RUN_ROW, RUN_LINE, RUN_START, RUN_END, RUN_IS_INTEGER, RUN_ID, N_RUN = range(7)
+
+_U0, _U10 = np.uint64(0), np.uint64(10)
+_MAX_ID_DIGITS = 18  # fit in int64
+_NAN, _INF, _INFINITY = b"nan", b"inf", b"infinity"
+_SORT_GAPS = (40965, 9161, 2048, 458, 103, 24, 5, 1)
+
+
+@inline
+def _token_end(text: Bytes, p: int) -> int:
+    while not ends_token(text, p):
+        p += 1
+    return p
+
+
+@inline
+def _is_word(text: Bytes, p: int, q: int, word: bytes) -> bool:
+    """Whether text[p:q], after an optional sign and in any case, is the (lower-case) word."""
+    if text[p] == PLUS or text[p] == MINUS:
+        p += 1
+    same = q - p == len(word)
+    for i in range(len(word)):
+        same = same and text[p + i] | 32 == word[i]
+    return same
+
+
+@inline
+def _is_missing(text: Bytes, p: int, q: int, n_tokens: int, tokens: Bytes, token_ends: Int64Array) -> bool:
+    """Whether text[p:q] is one of the stand-ins for a missing value."""
+    begin = 0
+    for t in range(n_tokens):
+        end = token_ends[t]
+        same = q - p == end - begin
+        for i in range(end - begin):
+            same = same and text[p + i] == tokens[begin + i]
+        if same:
+            return True
+        begin = end
+    return False
+
+
+@inline
+def _resolve(
+    p: int, n_known: int, known_at: Int64Array, known: Float64Array, undecided: Int64Array, state: Int64Array
+) -> float:
+    """The value that Python gave to the undecided number at p; before it was asked, note the place and say 0."""
+    i = state[RESOLVED]
+    while i < n_known and known_at[i] < p:
+        i += 1
+    state[RESOLVED] = i
+    if i < n_known and known_at[i] == p:
+        return known[i]
+    undecided[state[UNDECIDED]] = p
+    state[UNDECIDED] += 1
+    return 0.0
+
+
+@inline
+def _is_utf8(text: Bytes, p: int, q: int) -> bool:
+    """Whether text[p:q] is UTF-8: no overlong forms, no surrogates, nothing beyond U+10FFFF."""
+    while p < q:
+        first, second = text[p], text[p + 1]
+        more = 0 if first < 0x80 else 1 if first < 0xE0 else 2 if first < 0xF0 else 3
+        low = 0xA0 if first == 0xE0 else 0x90 if first == 0xF0 else 0x80
+        high = 0x9F if first == 0xED else 0x8F if first == 0xF4 else 0xBF
+        if (0x80 <= first < 0xC2) or first > 0xF4 or p + more >= q or (more > 0 and not low <= second <= high):
+            return False
+        for i in range(2, more + 1):
+            if text[p + i] & 0xC0 != 0x80:
+                return False
+        p += more + 1
+    return True
+
+
+@inline
+def _query(text: Bytes, p: int, q: int, runs: Int64Array, state: Int64Array) -> bool:
+    """Note the query id text[p:q] if it is another one than that of the row before; False if it cannot be one."""
+    before, length = state[QID_START], q - p
+    if length == 0 or text[q] == HASH:
+        return False
+    same = state[ROWS] > 0 and state[QID_END] - before == length
+    for i in range(length):
+        same = same and text[p + i] == text[before + i]
+    if same:
+        return True
+    digits, dots, control = 0, 0, False
+    for i in range(p, q):
+        c = text[i]
+        digits += 1 if is_digit(c) else 0
+        dots += 1 if c == DOT else 0
+        control = control or c < BLANK or c == 127
+    signs = 1 if text[p] == MINUS or text[p] == PLUS else 0
+    if control or not _is_utf8(text, p, q) or (dots == 1 and digits > 0 and digits + signs + 1 == length):
+        return False
+    # Canonical: no plus, no leading zero, within int64. Everything else is text.
+    first = p + 1 if text[p] == MINUS else p
+    is_integer = digits == q - first and digits > 0 and digits <= MAX_DIGITS and (text[first] != 48 or length == 1)
+    number = _U0
+    if is_integer:
+        for i in range(first, q):
+            number = number * _U10 + np.uint64(text[i] - 48)
+        is_integer = number <= np.uint64((1 << 63) - 1)
+    run = state[RUNS] * N_RUN
+    runs[run + RUN_ROW], runs[run + RUN_LINE] = state[ROWS], state[LINES]
+    runs[run + RUN_START], runs[run + RUN_END] = p, q
+    runs[run + RUN_IS_INTEGER] = 1 if is_integer else 0
+    runs[run + RUN_ID] = -np.int64(number) if first > p else np.int64(number)
+    state[RUNS] += 1
+    state[QID_START], state[QID_END] = p, q
+    return True
+
+
+@inline
+def _head(
+    text: Bytes, p: int, options: Int64Array, known_at: Int64Array, known: Float64Array, undecided: Int64Array,
+    labels: Float64Array, runs: Int64Array, state: Int64Array, fault: Int64Array,
+) -> int:  # fmt: skip
+    """Parse the label at p and the query id. Returns the place behind them, or -1 with `fault` filled in."""
+    fault[BAD_CODE], fault[BAD_TOKEN] = LABEL, p
+    at = p
+    p, good, label = scan_number(text, p)
+    if good and math.isnan(label):
+        label = _resolve(at, options[N_KNOWN], known_at, known, undecided, state)
+    if not good or math.isinf(label):
+        return -1
+    labels[state[ROWS]] = label + 0.0  # -0 becomes 0
+    while text[p] == BLANK or text[p] == TAB:
+        p += 1
+    fault[BAD_TOKEN] = p
+    if text[p] == 113 and text[p + 1] == 105 and text[p + 2] == 100 and text[p + 3] == COLON:  # qid:
+        fault[BAD_CODE] = QID if options[EXPECT_QID] == 1 else UNEXPECTED_QID
+        q = _token_end(text, p)
+        return q if options[EXPECT_QID] == 1 and _query(text, p + 4, q, runs, state) else -1
+    fault[BAD_CODE] = NO_QID
+    return p if options[EXPECT_QID] == 0 else -1
+
+
+@inline
+def _special(text: Bytes, p: int, q: int, inf: int, state: Int64Array, fault: Int64Array) -> tuple[bool, float]:
+    """(whether it is one that is read, the value) of text[p:q], which is no decimal number."""
+    fault[BAD_CODE] = VALUE
+    if _is_word(text, p, q, _NAN):
+        state[MISSING] += 1
+        return True, math.nan
+    if not (_is_word(text, p, q, _INF) or _is_word(text, p, q, _INFINITY)):
+        return False, 0.0
+    fault[BAD_CODE] = INFINITE
+    state[INFINITIES] += 1
+    if inf == INF_MISSING:
+        state[MISSING] += 1
+        return True, math.nan
+    return inf == INF_KEEP, -math.inf if text[p] == MINUS else math.inf
+
+
+@inline
+def _cells(
+    text: Bytes, p: int, options: Int64Array, tokens: Bytes, token_ends: Int64Array, known_at: Int64Array,
+    known: Float64Array, undecided: Int64Array, ids: Int32Array, values: Float32Array, state: Int64Array,
+    fault: Int64Array,
+) -> int:  # fmt: skip
+    """Parse number:value pairs from p to the end of the row. Returns where they end, or -1 with `fault` filled in."""
+    begin = cells = state[CELLS]
+    previous, top, beyond, ascending = -1, 0, 0, True
+    max_id, limit, n_tokens = options[MAX_ID], options[LIMIT], options[N_TOKENS]
+    while True:
+        while text[p] == BLANK or text[p] == TAB:
+            p += 1
+        at, number = p, 0
+        while is_digit(text[p]):
+            number = number * 10 + (np.int64(text[p]) - 48)
+            p += 1
+        if text[p] != COLON or p == at:
+            if p == at and ends_token(text, p):
+                break
+            fault[BAD_CODE], fault[BAD_TOKEN] = FEATURE, at
+            return -1
+        fault[BAD_TOKEN], fault[BAD_ID] = at, number
+        if number > max_id or p - at > _MAX_ID_DIGITS:
+            fault[BAD_CODE] = LARGE_ID
+            return -1
+        p += 1
+        at = p
+        if n_tokens > 0 and _is_missing(text, p, _token_end(text, p), n_tokens, tokens, token_ends):
+            p, value = _token_end(text, p), math.nan
+            state[MISSING] += 1
+        else:
+            p, good, value = scan_number(text, p)
+            if not good:
+                p = _token_end(text, at)
+                good, value = _special(text, at, p, options[INF], state, fault)
+                if not good:
+                    return -1
+            else:
+                if math.isnan(value):
+                    value = _resolve(at, options[N_KNOWN], known_at, known, undecided, state)
+                if math.isinf(np.float32(value)):
+                    fault[BAD_CODE] = OVERFLOW
+                    return -1
+        ids[cells], values[cells] = number, value
+        cells += 1
+        if number <= previous:
+            fault[BAD_CODE] = DUPLICATE if number == previous else DESCENDING
+            if number == previous or options[STRICT] == 1:
+                return -1
+            ascending = False
+        previous = number
+        top = max(top, number)
+        beyond += 1 if number > limit else 0
+
+    if not ascending:
+        _sort_cells(ids, values, begin, cells)
+        for i in range(begin + 1, cells):
+            if ids[i] == ids[i - 1]:
+                fault[BAD_CODE], fault[BAD_ID] = DUPLICATE, ids[i]
+                return -1
+        state[DESCENDING_ROWS] += 1
+        if state[DESCENDING_LINE] == 0:
+            state[DESCENDING_LINE] = state[LINES]
+    if cells > begin and ids[begin] == 0:
+        fault[BAD_CODE] = ZERO_ID
+        if options[REFUSE_ZERO_ID] == 1:
+            return -1
+        if state[ZERO_LINE] == 0:
+            state[ZERO_LINE] = state[LINES]
+    if top > state[TOP_ID]:
+        state[TOP_ID], state[TOP_LINE] = top, state[LINES]
+    state[BEYOND] += beyond
+    state[CELLS] = cells
+    return p
+
+
+@inline
+def _sort_cells(ids: Int32Array, values: Float32Array, begin: int, end: int) -> None:
+    """Sort the cells of a row by feature number, in place (Shell's sort: such rows are rare)."""
+    for gap in _SORT_GAPS:
+        for i in range(begin + gap, end):
+            number, value, j = ids[i], values[i], i
+            while j >= begin + gap and ids[j - gap] > number:
+                ids[j], values[j] = ids[j - gap], values[j - gap]
+                j -= gap
+            ids[j], values[j] = number, value
+
+
+@inline
+def _line_end(text: Bytes, p: int) -> int:
+    """Where the line of a comment ends (its newline, or the return before it); -1 for NUL or a lone return."""
+    while text[p] != NEWLINE:
+        if text[p] == 0:
+            return -1
+        if text[p] == RETURN:
+            return p if text[p + 1] == NEWLINE else -1
+        p += 1
+    return p
+
+
+@inline
+def _next_line(text: Bytes, p: int) -> int:
+    while text[p] != NEWLINE:
+        p += 1
+    return p + 1
+
+
+@entry_point(
+    nb.void(
+        nb.uint8[::1], nb.int64, nb.int64, nb.int64[::1], nb.uint8[::1], nb.int64[::1], nb.int64[::1], nb.float64[::1],
+        nb.int64[::1], nb.float64[::1], nb.int64[::1], nb.int32[::1], nb.float32[::1], nb.int64[:, ::1],
+        nb.int64[:, ::1], nb.int64[:, ::1], nb.int64[::1],
+    )
+)  # fmt: skip
+def parse_lines(
+    buffer: Bytes, start: int, end: int, options_: Int64Array, tokens_: Bytes, token_ends_: Int64Array,
+    known_at_: Int64Array, known_: Float64Array, undecided_: Int64Array, labels_: Float64Array, row_ends: Int64Array,
+    ids_: Int32Array, values_: Float32Array, runs_: Int64Array, comments: Int64Array, bad: Int64Array,
+    state_: Int64Array,
+) -> None:  # fmt: skip
+    """Parse the lines of buffer[start:end], behind which stand two newlines.
+
+    Args:
+        buffer: uint8; start, end: whole lines.
+        options: int64[N_OPTIONS].
+        tokens, token_ends: the stand-ins for missing values, one behind the other, and where each ends.
+        known_at, known: places and values of numbers that an earlier call on this text left undecided.
+        undecided: places of numbers that Python must read; when there are any, call again with `known`. Out.
+        labels, row_ends: a number a row; row_ends counts the cells up to its end. Out.
+        ids, values: a feature number and a value a cell, ascending within a row. Out.
+        runs: the first row of each query, N_RUN columns. Out.
+        comments: start and end of each row's comment, if asked for. Out.
+        bad: the first BAD_KEPT refused rows, N_BAD columns; without SKIP parsing stops at the first. Out.
+        state: counts, N_STATE of them. Out.
+    """
+    text, options, state = pointer_to(buffer), pointer_to(options_), pointer_to(state_)
+    tokens, token_ends, labels = pointer_to(tokens_), pointer_to(token_ends_), pointer_to(labels_)
+    known_at, known, undecided = pointer_to(known_at_), pointer_to(known_), pointer_to(undecided_)
+    ids, values, runs, fault = pointer_to(ids_), pointer_to(values_), pointer_to(runs_), pointer_to(bad[BAD_KEPT])
+    saved = pointer_to(state_[N_STATE:])
+    p = start
+    while p < end:
+        state[LINES] += 1
+        line_start = p
+        while text[p] == BLANK or text[p] == TAB:
+            p += 1
+        if text[p] == NEWLINE or (text[p] == RETURN and text[p + 1] == NEWLINE):
+            state[BLANK_LINES] += 1
+            p = _next_line(text, p)
+            continue
+        for i in range(N_STATE):
+            saved[i] = state[i]
+        is_row, tail = text[p] != HASH, p
+        if is_row:
+            tail = _head(text, p, options, known_at, known, undecided, labels, runs, state, fault)
+            if tail >= 0:
+                tail = _cells(
+                    text, tail, options, tokens, token_ends, known_at, known, undecided, ids, values, state, fault
+                )
+        p = tail
+        if tail >= 0 and text[tail] == HASH:
+            fault[BAD_CODE], fault[BAD_TOKEN] = COMMENT, tail
+            p = _line_end(text, tail)
+        if p >= end and p == tail and options[UNTERMINATED] == 1 and text[p - 1] == DOT:
+            fault[BAD_CODE] = INCOMPLETE
+            p = -1
+        if p >= 0:
+            if is_row:
+                row = state[ROWS]
+                row_ends[row] = state[CELLS]
+                if options[KEEP_COMMENTS] == 1:
+                    comments[row, 0], comments[row, 1] = tail, p
+                state[ROWS] = row + 1
+            p = _next_line(text, p)
+            continue
+        for i in range(N_STATE):  # a refused row leaves no trace
+            state[i] = saved[i]
+        fault[BAD_LINE], fault[BAD_LINE_START] = state[LINES], line_start
+        if state[BAD_ROWS] < BAD_KEPT:
+            for i in range(N_BAD):
+                bad[state[BAD_ROWS], i] = fault[i]
+        state[BAD_ROWS] += 1
+        if options[SKIP] == 0:
+            return
+        p = _next_line(text, line_start)
+
+
+@entry_point(
+    nb.void(
+        nb.uint8[::1], nb.int64, nb.int64, nb.int64[::1], nb.float64[::1], nb.int64[:, ::1], nb.int64[::1],
+        nb.int64[::1], nb.int64[::1],
+    )
+)  # fmt: skip
+def scan_lines(
+    buffer: Bytes, start: int, end: int, options_: Int64Array, scratch: Float64Array, runs_: Int64Array,
+    ends_: Int64Array, fault_: Int64Array, state_: Int64Array,
+) -> None:  # fmt: skip
+    """Find the queries in the lines of buffer[start:end]; of a row, only label and query id are looked at.
+
+    Args:
+        buffer, start, end, options: as of `parse_lines`.
+        scratch: room for a number a row.
+        runs: as of `parse_lines`. Out.
+        ends: where the last row of each run ends, newline included. Out.
+        fault: N_BAD numbers about the row that cannot be read, where the scan stops. Out.
+        state: counts, N_STATE of them, all 0 at the start; BAD_ROWS is 1 if there is such a row. Out.
+    """
+    text, options, state, runs = pointer_to(buffer), pointer_to(options_), pointer_to(state_), pointer_to(runs_)
+    labels, ends, fault = pointer_to(scratch), pointer_to(ends_), pointer_to(fault_)
+    none, nothing, undecided = pointer_to(ends_), pointer_to(scratch), pointer_to(state_[N_STATE:])
+    p = start
+    while p < end:
+        state[LINES] += 1
+        line_start = p
+        while text[p] == BLANK or text[p] == TAB:
+            p += 1
+        if text[p] == NEWLINE or text[p] == HASH or (text[p] == RETURN and text[p + 1] == NEWLINE):
+            state[BLANK_LINES] += 1
+            p = _next_line(text, p)
+            continue
+        state[UNDECIDED] = 0  # what the label is does not matter
+        p = _head(text, p, options, none, nothing, undecided, labels, runs, state, fault)
+        if p < 0:
+            fault[BAD_LINE], fault[BAD_LINE_START] = state[LINES], line_start
+            state[BAD_ROWS] = 1
+            return
+        p = _next_line(text, p)
+        state[ROWS] += 1
+        ends[state[RUNS] - 1] = p

@@ -1,0 +1,154 @@
+"""What is wrong with a row, in words: the token, and what mends it."""
+
+from __future__ import annotations
+
+import re
+
+from boostrank.data.libsvm import parser as parse
+
+# What people and tools write where a value is missing.
+STAND_INS = frozenset({b"null", b"na", b"n/a", b"?", b"none", b"-", b"nil", b"missing", b"\\n", b"#n/a"})
+
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+_LONGEST = 40
+
+
+def shown(token: bytes) -> str:
+    """The token as a message shows it: printable, quoted, shortened."""
+    text = token if len(token) <= _LONGEST else token[:_LONGEST] + b"..."
+    return "'" + text.decode("ascii", "backslashreplace").replace("\r", "\\r").replace("\0", "\\x00") + "'"
+
+
+def reason(
+    code: int, line: bytes, at: int, feature: int, *, max_feature: int, terminated: bool, like_training: bool
+) -> tuple[str, int]:
+    """Words for a refused row, and the 0-based byte in the line that they are about.
+
+    Args:
+        code: one of `_parse`'s.
+        line: the whole line, without its newline.
+        at: where the token starts.
+        feature: the feature's number, for the codes that have one.
+        max_feature: the limit that was in force.
+        terminated: whether the line ended in a newline.
+        like_training: whether the counting of features comes from the training data.
+    """
+    token = re.split(rb"[ \t\n]", line[at:], maxsplit=1)[0]
+    general = _general(line, at, token, code)
+    if general is not None:
+        return general
+    token = token.split(b"#", 1)[0].removesuffix(b"\r") if code != parse.QID else token.removesuffix(b"\r")
+    words = _specific(code, line, at, token, feature, max_feature)
+    if not terminated and at + len(token) >= len(line.rstrip()):
+        words += "; the last line has no newline: the file may be truncated"
+    if code == parse.DUPLICATE:
+        places = [m.start(1) for m in re.finditer(rb"[ \t](0*%d):" % feature, line)]
+        at = places[1] if len(places) > 1 else at
+    if code == parse.ZERO_ID:
+        zero = re.search(rb"[ \t](0+):", line)
+        at = zero.start(1) if zero else at
+        if like_training:
+            words = "feature 0, but the training data is 1-based: both files must count their features alike"
+    return words, at
+
+
+def _general(line: bytes, at: int, token: bytes, code: int) -> tuple[str, int] | None:
+    """What is wrong with the bytes themselves, wherever they stand."""
+    rest = line[at:] if code == parse.COMMENT else token
+    if b"\0" in rest:
+        return "NUL byte: the file is damaged, or not text", at + rest.index(b"\0")
+    if token.startswith(b"\xef\xbb\xbf"):
+        return "byte order mark inside the file: were files with marks concatenated? Remove it", at
+    lone = re.search(rb"\r(?!\Z)", rest)
+    if lone:
+        return (
+            "carriage return without a line feed: the lines end in CR alone (convert: tr '\\r' '\\n') or the file is "
+            "damaged",
+            at + lone.start(),
+        )
+    if code not in (parse.QID, parse.COMMENT) and any(byte > 127 for byte in token):
+        return f"{shown(token)} has characters outside ASCII: numbers are written with 0-9", at
+    return None
+
+
+def _specific(code: int, line: bytes, at: int, token: bytes, feature: int, max_feature: int) -> str:
+    if code == parse.LABEL:
+        return _label(token)
+    if code == parse.NO_QID:
+        return "the row has no qid: write qid:ID behind the label (or, for all rows, group sizes into FILE.query)"
+    if code == parse.UNEXPECTED_QID:
+        return f"{shown(token)}: the first rows of the file have no qid; every row needs one, or none"
+    if code == parse.QID:
+        return _qid(token[4:])
+    if code == parse.FEATURE:
+        return _feature(line, at, token)
+    if code == parse.ZERO_ID:
+        return "feature 0 in a file that is read as 1-based: --zero-based true reads it as 0-based"
+    if code == parse.LARGE_ID:
+        return (
+            f"feature number {shown(token.split(b':')[0])} is above {max_feature:,}: raise --max-feature if it is right"
+        )
+    if code == parse.DUPLICATE:
+        return f"feature {feature} stands twice in the row"
+    if code == parse.DESCENDING:
+        return f"feature {feature} stands behind a larger number: --strict wants ascending ones"
+    if code == parse.INCOMPLETE:
+        return f"{shown(token)}: the last line ends inside a number, without a newline: the file is truncated"
+    value = token.split(b":", 1)[-1]
+    if code == parse.INFINITE:
+        return f"value {shown(value)} of feature {feature} is infinite: --inf keep or --inf missing reads it"
+    if code == parse.OVERFLOW:
+        return f"value {shown(value)} of feature {feature} does not fit in float32 (largest 3.4028235e38): rescale it"
+    return _value(value, feature)
+
+
+def _label(token: bytes) -> str:
+    word = token.lstrip(b"+-").lower()
+    if word in (b"nan", b"inf", b"infinity"):
+        return f"label {shown(token)} is not a finite number"
+    if _NUMBER.match(token):
+        return f"label {shown(token)} does not fit in float64"
+    if token.startswith(b"qid:") or re.match(rb"\d+:", token):
+        return f"the row starts with {shown(token)}: its label is missing"
+    if b"," in token:
+        return f"label {shown(token)} is not one number: a row has one label (several labels are not read)"
+    return f"label {shown(token)} is not a number"
+
+
+def _qid(name: bytes) -> str:
+    if not name:
+        return "qid: has no id behind the colon"
+    if b"#" in name:
+        return f"qid {shown(name)}: put a blank before the comment, or take '#' out of the id"
+    if _NUMBER.match(name):
+        return f"qid {shown(name)} is not a whole number: ids are whole numbers or text"
+    return f"qid {shown(name)} holds control characters, or is not UTF-8"
+
+
+def _feature(line: bytes, at: int, token: bytes) -> str:
+    if token.startswith(b"qid:"):
+        second = re.search(rb"[ \t]qid:", line[:at])
+        return f"{shown(token)}: " + ("a second qid in the row" if second else "the qid belongs right behind the label")
+    number, colon, _ = token.partition(b":")
+    if not colon:
+        return f"{shown(token)} is not number:value (no colon)"
+    if not number:
+        return f"{shown(token)}: no feature number before the colon"
+    if re.match(rb"-\d+\Z", number):
+        return f"feature number {shown(number)} is negative"
+    return f"feature number {shown(number)} is not a whole number"
+
+
+def _value(value: bytes, feature: int) -> str:
+    if not value:
+        return f"feature {feature} has no value behind the colon"
+    if value.lower() in STAND_INS:
+        word = value.decode("ascii")
+        return (
+            f"value {shown(value)} of feature {feature} is not a number: if it stands for a missing value, "
+            f"--missing-token {word if word.isalpha() else repr(word)} reads it as one"
+        )
+    hint = ""
+    if re.match(rb"[+-]?\d+,\d+\Z", value):
+        hint = ": write a decimal point, not a comma"
+    return f"value {shown(value)} of feature {feature} is not a number{hint}"

@@ -1,0 +1,84 @@
+"""Group sizes and weights in files beside the data, as LightGBM's and XGBoost's text formats have them.
+
+`data.txt.query` or `data.txt.group` holds the number of rows of each query, one a line; `data.txt.weight` one positive
+number a query, or one a row.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+import numpy as np
+
+from boostrank.core.errors import DataError, FileFormatError
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array, Int64Array
+
+GROUP_SUFFIXES = (".query", ".group")
+WEIGHT_SUFFIX = ".weight"
+
+_NUMBER = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_PACKED = (".gz", ".bz2", ".xz", ".zst")
+
+
+def find_sidecar(path: str | None, suffixes: tuple[str, ...]) -> str | None:
+    """The first of path + suffix that is a file; of `data.txt.gz` also those of `data.txt`."""
+    if path is None:
+        return None
+    stems = [path, *(path.removesuffix(packed) for packed in _PACKED if path.endswith(packed))]
+    return next((stem + suffix for stem in stems for suffix in suffixes if os.path.isfile(stem + suffix)), None)
+
+
+def read_sizes(path: str, rows: int) -> Int64Array:
+    """int64[Q] group sizes that sum to `rows`.
+
+    Raises:
+        FileFormatError: a line that is not a positive whole number, or another sum.
+    """
+    sizes = []
+    for number, text in _lines(path):
+        if not (text.isascii() and text.isdigit()) or int(text) == 0 or int(text) > rows:
+            raise FileFormatError(
+                f"{text[:40]!r} is not the size of a query: a whole number from 1 to the {rows:,} rows of the data",
+                file=path, line=number,
+            )  # fmt: skip
+        sizes.append(int(text))
+    if sum(sizes) != rows:
+        raise FileFormatError(f"the group sizes sum to {sum(sizes):,}, but the data has {rows:,} rows", file=path)
+    return np.array(sizes, dtype=np.int64)
+
+
+def read_weights(path: str) -> Float64Array:
+    """float64[M], positive and finite.
+
+    Raises:
+        FileFormatError: a line that is not such a number.
+    """
+    weights = []
+    for number, text in _lines(path):
+        value = float(text) if _NUMBER.fullmatch(text) else 0.0
+        if not 0.0 < value < np.inf:
+            raise FileFormatError(f"weight {text[:40]!r} is not a positive finite number", file=path, line=number)
+        weights.append(value)
+    return np.array(weights, dtype=np.float64)
+
+
+def weights_of_queries(path: str, weights: Float64Array, queries: QueryIndex) -> Float64Array:
+    """float64[Q] from one weight a query or one a row; the rows of a query must agree."""
+    from boostrank.data.dataset import query_values
+
+    try:
+        return query_values(weights, queries)
+    except DataError as error:
+        raise FileFormatError(str(error), file=path) from None
+
+
+def _lines(path: str) -> list[tuple[int, str]]:
+    """(line number, text) of each line; blank lines are allowed at the end alone."""
+    try:
+        with open(path, encoding="utf-8-sig", errors="backslashreplace") as file:
+            lines = file.read().rstrip().split("\n")
+    except OSError as error:
+        raise FileFormatError(str(error.strerror), file=path) from None
+    return [(number, text.strip()) for number, text in enumerate(lines, start=1)] if lines != [""] else []

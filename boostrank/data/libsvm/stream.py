@@ -1,0 +1,197 @@
+"""Read libsvm text without holding its features in memory, and remember what was read.
+
+One pass over the text leaves its float32 cells in a temporary file (`boostrank.data.store`); labels and queries are in
+memory. What is dear to find out again (those, the width, the warnings) goes to a cache, under the state of the files,
+the code of the reader and its options, so that a second run reads nothing of the text unless it needs the cells.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.errors import DataError, DataWarning, warn_user
+from boostrank.core.machine import return_memory
+from boostrank.core.queries import QueryIndex
+from boostrank.data.cache import FOLDER, Cache, entry_name, file_state, let_clock_pass, reader_version
+from boostrank.data.dataset import Provenance, RankingDataset
+from boostrank.data.libsvm.options import FeatureSpace
+from boostrank.data.libsvm.reader import read_libsvm
+from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
+from boostrank.data.libsvm.sources import AnySource, OneSource, expand
+from boostrank.data.store import RowStore, StoredFeatures
+
+# Chunks of the reader: its buffers are a part of the memory that is held to be small.
+CHUNK_BYTES = 4 << 20
+
+_NO_EFFECT = ("threads", "progress", "chunk_bytes", "like")
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What rows on disk were read from: the cache that knows them, and the key that says which they are."""
+
+    cache: Cache
+    key: Mapping[str, Any]
+    names: tuple[str, ...]
+    told: list[str] = field(default_factory=list)
+    """What was said about the cache already: one line is enough."""
+
+
+def stream_libsvm(
+    source: AnySource,
+    *,
+    cache: str | os.PathLike[str] | bool = True,
+    external_memory: bool = False,
+    **options: Any,
+) -> RankingDataset:
+    """Read libsvm text; its features stay on disk, and `RankingDataset.features` reads slices of them.
+
+    The cells take 4 bytes each in a temporary file without a name (in the folder of the cache, else where `TMPDIR`
+    says), which is gone when the data set or the process is.
+
+    Args:
+        source: as for `read_libsvm`.
+        cache: folder of the cache; True for `.boostrank-cache` beside the first file, False for none. What can be read
+            only once (a pipe) has none.
+        external_memory: whether XGBoost shall keep its bins on disk too.
+        options: those of `read_libsvm`; `regroup` cannot move rows here.
+
+    Raises:
+        FileFormatError, ParameterError: as `read_libsvm`.
+        DataError: queries with scattered rows.
+        TrainingError: the disk is full.
+    """
+    files = expand(source)
+    paths = [os.fspath(one) for one in files if isinstance(one, (str, os.PathLike)) and os.path.isfile(one)]
+    options.setdefault("chunk_bytes", CHUNK_BYTES)
+    if cache is False or len(paths) < len(files) or options.get("keep_comments"):
+        return _read(files, None, external_memory, options)
+    folder = Path(paths[0]).parent / FOLDER if cache is True else Path(cache)
+    let_clock_pass(paths)
+    origin = Origin(Cache(folder), _key(paths, options), tuple(paths))
+    name = entry_name("data", *origin.names, origin.key["options"], origin.key["like"])
+    known = origin.cache.load(name, origin.key)
+    if known is not None:
+        return _remembered(known.note, known.arrays, origin, external_memory, options)
+    data = _read(files, origin, external_memory, options)
+    if _states(paths) == origin.key["files"]:
+        note, arrays = _description(data)
+        tell_refusal(origin, origin.cache.save(name, origin.key, note, arrays))
+    return data
+
+
+def tell_refusal(origin: Origin, saved: bool) -> None:
+    """One line when the cache cannot be written; everything else goes on without it."""
+    if not saved and not origin.told:
+        origin.told.append(str(origin.cache.refused))
+        warn_user(f"no cache in {origin.cache.folder}: {origin.cache.refused}", DataWarning)
+
+
+def _key(paths: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    like = options.get("like")
+    return {
+        "files": _states(paths),
+        "reader": reader_version(),
+        "options": {name: value for name, value in sorted(options.items()) if name not in _NO_EFFECT},
+        "like": _like(like),
+    }
+
+
+def _like(like: RankingDataset | FeatureSpace | None) -> Any:
+    """What of the training data later files depend on: how it counts, its names, its query ids."""
+    if not isinstance(like, RankingDataset):
+        return None if like is None else [like.index_base, like.n_features, list(like.feature_names)]
+    ids = like.queries.qid
+    told = ids.tobytes() if ids.dtype.kind == "i" else "\n".join(map(str, ids.tolist())).encode()
+    return [
+        like.provenance.index_base, like.n_features, entry_name("names", like.feature_names),
+        like.provenance.options.get("queries"), entry_name("ids", told.hex()),
+    ]  # fmt: skip
+
+
+def _states(paths: Sequence[str]) -> list[Any]:
+    """The state of each file and of what lies beside it."""
+    states = []
+    for path in paths:
+        beside = [find_sidecar(path, suffixes) for suffixes in (GROUP_SUFFIXES, (WEIGHT_SUFFIX,))]
+        states.append([path, file_state(path), *([one, file_state(one)] if one else None for one in beside)])
+    return states
+
+
+def _read(
+    files: Sequence[OneSource], origin: Origin | None, external: bool, options: Mapping[str, Any]
+) -> RankingDataset:
+    data = read_libsvm(files, store=_store(origin), **options)
+    return_memory()  # buffers of the reader's threads
+    features: StoredFeatures = data.features
+    features.origin, features.external = origin, external
+    return data
+
+
+def _store(origin: Origin | None) -> RowStore:
+    """Where the cells go: beside the cache if that can be written, which has the room; else to the temporary files."""
+    if origin is not None:
+        try:
+            origin.cache.folder.mkdir(parents=True, exist_ok=True)
+            return RowStore(origin.cache.folder)
+        except OSError:
+            pass
+    return RowStore()
+
+
+def _description(data: RankingDataset) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(plain data, arrays) from which `_remembered` makes the data set again."""
+    features: StoredFeatures = data.features
+    features.constant_columns()
+    features.fingerprint(data.labels, data.queries.ptr)
+    arrays = {"labels": data.labels, "ptr": data.queries.ptr}
+    note: dict[str, Any] = {
+        "shape": list(features.shape),
+        "base": features.base,
+        "is_sparse": features.is_sparse,
+        "known": features.known,
+        "names": list(data.feature_names),
+        "files": list(data.provenance.files),
+        "index_base": data.provenance.index_base,
+        "reader": dict(data.provenance.options),
+    }
+    if data.queries.qid.dtype.kind == "i":
+        arrays["qid"] = data.queries.qid
+    else:
+        note["qid"] = data.queries.qid.tolist()
+    if data.queries.weights is not None:
+        arrays["weights"] = data.queries.weights
+    return note, arrays
+
+
+def _remembered(
+    note: dict[str, Any], arrays: dict[str, Any], origin: Origin, external: bool, options: Mapping[str, Any]
+) -> RankingDataset:
+    qid = arrays["qid"] if "qid" in arrays else np.array(note["qid"], dtype=object)
+    queries = QueryIndex(arrays["ptr"], qid, arrays.get("weights"))
+
+    def open_store() -> RowStore:
+        with warnings.catch_warnings():  # what there is to say was said
+            warnings.simplefilter("ignore", DataWarning)
+            again = _read(origin.names, origin, external, {**options, "progress": None})
+        if _states(origin.names) != origin.key["files"] or not np.array_equal(again.queries.ptr, queries.ptr):
+            raise DataError(f"{origin.names[0]}: the data changed since they were first read: start again")
+        store: RowStore = again.features.store
+        return store
+
+    rows, columns = note["shape"]
+    features = StoredFeatures(
+        open_store, (rows, columns), note["base"], is_sparse=note["is_sparse"], origin=origin, external=external,
+        known=note["known"],
+    )  # fmt: skip
+    for words in note["known"].get("warnings", ()):
+        warn_user(words, DataWarning)
+    provenance = Provenance(tuple(note["files"]), note["index_base"], note["reader"])
+    return RankingDataset(features, arrays["labels"], queries, tuple(note["names"]), provenance)

@@ -1,0 +1,168 @@
+"""Write ranking data as libsvm text that reads back to the same bits."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import DataError, InputError
+from boostrank.core.files import replacing, write_atomically
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float32Array, Int64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.libsvm.number_text import LARGEST, MAX_CELL, SMALLEST, format_rows
+from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
+
+_BATCH_CELLS = 1 << 20
+_GZIP_LEVEL = 4
+
+
+def write_libsvm(
+    path: str | os.PathLike[str],
+    data: RankingDataset | tuple[Any, Any, Any],
+    *,
+    zero_based: bool = False,
+    comments: Sequence[str] | None = None,
+) -> None:
+    """Write `label qid:ID number:value ... # comment` lines, whole or not at all.
+
+    Every cell of a dense matrix is written, of a sparse one what is stored (and, where needed to keep its width, a
+    zero). Numbers are the shortest that read back to the same float32. Weights of queries go to `FILE.weight`.
+
+    Args:
+        path: gzip-compressed when it ends in `.gz`.
+        data: a data set, or `(X, y, qid)` as `RankingDataset.from_arrays` takes them.
+        zero_based: whether the first feature gets number 0 instead of 1.
+        comments: one a row; None for those of the data set.
+
+    Raises:
+        DataError: an id or comment that the format cannot hold; a sidecar of other data that would be read with it.
+        TrainingError: the file could not be written; an old one is untouched.
+    """
+    if not isinstance(data, RankingDataset):
+        X, y, qid = data
+        data = RankingDataset.from_arrays(X, y, qid=qid)
+    target = os.fspath(path)
+    heads = _heads(data)
+    tails = _tails(data, data.comments if comments is None else comments)
+    _check_sidecars(target, data.queries)
+    with replacing(target) as descriptor, open(descriptor, "wb", closefd=False) as file:
+        if target.endswith(".gz"):
+            with gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0) as packed:
+                _write(packed, data, heads, tails, 0 if zero_based else 1)
+        else:
+            _write(file, data, heads, tails, 0 if zero_based else 1)
+    if data.queries.weights is not None:
+        text = "".join(f"{weight!r}\n" for weight in data.queries.weights.tolist())
+        write_atomically(target + WEIGHT_SUFFIX, text.encode())
+
+
+def _write(file: Any, data: RankingDataset, heads: list[bytes], tails: list[bytes], base: int) -> None:
+    step = max(1, _BATCH_CELLS // max(1, data.n_features if not data.is_sparse else 64))
+    for begin in range(0, data.n_documents, step):
+        end = min(begin + step, data.n_documents)
+        row_ends, ids, values = _cells(data.features[begin:end])
+        if data.is_sparse and begin == 0:
+            row_ends, ids, values = _with_corners(row_ends, ids, values, data.features, base)
+        ids += np.int32(base)
+        file.write(_text(row_ends, ids, values, heads[begin:end], tails[begin:end]))
+
+
+def _text(
+    row_ends: Int64Array, ids: npt.NDArray[np.int32], values: Float32Array, heads: list[bytes], tails: list[bytes]
+) -> bytes:
+    size = np.abs(values)
+    with np.errstate(invalid="ignore"):
+        odd = values[((size > 0) & (size < SMALLEST)) | (size >= LARGEST)]
+    special = [_special(value) for value in odd]
+    parts = (*_packed(heads), *_packed(tails), *_packed(special))
+    room = values.size * MAX_CELL + len(heads) + sum(part.size for part in parts[::2])
+    out = np.empty(room, np.uint8)
+    length = format_rows(row_ends, ids, values, *parts, out)
+    return out[:length].tobytes()
+
+
+def _cells(rows: Any) -> tuple[Int64Array, npt.NDArray[np.int32], Float32Array]:
+    """(cells up to the end of each row, 0-based columns, values)."""
+    if isinstance(rows, np.ndarray):
+        n, columns = rows.shape
+        ids = np.tile(np.arange(columns, dtype=np.int32), n)
+        # The compiled writer takes no read-only arrays, as those of a memory map are.
+        values = np.require(rows, requirements=["C", "W"]).reshape(-1)
+        return np.arange(1, n + 1, dtype=np.int64) * columns, ids, values
+    rows.sort_indices()  # of a slice: the caller's matrix stays as it is
+    return (
+        rows.indptr[1:].astype(np.int64),
+        rows.indices.astype(np.int32),
+        np.require(rows.data, requirements=["C", "W"]),
+    )
+
+
+def _with_corners(
+    row_ends: Int64Array, ids: npt.NDArray[np.int32], values: Float32Array, matrix: Any, base: int
+) -> tuple[Int64Array, npt.NDArray[np.int32], Float32Array]:
+    """The first row also names, as zeros, the last column, and the first one where numbers start at 0.
+
+    Otherwise the reader would see a narrower matrix, or one that counts from 1.
+    """
+    columns = matrix.shape[1]
+    wanted = {columns - 1} if columns else set()
+    if base == 0 and columns:
+        wanted.add(0)
+    wanted = {column for column in wanted if not bool(np.any(matrix.indices == column))}
+    first = int(row_ends[0])
+    numbers = np.concatenate([ids[:first], np.array(sorted(wanted), np.int32)]).astype(np.int32)
+    padded = np.concatenate([values[:first], np.zeros(len(wanted), np.float32)]).astype(np.float32)
+    order = np.argsort(numbers, kind="stable")
+    return (
+        row_ends + len(wanted),
+        np.concatenate([numbers[order], ids[first:]]),
+        np.concatenate([padded[order], values[first:]]),
+    )
+
+
+def _heads(data: RankingDataset) -> list[bytes]:
+    labels = {value: f"{int(value)}" if value.is_integer() and abs(value) < 1e15 else repr(value)
+              for value in set(data.labels.tolist())}  # fmt: skip
+    names = [str(qid) for qid in data.queries.qid.tolist()]
+    for name in names:
+        if not name or any(c.isspace() or c == "#" or not c.isprintable() for c in name):
+            raise DataError(f"query id {name!r} cannot be written: an id is a word without blanks and '#'")
+    ids = np.repeat(np.array([f" qid:{name}" for name in names], dtype=object), data.queries.sizes)
+    return [(labels[label] + qid).encode() for label, qid in zip(data.labels.tolist(), ids.tolist(), strict=True)]
+
+
+def _tails(data: RankingDataset, comments: Sequence[str] | None) -> list[bytes]:
+    if comments is None:
+        return [b""] * data.n_documents
+    if len(comments) != data.n_documents:
+        raise DataError(f"{len(comments)} comments for {data.n_documents} rows")
+    bad = next((row for row, text in enumerate(comments) if any(c in text for c in "\n\r\0")), None)
+    if bad is not None:
+        raise DataError(f"the comment of row {bad} spans lines, or holds NUL")
+    return [f" # {text}".encode("utf-8", "surrogateescape") if text else b"" for text in comments]
+
+
+def _check_sidecars(path: str, queries: QueryIndex) -> None:
+    """A sidecar that lies there already would be read with the new file."""
+    stale = find_sidecar(path, GROUP_SUFFIXES)
+    if stale is None and queries.weights is None:
+        stale = find_sidecar(path, (WEIGHT_SUFFIX,))
+    if stale is not None:
+        raise InputError(f"{stale} lies beside {path} and would be read with it: remove it, or choose another name")
+
+
+def _special(value: np.float32) -> bytes:
+    if np.isinf(value):
+        return b"inf" if value > 0 else b"-inf"
+    return np.format_float_scientific(value, unique=True, trim="-").encode()
+
+
+def _packed(texts: list[bytes]) -> tuple[npt.NDArray[np.uint8], Int64Array]:
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64) if texts else np.zeros(0, np.int64)
+    return np.frombuffer(bytearray(b"".join(texts)) or bytearray(1), np.uint8), ends

@@ -1,0 +1,305 @@
+"""Features that lie in a temporary file: as many as the disk holds, with a few blocks of them in memory.
+
+A text is parsed once, into blocks; their float32 cells go to the file as they are, dense or sparse. What reads them
+then (bins, hashes, predictions) takes pieces of rows, as often as it likes, at the speed of the page cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from boostrank.core.errors import DataError, TrainingError
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.libsvm.blocks import Block, dense_matrix, sparse_matrix, zeroed
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where one block lies: its rows, and the width of dense ones or the number of cells of sparse ones."""
+
+    offset: int
+    rows: int
+    width: int
+    cells: int
+
+
+class RowStore:
+    """Parsed blocks in a file without a name: it is gone when the process ends, however that happens.
+
+    Args:
+        folder: where; None for the system's folder of temporary files (`TMPDIR`).
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        self.folder = os.fspath(folder or tempfile.gettempdir())
+        self._file = tempfile.TemporaryFile(dir=self.folder, prefix=".boostrank-rows-", buffering=0)  # noqa: SIM115
+        self._lock = threading.Lock()
+        self._places: list[_Place] = []
+        self._size = 0
+        self._starts: Int64Array | None = None
+
+    def put(self, block: Block) -> None:
+        """Write the cells of the next block, which then forgets them.
+
+        Raises:
+            TrainingError: the disk is full.
+        """
+        if block.dense is not None:
+            parts: list[npt.NDArray[Any]] = [block.dense]
+            place = _Place(self._size, block.n_rows, block.dense.shape[1], 0)
+        else:
+            assert block.row_ends is not None
+            assert block.ids is not None
+            assert block.values is not None
+            parts = [block.row_ends, block.ids, block.values]
+            place = _Place(self._size, block.n_rows, -1, block.ids.size)
+        try:
+            for part in parts:
+                self._write(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+        except OSError as error:
+            raise TrainingError(
+                f"{self.folder}: the rows do not fit there ({error.strerror}, {self._size / 1e9:.1f} GB so far): they "
+                "take 4 bytes a cell until training ends; name a larger disk by --cache, or TMPDIR where there is none"
+            ) from error
+        self._places.append(place)
+        block.dense = block.row_ends = block.ids = block.values = None
+
+    def _write(self, data: memoryview) -> None:
+        while data:
+            count = self._file.write(data) or 0
+            self._size += count
+            data = data[count:]
+
+    @property
+    def starts(self) -> Int64Array:
+        """int64[B+1]: first row of each block."""
+        if self._starts is None or self._starts.size != len(self._places) + 1:
+            self._starts = np.cumsum([0, *(place.rows for place in self._places)], dtype=np.int64)
+        return self._starts
+
+    def read(self, i: int, first: int, stop: int) -> Block:
+        """Rows first to stop of block i."""
+        place = self._places[i]
+        rows = stop - first
+        block = Block(np.zeros(rows), np.zeros(0, np.int64))
+        if place.width >= 0:
+            block.dense = self._array(place.offset + 4 * first * place.width, (rows, place.width), np.float32)
+            return block
+        ends = self._array(place.offset, place.rows, np.int64)
+        begin, end = int(ends[first - 1]) if first else 0, int(ends[stop - 1])
+        ids = place.offset + 8 * place.rows
+        block.row_ends = ends[first:stop] - begin
+        block.ids = self._array(ids + 4 * begin, end - begin, np.int32)
+        block.values = self._array(ids + 4 * (place.cells + begin), end - begin, np.float32)
+        return block
+
+    def _array(self, offset: int, shape: int | tuple[int, ...], kind: npt.DTypeLike) -> npt.NDArray[Any]:
+        out = zeroed(shape, kind)
+        view = memoryview(out.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+        with self._lock:
+            self._file.seek(offset)
+            while view:
+                count = self._file.readinto(view) or 0
+                if count == 0:
+                    raise TrainingError(f"{self.folder}: the temporary file of rows ends early")
+                view = view[count:]
+        return out
+
+
+class StoredFeatures:
+    """float32[N, d] on disk: like an array, `features[a:b]` and `features[rows]` are read into memory.
+
+    Args:
+        store: where the rows lie, or what opens it at the first use: with a cache they may never be needed.
+        shape: rows and columns.
+        base: number of the first feature in the file.
+        is_sparse: whether pieces are CSR matrices.
+        origin: what the rows were read from and how, for caches of what is made of them; None when that is not known.
+        external: whether an engine that can shall keep its bins on disk too.
+        known: fingerprint and constant columns, when they are known already.
+    """
+
+    ndim = 2
+    dtype = np.dtype(np.float32)
+
+    def __init__(
+        self,
+        store: RowStore | Callable[[], RowStore],
+        shape: tuple[int, int],
+        base: int,
+        *,
+        is_sparse: bool,
+        origin: Any = None,
+        external: bool = False,
+        known: dict[str, Any] | None = None,
+    ) -> None:
+        self.shape, self._base, self.is_sparse = shape, base, is_sparse
+        self.origin, self.external, self.known = origin, external, dict(known or {})
+        self.watch: Callable[[int, int], None] | None = None
+        """Called with the rows done and all rows, by what makes bins of them."""
+        self._source = store
+        self._order: list[int] | None = None
+
+    @property
+    def folder(self) -> str:
+        """Where there is room for temporary files."""
+        return self.store.folder
+
+    @property
+    def base(self) -> int:
+        """Number of the first feature in the file."""
+        return self._base
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the text was read."""
+        return isinstance(self._source, RowStore)
+
+    @property
+    def store(self) -> RowStore:
+        """Where the rows lie; the text is read now if it was not before."""
+        if not isinstance(self._source, RowStore):
+            self._source = self._source()
+        return self._source
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Any:
+        """float32 rows in memory, dense or CSR."""
+        if isinstance(rows, slice):
+            first, stop, step = rows.indices(self.shape[0])
+            if step != 1:
+                raise TypeError("rows on disk are taken by start:stop or by number")
+            return self._matrix(list(self._parts(first, stop)))
+        numbers = np.asarray(rows, dtype=np.int64)
+        order = np.argsort(numbers, kind="stable")
+        picked = [self._matrix([part])[local] for part, local in self._picked(numbers[order])]
+        if not picked:
+            return self[0:0]
+        stacked = sparse.vstack(picked, format="csr") if self.is_sparse else np.concatenate(picked)
+        if np.array_equal(order, np.arange(order.size)):
+            return stacked
+        back = np.empty_like(order)
+        back[order] = np.arange(order.size)
+        return stacked[back]
+
+    def pieces(self) -> Iterator[tuple[int, Any]]:
+        """(first row, dense or CSR rows) in order; a few megabytes each."""
+        starts = self.store.starts
+        for i in range(starts.size - 1):
+            yield int(starts[i]), self._matrix([self.store.read(i, 0, int(starts[i + 1] - starts[i]))])
+
+    def in_order(self, columns: Sequence[int]) -> StoredFeatures:
+        """The same rows with the columns in this order."""
+        out = StoredFeatures(
+            lambda: self.store, (self.shape[0], len(columns)), self._base, is_sparse=self.is_sparse,
+            external=self.external,
+        )  # fmt: skip
+        out._order = list(columns) if self._order is None else [self._order[c] for c in columns]
+        return out
+
+    def constant_columns(self) -> Int64Array:
+        """Columns that have one value in every row, or are missing in every row."""
+        if "constant" not in self.known:
+            low, high = np.full(self.shape[1], np.inf, np.float32), np.full(self.shape[1], -np.inf, np.float32)
+            missing = np.zeros(self.shape[1], np.int64)
+            for _, piece in self.pieces():
+                missing += missing_in(piece)
+                np.fmin(low, _extreme(piece, np.fmin), out=low)
+                np.fmax(high, _extreme(piece, np.fmax), out=high)
+            constant = ((low == high) & (missing == 0)) | (missing == self.shape[0])
+            self.known["constant"] = np.flatnonzero(constant).tolist()
+        return np.array(self.known["constant"], dtype=np.int64)
+
+    def fingerprint(self, labels: Float64Array, ptr: Int64Array) -> str:
+        """What `RankingDataset.fingerprint` is of the same features in memory."""
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(repr(self.shape).encode())
+        for part in (labels, ptr):
+            digest.update(np.ascontiguousarray(part).view(np.uint8).data)
+        key = digest.hexdigest()  # of this, which may be other labels than last time
+        known = self.known.setdefault("fingerprints", {})
+        if key not in known:
+            if self.is_sparse:
+                digest.update(np.zeros(1, np.int64).data)
+                end = 0
+                for _, piece in self.pieces():
+                    digest.update((piece.indptr[1:].astype(np.int64) + end).data)
+                    end += int(piece.indptr[-1])
+                for _, piece in self.pieces():
+                    digest.update(piece.indices.astype(np.int32).data)
+                for _, piece in self.pieces():
+                    digest.update(piece.data.data)
+            else:
+                for _, piece in self.pieces():
+                    digest.update(piece.reshape(-1).view(np.uint8).data)
+            known[key] = digest.hexdigest()
+        return str(known[key])
+
+    def _parts(self, first: int, stop: int) -> Iterator[Block]:
+        starts = self.store.starts
+        i = int(np.searchsorted(starts, first, side="right")) - 1
+        while first < stop:
+            end = min(stop, int(starts[i + 1]))
+            yield self.store.read(i, first - int(starts[i]), end - int(starts[i]))
+            first, i = end, i + 1
+
+    def _picked(self, numbers: Int64Array) -> Iterator[tuple[Block, Int64Array]]:
+        """(a stretch of a block, the rows of it that are meant) for ascending row numbers."""
+        starts = self.store.starts
+        if numbers.size and not 0 <= numbers[0] <= numbers[-1] < self.shape[0]:
+            raise IndexError(f"there are {self.shape[0]} rows")
+        owner = np.searchsorted(starts, numbers, side="right") - 1
+        for i in np.unique(owner).tolist():
+            mine = numbers[owner == i] - starts[i]
+            yield self.store.read(i, int(mine[0]), int(mine[-1]) + 1), mine - mine[0]
+
+    def _matrix(self, blocks: Sequence[Block]) -> Any:
+        make = list[Block | None](blocks)
+        columns = self.shape[1] if self._order is None else max(self._order, default=-1) + 1
+        if self.is_sparse:
+            matrix: Any = sparse_matrix(make, self._base, columns)
+        else:
+            matrix = dense_matrix(make, self._base, columns, threads=1)
+        return matrix if self._order is None else matrix[:, self._order]
+
+
+def missing_in(piece: Any) -> Int64Array:
+    """int64[d]: missing values of each column of a dense or CSR matrix."""
+    if sparse.issparse(piece):
+        return np.bincount(piece.indices[np.isnan(piece.data)], minlength=piece.shape[1]).astype(np.int64)
+    return np.count_nonzero(np.isnan(piece), axis=0).astype(np.int64)
+
+
+def _extreme(piece: Any, of: np.ufunc) -> npt.NDArray[np.float32]:
+    """Smallest (np.fmin) or largest (np.fmax) value of each column that is not missing; NaN where all are."""
+    if not sparse.issparse(piece):
+        return of.reduce(piece, axis=0) if piece.shape[0] else np.full(piece.shape[1], np.nan, np.float32)
+    out = np.full(piece.shape[1], np.nan, np.float32)
+    of.at(out, piece.indices, piece.data)
+    stored = np.bincount(piece.indices, minlength=piece.shape[1])
+    return np.where(stored < piece.shape[0], of(out, np.float32(0.0)), out).astype(np.float32)
+
+
+def check_not_scattered(order: Int64Array | None, name: str) -> None:
+    """Rows on disk stay where they are.
+
+    Raises:
+        DataError: the rows of a query would have to be brought together.
+    """
+    if order is not None:
+        raise DataError(
+            f"{name}: some queries have scattered rows, and rows on disk are not regrouped: read the file in memory, "
+            "or bring them together first (boostrank sort)"
+        )

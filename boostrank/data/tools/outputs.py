@@ -1,0 +1,139 @@
+"""Files that tools write lines to: whole or not at all, compressed as their name says."""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import os
+import re
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from boostrank.core.errors import InputError, ParameterError
+from boostrank.core.files import check_output, writing
+from boostrank.data.libsvm.decompress import zstd_module
+from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
+
+STANDARD_OUTPUT = "-"
+_BUFFER = 1 << 16
+_FIELD = re.compile(r"\{(?::(0?)(\d))?\}")
+
+
+def _zstd() -> Any:
+    zstd = zstd_module()
+    names = zstd.CompressionParameter
+    return zstd.ZstdCompressor(options={names.checksum_flag: 1, names.compression_level: 1})
+
+
+# Quick rather than small; gzip without the time, so that the same lines give the same bytes.
+_PACKERS: dict[str, Callable[[], Any]] = {
+    ".gz": lambda: zlib.compressobj(1, zlib.DEFLATED, 16 + zlib.MAX_WBITS),
+    ".bz2": lambda: bz2.BZ2Compressor(),
+    ".xz": lambda: lzma.LZMACompressor(preset=0),
+    ".zst": _zstd,
+}
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file that was written: its path, its rows and its queries."""
+
+    path: str
+    rows: int
+    queries: int
+
+
+class Output:
+    """Takes lines; made by `open_output`."""
+
+    def __init__(self, path: str, file: BinaryIO) -> None:
+        self.path, self.rows, self.queries = path, 0, 0
+        make = _PACKERS.get(os.path.splitext(path)[1])
+        self._file, self._packer = file, None if make is None else make()
+
+    def write(self, text: bytes | memoryview, *, rows: int, begins: bool) -> None:
+        """Write whole lines: so many rows, of a new query or of the one before."""
+        self.rows += rows
+        self.queries += begins
+        self._file.write(text if self._packer is None else self._packer.compress(text))
+
+    def finish(self) -> None:
+        """Write what was held back; a second time there is nothing left to do."""
+        if self._packer is not None:
+            self._file.write(self._packer.flush())
+            self._packer = None
+        self._file.flush()
+
+    @property
+    def written(self) -> Written:
+        """What was written so far."""
+        return Written(self.path, self.rows, self.queries)
+
+
+@contextmanager
+def open_output(path: str) -> Iterator[Output]:
+    """The file at `path` (`-`: standard output), replaced when the block ends well.
+
+    Raises:
+        InputError: it could not be written, or sidecars of other data lie beside it.
+        TrainingError: it could not be written, after all.
+    """
+    if path == STANDARD_OUTPUT:
+        with open(sys.stdout.fileno(), "wb", _BUFFER, closefd=False) as file:
+            output = Output(path, file)
+            yield output
+            output.finish()
+        return
+    check_target(path)
+    with writing(path) as descriptor, open(descriptor, "wb", _BUFFER, closefd=False) as file:
+        output = Output(path, file)
+        yield output
+        output.finish()
+
+
+def check_target(path: str) -> None:
+    """Find out before the work whether the file could be written after it.
+
+    Raises:
+        InputError: as `open_output`.
+        MissingDependency: its name asks for a compression that is not there.
+    """
+    check_output(path)
+    if path.endswith(".zst"):
+        zstd_module()
+    stale = find_sidecar(path, (*GROUP_SUFFIXES, WEIGHT_SUFFIX))
+    if stale is not None:
+        raise InputError(f"{stale} lies beside {path} and would be read with it: remove it, or choose another name")
+
+
+def named(template: str, name: str | int) -> str:
+    """The path of one of several outputs.
+
+    Args:
+        template: with `{}` (a number also `{:03}`), which `name` takes the place of; without, `-name` goes before the
+            endings of the file name: `a/web.txt.gz` -> `a/web-train.txt.gz`.
+        name: text, or a number, which gets three digits at least unless the template says otherwise.
+
+    Raises:
+        ParameterError: more than one place for the name, or braces of another kind; standard output.
+    """
+    if template == STANDARD_OUTPUT:
+        raise ParameterError("several outputs cannot go to standard output: name a file")
+    places = list(_FIELD.finditer(template))
+    rest = _FIELD.sub("", template)
+    if len(places) > 1 or "{" in rest or "}" in rest or not template:
+        raise ParameterError(f"output {template!r}: put {{}} or {{:03}} where the name or number goes, once")
+    if not places:
+        folder, file = os.path.split(template)
+        stem, dot, endings = file.partition(".")
+        return os.path.join(folder, f"{stem}{'-' if stem else ''}{_text(name, 3)}{dot}{endings}")
+    width = int(places[0][2] or (3 if places[0][0] == "{}" else 0))
+    return template[: places[0].start()] + _text(name, width) + template[places[0].end() :]
+
+
+def _text(name: str | int, width: int) -> str:
+    return f"{name:0{width}}" if isinstance(name, int) else name

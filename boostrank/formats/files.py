@@ -1,0 +1,218 @@
+"""Model files: the engine's own text, and beside it a sidecar that says how the model was made.
+
+    model.txt             what LightGBM or XGBoost wrote; either opens it without boostrank. Or a linear model, JSON
+    model.txt.meta.json   the sidecar: JSON; what the trainer tells, and under "file" the checksums of both files
+
+A file is checked before an engine sees it: the checksum where there is a sidecar, the structure always. Nothing here
+is executed or unpickled.
+
+A save replaces two files, and the machine may stop in between. The sidecar goes first, and while an older model is
+still in place it remembers that one's checksum and description (`previous`): whichever body is found beside it, the
+pair can be told apart and used. The other order would leave a new model with an old description, or with none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from boostrank.core.errors import ModelError, TrainingError
+from boostrank.core.files import write_atomically
+from boostrank.formats.lightgbm import check_lightgbm_text, stamp_lightgbm
+from boostrank.formats.linear import is_linear, read_linear
+from boostrank.formats.xgboost import check_xgboost_json
+
+__all__ = [
+    "check_lightgbm_text",
+    "check_model",
+    "check_xgboost_json",
+    "content_sha256",
+    "engine_of",
+    "read_model_files",
+    "sidecar_path",
+    "stamp_lightgbm",
+    "write_model_files",
+]
+
+SCHEMA_VERSION = 1
+# The first boostrank that reads SCHEMA_VERSION: what an older one tells its user to install.
+READABLE_SINCE = "0.1.0"
+
+_SUFFIX = ".meta.json"
+MAX_MODEL_BYTES = 2**31
+MAX_SIDECAR_BYTES = 2**28
+
+
+def sidecar_path(path: str | os.PathLike[str]) -> Path:
+    """`model.txt` -> `model.txt.meta.json`; never the name of a model, which may itself end in .json."""
+    return Path(os.fspath(path) + _SUFFIX)
+
+
+def content_sha256(data: bytes) -> str:
+    """SHA-256 in hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def engine_of(body: bytes) -> str:
+    """ "lightgbm", "xgboost" or "linear", by how the file begins.
+
+    Raises:
+        ModelError: it is neither's.
+    """
+    if body.startswith(b"tree"):
+        return "lightgbm"
+    if is_linear(body):
+        return "linear"
+    if body.startswith(b"{"):
+        return "xgboost"
+    raise ModelError(
+        "neither LightGBM's model text nor XGBoost's JSON nor a linear model"
+        + (": the file is empty" if not body else "")
+    )
+
+
+def check_model(body: bytes) -> None:
+    """Refuse a model that its engine could not load safely.
+
+    Raises:
+        ModelError: no engine's, damaged or hostile.
+    """
+    engine = engine_of(body)
+    if engine != "lightgbm":
+        (check_xgboost_json if engine == "xgboost" else read_linear)(body)
+        return
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise ModelError(f"byte {error.start} is not UTF-8 text: the file is damaged") from None
+    check_lightgbm_text(text)
+
+
+def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mapping[str, Any]) -> None:
+    """Write a model and its sidecar; a crash at any moment leaves the old pair or the new one.
+
+    Args:
+        path: of the model; the sidecar's name follows (`sidecar_path`).
+        body: the engine's text.
+        sidecar: how the model was made: plain data that JSON holds, without NaN or infinity and without a key "file".
+
+    Raises:
+        TrainingError: one of the files could not be written; the old pair still loads.
+    """
+    beside = sidecar_path(path)
+    seal = {
+        "schema_version": SCHEMA_VERSION,
+        "readable_since": READABLE_SINCE,
+        "body_sha256": content_sha256(body),
+        "body_bytes": len(body),
+    }
+    final = _sealed(sidecar, seal)
+    if len(final) > MAX_SIDECAR_BYTES or len(body) > MAX_MODEL_BYTES:
+        raise TrainingError(f"{os.fspath(path)}: {len(body)} and {len(final)} bytes are too large to be read back")
+    previous = _what_is_there(Path(path), beside)
+    if previous is None:
+        write_atomically(beside, final)
+        write_atomically(path, body)
+        return
+    write_atomically(beside, _sealed(sidecar, {**seal, "previous": previous}))
+    write_atomically(path, body)
+    # The pair is complete and loads as it is; that the sidecar still remembers the old model harms nobody.
+    with contextlib.suppress(TrainingError):
+        write_atomically(beside, final)
+
+
+def read_model_files(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, Any] | None]:
+    """Read a model and its sidecar, and check both.
+
+    Returns:
+        The engine's text, checked and fit for the engine that `engine_of` names, and the sidecar that
+        `write_model_files` was given; None when there is no sidecar, because the model was made elsewhere.
+
+    Raises:
+        ModelError: missing, damaged, hostile or from a newer boostrank: which file, what is wrong, what to do.
+    """
+    body = _read(Path(path), MAX_MODEL_BYTES)
+    beside = sidecar_path(path)
+    sidecar = None
+    if os.path.lexists(beside):
+        sidecar = _open_sidecar(beside, _read(beside, MAX_SIDECAR_BYTES), body)
+    try:
+        check_model(body)
+    except ModelError as error:
+        raise ModelError(f"{os.fspath(path)}: {error}") from None
+    return body, sidecar
+
+
+def _sealed(sidecar: Mapping[str, Any], seal: Mapping[str, Any]) -> bytes:
+    if "file" in sidecar:
+        raise ValueError("the sidecar's key 'file' is taken by the checksums")
+    told = {"file": dict(seal), **sidecar}
+    told["file"]["checksum"] = _checksum(told)
+    return (json.dumps(told, indent=1, allow_nan=False) + "\n").encode()
+
+
+def _checksum(told: Mapping[str, Any]) -> str:
+    """Of the content, not of its layout: an editor may reformat a sidecar, but not change it unnoticed."""
+    return content_sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode())
+
+
+def _what_is_there(path: Path, beside: Path) -> dict[str, Any] | None:
+    """The model about to be replaced, as the next sidecar remembers it until the body is replaced too."""
+    try:
+        body = _read(path, MAX_MODEL_BYTES)
+    except ModelError:
+        return None
+    said = None
+    with contextlib.suppress(ModelError):
+        said = _open_sidecar(beside, _read(beside, MAX_SIDECAR_BYTES), body)
+    return {"body_sha256": content_sha256(body), "body_bytes": len(body), "said": said}
+
+
+def _open_sidecar(beside: Path, data: bytes, body: bytes) -> dict[str, Any] | None:
+    """What the sidecar says about this body."""
+    mend = f"restore both files from a copy; without {beside.name} the model still opens, but not how it was made"
+    try:
+        said = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"{beside}: broken JSON ({error}); {mend}") from None
+    seal = said.get("file") if isinstance(said, dict) else None
+    if not isinstance(seal, dict) or not isinstance(seal.get("schema_version"), int):
+        raise ModelError(f"{beside}: not a sidecar of boostrank; {mend}")
+    if seal["schema_version"] > SCHEMA_VERSION:
+        raise ModelError(
+            f"{beside}: written in schema version {seal['schema_version']}, this boostrank reads up to "
+            f"{SCHEMA_VERSION}; install boostrank {str(seal.get('readable_since', '(newer)'))[:20]} or later"
+        )
+    checksum = seal.pop("checksum", None)
+    if checksum != _checksum(said):
+        raise ModelError(f"{beside}: its checksum does not fit: it was changed or damaged; {mend}")
+    del said["file"]
+    found = content_sha256(body)
+    if found == seal.get("body_sha256"):
+        return dict(said)
+    previous = seal.get("previous")
+    if isinstance(previous, dict) and found == previous.get("body_sha256"):
+        return previous.get("said")
+    raise ModelError(
+        f"{beside.parent / beside.name.removesuffix(_SUFFIX)}: {len(body)} bytes with another checksum than its "
+        f"sidecar has ({seal.get('body_bytes')} bytes): the file was changed, truncated or damaged; {mend}"
+    )
+
+
+def _read(path: Path, limit: int) -> bytes:
+    try:
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ModelError(f"{path}: not an ordinary file")
+            if status.st_size > limit:
+                raise ModelError(f"{path}: {status.st_size} bytes, more than the {limit} that are read")
+            return file.read(limit)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from None

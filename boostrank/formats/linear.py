@@ -1,0 +1,138 @@
+"""A linear ranker, s = sum_j w_j (x_j - mean_j) / scale_j + intercept, and its file: JSON of numbers and names.
+
+{"format": "boostrank linear", "version": 1, "rounds": 37, "scaling": "standard", "intercept": 0.2,
+ "features": ["f1", ...], "weights": [...], "means": [...], "scales": [...]}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from boostrank.backends.linear.features import SCALINGS, Scaling
+from boostrank.core.errors import ModelError
+from boostrank.core.types import Float64Array
+
+_FORMAT, _VERSION = "boostrank linear", 1
+_BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"boostrank linear"')
+_KEYS = {"format", "version", "rounds", "scaling", "intercept", "features", "weights", "means", "scales"}
+_MOST_ROUNDS = 10**9
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """Weights after each of the last rounds.
+
+    Args:
+        feature_names: d names.
+        scaling: of the features.
+        rounds: how many the model has had, those of a model that it continues included.
+        path: float64[r, d + 1], r >= 1: weights of the scaled features, and the intercept, after the last r rounds. A
+            file holds one row.
+    """
+
+    feature_names: tuple[str, ...]
+    scaling: Scaling
+    rounds: int
+    path: Float64Array
+
+    def weights(self, rounds: int = 0) -> Float64Array:
+        """float64[d + 1], after that many rounds; 0: after all.
+
+        Raises:
+            ModelError: they are not kept.
+        """
+        place = len(self.path) - 1 - (self.rounds - (rounds or self.rounds))
+        if not 0 <= place < len(self.path):
+            raise ModelError(
+                f"the weights after {rounds} rounds are not in the model: a linear model's file keeps those of its "
+                f"best round alone, here {self.rounds}"
+            )
+        return np.asarray(self.path[place])
+
+    def to_bytes(self, rounds: int = 0) -> bytes:
+        """The file of the model after so many rounds (0: all). Numbers come back to the last bit."""
+        weights = self.weights(rounds)
+        told = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "rounds": rounds or self.rounds,
+            "scaling": self.scaling.kind,
+            "intercept": float(weights[-1]),
+            "features": list(self.feature_names),
+            "weights": weights[:-1].tolist(),
+            "means": self.scaling.mean.tolist(),
+            "scales": self.scaling.scale.tolist(),
+        }
+        return (json.dumps(told, allow_nan=False) + "\n").encode()
+
+
+def is_linear(body: bytes) -> bool:
+    """Whether a model file is ours, by how it begins."""
+    return _BEGINNING.match(body[:200]) is not None
+
+
+def read_linear(body: bytes) -> LinearModel:
+    """The model in a file; nothing in it is executed, and every number is checked.
+
+    Raises:
+        ModelError: damaged, or from a newer boostrank.
+    """
+    try:
+        told = json.loads(body.decode(), object_pairs_hook=_once, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"broken JSON ({str(error)[:200]}): the file is damaged") from None
+    if not isinstance(told, dict) or told.get("format") != _FORMAT:
+        raise ModelError("not a linear model of boostrank")
+    version = told.get("version")
+    if isinstance(version, int) and not isinstance(version, bool) and version > _VERSION:
+        raise ModelError(f"a linear model of format version {str(version)[:20]}: install a newer boostrank")
+    if version != _VERSION or set(told) != _KEYS:
+        raise ModelError(f"a linear model has version {_VERSION} and the keys {', '.join(sorted(_KEYS))}")
+    names, rounds = told["features"], told["rounds"]
+    if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
+        raise ModelError("'features' must be a list of names")
+    if len(set(names)) < len(names):
+        raise ModelError("'features' has a name twice")
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        raise ModelError("'features' has a name that is not valid Unicode") from None
+    if type(rounds) is not int or not 1 <= rounds <= _MOST_ROUNDS:
+        raise ModelError(f"'rounds' must be a whole number from 1 to {_MOST_ROUNDS}")
+    if told["scaling"] not in SCALINGS:
+        raise ModelError(f"'scaling' must be one of {', '.join(SCALINGS)}")
+    numbers = {key: _numbers(told[key], key, len(names)) for key in ("weights", "means", "scales")}
+    intercept = _numbers([told["intercept"]], "intercept", 1)
+    if numbers["scales"].min() < 0.0:
+        raise ModelError("'scales' has a negative number")
+    path = np.append(numbers["weights"], intercept).reshape(1, -1)
+    return LinearModel(tuple(names), Scaling(told["scaling"], numbers["means"], numbers["scales"]), rounds, path)
+
+
+def _numbers(values: Any, key: str, count: int) -> Float64Array:
+    if not isinstance(values, list) or len(values) != count:
+        raise ModelError(f"{key!r} must be a list of {count} numbers, one a feature")
+    if not all(type(value) in (int, float) for value in values):
+        raise ModelError(f"{key!r} has something that is not a number")
+    try:
+        array = np.array([float(value) for value in values])
+    except OverflowError:
+        array = np.array([np.inf])
+    if not np.isfinite(array).all():
+        raise ModelError(f"{key!r} has a number that is not finite")
+    return array
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise ValueError("a key is there twice")
+    return dict(pairs)
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"{word} is no number")

@@ -1,0 +1,299 @@
+"""XGBoost's model JSON: a check before its loader sees a file.
+
+XGBoost's loader follows node numbers, tree numbers and category offsets of a JSON file without looking whether they
+stay inside their arrays. `check_xgboost_json` refuses such files with words. It knows what XGBoost 1.6 to 3.x write.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import ModelError
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.formats.tree_shape import MAX_DEPTH, depths
+
+_INT32_MAX = 2**31 - 1
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+# XGBoost keeps the categories of a split as bits up to the highest; these bound what it allocates for them.
+_MAX_CATEGORY = 2**24
+_MAX_CATEGORY_BITS = 2**33
+
+_NO_PARENT = (-1, _INT32_MAX)  # the root's parent: -1, or -1 without its sign bit
+_DELETED = _INT32_MAX  # split index of a node that pruning took away
+
+# Ranges of the category values of a column, by XGBoost's number for their type (Value::ValueKind); 7 and 8 are real.
+_WHOLE_TYPES = {
+    9: (-(2**7), 2**7 - 1), 10: (0, 2**8 - 1), 11: (-(2**15), 2**15 - 1), 12: (0, 2**16 - 1),
+    13: (-(2**31), 2**31 - 1), 14: (0, 2**32 - 1), 15: (-(2**63), 2**63 - 1), 16: (0, 2**63 - 1),
+}  # fmt: skip
+_REAL_TYPES = (7, 8)
+
+
+def check_xgboost_json(data: bytes | Mapping[str, Any]) -> None:
+    """Refuse a model that XGBoost would not load, or would load and then read outside its memory.
+
+    Args:
+        data: the file's bytes, or the same already parsed.
+
+    Raises:
+        ModelError: what is wrong, and in which tree.
+    """
+    model = data if isinstance(data, Mapping) else _parse(data)
+    _integers(_get(model, "version", list), "version", 0, _INT32_MAX, length=3)
+    learner = _get(model, "learner", dict)
+    n_features = _check_learner(learner)
+    booster = _get(learner, "gradient_booster", dict, "learner")
+    name = _get(booster, "name", str, "gradient_booster")
+    if name == "dart":
+        inner = _get(booster, "gbtree", dict, "gradient_booster")
+        n_trees = _check_forest(_get(inner, "model", dict, "gbtree"), n_features)
+        _reals(_get(booster, "weight_drop", list, "dart"), "weight_drop", length=n_trees)
+    elif name == "gbtree":
+        _check_forest(_get(booster, "model", dict, "gradient_booster"), n_features)
+    else:
+        raise ModelError(f"the booster is {name[:40]!r}: only tree models (gbtree, dart) are rankers here")
+
+
+def _parse(data: bytes) -> Mapping[str, Any]:
+    if not data.startswith(b"{"):
+        raise ModelError("this is not an XGBoost JSON model: it must begin with '{'")
+    if data[1:2].isalpha():
+        raise ModelError("this is XGBoost's binary UBJSON: save it under a name that ends in .json")
+    try:
+        model = json.loads(data, object_pairs_hook=_object)
+    except RecursionError:
+        raise ModelError("the JSON is nested too deep for a model") from None
+    except ValueError as error:
+        raise ModelError(f"broken JSON, the file is truncated or damaged: {error}") from None
+    return model  # type: ignore[no-any-return]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ModelError("the JSON has an object with the same key twice: readers would disagree about it")
+    return found
+
+
+def _get(owner: Mapping[str, Any], key: str, kind: type, where: str = "the model") -> Any:
+    value = owner.get(key)
+    if not isinstance(value, kind):
+        found = "nothing" if value is None else type(value).__name__
+        raise ModelError(f"{where}: {key!r} must be a {kind.__name__}, found {found}")
+    return value
+
+
+def _number(owner: Mapping[str, Any], key: str, where: str, low: int, high: int = _INT32_MAX) -> int:
+    """A whole number, which XGBoost writes as text."""
+    text = _get(owner, key, str, where)
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and low <= int(text) <= high):
+        raise ModelError(f"{where}: {key} is {text[:40]!r}, not a whole number from {low} to {high}")
+    return int(text)
+
+
+def _integers(values: Any, what: str, low: int, high: int, length: int | None = None) -> Int64Array:
+    """int64[length] from a list of JSON integers."""
+    if not isinstance(values, list) or (length is not None and len(values) != length):
+        count = len(values) if isinstance(values, list) else "no list"
+        raise ModelError(f"{what} has {count} entries, needs {'a list' if length is None else length}")
+    if not set(map(type, values)) <= {int, bool}:
+        raise ModelError(f"{what} has an entry that is not a whole number")
+    if values and not (low <= min(values) and max(values) <= high):
+        raise ModelError(f"{what} has an entry outside {low} to {high}")
+    return np.array(values, dtype=np.int64)
+
+
+def _reals(values: Any, what: str, length: int, *, finite: bool = True) -> Float64Array:
+    """float64[length] from a list of JSON numbers; finite means finite in float32, in which XGBoost computes."""
+    if not isinstance(values, list) or len(values) != length:
+        raise ModelError(f"{what} has {len(values) if isinstance(values, list) else 'no list'} entries, needs {length}")
+    if not set(map(type, values)) <= {int, float}:
+        raise ModelError(f"{what} has an entry that is not a number")
+    try:
+        numbers = np.array(values, dtype=np.float64)
+    except OverflowError:
+        raise ModelError(f"{what} has an entry that no number type holds") from None
+    if finite and not bool(np.all(np.abs(numbers) <= _FLOAT32_MAX)):
+        raise ModelError(f"{what} has an entry that is not finite")
+    return numbers
+
+
+def _strings(values: Any, what: str, lengths: tuple[int, ...]) -> None:
+    if not isinstance(values, list) or len(values) not in lengths or not set(map(type, values)) <= {str}:
+        raise ModelError(f"{what} must be a list of {lengths[-1]} words")
+
+
+def _check_learner(learner: Mapping[str, Any]) -> int:
+    """Check everything but the trees; the number of features."""
+    param = _get(learner, "learner_model_param", dict, "learner")
+    n_features = _number(param, "num_feature", "learner_model_param", 1)
+    classes = _number(param, "num_class", "learner_model_param", 0)
+    targets = _number(param, "num_target", "learner_model_param", 0) if "num_target" in param else 1
+    if max(classes, targets) > 1:
+        raise ModelError(f"the model gives {max(classes, targets)} numbers a document: it is not a ranker")
+    base_score = _get(param, "base_score", str, "learner_model_param")
+    try:
+        # A number up to XGBoost 3.0, a list of one since.
+        start = float(base_score.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        start = math.nan
+    if not abs(start) <= _FLOAT32_MAX:
+        raise ModelError(f"base_score is {base_score[:40]!r}, not a finite number")
+    _get(_get(learner, "objective", dict, "learner"), "name", str, "objective")
+    _strings(list(_get(learner, "attributes", dict, "learner").values()), "attributes", (len(learner["attributes"]),))
+    for key in ("feature_names", "feature_types"):
+        _strings(learner.get(key, []), key, (0, n_features))
+    return n_features
+
+
+def _check_forest(forest: Mapping[str, Any], n_features: int) -> int:
+    """Check trees and what counts them; the number of trees."""
+    trees = _get(forest, "trees", list, "gbtree")
+    param = _get(forest, "gbtree_model_param", dict, "gbtree")
+    if _number(param, "num_trees", "gbtree_model_param", 0) != len(trees):
+        raise ModelError(f"num_trees is {param['num_trees']}, the file has {len(trees)} trees: it is damaged")
+    if "num_parallel_tree" in param:
+        _number(param, "num_parallel_tree", "gbtree_model_param", 0)
+    _integers(forest.get("tree_info"), "tree_info", 0, 0, len(trees))
+    if "iteration_indptr" in forest:
+        ends = _integers(forest["iteration_indptr"], "iteration_indptr", 0, len(trees))
+        if not ends.size or ends[0] != 0 or ends[-1] != len(trees) or bool(np.any(np.diff(ends) < 0)):
+            raise ModelError(f"iteration_indptr does not divide {len(trees)} trees into rounds")
+    _check_trees(trees, n_features)
+    if "cats" in forest:
+        _check_category_names(_get(forest, "cats", dict, "gbtree"), n_features)
+    return len(trees)
+
+
+def _check_trees(trees: list[Any], n_features: int) -> None:
+    bits = 0
+    for number, tree in enumerate(trees):
+        where = f"tree {number}"
+        if not isinstance(tree, dict):
+            raise ModelError(f"{where} is not an object")
+        # The loader puts a tree at the place that its id says: each place must be filled once.
+        if tree.get("id") != number or isinstance(tree["id"], bool):
+            raise ModelError(f"{where} has id {str(tree.get('id'))[:40]}: trees must be numbered in order")
+        bits += _check_tree(tree, n_features, where)
+    if bits > _MAX_CATEGORY_BITS:
+        raise ModelError(f"the categorical splits would need {bits / 2**33:.1f} GiB")
+
+
+def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> int:
+    """Check one tree; the bits that its categorical splits will take."""
+    param = _get(tree, "tree_param", dict, where)
+    left_children = _get(tree, "left_children", list, where)
+    n = _number(param, "num_nodes", where, 1)
+    if n != len(left_children):
+        raise ModelError(f"{where}: num_nodes is {n}, left_children has {len(left_children)} entries")
+    if _number(param, "num_feature", where, 0) not in (0, n_features):
+        raise ModelError(f"{where}: num_feature is {param['num_feature']}, the model has {n_features} features")
+    _number(param, "size_leaf_vector", where, 0, 1)
+
+    def whole(key: str, low: int, high: int) -> Int64Array:
+        return _integers(tree.get(key), f"{where}: {key}", low, high, n)
+
+    left, right = whole("left_children", -1, n - 1), whole("right_children", -1, n - 1)
+    parents, feature = whole("parents", -1, _INT32_MAX), whole("split_indices", 0, _INT32_MAX)
+    default_left = whole("default_left", 0, 1)
+    condition = _reals(tree.get("split_conditions"), f"{where}: split_conditions", n, finite=False)
+    for key in ("base_weights", "loss_changes", "sum_hessian"):
+        _reals(tree.get(key), f"{where}: {key}", n, finite=False)
+
+    leaf = left == -1
+    deleted = leaf & (feature == _DELETED) & (default_left == 1)
+    alive = ~deleted
+    if deleted[0] or int(deleted.sum()) != _number(param, "num_deleted", where, 0):
+        raise ModelError(f"{where}: num_deleted is not the number of deleted nodes")
+    if bool(np.any(leaf != (right == -1))):
+        raise ModelError(f"{where}: a node has one child")
+    if bool(np.any(feature[alive] >= n_features)):
+        raise ModelError(f"{where}: splits by a feature that the model does not have")
+    if bool(np.any(np.isnan(condition[alive]))) or not bool(np.all(np.abs(condition[alive & leaf]) <= _FLOAT32_MAX)):
+        raise ModelError(f"{where}: a leaf value or threshold is not finite")
+    _check_shape(left, right, parents, alive, where)
+    return _check_categorical_splits(tree, n, leaf, where) if "split_type" in tree else 0
+
+
+def _check_shape(
+    left: Int64Array, right: Int64Array, parents: Int64Array, alive: npt.NDArray[np.bool_], where: str
+) -> None:
+    """Every node alive but the root is the child of its parent and of no other, and the root reaches it."""
+    n = left.size
+    inner = np.flatnonzero(left != -1)
+    child = np.concatenate([left[inner], right[inner]])
+    seen = np.bincount(child, minlength=n)
+    seen[0] += 1
+    if bool(np.any(seen != alive)):
+        raise ModelError(f"{where}: a node has no parent, or two")
+    if parents[0] not in _NO_PARENT or bool(np.any((parents[1:] < 0) | (parents[1:] >= n))):
+        raise ModelError(f"{where}: a parent is out of range")
+    above = np.where(alive, parents, 0)
+    above[0] = 0
+    if bool(np.any(above[child] != np.tile(inner, 2))):
+        raise ModelError(f"{where}: parents and children do not agree")
+    depth = depths(above)
+    if bool(np.any(depth < 0)):
+        raise ModelError(f"{where}: its nodes form a cycle")
+    if int(depth.max()) >= MAX_DEPTH:
+        raise ModelError(f"{where}: it is deeper than {MAX_DEPTH} nodes")
+
+
+def _check_categorical_splits(tree: dict[str, Any], n: int, leaf: npt.NDArray[np.bool_], where: str) -> int:
+    """Set i of categories is categories[segments[i] : segments[i] + sizes[i]], the split of node nodes[i]."""
+    split_type = _integers(tree.get("split_type"), f"{where}: split_type", 0, 1, n)
+    categories = _integers(tree.get("categories"), f"{where}: categories", 0, _MAX_CATEGORY)
+    nodes = _integers(tree.get("categories_nodes"), f"{where}: categories_nodes", 0, n - 1)
+    starts = _integers(tree.get("categories_segments"), f"{where}: categories_segments", 0, categories.size, nodes.size)
+    sizes = _integers(tree.get("categories_sizes"), f"{where}: categories_sizes", 1, categories.size, nodes.size)
+    expected = np.flatnonzero(split_type)
+    if not np.array_equal(nodes, expected) or bool(leaf[expected].any()):
+        raise ModelError(f"{where}: categories_nodes are not the nodes with a categorical split")
+    if not np.array_equal(starts, np.cumsum(sizes) - sizes) or int(sizes.sum()) != categories.size:
+        raise ModelError(f"{where}: the sets of categories do not fit the list of categories")
+    return int(np.maximum.reduceat(categories, starts).sum()) if nodes.size else 0
+
+
+def _check_category_names(cats: Mapping[str, Any], n_features: int) -> None:
+    """The categories of each column by name or value, and their sorted order, as XGBoost 3.1 and later keep them."""
+    columns = _get(cats, "enc", list, "cats")
+    if len(columns) not in (0, n_features):
+        raise ModelError(f"cats describe {len(columns)} columns, the model has {n_features}")
+    counts = [_count_categories(column, f"cats of column {i}") for i, column in enumerate(columns)]
+    order = _integers(cats.get("sorted_idx"), "cats: sorted_idx", 0, max(counts, default=0))
+    ends = _integers(cats.get("feature_segments"), "cats: feature_segments", 0, order.size)
+    if ends.size or counts:
+        if not np.array_equal(ends, np.cumsum([0, *counts])) or int(ends[-1]) != order.size:
+            raise ModelError("cats: feature_segments do not fit the columns")
+        if any(not np.array_equal(np.sort(order[a:b]), np.arange(b - a)) for a, b in itertools.pairwise(ends)):
+            raise ModelError("cats: sorted_idx is not an order of the categories")
+    elif order.size:
+        raise ModelError("cats: sorted_idx without columns")
+
+
+def _count_categories(column: Any, where: str) -> int:
+    if not isinstance(column, dict):
+        raise ModelError(f"{where} are not an object")
+    values = column.get("values")
+    if "offsets" in column:
+        ends = _integers(column["offsets"], f"{where}: offsets", 0, _INT32_MAX)
+        text = _integers(values, f"{where}: values", -128, 255)
+        if ends.size and (ends[0] != 0 or ends[-1] != text.size or bool(np.any(np.diff(ends) < 0))):
+            raise ModelError(f"{where}: offsets do not fit the text")
+        return max(0, ends.size - 1)
+    kind = column.get("type")
+    if not isinstance(kind, int) or not isinstance(values, list) or kind not in (*_REAL_TYPES, *_WHOLE_TYPES):
+        raise ModelError(f"{where} have no known type")
+    if kind in _REAL_TYPES:
+        _reals(values, f"{where}: values", len(values), finite=False)
+    else:
+        _integers(values, f"{where}: values", *_WHOLE_TYPES[kind])
+    return len(values)

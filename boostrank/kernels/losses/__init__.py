@@ -1,0 +1,1 @@
+"""Losses a document, shared by objectives: squared error and softmax cross entropy."""

@@ -1,0 +1,36 @@
+"""Softmax with the digits of both ends."""
+
+from __future__ import annotations
+
+import math
+
+from boostrank.core.types import Float64Array
+from boostrank.kernels.runtime.jit import inline
+
+
+@inline
+def softmax(scores: Float64Array, shares: Float64Array, rest: Float64Array) -> float:
+    """Write softmax(s)_i, and 1 - softmax(s)_i as the sum of the others' shares: exact also where it is nearly 0.
+
+    Args:
+        scores: float64[n], n >= 1, finite.
+        shares, rest: float64[n], written.
+
+    Returns:
+        ln sum_i e^(s_i).
+    """
+    n = scores.shape[0]
+    top = 0
+    for i in range(n):
+        if scores[i] > scores[top]:
+            top = i
+    others = 0.0
+    for i in range(n):
+        shares[i] = math.exp(scores[i] - scores[top])
+        if i != top:
+            others += shares[i]
+    total = 1.0 + others
+    for i in range(n):
+        rest[i] = (others if i == top else total - shares[i]) / total
+        shares[i] /= total
+    return scores[top] + math.log(total)

@@ -1,0 +1,53 @@
+"""Squared error against a target, alone or mixed into a ranking objective."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.params import Param
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.kernels.objective.shared_params import default_constants
+from boostrank.kernels.runtime.jit import inline
+
+TARGETS = ("labels", "gains")
+
+
+def target_param(default: str) -> Param:
+    """What the squared error aims at; the paper of each objective has its own default."""
+    return Param("target", default, "what the regression part predicts: labels or gains", choices=TARGETS)
+
+
+def target_constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
+) -> tuple[Float64Array, Float64Array]:
+    """The target of each document in column 0; a query's constants as `query.default_constants` has them."""
+    target = labels if values["target"] == "labels" else gains
+    return np.array(target, dtype=np.float64).reshape(-1, 1), default_constants(labels, gains, ptr, values)[1]
+
+
+@inline
+def mix_squared_error(
+    scores: Float64Array, doc_const: Float64Array, share: float, grad: Float64Array, hess: Float64Array
+) -> float:
+    """Turn the gradient of a loss L into that of share * R + (1 - share) * L, R = (1/2n) sum_i (s_i - t_i)^2.
+
+    Args:
+        scores: float64[n].
+        doc_const: float64[n, >= 1], the target t in column 0.
+        share: 0 to 1.
+        grad, hess: float64[n], of L; rewritten.
+
+    Returns:
+        R.
+    """
+    n = scores.shape[0]
+    value = 0.0
+    for i in range(n):
+        residual = scores[i] - doc_const[i, 0]
+        value += 0.5 * residual * residual / n
+        grad[i] = share * residual / n + (1.0 - share) * grad[i]
+        hess[i] = share / n + (1.0 - share) * hess[i]
+    return value

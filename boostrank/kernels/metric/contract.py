@@ -1,0 +1,130 @@
+"""What a metric declares about itself, and the contract its kernel keeps.
+
+A kernel handles **one query** whose documents are already ranked; the driver has sorted them and knows the ties:
+
+    kernel(grades, ends, weights, cutoffs, out, scratch)
+
+| argument | type | meaning |
+|---|---|---|
+| grades | float64[m] | grade of the document at each position (a gain, 0 or 1, or a probability) |
+| ends | int64[m] | where the run of tied documents that a position belongs to ends (exclusive) |
+| weights | float64[>= m] | weight of each position, from the spec |
+| cutoffs | int64[p] | increasing; a cut-off beyond the list means the whole list |
+| out | float64[p] | written: the metric at each cut-off, before it is divided by `divisors` |
+| scratch | float64[>= m + 1] | contents undefined |
+
+1. The value is the mean over all orders of the documents inside each run of ties, in closed form. An order that is
+   settled (input, pessimistic, ...) comes as runs of one document.
+2. m covers at least the largest cut-off and ends with a whole run; documents behind it do not matter.
+3. It is defined for m = 0, never writes its inputs and allocates nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numba import types
+
+from boostrank.core.conventions import Conventions
+from boostrank.core.errors import DataError
+from boostrank.core.gains import gains_from_labels
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.kernels.runtime.jit import CompiledFunction, entry_point
+
+_F1 = types.Array(types.float64, 1, "C")
+_I1 = types.Array(types.int64, 1, "C")
+METRIC_SIGNATURE = types.void(_F1, _I1, _F1, _I1, _F1, _F1)
+
+MetricKernel = CompiledFunction[..., None]
+
+metric_kernel = entry_point(METRIC_SIGNATURE)
+"""Decorator of a metric's kernel."""
+
+WHOLE_LIST = np.iinfo(np.int64).max
+"""The cut-off that no list reaches."""
+
+Grades = Callable[[Float64Array, Conventions], Float64Array]
+Weights = Callable[[int, Conventions], Float64Array]
+Divisors = Callable[[Float64Array, Int64Array, Int64Array, Conventions], Float64Array]
+
+
+@dataclass(frozen=True)
+class MetricSpec:
+    """One metric: everything that tests, documentation and command line need to know of it.
+
+    Args:
+        name: canonical ("ndcg").
+        summary: one sentence for a list.
+        equation: the metric at cut-off k in ASCII symbols.
+        kernel: see the contract above.
+        grades: (labels[N], conventions) -> what the kernel sees of each document, float64[N], >= 0.
+        weights: (n, conventions) -> weight of the ranks 1 to n, float64[n].
+        divisors: (grades[N], ptr, cutoffs[p], conventions) -> float64[Q, p].
+        reference: where it is defined, and where its expectation over ties comes from.
+        aliases: other names people type.
+        ratio: whether it is 0/0 in a query without a relevant document.
+        upper: its largest value; None if it has none.
+    """
+
+    name: str
+    summary: str
+    equation: str
+    kernel: MetricKernel
+    grades: Grades
+    weights: Weights
+    divisors: Divisors
+    reference: str
+    aliases: tuple[str, ...] = ()
+    ratio: bool = False
+    upper: float | None = 1.0
+
+
+def gains(labels: Float64Array, conventions: Conventions) -> Float64Array:
+    """Gain of each label."""
+    return gains_from_labels(labels, conventions.gain)
+
+
+def relevance(labels: Float64Array, conventions: Conventions) -> Float64Array:
+    """1 for a relevant label, 0 for another.
+
+    Raises:
+        DataError: a label that is not finite.
+    """
+    bad = np.flatnonzero(~np.isfinite(labels))
+    if bad.size:
+        raise DataError(f"label of row {bad[0]} is not a finite number")
+    threshold = conventions.relevant_from
+    return (labels > 0 if threshold is None else labels >= threshold).astype(np.float64)
+
+
+def log_discounts(n: int, conventions: Conventions) -> Float64Array:
+    """1 / log2(1 + rank), or 1 / log2(max(2, rank)), see `Conventions.discount`."""
+    ranks = np.arange(1.0, n + 1.0)
+    return 1.0 / np.log2(1.0 + ranks if conventions.discount == "log2(1+r)" else np.maximum(2.0, ranks))
+
+
+def reciprocal_ranks(n: int, conventions: Conventions) -> Float64Array:
+    """1 / rank."""
+    return 1.0 / np.arange(1.0, n + 1.0)
+
+
+def equal_weights(n: int, conventions: Conventions) -> Float64Array:
+    """1 at every rank."""
+    return np.ones(n)
+
+
+def no_divisors(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
+    """1 everywhere."""
+    return np.ones((ptr.size - 1, cutoffs.size))
+
+
+def totals(grades: Float64Array, ptr: Int64Array) -> Float64Array:
+    """Sum of each query's grades, float64[Q]; 0 for a query without documents."""
+    out = np.zeros(ptr.size - 1)
+    filled = ptr[:-1] < ptr[1:]
+    if filled.any():
+        with np.errstate(over="ignore"):
+            out[filled] = np.add.reduceat(grades, ptr[:-1][filled])
+    return out

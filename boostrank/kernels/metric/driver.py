@@ -1,0 +1,217 @@
+"""Rank every query once and hand the ranking to each metric's kernel.
+
+Blocks of queries are spread over threads; each query's values are written to their own place and nothing is summed
+here, so one thread or many give the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.kernels.metric.contract import METRIC_SIGNATURE, MetricKernel
+from boostrank.kernels.primitives import sort_descending
+from boostrank.kernels.runtime.jit import entry_point, inline, run_parallel
+
+# A block's ranking stays in a core's cache, and handing it to a thread (~50 us) is lost in the work on it.
+_DOCUMENTS_A_BLOCK = 20_000
+# Up to this depth the best documents are picked out in one pass over the scores, which beats sorting all of them.
+_PICK = 32
+
+EXPECTED, INPUT, PESSIMISTIC, OPTIMISTIC = 0, 1, 2, 3
+"""What becomes of documents with equal scores."""
+
+_F1 = types.Array(types.float64, 1, "C")
+_I1 = types.Array(types.int64, 1, "C")
+_F2 = types.Array(types.float64, 2, "C")
+
+
+@dataclass(frozen=True, eq=False)
+class MetricPass:
+    """One metric over a data set.
+
+    Args:
+        kernel: see `kernels.metric.contract`.
+        grades: float64[N].
+        weights: float64[longest].
+        cutoffs: int64[p], increasing.
+    """
+
+    kernel: MetricKernel
+    grades: Float64Array
+    weights: Float64Array
+    cutoffs: Int64Array
+
+
+def measure(
+    passes: Sequence[MetricPass],
+    scores: Float64Array,
+    labels: Float64Array,
+    ptr: Int64Array,
+    *,
+    ties: int = EXPECTED,
+    threads: int = 1,
+) -> list[Float64Array]:
+    """Every pass's values, float64[Q, p], before division.
+
+    Args:
+        passes: the metrics.
+        scores: float64[N], finite.
+        labels: float64[N]; read when ties are broken by them.
+        ptr: int64[Q+1].
+        ties: one of the constants above.
+        threads: at least 1.
+    """
+    if not passes:
+        return []
+    ptr = np.require(ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
+    outs = [np.zeros((ptr.size - 1, p.cutoffs.size)) for p in passes]
+    depth = max(int(p.cutoffs[-1]) for p in passes)
+
+    def block(span: tuple[int, int]) -> None:
+        start, stop = span
+        documents, longest = int(ptr[stop] - ptr[start]), int(np.diff(ptr[start : stop + 1]).max())
+        order, ends = np.empty(documents, np.int64), np.empty(documents, np.int64)
+        counts = np.empty(stop - start, np.int64)
+        keys, spare = np.empty(longest + _PICK), np.empty(2 * longest, np.int64)
+        _rank(start, stop, scores, labels, ptr, depth, ties, order, ends, counts, keys, spare)
+        ranked, scratch = np.empty(longest), np.empty(longest + 1)
+        for one, out in zip(passes, outs, strict=True):
+            _apply(
+                one.kernel.compiled, start, stop, one.grades, ptr, order, ends, counts, one.weights, one.cutoffs, out,
+                ranked, scratch,
+            )  # fmt: skip
+
+    run_parallel(block, _blocks(ptr), threads)
+    return outs
+
+
+def _blocks(ptr: Int64Array) -> list[tuple[int, int]]:
+    """Ranges of queries with about `_DOCUMENTS_A_BLOCK` documents each."""
+    queries = ptr.size - 1
+    marks = np.arange(_DOCUMENTS_A_BLOCK, int(ptr[-1]), _DOCUMENTS_A_BLOCK)
+    cuts = np.unique(np.concatenate([[0], np.searchsorted(ptr, marks), [queries]]))
+    return [(int(a), int(b)) for a, b in pairwise(cuts)]
+
+
+@inline
+def rank_top(scores: Float64Array, depth: int, order: Int64Array, keys: Float64Array, spare: Int64Array) -> int:
+    """Write the best `depth` documents to `order`, and with them all that tie with the last; returns how many.
+
+    Args:
+        scores: float64[n], finite.
+        depth: at least 1; from n on, all documents are ranked.
+        order: int64[n], by descending score, ties in input order.
+        keys, spare: float64[n + 32], int64[2n], overwritten.
+    """
+    n = scores.shape[0]
+    if depth > _PICK or 2 * depth > n:
+        sort_descending(scores, order, spare[:n])
+        return n
+    best = keys[n:]
+    for i in range(n):
+        if i >= depth and scores[i] <= best[depth - 1]:
+            continue
+        j = min(i, depth - 1)
+        while j > 0 and scores[i] > best[j - 1]:
+            best[j] = best[j - 1]
+            j -= 1
+        best[j] = scores[i]
+    chosen, m = spare[n:], 0
+    for i in range(n):
+        if scores[i] >= best[depth - 1]:
+            keys[m], chosen[m] = scores[i], i
+            m += 1
+    sort_descending(keys[:m], order[:m], spare[:m])
+    for pos in range(m):
+        order[pos] = chosen[order[pos]]
+    return m
+
+
+@entry_point(types.void(types.int64, types.int64, _F1, _F1, _I1, types.int64, types.int64, _I1, _I1, _I1, _F1, _I1))
+def _rank(
+    start: int,
+    stop: int,
+    scores: Float64Array,
+    labels: Float64Array,
+    ptr: Int64Array,
+    depth: int,
+    ties: int,
+    order: Int64Array,
+    ends: Int64Array,
+    counts: Int64Array,
+    keys: Float64Array,
+    spare: Int64Array,
+) -> None:
+    for q in range(start, stop):
+        a, b, at = ptr[q], ptr[q + 1], ptr[q] - ptr[start]
+        n = b - a
+        s, mine, run_ends = scores[a:b], order[at : at + n], ends[at : at + n]
+        m = rank_top(s, depth, mine, keys, spare)
+        counts[q - start] = m
+        pos = 0
+        while pos < m:
+            end = pos + 1
+            while end < m and s[mine[end]] == s[mine[pos]]:
+                end += 1
+            if ties == EXPECTED:
+                for i in range(pos, end):
+                    run_ends[i] = end
+            else:
+                for i in range(pos, end):
+                    run_ends[i] = i + 1
+                if ties != INPUT and end - pos > 1:
+                    size, run = end - pos, spare[n:]
+                    for i in range(size):
+                        label = labels[a + mine[pos + i]]
+                        keys[i] = label if ties == OPTIMISTIC else -label
+                        run[i] = mine[pos + i]
+                    sort_descending(keys[:size], mine[pos:end], spare[:size])
+                    for i in range(pos, end):
+                        mine[i] = run[mine[i]]
+            pos = end
+
+
+@entry_point(
+    types.void(
+        types.FunctionType(METRIC_SIGNATURE),
+        types.int64,
+        types.int64,
+        _F1,
+        _I1,
+        _I1,
+        _I1,
+        _I1,
+        _F1,
+        _I1,
+        _F2,
+        _F1,
+        _F1,
+    )
+)
+def _apply(
+    kernel: Any,
+    start: int,
+    stop: int,
+    grades: Float64Array,
+    ptr: Int64Array,
+    order: Int64Array,
+    ends: Int64Array,
+    counts: Int64Array,
+    weights: Float64Array,
+    cutoffs: Int64Array,
+    out: Float64Array,
+    ranked: Float64Array,
+    scratch: Float64Array,
+) -> None:
+    for q in range(start, stop):
+        a, at, m = ptr[q], ptr[q] - ptr[start], counts[q - start]
+        for pos in range(m):
+            ranked[pos] = grades[a + order[at + pos]]
+        kernel(ranked[:m], ends[at : at + m], weights, cutoffs, out[q], scratch)

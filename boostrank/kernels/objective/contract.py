@@ -1,0 +1,142 @@
+"""What an objective declares about itself, and the contract its kernel keeps.
+
+A kernel handles **one query** of n documents:
+
+    kernel(scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch) -> loss
+
+| argument | type | meaning |
+|---|---|---|
+| scores | float64[n] | current scores, finite |
+| gains | float64[n] | gain of each document, >= 0 |
+| order | int64[n] | documents by descending score, ties in input order (anything if `ordered` is False) |
+| doc_const | float64[n, d] | constants of each document, from `prepare` |
+| query_const | float64[c] | constants of the query, from `prepare` |
+| params | float64[p] | the spec's parameters in declared order, as they are this round; then `round_seed` if `random` |
+| grad, hess | float64[n] | out: derivative of the loss, and a curvature >= 0; every element is written |
+| scratch, iscratch | float64[.], int64[.] | at least `scratch_per_document` * n each, contents undefined |
+
+1. It minimises: gain-type objectives are negated in the kernel, once.
+2. It never writes its inputs, keeps no reference, allocates nothing in its loops.
+3. It is defined for 0 and 1 documents, equal gains, no gain at all, tied scores and |score| up to 1e4: never NaN or
+   infinity. A query that cannot teach anything gets zeros in both outputs.
+4. The gradient sums to zero unless the spec says `shift_invariant=False`; permuting documents permutes the outputs.
+   Random numbers come from `kernels.noise` under the round's seed, the query's number from `prepare` as the stream.
+5. Query weights, the scale and floor of the hessian and the cast to float32 belong to the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numba import types
+
+from boostrank.core.params import Param
+from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.kernels.noise import SEED, round_seed
+from boostrank.kernels.objective.shared_params import default_constants
+from boostrank.kernels.runtime.jit import CompiledFunction, entry_point
+
+_F1 = types.Array(types.float64, 1, "C")
+_I1 = types.Array(types.int64, 1, "C")
+_F2 = types.Array(types.float64, 2, "C")
+KERNEL_SIGNATURE = types.float64(_F1, _F1, _I1, _F2, _F1, _F1, _F1, _F1, _F1, _I1)
+
+Kernel = CompiledFunction[..., float]
+
+objective_kernel = entry_point(KERNEL_SIGNATURE)
+"""Decorator of an objective's kernel."""
+
+
+class Prepare(Protocol):
+    """Computes what stays constant over training; called once per data set."""
+
+    def __call__(
+        self,
+        labels: Float64Array,
+        gains: Float64Array,
+        ptr: Int64Array,
+        values: Mapping[str, Any],
+    ) -> tuple[Float64Array, Float64Array]:
+        """Constants a document (float64[N, d]) and a query (float64[Q, c])."""
+        ...
+
+
+Settled = Callable[[Mapping[str, Any], int], int]
+
+
+def _settled_at_once(values: Mapping[str, Any], total: int) -> int:
+    return 0
+
+
+@dataclass(frozen=True)
+class ObjectiveSpec:
+    """One objective: everything that tests, documentation, command line and tuner need to know of it.
+
+    Args:
+        name: canonical, with dashes ("shf-sdcg").
+        summary: one sentence for a list.
+        equation: the objective in words and ASCII symbols.
+        kernel: see the contract above.
+        params: in the order in which the kernel reads them.
+        hessian: what the second output is.
+        reference: paper and equation numbers.
+        deviation: where this differs from the paper, and why.
+        prepare: constants; the default gives the ideal DCG at `k` under the log and the linear discount.
+        aliases: other names people type.
+        shift_invariant: whether adding a constant to a query's scores changes nothing.
+        random: whether the kernel draws random numbers; it then has the parameter `kernels.noise.SEED`.
+        exact_gradient: whether the gradient is the derivative of the loss that the kernel returns; LambdaRank's forces,
+            for one, are the derivative of nothing.
+        quadratic: whether a query of n documents costs n^2 operations (the driver then bounds n).
+        settled: (values, total rounds) -> first round at which early stopping may look at the metric.
+        ordered: whether the kernel reads `order`.
+        scratch_per_document: how many numbers of each scratch array a document needs.
+        default_schedules: parameter -> schedule text, used when the user gives no value. `{name}` in it stands for
+            the value of another parameter.
+        default_options: option (`kernels.objective.options`) -> value, where it is not the option's own default.
+    """
+
+    name: str
+    summary: str
+    equation: str
+    kernel: Kernel
+    params: tuple[Param, ...]
+    hessian: HessianKind
+    reference: str
+    deviation: str = ""
+    prepare: Prepare = default_constants
+    aliases: tuple[str, ...] = ()
+    shift_invariant: bool = True
+    random: bool = False
+    exact_gradient: bool = True
+    quadratic: bool = True
+    settled: Settled = _settled_at_once
+    ordered: bool = True
+    scratch_per_document: int = 8
+    default_schedules: Mapping[str, str] = field(default_factory=dict)
+    default_options: Mapping[str, Any] = field(default_factory=dict)
+
+    def param(self, name: str) -> Param:
+        """The declared parameter of exactly this name."""
+        return next(p for p in self.params if p.name == name)
+
+    def encode(self, values: Mapping[str, Any], round: int) -> Float64Array:
+        """`params` as the kernel reads them at a 0-based round."""
+        numbers = [p.encode(values[p.name]) for p in self.params]
+        if self.random:
+            numbers.append(round_seed(int(values[SEED.name]), round))
+        return np.array(numbers, dtype=np.float64)
+
+    def position(self, name: str) -> int:
+        """Where a parameter stands in the kernel's `params`."""
+        return [p.name for p in self.params].index(name)
+
+
+def no_constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
+) -> tuple[Float64Array, Float64Array]:
+    """A `prepare` for kernels that need nothing but scores and gains."""
+    return np.zeros((labels.size, 0)), np.zeros((ptr.size - 1, 0))

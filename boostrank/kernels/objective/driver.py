@@ -1,0 +1,425 @@
+"""Run one query's kernel over all queries: the only place that knows weights, scales, floors, float32 and threads,
+what is laid over an objective (`composition`), and how two objectives are mixed.
+
+Queries are spread over threads and each writes its own slice; sums over queries are taken in query order. So one
+thread or many give the same bytes.
+
+The scale of the hessian. Newton leaves are -sum g / sum h, so multiplying both by one constant changes no leaf, but
+it decides what `min_sum_hessian_in_leaf`, `min_child_weight` and `lambda_l2` mean. Here both are divided by the mean
+curvature of the documents that can learn something, so one unit of hessian is one average document, as in squared
+error, for every objective and in every round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.kernels.objective.contract import KERNEL_SIGNATURE, Kernel
+from boostrank.kernels.objective.options import (
+    COMPOSITION,
+    NO_NOISE,
+    NO_NORM,
+    Composition,
+    add_noise,
+    control_scale,
+    normalize_forces,
+)
+from boostrank.kernels.primitives import sort_descending
+from boostrank.kernels.runtime.jit import CompiledFunction, entry_point, inline, inline_sums, run_parallel
+
+# A document's hessian after scaling is at least this share of the average one: far below anything that matters to a
+# leaf, and enough that no leaf divides a gradient by nothing.
+HESSIAN_FLOOR = 1e-6
+# Mean curvature below which float32 has lost its digits, and dividing by it could only overflow.
+_NO_CURVATURE = 1e-30
+# Small enough for threads to share the work evenly, large enough to hide what handing it over costs (~50 us).
+_DOCUMENTS_A_TASK = 20_000
+
+AddUp = Callable[[Float64Array], Float64Array]
+"""Sums of one process -> the sums over all that train together; every one of them must call it."""
+
+
+def alone(sums: Float64Array) -> Float64Array:
+    """`AddUp` for a process that trains by itself."""
+    return sums
+
+
+LIVE, DEAD, BROKEN = 0, 1, 2
+"""State of a query after a pass: learning, zero gradient everywhere, not finite or of negative curvature.
+
+A dead query keeps the hessian that its kernel gives: zeros where there is nothing to learn from it, but a regression
+that is already right goes on saying so.
+"""
+
+_F1 = types.Array(types.float64, 1, "C")
+_I1 = types.Array(types.int64, 1, "C")
+_F2 = types.Array(types.float64, 2, "C")
+_S1 = types.Array(types.float32, 1, "C")
+_U1 = types.Array(types.uint8, 1, "C")
+
+
+@dataclass(frozen=True, eq=False)
+class Buffers:
+    """What a pass writes, allocated once per data set.
+
+    Args:
+        grad, hess: float[N], of the query's weighted loss.
+        loss: float64[Q], weighted.
+        hess_sum: float64[Q].
+        force: float64[Q], sum of |grad|.
+        state: uint8[Q].
+        scratch: what kernels work in, one entry a thread once they have run.
+    """
+
+    grad: np.ndarray[Any, np.dtype[Any]]
+    hess: np.ndarray[Any, np.dtype[Any]]
+    loss: Float64Array
+    hess_sum: Float64Array
+    force: Float64Array
+    state: np.ndarray[Any, np.dtype[np.uint8]]
+    scratch: list[tuple[Float64Array, Int64Array, Float64Array, Int64Array]] = field(default_factory=list)
+
+    @classmethod
+    def allocate(cls, documents: int, queries: int, dtype: type[np.floating[Any]] = np.float32) -> Buffers:
+        """For N documents in Q queries: float32 for an engine, float64 for a part of a mixture."""
+        return cls(
+            np.zeros(documents, dtype),
+            np.zeros(documents, dtype),
+            np.zeros(queries),
+            np.zeros(queries),
+            np.zeros(queries),
+            np.zeros(queries, np.uint8),
+        )
+
+    @property
+    def broken_query(self) -> int:
+        """Position of the first broken query, -1 without one."""
+        broken = np.flatnonzero(self.state == BROKEN)
+        return int(broken[0]) if broken.size else -1
+
+
+@dataclass(frozen=True)
+class PassStats:
+    """What one pass over all queries found.
+
+    Args:
+        loss: weighted sum of the kernel's losses.
+        dead_queries: queries whose gradient is zero everywhere; these two of all processes that train together.
+        broken_query: position of the first query with a score, gradient or hessian that is not finite, or a negative
+            hessian; -1 without one.
+        floored: documents of live queries whose hessian was lifted to the floor.
+        scale: what gradient and hessian were multiplied by.
+    """
+
+    loss: float
+    dead_queries: int
+    broken_query: int
+    floored: int
+    scale: float
+
+
+def run_kernel(
+    kernel: Kernel,
+    scores: Float64Array,
+    gains: Float64Array,
+    ptr: Int64Array,
+    weights: Float64Array,
+    doc_const: Float64Array,
+    query_const: Float64Array,
+    params: Float64Array,
+    out: Buffers,
+    *,
+    composition: Composition = Composition(),  # noqa: B008 (immutable)
+    slot: int = -1,
+    slot_values: Int64Array | None = None,
+    ordered: bool = True,
+    scratch_per_document: int = 8,
+    threads: int = 1,
+) -> None:
+    """Gradient and hessian of every document, weighted and otherwise as the kernel gives them.
+
+    Args:
+        kernel: one query's arithmetic, see `kernels.objective.contract`.
+        scores, gains: float64[N].
+        ptr: int64[Q+1].
+        weights: float64[Q].
+        doc_const, query_const: float64[N, d], float64[Q, c].
+        params: float64[p].
+        out: overwritten.
+        composition: what is laid over the kernel.
+        slot, slot_values: a position in `params` that has a value of its own in each query, and int64[Q] of them.
+        ordered, scratch_per_document: see the kernel contract; the latter does not change for one `out`.
+        threads: at least 1.
+    """
+    queries = ptr.size - 1
+    longest = int(np.diff(ptr).max()) if queries else 0
+    gradients = _gradients_to_float32 if out.grad.dtype == np.float32 else _gradients_to_float64
+    own = np.zeros(0, np.int64) if slot_values is None else slot_values
+
+    def work(task: tuple[int, int]) -> None:
+        room = scratch_per_document * longest
+        try:
+            arrays = out.scratch.pop()
+        except IndexError:
+            arrays = np.empty(5 * longest), np.empty(2 * longest, np.int64), np.empty(room), np.empty(room, np.int64)
+        gradients(
+            kernel.compiled, task[0], task[1], scores, gains, ptr, weights, doc_const, query_const, params.copy(),
+            composition, slot, own, ordered, out.grad, out.hess, out.loss, out.hess_sum, out.force, out.state,
+            *arrays,
+        )  # fmt: skip
+        out.scratch.append(arrays)
+
+    run_parallel(work, _split(ptr, threads), threads)
+
+
+def mix_forces(
+    parts: Sequence[Buffers], factors: Sequence[float], ptr: Int64Array, out: Buffers, *, threads: int = 1
+) -> None:
+    """`out` = factors[0] * parts[0] + factors[1] * parts[1]: losses, gradients and hessians.
+
+    Args:
+        parts: two, float64.
+        factors: >= 0.
+        ptr: int64[Q+1].
+        out: float32, overwritten.
+        threads: at least 1.
+    """
+    (first, second), (a, b) = parts, factors
+
+    def work(task: tuple[int, int]) -> None:
+        _mixed(
+            task[0], task[1], ptr, a, first.grad, first.hess, b, second.grad, second.hess,
+            out.grad, out.hess, out.hess_sum, out.force, out.state,
+        )  # fmt: skip
+
+    run_parallel(work, _split(ptr, threads), threads)
+    out.loss[:] = a * first.loss + b * second.loss
+
+
+def finish(
+    ptr: Int64Array, out: Buffers, *, unit_hessian: bool = True, threads: int = 1, add_up: AddUp = alone
+) -> PassStats:
+    """Bring gradient and hessian to the scale that the engine gets, and say what the pass found.
+
+    Args:
+        ptr: int64[Q+1].
+        out: float32; `grad` and `hess` are rewritten.
+        unit_hessian: scale both so that the mean hessian of live documents is one, and lift it to the floor; else both
+            are left alone.
+        threads: at least 1.
+        add_up: called once, unless a query is broken.
+    """
+    live = out.state == LIVE
+    scale, floored = 1.0, 0
+    loss, dead = float(out.loss.sum()), int(np.count_nonzero(out.state == DEAD))
+    if out.broken_query < 0:
+        sums = add_up(np.array([out.hess_sum[live].sum(), np.diff(ptr)[live].sum(), loss, dead]))
+        curvature, documents, loss, dead = float(sums[0]), int(sums[1]), float(sums[2]), int(sums[3])
+        floor = 0.0
+        if unit_hessian:
+            # Without any curvature to speak of: plain gradient steps.
+            curved = curvature > documents * _NO_CURVATURE
+            scale, floor = (documents / curvature, HESSIAN_FLOOR) if curved else (1.0, 1.0)
+        floored = sum(
+            run_parallel(
+                lambda task: _finish(task[0], task[1], ptr, out.state, out.grad, out.hess, scale, floor),
+                _split(ptr, threads),
+                threads,
+            )
+        )
+    return PassStats(
+        loss=loss,
+        dead_queries=dead,
+        broken_query=out.broken_query,
+        floored=floored,
+        scale=scale,
+    )
+
+
+def _split(ptr: Int64Array, threads: int) -> list[tuple[int, int]]:
+    """Ranges of queries with about `_DOCUMENTS_A_TASK` documents each."""
+    queries = ptr.size - 1
+    if threads <= 1 or queries <= 1:
+        return [(0, queries)]
+    marks = np.arange(_DOCUMENTS_A_TASK, int(ptr[-1]), _DOCUMENTS_A_TASK)
+    cuts = np.unique(np.concatenate([[0], np.searchsorted(ptr, marks), [queries]]))
+    return [(int(a), int(b)) for a, b in pairwise(cuts)]
+
+
+@inline_sums
+def _probe(values: Float64Array) -> float:
+    # 0 * x is 0 for every finite x and NaN otherwise.
+    probe = 0.0
+    for i in range(values.shape[0]):
+        probe += 0.0 * values[i]
+    return probe
+
+
+@inline_sums
+def _judge(grad: Any, hess: Any, probe: float) -> tuple[float, float, int]:
+    """Sum of the hessian and of |gradient| of one query, and the query's state once it is float32.
+
+    Args:
+        grad, hess: float[n].
+        probe: NaN if the query is broken already, else 0.
+    """
+    total, force = 0.0, 0.0
+    for i in range(grad.shape[0]):
+        g32, h32 = np.float32(grad[i]), np.float32(hess[i])
+        total += hess[i]
+        force += abs(grad[i])
+        # As in `_probe`. A negative curvature is as broken as an infinite one.
+        probe += 0.0 * g32 + 0.0 * h32
+        probe += np.nan if h32 < 0.0 else 0.0
+    if probe != 0.0:
+        return total, force, BROKEN
+    return total, force, DEAD if force == 0.0 else LIVE
+
+
+def _gradients(
+    kernel: Any,
+    start: int,
+    stop: int,
+    scores: Float64Array,
+    gains: Float64Array,
+    ptr: Int64Array,
+    weights: Float64Array,
+    doc_const: Float64Array,
+    query_const: Float64Array,
+    params: Float64Array,
+    composition: Composition,
+    slot: int,
+    slot_values: Int64Array,
+    ordered: bool,
+    grad: Any,
+    hess: Any,
+    loss: Float64Array,
+    hess_sum: Float64Array,
+    force: Float64Array,
+    state: Any,
+    work: Float64Array,
+    iwork: Int64Array,
+    scratch: Float64Array,
+    iscratch: Int64Array,
+) -> None:
+    noisy = composition.noise != NO_NOISE and composition.temperature > 0.0
+    for q in range(start, stop):
+        a, b = ptr[q], ptr[q + 1]
+        n = b - a
+        s, order, spare = scores[a:b], iwork[:n], iwork[n : 2 * n]
+        g, h = work[:n], work[n : 2 * n]
+        if _probe(s) != 0.0:
+            state[q] = BROKEN
+            continue
+        if slot >= 0:
+            params[slot] = slot_values[q]
+        if noisy:
+            drawn, gs, hs = work[2 * n : 3 * n], work[3 * n : 4 * n], work[4 * n : 5 * n]
+            gs[:] = 0.0
+            hs[:] = 0.0
+            value = 0.0
+            share = 1.0 / composition.draws
+            for draw in range(composition.draws):
+                add_noise(composition.noise, composition.temperature, composition.seed, q, draw, s, drawn)
+                if ordered:
+                    sort_descending(drawn, order, spare)
+                value += share * kernel(
+                    drawn, gains[a:b], order, doc_const[a:b], query_const[q], params, g, h, scratch, iscratch
+                )
+                for i in range(n):
+                    gs[i] += share * g[i]
+                    hs[i] += share * h[i]
+            g, h = gs, hs
+        else:
+            if ordered:
+                sort_descending(s, order, spare)
+            value = kernel(s, gains[a:b], order, doc_const[a:b], query_const[q], params, g, h, scratch, iscratch)
+        if composition.control > 0.0:
+            control_scale(s, composition.control, composition.nu, g)
+        if composition.normalize != NO_NORM:
+            normalize_forces(composition.normalize, g, h)
+        weight = weights[q]
+        loss[q] = weight * value
+        for i in range(n):
+            grad[a + i], hess[a + i] = weight * g[i], weight * h[i]
+        hess_sum[q], force[q], state[q] = _judge(grad[a:b], hess[a:b], 0.0 * value)
+
+
+def _gradients_to(real: Any) -> CompiledFunction[..., None]:
+    """`_gradients` for results of one type; each is compiled when it is first needed."""
+    signature = types.void(
+        types.FunctionType(KERNEL_SIGNATURE), types.int64, types.int64, _F1, _F1, _I1, _F1, _F2, _F2, _F1,
+        COMPOSITION, types.int64, _I1, types.boolean, real, real, _F1, _F1, _F1, _U1, _F1, _I1, _F1, _I1,
+    )  # fmt: skip
+    return CompiledFunction(_gradients, signature)
+
+
+_gradients_to_float32, _gradients_to_float64 = _gradients_to(_S1), _gradients_to(_F1)
+
+
+@entry_point(
+    types.void(types.int64, types.int64, _I1, types.float64, _F1, _F1, types.float64, _F1, _F1, _S1, _S1, _F1, _F1, _U1)
+)
+def _mixed(
+    start: int,
+    stop: int,
+    ptr: Int64Array,
+    a: float,
+    first_grad: Float64Array,
+    first_hess: Float64Array,
+    b: float,
+    second_grad: Float64Array,
+    second_hess: Float64Array,
+    grad: Float32Array,
+    hess: Float32Array,
+    hess_sum: Float64Array,
+    force: Float64Array,
+    state: Any,
+) -> None:
+    for q in range(start, stop):
+        for i in range(ptr[q], ptr[q + 1]):
+            grad[i] = a * first_grad[i] + b * second_grad[i]
+            hess[i] = a * first_hess[i] + b * second_hess[i]
+        mine = slice(ptr[q], ptr[q + 1])
+        hess_sum[q], force[q], state[q] = _judge(grad[mine], hess[mine], 0.0)
+
+
+@entry_point(types.int64(types.int64, types.int64, _I1, _U1, _S1, _S1, types.float64, types.float64))
+def _finish(
+    start: int,
+    stop: int,
+    ptr: Int64Array,
+    state: Any,
+    grad: Float32Array,
+    hess: Float32Array,
+    scale: float,
+    floor: float,
+) -> int:
+    floored = 0
+    for q in range(start, stop):
+        mine = slice(ptr[q], ptr[q + 1])
+        least = np.float32(floor if state[q] == LIVE else 0.0)
+        broken, lifted = _scale(grad[mine], hess[mine], np.float32(scale), least)
+        floored += lifted
+        if broken:  # finite before: too far above the average document
+            state[q] = BROKEN
+    return floored
+
+
+@inline
+def _scale(grad: Float32Array, hess: Float32Array, scale: Any, least: Any) -> tuple[int, int]:
+    # Scales both and lifts the hessian; how many documents are not finite then, and how many were lifted.
+    broken, lifted = 0, 0
+    for i in range(grad.shape[0]):
+        g, h = grad[i] * scale, hess[i] * scale
+        broken += 0 if (abs(g) < np.inf) & (h < np.inf) else 1
+        lifted += 1 if h < least else 0
+        grad[i], hess[i] = g, max(h, least)
+    return broken, lifted

@@ -1,0 +1,200 @@
+"""What may be laid over any objective, declared and computed once: noise, per-query normalisation, scale control.
+
+With s the scores of a query, and (L, g, h) what the objective's kernel makes of them:
+
+    noise        (L, g, h) is the average of `noise_draws` calls at s + temperature * e, e fresh every round
+    control      g -= scale_control * <g, z> z / (|z| + nu)^2,   z = s - mean(s)
+    normalise    g and h are multiplied by 1 / S (l1) or log2(1 + S) / S (log),   S = sum |g|
+
+in this order, over gains that count from `gain_base`. The noise is a hash of seed, round, query, draw and document, so
+neither threads nor processes matter.
+
+A list is ranked the same however its scores are stretched, so a gradient along the scores only makes the smoothing
+sharper. Control takes that part away: with 1 and nu = 0 the gradient is orthogonal to the centred scores. The
+curvature stays, since it is that of each score by itself. StochasticRank centres g as well, because its samples do not
+sum to zero; gradients of objectives that ignore a shift of all scores do.
+
+Normalisation makes queries with many strong forces and those with few weigh alike. Under l1 a query that is almost
+solved speaks as loudly as one that is not; log leaves weak forces as they are (times 1 / ln 2).
+
+What no order can change is not worth a force: where the worst document of a query has a gain above 0, as with grades
+from 1 to 3, smooth ranks push it down all the same, cross entropies spread their mass over it, and the ideal DCG is
+mostly made of it. `gain_base=least` takes the least gain of each query away first. With grades that reach 0 in every
+query it changes nothing.
+
+Sources: noise, Bruch et al., "A stochastic treatment of learning to rank scoring functions", WSDM 2020; control,
+Ustimenko, Prokhorenkova, "StochasticRank: global optimization of scale-free discrete functions", ICML 2020 (scale-free
+acceleration); log, LightGBM's rank_objective.hpp, where S sums over pairs before opposite forces cancel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from numba import types
+
+from boostrank.core.params import Param
+from boostrank.core.types import Float64Array
+from boostrank.kernels.noise import SEED, gumbel, logistic, normal, round_seed
+from boostrank.kernels.runtime.jit import inline
+
+NO_NOISE, GUMBEL, LOGISTIC, GAUSSIAN = range(4)
+NO_NORM, L1, LOG = range(3)
+
+SCORE_NOISE = Param(
+    "score_noise",
+    "none",
+    "noise added to the scores that the objective sees, fresh every round",
+    choices=("none", "gumbel", "logistic", "gaussian"),
+)
+NOISE_TEMPERATURE = Param(
+    "noise_temperature",
+    1.0,
+    "what the noise is multiplied by (a standard Gumbel, logistic or normal number); 0 is no noise",
+    low=0.0,
+    schedulable=True,
+    unit="score",
+)
+NOISE_DRAWS = Param(
+    "noise_draws", 1, "draws a round, whose gradients and curvatures are averaged; each costs a pass", low=1, high=8
+)
+NORMALIZE_QUERY = Param(
+    "normalize_query",
+    "none",
+    "divide each query's forces by S, the sum of their sizes: l1; or multiply them by log2(1 + S) / S: log",
+    choices=("none", "l1", "log"),
+    aliases=("normalise_query",),
+)
+SCALE_CONTROL = Param(
+    "scale_control",
+    0.0,
+    "share of the gradient along the query's centred scores that is taken away: it only changes their scale",
+    low=0.0,
+    high=1.0,
+    schedulable=True,
+)
+SCALE_CONTROL_NU = Param(
+    "scale_control_nu", 0.01, "length of the centred scores below which scale control fades", low=0.0, unit="score"
+)
+GAIN_BASE = Param(
+    "gain_base",
+    "zero",
+    "what gains count from in training: zero, or the least gain of the query, which it has in any order",
+    choices=("zero", "least"),
+)
+HESSIAN_SCALE = Param(
+    "hessian_scale",
+    "unit",
+    "unit: gradient and Hessian are divided by the mean curvature, so that min_sum_hessian_in_leaf means the same for "
+    "every objective; raw: both as they are",
+    choices=("unit", "raw"),
+)
+
+OPTIONS = (
+    SCORE_NOISE,
+    NOISE_TEMPERATURE,
+    NOISE_DRAWS,
+    SEED,
+    NORMALIZE_QUERY,
+    SCALE_CONTROL,
+    SCALE_CONTROL_NU,
+    GAIN_BASE,
+    HESSIAN_SCALE,
+)
+"""What every objective takes beside its own parameters and the gain."""
+
+# Kernels that draw random numbers use the round's seed itself: noise on the scores must not repeat their numbers.
+_NOISE_SEED = 1 << 40
+# Below this total force, division would leave the range of float32.
+_LEAST_FORCE = 1e-30
+
+
+class Composition(NamedTuple):
+    """The options as compiled code reads them, as they are in one round.
+
+    Args:
+        noise, normalize: positions in the choices of `SCORE_NOISE` and `NORMALIZE_QUERY`.
+        temperature: in units of the score.
+        draws: at least 1.
+        seed: from `round_seed`.
+        control, nu: scale control.
+    """
+
+    noise: int = NO_NOISE
+    temperature: float = 0.0
+    draws: int = 1
+    seed: float = 0.0
+    normalize: int = NO_NORM
+    control: float = 0.0
+    nu: float = 0.0
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], round: int) -> Composition:
+        """From the values of `OPTIONS` at a 0-based round."""
+        return cls(
+            noise=int(SCORE_NOISE.encode(values["score_noise"])),
+            temperature=float(values["noise_temperature"]),
+            draws=int(values["noise_draws"]),
+            seed=round_seed(_NOISE_SEED + int(values["seed"]), round),
+            normalize=int(NORMALIZE_QUERY.encode(values["normalize_query"])),
+            control=float(values["scale_control"]),
+            nu=float(values["scale_control_nu"]),
+        )
+
+
+COMPOSITION = types.NamedTuple(
+    (types.int64, types.float64, types.int64, types.float64, types.int64, types.float64, types.float64), Composition
+)
+
+
+@inline
+def add_noise(
+    kind: int, temperature: float, seed: float, query: int, draw: int, scores: Float64Array, out: Float64Array
+) -> None:
+    """out[i] = scores[i] + temperature * noise of (seed, query, draw, i)."""
+    n = scores.shape[0]
+    for i in range(n):
+        index = draw * n + i
+        if kind == GUMBEL:
+            e = gumbel(seed, query, index)
+        elif kind == LOGISTIC:
+            e = logistic(seed, query, index)
+        else:
+            e = normal(seed, query, index)
+        out[i] = scores[i] + temperature * e
+
+
+@inline
+def control_scale(scores: Float64Array, control: float, nu: float, grad: Float64Array) -> None:
+    """Take the component along the centred scores out of a query's gradient, in place."""
+    n = scores.shape[0]
+    mean = 0.0
+    for i in range(n):
+        mean += scores[i] / n
+    along, square = 0.0, 0.0
+    for i in range(n):
+        z = scores[i] - mean
+        along += grad[i] * z
+        square += z * z
+    if square == 0.0:
+        return
+    length = math.sqrt(square) + nu
+    factor = control * along / (length * length)
+    for i in range(n):
+        grad[i] -= factor * (scores[i] - mean)
+
+
+@inline
+def normalize_forces(kind: int, grad: Float64Array, hess: Float64Array) -> None:
+    """Bring a query's forces to one scale, in place."""
+    size = 0.0
+    for i in range(grad.shape[0]):
+        size += abs(grad[i])
+    if not size > _LEAST_FORCE:
+        return
+    factor = math.log1p(size) / (math.log(2.0) * size) if kind == LOG else 1.0 / size
+    for i in range(grad.shape[0]):
+        grad[i] *= factor
+        hess[i] *= factor

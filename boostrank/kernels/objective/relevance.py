@@ -1,0 +1,51 @@
+"""Binary relevance of documents: what the objectives of binary metrics (AP, precision, MRR) share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.params import Param
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.kernels.runtime.jit import inline
+
+RELEVANT_FROM = Param(
+    "relevant_from",
+    0.0,
+    "the smallest label that is relevant, as in the metrics; 0 means every label above 0",
+    low=0.0,
+)
+"""Shared by every objective of a binary metric."""
+
+
+def relevance_constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
+) -> tuple[Float64Array, Float64Array]:
+    """1 for a relevant document and 0 for another in column 0; the number of relevant documents a query.
+
+    That number is 0 where all documents are relevant: no order is better than another, and kernels skip the query.
+    """
+    threshold = values["relevant_from"]
+    relevant = labels >= threshold if threshold > 0 else labels > 0
+    count = np.diff(np.concatenate([[0], np.cumsum(relevant)])[ptr])
+    count[count == np.diff(ptr)] = 0
+    return relevant.astype(np.float64).reshape(-1, 1), count.astype(np.float64).reshape(-1, 1)
+
+
+@inline
+def relevant_positions(doc_const: Float64Array, order: Int64Array, found: Int64Array) -> int:
+    """Write the positions (0-based, by descending score) of the relevant documents; returns how many there are.
+
+    Args:
+        doc_const: float64[n, >= 1], as `relevance_constants` makes it.
+        order: int64[n], documents by descending score.
+        found: int64[n], written up to the count.
+    """
+    count = 0
+    for pos in range(order.shape[0]):
+        if doc_const[order[pos], 0] > 0.0:
+            found[count] = pos
+            count += 1
+    return count

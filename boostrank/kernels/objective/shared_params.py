@@ -1,0 +1,118 @@
+"""Constants of a query, computed once per data set and objective."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from boostrank.core.params import Param
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.kernels.primitives import discount, sort_descending
+from boostrank.kernels.runtime.jit import entry_point
+
+TRAIN_DISCOUNT = Param(
+    "train_discount",
+    0.0,
+    "discount of a rank during training: log as in DCG, linear (1 - (rank - 1) / n), or a blend between them",
+    low=0.0,
+    high=1.0,
+    schedulable=True,
+    levels=(("log", 0.0), ("linear", 1.0)),
+)
+"""Shared by every objective that discounts ranks."""
+
+K = Param(
+    "k",
+    0,
+    "rank at which the objective is cut off; 0 means the whole list (often the better choice for training)",
+    low=0,
+    unit="rank",
+    aliases=("truncation", "truncation_level", "at"),
+)
+"""Shared by every objective with a cut-off."""
+
+SIGMA = Param(
+    "sigma",
+    1.0,
+    "width of the smooth ranks; from a zero start with Newton leaves sigma alone changes nothing (the step scales with "
+    "it): it matters beside a regression part, a warm start or a schedule",
+    low=0.0,
+    open_low=True,
+    log=True,
+    schedulable=True,
+    unit="score",
+)
+"""Shared by the objectives over smooth ranks."""
+
+ALPHA = Param(
+    "alpha",
+    1.0,
+    "sharpness of the smooth ranks; from a zero start with Newton leaves it changes nothing by itself",
+    low=0.0,
+    open_low=True,
+    log=True,
+    schedulable=True,
+    unit="1/score",
+)
+"""1 / sigma: shared by the objectives over smooth ranks whose papers say it so."""
+
+TAU = Param(
+    "tau",
+    1.0,
+    "width of the truncation weight around k",
+    low=0.0,
+    open_low=True,
+    schedulable=True,
+    unit="rank",
+)
+"""Shared by the objectives with a truncation weight."""
+
+_F1 = types.Array(types.float64, 1, "C")
+_I1 = types.Array(types.int64, 1, "C")
+_F2 = types.Array(types.float64, 2, "C")
+
+
+def default_constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
+) -> tuple[Float64Array, Float64Array]:
+    """No constant a document; three constants a query. `values["k"]` is a number, or int64[Q] of them.
+
+    Columns 0 and 1 are the ideal DCG at `k` (0: whole list) under the log and the linear discount, which
+    `primitives.ideal_dcg` blends: a blend of discounts has the blend of their ideals. Both are 0 where all documents
+    have the same gain: no order is better than another, and kernels skip the query. Column 2 is the k-th largest gain.
+    """
+    ideal = np.zeros((ptr.size - 1, 3))
+    longest = int(np.diff(ptr).max()) if ptr.size > 1 else 0
+    k = np.broadcast_to(np.asarray(values.get("k", 0), dtype=np.int64), ptr.size - 1).copy()
+    _ideal_dcgs(gains, ptr, k, ideal, np.zeros(longest, np.int64), np.zeros(longest, np.int64))
+    return np.zeros((gains.size, 0)), ideal
+
+
+def numbered_constants(
+    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
+) -> tuple[Float64Array, Float64Array]:
+    """`default_constants` with the query's number as column 3: the stream of its noise."""
+    documents, queries = default_constants(labels, gains, ptr, values)
+    return documents, np.column_stack([queries, np.arange(ptr.size - 1)])
+
+
+@entry_point(types.void(_F1, _I1, _I1, _F2, _I1, _I1))
+def _ideal_dcgs(
+    gains: Float64Array, ptr: Int64Array, k: Int64Array, ideal: Float64Array, order: Int64Array, spare: Int64Array
+) -> None:
+    for q in range(ptr.shape[0] - 1):
+        g = gains[ptr[q] : ptr[q + 1]]
+        n = g.shape[0]
+        if n == 0:
+            continue
+        sort_descending(g, order[:n], spare[:n])
+        depth = n if k[q] == 0 else min(k[q], n)
+        ideal[q, 2] = g[order[depth - 1]]
+        if g[order[0]] == g[order[n - 1]]:
+            continue
+        for pos in range(depth):
+            for column in range(2):
+                ideal[q, column] += g[order[pos]] * discount(pos + 1.0, float(column), n)

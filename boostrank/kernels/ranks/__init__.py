@@ -1,0 +1,1 @@
+"""Smooth ranks: by sigmoids, hinges, Gaussian contests and margins."""

@@ -1,0 +1,1 @@
+"""How kernels are compiled: the JIT and its cache, intrinsics, vector registers."""

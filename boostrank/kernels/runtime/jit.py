@@ -1,0 +1,204 @@
+"""How code is compiled, where compiled code is kept, and how work is spread over threads.
+
+Entry points are compiled once for one explicit signature, release the GIL, and are cached on disk, so a second
+process starts in a fraction of a second. The cache lives in a folder named after the bytes of this package:
+numba notices a change of the file a function stands in, but not of the helpers it inlines from other files. A user's
+own file may take helpers from anywhere, so what stands outside boostrank is compiled anew in every process.
+
+Threads are plain Python threads over such entry points. This is why there is no `prange` in the house: numba's
+parallel functions must not be cached, change global thread counts, and kill a forked child on the `omp` layer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import os
+import re
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, cached_property, update_wrapper
+from pathlib import Path
+from typing import Any, Generic, ParamSpec, TypeVar
+
+import numba
+
+from boostrank.core.errors import FileFormatError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+# Division by zero follows IEEE 754: kernels guard it themselves, and the check keeps loops from vectorising.
+_OPTIONS = {"nogil": True, "error_model": "numpy"}
+
+
+def inline(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a helper that other compiled functions call; it becomes part of its callers."""
+    compiled: Callable[P, R] = numba.njit(function, **_OPTIONS)
+    return compiled
+
+
+def inline_sums(function: Callable[P, R]) -> Callable[P, R]:
+    """`inline`, where running sums and products may be formed in any order: loops that keep one then use SIMD.
+
+    Measured on smooth ranks of 120 to 1,000 documents: 2.6 to 5 times faster. NaN and infinity keep their meaning,
+    and one machine always takes the same order.
+    """
+    compiled: Callable[P, R] = numba.njit(function, fastmath={"reassoc"}, **_OPTIONS)
+    return compiled
+
+
+class CompiledFunction(Generic[P, R]):
+    """An entry point with one signature, compiled (or loaded from the cache) at the first use.
+
+    Args:
+        function: the Python body.
+        signature: a numba signature.
+
+    Attributes:
+        file, line: where it is written, decorators included.
+        is_ours: whether that is in this package, not in a user's file.
+        sha256: of a user's file; None for ours, and where there is no file.
+
+    Raises:
+        FileFormatError: at the first use, where a user's own function cannot be compiled; names file and line.
+    """
+
+    def __init__(self, function: Callable[P, R], signature: Any) -> None:
+        self.py_func, self.signature = function, signature
+        self.file, self.line = function.__code__.co_filename, function.__code__.co_firstlineno
+        self.is_ours = Path(self.file).is_relative_to(_PACKAGE)
+        # Of a user's file as it is now, when it is loaded: it may be edited before a model is saved.
+        self.sha256 = None if self.is_ours else _digest_of(self.file)
+        update_wrapper(self, function)
+
+    def __deepcopy__(self, memo: Any) -> CompiledFunction[P, R]:
+        return self  # as Python copies functions; LightGBM copies its parameters, and with them the objective
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        # As Python pickles functions: by name. Where the name is the bare function's, by that.
+        named = getattr(sys.modules.get(self.__module__), self.py_func.__qualname__, None)
+        return self.py_func.__qualname__ if named is self else (CompiledFunction, (self.py_func, self.signature))
+
+    @cached_property
+    def compiled(self) -> Callable[P, R]:
+        """The machine code: callable from Python, and passed to other compiled code as a function pointer."""
+        try:
+            return self._compile(cache_directory() if self.is_ours else None)
+        except Exception as error:  # numba's own, or what it met while it looked at the function
+            if self.is_ours:
+                raise
+            raise _explained(error, self.py_func) from error
+
+    def _compile(self, directory: str | None) -> Callable[P, R]:
+        with _compile_lock:
+            previous = numba.config.CACHE_DIR
+            try:
+                numba.config.CACHE_DIR = directory or previous
+                compiled: Callable[P, R] = numba.njit(self.signature, cache=directory is not None, **_OPTIONS)(
+                    self.py_func
+                )
+            finally:
+                numba.config.CACHE_DIR = previous
+        return compiled
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.compiled(*args, **kwargs)
+
+
+def entry_point(signature: Any) -> Callable[[Callable[P, R]], CompiledFunction[P, R]]:
+    """Decorator: compile for exactly this signature, at the first use, and cache on disk."""
+    return lambda function: CompiledFunction(function, signature)
+
+
+def _explained(error: Exception, function: Any) -> FileFormatError:
+    """What numba says over a page, in one line with the place.
+
+    Its message begins with the stage that failed, tells the cause, and quotes the source; or it is one line that names
+    what it stumbled over, and no place.
+    """
+    code = function.__code__
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+    told = [t for line in text.splitlines() if (t := line.strip()) and not re.match(r"Failed in |File |During: ", t)]
+    reason = told[0] if told else type(error).__name__
+    call = next((t.removeprefix(">>> ") for t in told if t.startswith(">>> ")), None)
+    if "No conversion from none to float64" in text:
+        reason = "it returns nothing on some path; a kernel returns its loss, one float, on every path"
+    elif call is not None:
+        reason = f"it knows no {call}"
+    elif "Cannot determine Numba type of <class 'function'>" in reason:
+        reason += ". A helper needs the decorator @boostrank.inline"
+    places = [int(n) for name, n in re.findall(r'File "([^"]*)", line (\d+)', text) if code.co_filename.endswith(name)]
+    word = re.search(r"'(\w+)'$|name '(\w+)'", reason)
+    if not places and word:
+        named = re.compile(rf"\b{word[1] or word[2]}\b")
+        source = linecache.getlines(code.co_filename)
+        places = [n for n, line in enumerate(source, 1) if n > code.co_firstlineno and named.search(line)]
+    return FileFormatError(
+        f"the kernel cannot be compiled: {reason}", file=code.co_filename, line=(places or [code.co_firstlineno])[0]
+    )
+
+
+def _digest_of(file: str) -> str | None:
+    lines = linecache.getlines(file) if file.startswith("<") else None  # a notebook's cell
+    try:
+        body = Path(file).read_bytes() if lines is None else "".join(lines).encode()
+    except OSError:
+        return None
+    return hashlib.sha256(body).hexdigest() if body else None
+
+
+_PACKAGE = Path(__file__).parents[2]
+_compile_lock = threading.RLock()
+
+
+@cache
+def cache_directory() -> str | None:
+    """Folder of the compiled code, or None when none can be written (then it is compiled in memory).
+
+    `NUMBA_CACHE_DIR` is honoured; otherwise `$XDG_CACHE_HOME/boostrank` or `~/.cache/boostrank`.
+    """
+    if numba.config.CACHE_DIR:
+        root = Path(numba.config.CACHE_DIR)
+    else:
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+        root = Path(home) / "boostrank"
+    directory = root / f"kernels-{_sources_digest()}"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        warnings.warn(
+            f"compiled kernels cannot be kept in {directory} ({error.strerror}); they are compiled anew in every "
+            "process. Set NUMBA_CACHE_DIR to a writable folder to avoid that.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+    return str(directory)
+
+
+def _sources_digest() -> str:
+    digest = hashlib.sha256()
+    for source in sorted((_PACKAGE / "kernels").rglob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def _pool(threads: int, pid: int) -> ThreadPoolExecutor:
+    # Keyed by process: a forked child has none of its parent's threads and starts its own.
+    return ThreadPoolExecutor(threads, thread_name_prefix="boostrank")
+
+
+def run_parallel(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
+    """`[work(item) for item in items]`, on several threads when it pays; the first error is raised."""
+    if threads <= 1 or len(items) <= 1:
+        return [work(item) for item in items]
+    return list(_pool(threads, os.getpid()).map(work, items))

@@ -1,0 +1,1 @@
+"""Trees and piecewise linear functions, walked over documents."""

@@ -1,0 +1,324 @@
+"""What the scores of a forest become when features take other values: one walk of each tree answers for all features.
+
+A document reaches its leaf through a handful of nodes. Another value of feature f changes the leaf only if it turns
+the way at one of these nodes; so while the document walks down, each node is asked about the other value too, and
+only from where the ways part is there a second walk. A tree of 31 leaves has some twenty features: scoring once for
+each of them would cost about twenty times as much.
+
+Scores are sums of whole numbers (leaf values times a power of two), so they do not depend on the order of addition:
+documents in the same leaves have equal scores, and tie, exactly as they do for the engine. So is what a
+start says of each feature.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.kernels.noise import uniform
+from boostrank.kernels.runtime.jit import entry_point, inline
+from boostrank.kernels.trees.curves import ZERO, Curves
+
+NAN_LEFT, ZERO_IS_MISSING, CATEGORICAL, LISTED_RIGHT = 1, 2, 4, 8
+"""Bits of `Forest.kind`."""
+
+# Documents whose values and changes stay in a core's cache while all trees pass over them.
+_CHUNK = 256
+# The largest sum of leaf values, as a whole number, leaves room for a difference of two.
+_SUM_BITS = 60
+
+_F2 = types.Array(types.float32, 2, "C")
+_D1 = types.Array(types.float64, 1, "C")
+_I1 = types.Array(types.int64, 1, "C")
+_I2 = types.Array(types.int64, 2, "C")
+_N1 = types.Array(types.int32, 1, "C")
+_B1 = types.Array(types.uint8, 1, "C")
+_W1 = types.Array(types.uint32, 1, "C")
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """All trees of a model, their nodes one after another. A document goes left where its value <= threshold.
+
+    Args:
+        feature: int32[M], column that each node splits by.
+        threshold: float64[M]; of a categorical split, the number of its set.
+        kind: uint8[M]: NAN_LEFT, a missing value goes left; ZERO_IS_MISSING, as LightGBM's zero_as_missing;
+            CATEGORICAL, the categories of a set go left, all others right; or, with LISTED_RIGHT, the other way round.
+        left, right: int32[M], >= 0: a node; < 0: ~child is a leaf. Of all trees together.
+        value: float64[L], what each leaf adds to the score.
+        roots: int32[T], as left and right.
+        tree: int32[M], the tree of each node.
+        sets: uint32[W], the sets of categories, one after another: bit c % 32 of word c // 32 says that c is in it.
+        set_ptr: int64[S+1], where each begins.
+        start: what every score begins with: the sum of these; None: 0.
+    """
+
+    feature: npt.NDArray[np.int32]
+    threshold: Float64Array
+    kind: npt.NDArray[np.uint8]
+    left: npt.NDArray[np.int32]
+    right: npt.NDArray[np.int32]
+    value: Float64Array
+    roots: npt.NDArray[np.int32]
+    tree: npt.NDArray[np.int32]
+    sets: npt.NDArray[np.uint32]
+    set_ptr: Int64Array
+    start: Curves | None = None
+
+    @property
+    def used(self) -> Int64Array:
+        """Columns that some node splits by, ascending."""
+        return np.unique(self.feature).astype(np.int64)
+
+    @property
+    def categorical(self) -> npt.NDArray[np.bool_]:
+        """bool[M], whether a node splits by a set of categories."""
+        return np.asarray((self.kind & CATEGORICAL) != 0)
+
+    def categories(self, of_set: int) -> Int64Array:
+        """The categories in a set, ascending."""
+        words = self.sets[self.set_ptr[of_set] : self.set_ptr[of_set + 1]]
+        bits = np.unpackbits(words.astype("<u4").view(np.uint8), bitorder="little")
+        return np.flatnonzero(bits).astype(np.int64)
+
+    def exponent(self, reach: Float64Array | None = None) -> int:
+        """Times 2 to the power of this, leaf values and those of a start are counted in whole numbers.
+
+        No score needs more than 60 bits, so that rounding is below 2^-60 of the largest possible one a tree.
+
+        Args:
+            reach: of `Curves.largest`, where there is a start.
+        """
+        largest = np.zeros(max(1, self.roots.size))
+        np.maximum.at(largest, self._leaf_trees(), np.abs(self.value))
+        start = 0.0 if self.start is None or reach is None else self.start.largest(reach)
+        if not math.isfinite(start):
+            raise ValueError("infinite values, of which the start makes infinite scores")
+        return min(_SUM_BITS - math.frexp(max(float(largest.sum()) + start, 1e-300))[1], 1000)
+
+    def _leaf_trees(self) -> Int64Array:
+        owner = np.zeros(self.value.size, np.int64)
+        for child in (self.left, self.right):
+            owner[~child[child < 0]] = self.tree[child < 0]
+        alone = self.roots < 0
+        owner[~self.roots[alone]] = np.flatnonzero(alone)
+        return owner
+
+
+class Walker:
+    """Scores documents by a forest, and says how the scores change.
+
+    Args:
+        forest: the trees.
+        columns: int64[c], ascending: the columns that the rows will have; all that the forest uses are among them.
+        reach: float64[c]: no value of the rows is larger than this in size. Needed where there is a start.
+
+    Raises:
+        ValueError: no reach, or one at which a start is infinite.
+    """
+
+    def __init__(self, forest: Forest, columns: Int64Array, reach: Float64Array | None = None) -> None:
+        self._forest = forest
+        self._feature = np.searchsorted(columns, forest.feature).astype(np.int32)
+        self._n_columns = columns.size
+        self._start = forest.start
+        if self._start is not None:
+            if reach is None:
+                raise ValueError("a start needs to know how large values can be")
+            self._start = replace(self._start, feature=np.searchsorted(columns, self._start.feature).astype(np.int64))
+        self._exponent = replace(forest, start=self._start).exponent(reach)
+        self._value = self._whole(forest.value)
+
+    def scores(self, rows: Float32Array) -> Float64Array:
+        """float64[n] of float32[n, c]."""
+        nothing = np.full(self._n_columns, -1, np.int64)
+        return self._numbers(self._walk(rows, rows, nothing, 0)[0])
+
+    def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array:
+        """The scores when the columns of one unit take their values from `other`, for each unit.
+
+        Args:
+            rows, other: float32[n, c], C order; NaN is missing.
+            unit: int64[c], the unit of each column, < `units`; -1 for columns that stay.
+            units: how many.
+
+        Returns:
+            float64[units, n].
+        """
+        base, change = self._walk(rows, other, unit, units)
+        changed = np.ascontiguousarray(change.T)
+        changed += base
+        return self._numbers(changed)
+
+    def _walk(
+        self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int
+    ) -> tuple[Int64Array, Int64Array]:
+        f = self._forest
+        base, change = np.zeros(rows.shape[0], np.int64), np.zeros((rows.shape[0], units), np.int64)
+        if self._start is not None:
+            said = self._whole(self._start.values(rows))
+            base += said.sum(axis=1)
+            moved = unit[self._start.feature]
+            if units and (moved >= 0).any():
+                turned = self._whole(self._start.values(other)) - said
+                for j in np.flatnonzero(moved >= 0).tolist():
+                    change[:, moved[j]] += turned[:, j]
+        _changes(
+            rows, other, unit, self._feature, f.threshold, f.kind, f.sets, f.set_ptr, f.left, f.right, self._value,
+            f.roots, np.empty(units, np.int64), base, change,
+        )  # fmt: skip
+        return base, change
+
+    def _whole(self, numbers: Any) -> Int64Array:
+        return np.asarray(np.rint(np.ldexp(numbers, self._exponent)), dtype=np.int64)
+
+    def _numbers(self, whole: Int64Array) -> Float64Array:
+        return np.asarray(whole * math.ldexp(1.0, -self._exponent), dtype=np.float64)
+
+
+@inline
+def _goes_left(value: float, threshold: float, kind: int, sets: Any, set_ptr: Int64Array) -> bool:
+    if sets is not None:  # noqa: SIM102 - by itself it is decided when this is compiled
+        if kind & 4 and value == value:
+            return _is_listed(value, int(threshold), kind, sets, set_ptr) != (kind & 8 != 0)
+    if value != value or (kind & 2 and -ZERO <= value <= ZERO):
+        return (kind & 1) != 0
+    return value <= threshold
+
+
+@inline
+def _is_listed(value: float, number: int, kind: int, sets: npt.NDArray[np.uint32], set_ptr: Int64Array) -> bool:
+    begin = set_ptr[number]
+    # Both engines cut fractions off, which makes -0.5 the category 0; XGBoost (LISTED_RIGHT) refuses it before.
+    if value >= 32.0 * (set_ptr[number + 1] - begin) or value <= -1.0 or (value < 0.0 and kind & 8 != 0):
+        return False
+    category = int(value)
+    return (sets[begin + (category >> 5)] >> np.uint32(category & 31)) & np.uint32(1) != 0
+
+
+@inline
+def _pass_over(
+    rows: Float32Array,
+    other: Float32Array,
+    unit: Int64Array,
+    feature: npt.NDArray[np.int32],
+    threshold: Float64Array,
+    kind: npt.NDArray[np.uint8],
+    sets: Any,
+    set_ptr: Int64Array,
+    left: npt.NDArray[np.int32],
+    right: npt.NDArray[np.int32],
+    value: Int64Array,
+    roots: npt.NDArray[np.int32],
+    changed: Int64Array,
+    base: Int64Array,
+    change: Int64Array,
+) -> None:
+    n = rows.shape[0]
+    for start in range(0, n, _CHUNK):
+        stop = min(n, start + _CHUNK)
+        for root in roots:
+            for i in range(start, stop):
+                node, count = root, 0
+                while node >= 0:
+                    f = feature[node]
+                    went_left = _goes_left(rows[i, f], threshold[node], kind[node], sets, set_ptr)
+                    u = unit[f]
+                    if u >= 0 and _goes_left(other[i, f], threshold[node], kind[node], sets, set_ptr) != went_left:
+                        parted = False
+                        for j in range(count):
+                            parted = parted or changed[j] == u
+                        if not parted:
+                            at = right[node] if went_left else left[node]
+                            while at >= 0:
+                                g = feature[at]
+                                seen = other[i, g] if unit[g] == u else rows[i, g]
+                                go = _goes_left(seen, threshold[at], kind[at], sets, set_ptr)
+                                at = left[at] if go else right[at]
+                            change[i, u] += value[~at]
+                            changed[count] = u
+                            count += 1
+                    node = left[node] if went_left else right[node]
+                leaf = value[~node]
+                base[i] += leaf
+                for j in range(count):
+                    change[i, changed[j]] -= leaf
+
+
+@entry_point(types.void(_F2, _F2, _I1, _N1, _D1, _B1, _W1, _I1, _N1, _N1, _I1, _N1, _I1, _I1, _I2))
+def _changes(
+    rows: Float32Array,
+    other: Float32Array,
+    unit: Int64Array,
+    feature: npt.NDArray[np.int32],
+    threshold: Float64Array,
+    kind: npt.NDArray[np.uint8],
+    sets: npt.NDArray[np.uint32],
+    set_ptr: Int64Array,
+    left: npt.NDArray[np.int32],
+    right: npt.NDArray[np.int32],
+    value: Int64Array,
+    roots: npt.NDArray[np.int32],
+    changed: Int64Array,
+    base: Int64Array,
+    change: Int64Array,
+) -> None:
+    # Looked at once: a loop that must be ready for sets takes three times as long.
+    if set_ptr.shape[0] > 1:
+        _pass_over(
+            rows, other, unit, feature, threshold, kind, sets, set_ptr, left, right, value, roots, changed, base, change
+        )  # fmt: skip
+    else:
+        _pass_over(
+            rows, other, unit, feature, threshold, kind, None, set_ptr, left, right, value, roots, changed, base, change
+        )  # fmt: skip
+
+
+@entry_point(types.void(_F2, _I1, types.int64, _I1, types.int64, _I1, _D1, _I1, _F2))
+def permute_within(
+    rows: Float32Array,
+    ptr: Int64Array,
+    first_query: int,
+    unit: Int64Array,
+    units: int,
+    within: Int64Array,
+    seeds: Float64Array,
+    order: Int64Array,
+    out: Float32Array,
+) -> None:
+    """Shuffle the values of columns among the documents of each query; columns of one unit move together.
+
+    Fisher and Yates, from numbers that depend on the unit's seed and the query alone.
+
+    Args:
+        rows: float32[n, c].
+        ptr: int64[q+1], the queries of these rows.
+        first_query: number of the first of them in the data set.
+        unit: int64[c], -1 for columns that stay.
+        units: how many.
+        within: int64[units], 0 where a unit is left alone.
+        seeds: float64[units], as `noise.uniform` takes them.
+        order: int64[longest query], overwritten.
+        out: float32[n, c], a copy of `rows`; the columns of the units are written.
+    """
+    for q in range(ptr.shape[0] - 1):
+        a, n = ptr[q], ptr[q + 1] - ptr[q]
+        for u in range(units):
+            if within[u] == 0:
+                continue
+            for i in range(n):
+                order[i] = i
+            for i in range(n - 1, 0, -1):
+                j = int(uniform(seeds[u], first_query + q, i) * (i + 1))
+                order[i], order[j] = order[j], order[i]
+            for c in range(unit.shape[0]):
+                if unit[c] == u:
+                    for i in range(n):
+                        out[a + i, c] = rows[a + order[i], c]

@@ -1,0 +1,234 @@
+"""Objectives over a data set: constants, buffers, one gradient a round."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import DataError, TrainingError
+from boostrank.core.gains import above_least, gains_from_labels
+from boostrank.core.machine import resolve_threads
+from boostrank.core.params import find_param
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float32Array, Float64Array, Schedule
+from boostrank.kernels.objective.driver import AddUp, Buffers, PassStats, alone, finish, mix_forces, run_kernel
+from boostrank.kernels.objective.options import GAIN_BASE, Composition
+from boostrank.kernels.objective.shared_params import K
+from boostrank.objectives import OBJECTIVES
+
+if TYPE_CHECKING:
+    from boostrank.objective.description import Objective, TrainingObjective
+
+# Where a pair loop stops being a wait and becomes a mistake: 50,000 documents are 2.5e9 ordered pairs, seconds a
+# round. Longer lists are refused with the numbers.
+MAX_QUADRATIC_DOCUMENTS = 50_000
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """One round's result; the arrays belong to the bound objective and are overwritten by the next round."""
+
+    grad: Float32Array
+    hess: Float32Array
+    stats: PassStats
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The objective at some scores as it is: no scale or floor of an engine's.
+
+    Args:
+        value: weighted sum of the losses of all queries.
+        grad, hess: float64[N], of it.
+        dead_queries: queries whose gradient is zero everywhere.
+    """
+
+    value: float
+    grad: Float64Array
+    hess: Float64Array
+    dead_queries: int
+
+
+class BoundObjective:
+    """An objective over one data set. Not for use by two threads at once.
+
+    Args:
+        objective: what to compute: one objective, or a mixture of two.
+        labels: float64[N].
+        queries: N documents. Where they have a `k` each, it takes the place of the objective's.
+        add_up: where several processes train together, each with queries of its own: adds up what all queries share
+            (the scale of the hessian, the balance of a mixture, the mean weight). Called the same number of times in
+            each of them.
+
+    Raises:
+        DataError: lengths that differ, labels the gain cannot take, a list too long for a pair loop, queries with a
+            `k` for an objective without one.
+    """
+
+    def __init__(
+        self, objective: TrainingObjective, labels: Float64Array, queries: QueryIndex, add_up: AddUp = alone
+    ) -> None:
+        if labels.shape != (queries.n_documents,):
+            raise DataError(
+                f"{labels.size} labels but queries that cover {queries.n_documents} documents: group sizes must sum "
+                "to the number of rows"
+            )
+        self.objective, self.queries = objective, queries
+        self._parts = [_Part(part, labels, queries) for part in objective.parts]
+        self._add_up = add_up
+        weights = queries.each_weight
+        total, count = add_up(np.array([weights.sum(), weights.size]))
+        self.total_queries = int(count)
+        """Queries, of every process that trains together."""
+        self._weights = weights / (total / count) if count else weights
+        if queries.k is not None and all(part.slot < 0 for part in self._parts):
+            raise DataError(f"the queries have a k each, but objective {objective.name!r} has no cut-off")
+        self._buffers = Buffers.allocate(labels.size, len(queries))
+        single = len(self._parts) == 1
+        self._part_buffers = [
+            self._buffers if single else Buffers.allocate(labels.size, len(queries), np.float64) for _ in self._parts
+        ]
+        self._exact_buffers = [] if single else self._part_buffers
+        self._threads = resolve_threads(objective.threads)
+        self.seconds = 0.0
+        """Time spent in kernels so far."""
+
+    @property
+    def losses(self) -> Float64Array:
+        """float64[Q], the weighted loss of each query at the last `gradient`, which overwrites it."""
+        return self._buffers.loss
+
+    def gradient(self, scores: npt.ArrayLike, round: int) -> Gradient:
+        """Gradient and hessian of the loss at these scores.
+
+        Args:
+            scores: float[N]; read, never kept.
+            round: 0-based, earlier rounds of a continued model included.
+
+        Raises:
+            TrainingError: something that is not finite; names objective, round, query and the range of scores.
+        """
+        started = time.perf_counter()
+        s = self._run(scores, round, self._part_buffers)
+        if len(self._parts) > 1:
+            factors = self._factors(round, self._part_buffers)
+            mix_forces(self._part_buffers, factors, self._parts[0].ptr, self._buffers, threads=self._threads)
+        unit = self.objective.hessian_scale == "unit"
+        stats = finish(self._parts[0].ptr, self._buffers, unit_hessian=unit, threads=self._threads, add_up=self._add_up)
+        self.seconds += time.perf_counter() - started
+        if stats.broken_query >= 0:
+            raise TrainingError(self._broken(stats.broken_query, s, round))
+        if round == 0 and stats.dead_queries == self.total_queries:
+            raise TrainingError(self._nothing_to_learn(s))
+        return Gradient(self._buffers.grad, self._buffers.hess, stats)
+
+    def evaluate(self, scores: npt.ArrayLike, round: int) -> Evaluation:
+        """Loss, gradient and curvature at these scores in float64, for optimisers that compare losses.
+
+        Args, raises: as `gradient`; scores without any gradient are not an error.
+        """
+        started = time.perf_counter()
+        if not self._exact_buffers:
+            documents, queries = self.queries.n_documents, len(self.queries)
+            self._exact_buffers = [Buffers.allocate(documents, queries, np.float64)]
+        buffers = self._exact_buffers
+        self._run(scores, round, buffers)
+        factors = self._factors(round, buffers)
+        pairs = list(zip(factors, buffers, strict=True))
+        dead = np.all([factor * b.force == 0.0 for factor, b in pairs], axis=0)
+        self.seconds += time.perf_counter() - started
+        return Evaluation(
+            value=sum(factor * float(b.loss.sum()) for factor, b in pairs),
+            grad=np.sum([factor * b.grad for factor, b in pairs], axis=0),
+            hess=np.sum([factor * b.hess for factor, b in pairs], axis=0),
+            dead_queries=int(np.count_nonzero(dead)),
+        )
+
+    def _run(self, scores: npt.ArrayLike, round: int, out: Sequence[Buffers]) -> Float64Array:
+        """Every part's pass over these scores, which come back as the kernels take them."""
+        s = np.require(scores, np.float64, ["C", "W"]).reshape(-1)  # a copy only where it is another type, or read-only
+        if s.shape != (self.queries.n_documents,):
+            raise TrainingError(f"{s.size} scores for {self.queries.n_documents} documents")
+        for part, buffers in zip(self._parts, out, strict=True):
+            part.run(s, self._weights, round, buffers, self._threads)
+            if buffers.broken_query >= 0:
+                raise TrainingError(self._broken(buffers.broken_query, s, round, part))
+        return s
+
+    def _factors(self, round: int, parts: Sequence[Buffers]) -> tuple[float, ...]:
+        """What each part is multiplied by in this round."""
+        if len(parts) == 1:
+            return (1.0,)
+        *forces, documents = self._add_up(np.array([*(b.force.sum() for b in parts), self.queries.n_documents]))
+        return self.objective.factors(round, [float(force) / max(documents, 1) for force in forces])
+
+    def _broken(self, q: int, scores: Float64Array, round: int, part: _Part | None = None) -> str:
+        mine = scores[self.queries.ptr[q] : self.queries.ptr[q + 1]]
+        finite = mine[np.isfinite(mine)]
+        span = f"{finite.min():g} to {finite.max():g}" if finite.size else "none finite"
+        if finite.size < mine.size:
+            cause = f"{mine.size - finite.size} of its {mine.size} scores are not finite; lower the learning rate"
+        else:
+            cause = "the gradient or hessian is not finite, or the hessian is negative"
+        which = f", part {part.objective.name!r}" if part is not None and len(self._parts) > 1 else ""
+        return (
+            f"objective {self.objective.name!r}{which}, round {round}, query {self.queries.qid[q]} ({mine.size} "
+            f"documents, scores {span}): {cause}"
+        )
+
+    def _nothing_to_learn(self, scores: Float64Array) -> str:
+        if not any(part.teaches for part in self._parts):
+            return "nothing to learn: in every query all documents have the same gain"
+        return (
+            f"nothing to learn: objective {self.objective.name!r} has a zero gradient in every query at these scores "
+            f"(range {np.ptp(scores):g}); it needs a warm start"
+        )
+
+
+class _Part:
+    """One objective of a bound one: what the driver needs, round after round."""
+
+    def __init__(self, objective: Objective, labels: Float64Array, queries: QueryIndex) -> None:
+        spec = objective.spec
+        if spec.quadratic and queries.longest > MAX_QUADRATIC_DOCUMENTS:
+            q = int(np.argmax(queries.sizes))
+            raise DataError(
+                f"query {queries.qid[q]} has {queries.longest:,} documents, {queries.longest**2:.1e} pairs a round: "
+                f"objective {spec.name!r} stops at {MAX_QUADRATIC_DOCUMENTS:,} documents a query. Objectives without "
+                f"a pair loop: {', '.join(s.name for s in OBJECTIVES if not s.quadratic)}"
+            )
+        self.objective = objective
+        self.ptr = np.require(queries.ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
+        self.gains = gains_from_labels(labels, objective.gain)
+        if objective.options[GAIN_BASE.name] == "least":
+            self.gains = above_least(self.gains, queries)
+        constants = {k: v for k, v in objective.params.items() if not isinstance(v, Schedule)}
+        self.slot, self._k = -1, queries.k
+        cutoff = find_param(K.name, spec.params)
+        if cutoff is not None and self._k is not None:
+            self.slot = spec.params.index(cutoff)
+            self._k = np.require(self._k, np.int64, ["C", "W"])
+            constants[cutoff.name] = self._k
+        self._doc_const, self._query_const = spec.prepare(labels, self.gains, self.ptr, constants)
+
+    def run(self, scores: Float64Array, weights: Float64Array, round: int, out: Buffers, threads: int) -> None:
+        """Write loss, gradient and hessian at these scores, neither mixed nor scaled yet."""
+        spec = self.objective.spec
+        run_kernel(
+            spec.kernel, scores, self.gains, self.ptr, weights, self._doc_const, self._query_const,
+            spec.encode(self.objective.values(round), round), out,
+            composition=Composition.of(self.objective.option_values(round), round),
+            slot=self.slot, slot_values=self._k,
+            ordered=spec.ordered, scratch_per_document=spec.scratch_per_document, threads=threads,
+        )  # fmt: skip
+
+    @property
+    def teaches(self) -> bool:
+        """Whether some query has documents of different gains."""
+        return any(np.ptp(self.gains[a:b]) > 0 for a, b in pairwise(self.ptr) if b > a)

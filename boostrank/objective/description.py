@@ -1,0 +1,395 @@
+"""An objective with its parameters, and what it becomes once it is bound to labels and queries.
+
+An `Objective` is a description: a name and parameters, picklable and serialisable. `bind` gives it data and buffers.
+Called with what an engine hands to a custom objective, it does both by itself:
+
+    lgb.train({"objective": Objective("shf-sdcg", sigma=0.5)}, dataset)
+    lgb.LGBMRanker(objective=Objective("shf-sdcg", sigma=0.5)).fit(X, y, group=sizes)
+    xgb.train({"base_score": 0}, dmatrix, obj=Objective("shf-sdcg", sigma=0.5))
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.gains import parse_gain
+from boostrank.core.params import Param, plain_name, resolve_params
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float32Array, Schedule
+from boostrank.data.dataset import query_values
+from boostrank.kernels.objective.contract import ObjectiveSpec
+from boostrank.kernels.objective.define import source_of
+from boostrank.kernels.objective.driver import AddUp, alone
+from boostrank.kernels.objective.options import OPTIONS
+from boostrank.objective.bound import BoundObjective
+from boostrank.objectives import OBJECTIVES
+from boostrank.schedules import is_schedule_text, parse_schedule
+
+
+@dataclass
+class _Binding:
+    """What an objective that an engine calls remembers between rounds; the engine's data set is not kept alive.
+
+    Args:
+        key: the data set, or the labels, that `bound` was made from.
+        bound: the objective with their labels and queries.
+        calls: how often it was called: the round, where the caller does not tell.
+    """
+
+    key: weakref.ref[Any]
+    bound: BoundObjective
+    calls: int = 0
+
+
+class TrainingObjective(ABC):
+    """What an engine can train with: one objective, or several made into one.
+
+    Args:
+        gain: of a label, for metrics that are not told otherwise.
+        hessian_scale: "unit" or "raw".
+        total_rounds: length of the whole training, for schedules that span it.
+        threads: None means every available core.
+    """
+
+    gain: str | tuple[float, ...]
+    hessian_scale: str
+    total_rounds: int | None
+    threads: int | None
+    _binding: _Binding | None = None
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What messages call it."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[Objective, ...]:
+        """The objectives it is made of."""
+
+    @abstractmethod
+    def factors(self, round: int, forces: Sequence[float]) -> tuple[float, ...]:
+        """What the forces of each part are multiplied by before they are added.
+
+        Args:
+            round: 0-based.
+            forces: mean |gradient| of each part over the documents, this round.
+        """
+
+    @property
+    @abstractmethod
+    def needs_total(self) -> bool:
+        """Whether a schedule spans the training, so that `total_rounds` must be known."""
+
+    @abstractmethod
+    def settled_round(self, total: int) -> int:
+        """First round at which early stopping may look at the metric."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that `from_dict` turns back into this objective."""
+
+    def over(self, total_rounds: int) -> Self:
+        """The same objective, told how long the whole training is."""
+        copy = type(self).__new__(type(self))
+        copy.__setstate__(self.__getstate__() | {"total_rounds": int(total_rounds)})
+        return copy
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Buffers and compiled code stay behind: a copy (LightGBM deep-copies its parameters) starts afresh.
+        return self.__dict__ | {"_binding": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def bind(self, labels: npt.ArrayLike, queries: QueryIndex, add_up: AddUp = alone) -> BoundObjective:
+        """Give it data: constants are computed and buffers allocated, once.
+
+        Args:
+            labels: float[N], finite, >= 0.
+            queries: boundaries, names, weights and cut-offs of the queries.
+            add_up: see `BoundObjective`.
+
+        Raises:
+            DataError: labels the gain cannot take, lengths that differ, a list too long for a pair loop.
+        """
+        return BoundObjective(self, np.ascontiguousarray(labels, dtype=np.float64), queries, add_up)
+
+    def __call__(
+        self, first: Any, second: Any, weight: Any = None, group: Any = None
+    ) -> tuple[Float32Array, Float32Array]:
+        """What the engines call: (scores, data set), or LGBMRanker's (labels, scores, weights, group sizes).
+
+        Returns:
+            Gradient and hessian, float32[N], valid until the next call.
+        """
+        native = hasattr(second, "get_label")
+        key, scores = (second, np.asarray(first)) if native else (first, np.asarray(second))
+        known, round = self._binding, _round_of_caller()
+        # A training that starts may have new labels in the same data set.
+        if known is None or known.key() is not key or round == 0:
+            if native:
+                labels, queries = queries_of_native(second)
+            else:
+                labels, queries = np.asarray(first), _queries(group, weight, len(scores))
+            known = self._binding = _Binding(weakref.ref(key), self.bind(labels, queries))
+        result = known.bound.gradient(scores, known.calls if round is None else round)
+        known.calls += 1
+        if scores.dtype == np.float32 and scores.ndim == 2:
+            return result.grad.reshape(-1, 1), result.hess.reshape(-1, 1)
+        return result.grad, result.hess
+
+
+class Objective(TrainingObjective):
+    """A named objective with parameters; each may be a number, a word or, where it says so, a schedule.
+
+    Args:
+        name: canonical name or alias, see `boostrank objectives`; or an objective of your own, see
+            `boostrank.define_objective`.
+        gain: "exponential", "linear", or a table of gains by label.
+        total_rounds: length of the whole training, for schedules that span it; `boostrank.train` fills it in.
+        threads: threads for the kernels; None means every available core.
+        params: the objective's own parameters, and the options that every objective takes (score noise,
+            normalisation, scale control, `hessian_scale`: see `kernels.objective.options`), by name or alias.
+
+    Raises:
+        ParameterError: unknown name or parameter, value out of range.
+    """
+
+    def __init__(
+        self,
+        name: str | ObjectiveSpec,
+        *,
+        gain: Any = "exponential",
+        total_rounds: int | None = None,
+        threads: int | None = None,
+        **params: Any,
+    ) -> None:
+        if not isinstance(name, str | ObjectiveSpec):
+            raise ParameterError(f"{name!r} is neither a name nor what boostrank.define_objective returns")
+        self.spec = OBJECTIVES.get(name) if isinstance(name, str) else name
+        self.gain = parse_gain(gain)
+        self.total_rounds = None if total_rounds is None else int(total_rounds)
+        self.threads = threads
+        owner = f"objective {self.spec.name!r}"
+        shared = tuple(option for option in OPTIONS if option not in self.spec.params)
+        given = resolve_params((*self.spec.params, *shared), params, owner=owner)
+        self.params: dict[str, Any] = {
+            p.name: parse_value(p, given.get(p.name, p.default), owner) for p in self.spec.params
+        }
+        for parameter, text in self.spec.default_schedules.items():
+            if parameter not in given:
+                self.params[parameter] = parse_schedule(text.format_map(self.params))
+        said = {**self.spec.default_options, **given}
+        self.options: dict[str, Any] = {o.name: parse_value(o, said.get(o.name, o.default), owner) for o in shared}
+        self.hessian_scale = self.options["hessian_scale"]
+
+    @property
+    def name(self) -> str:
+        """Canonical name."""
+        return self.spec.name
+
+    @property
+    def parts(self) -> tuple[Objective, ...]:
+        """Itself."""
+        return (self,)
+
+    def factors(self, round: int, forces: Sequence[float]) -> tuple[float, ...]:
+        """One: alone it is taken as it is."""
+        return (1.0,)
+
+    def __repr__(self) -> str:
+        words = [repr(self.name)]
+        words += [f"{k}={v if not isinstance(v, str) else repr(v)}" for k, v in self.params.items()]
+        usual = {o.name: o.default for o in OPTIONS} | dict(self.spec.default_options)
+        words += [f"{name}={v!r}" for name, v in self.options.items() if v != usual[name]]
+        return f"Objective({', '.join(words)}, gain={self.gain!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"spec": self._spec_reference()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        spec = state["spec"]
+        super().__setstate__(state)
+        self.spec = OBJECTIVES.get(spec) if isinstance(spec, str) else spec
+
+    def _spec_reference(self) -> str | ObjectiveSpec:
+        # By name where the registry knows it, so that a pickle holds no code.
+        return self.name if any(spec is self.spec for spec in OBJECTIVES) else self.spec
+
+    @property
+    def needs_total(self) -> bool:
+        """Whether a schedule spans the training, so that `total_rounds` must be known."""
+        return any(isinstance(v, Schedule) and v.needs_total for v in (self.params | self.options).values())
+
+    def values(self, round: int) -> dict[str, Any]:
+        """Every parameter as it is at a 0-based round.
+
+        Raises:
+            ParameterError: a schedule needs `total_rounds`, or leaves the parameter's range.
+        """
+        return self._at(round, self.spec.params)
+
+    def option_values(self, round: int) -> dict[str, Any]:
+        """Every option as it is at a 0-based round; raises as `values` does."""
+        return self._at(round, OPTIONS)
+
+    def _at(self, round: int, params: Sequence[Param]) -> dict[str, Any]:
+        said = self.options | self.params
+        return {p.name: value_at(p, said[p.name], round, self) for p in params}
+
+    def settled_round(self, total: int) -> int:
+        """First round at which early stopping may look at the metric."""
+        return self.spec.settled(self.params, total)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that `from_dict` turns back into this objective."""
+        source = source_of(self.spec)
+        return {
+            "name": self.name,
+            **({} if source is None else {"source": source}),
+            "params": plain_values(self.params),
+            "options": plain_values(self.options),
+            "gain": self.gain if isinstance(self.gain, str) else list(self.gain),
+            "total_rounds": self.total_rounds,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Objective:
+        """Back from `to_dict`.
+
+        Raises:
+            ParameterError: it stands in a user's own file; what a model says loads no code.
+        """
+        if "source" in data:
+            raise ParameterError(
+                f"objective {data['name']!r} stands in {data['source']['file']}, a file of its own: import it and "
+                "build Objective(SPEC, ...) with these parameters"
+            )
+        return cls(
+            data["name"],
+            gain=data["gain"],
+            total_rounds=data["total_rounds"],
+            **data["params"],
+            **data["options"],
+        )
+
+
+def objective_constructor(name: str) -> Callable[..., Objective] | None:
+    """`ShfSdcg(sigma=0.5)` for `Objective("shf-sdcg", sigma=0.5)`; None when there is no such objective.
+
+    Args:
+        name: the objective's name in CapWords; case and dashes do not matter.
+    """
+    spec = next((s for s in OBJECTIVES if plain_name(s.name) == plain_name(name)), None)
+    if spec is None:
+        return None
+    found = spec
+
+    def construct(**options: Any) -> Objective:
+        return Objective(found, **options)
+
+    construct.__name__ = construct.__qualname__ = name
+    lines = [f"    {p.name} ({p.range}; default {p.default}): {p.help}" for p in spec.params]
+    construct.__doc__ = "\n".join([f"{spec.summary}. See `Objective` for the shared options.", "", *lines])
+    return construct
+
+
+def parse_value(param: Param, value: Any, owner: str) -> Any:
+    """A parameter's value in its own type, or the schedule that it follows.
+
+    Raises:
+        ParameterError: out of range, or a schedule where none is taken.
+    """
+    called = param.schedulable and isinstance(value, str) and value.rstrip().endswith(")")
+    if (is_schedule_text(value) or called) and value not in param.choices:  # "logistic" is also a kind of noise
+        value = parse_schedule(value)
+    if isinstance(value, Schedule):
+        if not param.schedulable:
+            raise ParameterError(f"{owner}: {param.name} cannot follow a schedule")
+        return value
+    return param.parse(value)
+
+
+def value_at(param: Param, value: Any, round: int, owner: TrainingObjective) -> Any:
+    """A parameter's value at a 0-based round.
+
+    Raises:
+        ParameterError: a schedule needs `total_rounds`, or leaves the parameter's range.
+    """
+    if not isinstance(value, Schedule):
+        return value
+    if value.needs_total:
+        if owner.total_rounds is None:
+            raise ParameterError(
+                f"objective {owner.name!r}: {param.name}={value} spans the whole training, whose length is not known "
+                f"here. Say total_rounds=N, or use boostrank.train, which knows it."
+            )
+        value = value.over(owner.total_rounds)
+    return param.parse(value(round))
+
+
+def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values with every schedule as its text."""
+    return {k: str(v) if isinstance(v, Schedule) else v for k, v in values.items()}
+
+
+def queries_of_native(dataset: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
+    """Labels and queries of a LightGBM Dataset or an XGBoost DMatrix, told by what they can be asked.
+
+    Raises:
+        DataError: no queries, or group sizes that do not sum to the rows.
+    """
+    if hasattr(dataset, "construct"):
+        dataset.construct()
+    labels = np.asarray(dataset.get_label())
+    if hasattr(dataset, "get_uint_info"):
+        ptr = np.asarray(dataset.get_uint_info("group_ptr"), dtype=np.int64)
+        sizes = np.diff(ptr) if ptr.size else None
+    else:
+        sizes = dataset.get_group()
+    return labels, _queries(sizes, dataset.get_weight(), labels.size)
+
+
+def _queries(sizes: Any, weight: Any, rows: int) -> QueryIndex:
+    if sizes is None or not len(sizes):
+        raise DataError(
+            "the data set has no queries: give group sizes (LightGBM: group=, XGBoost: qid= or group=); without them "
+            "all rows would be one query"
+        )
+    queries = QueryIndex.from_sizes(sizes)
+    if queries.n_documents != rows:
+        raise DataError(f"group sizes sum to {queries.n_documents} but there are {rows} rows")
+    if weight is None or not len(weight):
+        return queries
+    weights = query_values(np.asarray(weight, dtype=np.float64), queries)
+    return QueryIndex(queries.ptr, queries.qid, weights)
+
+
+def _round_of_caller() -> int | None:
+    """The round that the engine is in, earlier rounds of a continued model included.
+
+    No engine hands it over: LightGBM passes scores and data alone, and `xgb.train` counts from 0 again on
+    continuation. The booster that is calling knows it, and is the `self` of an `update` some frames up.
+    """
+    frame = sys._getframe(2)
+    for _ in range(6):
+        if frame is None:
+            return None
+        if frame.f_code.co_name == "update":
+            booster = frame.f_locals.get("self")
+            for attribute in ("num_boosted_rounds", "current_iteration"):
+                count: Callable[[], int] | None = getattr(booster, attribute, None)
+                if count is not None:
+                    return int(count())
+        frame = frame.f_back  # type: ignore[assignment]
+    return None

@@ -1,0 +1,238 @@
+"""Two objectives as one, and objectives as text.
+
+shf-sdcg                                               by name
+shf-sdcg(sigma=0.5, score_noise=gumbel)                with parameters
+mix(shf-sdcg(sigma=0.5), xe-ndcg, mix=0.3)             a mixture
+auto                                                   the default: see `AUTO`
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from boostrank.core.errors import ParameterError
+from boostrank.core.params import Param, find_param
+from boostrank.core.types import Schedule
+from boostrank.kernels.objective.options import HESSIAN_SCALE, OPTIONS
+from boostrank.objective.description import Objective, TrainingObjective, parse_value, plain_values, value_at
+from boostrank.objectives import OBJECTIVES
+from boostrank.schedules import split_outside_brackets
+
+MIX = Param(
+    "mix", 0.5, "share of the first objective", low=0.0, high=1.0, schedulable=True, aliases=("lambda",)
+)  # fmt: skip
+BALANCE = Param(
+    "balance",
+    "l1",
+    "l1: the forces of each objective are divided by their mean size over the training set, round by round; raw: "
+    "both as they are",
+    choices=("l1", "raw"),
+)
+MIXTURE_PARAMS = (MIX, BALANCE)
+
+AUTO = "mix(lambdarank, xe-ndcg)"
+"""What the objective `auto` stands for: LambdaRank's pairs, half and half with XE-NDCG; see `experiments/peers`."""
+
+_NAMES = ("mix", "mixture")
+_CALL = re.compile(r"\s*([^\s()]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
+
+
+class Mixture(TrainingObjective):
+    """Two objectives mixed: mix * first + (1 - mix) * second, on gradients and Hessians, before leaves are solved for.
+
+    Each objective has a scale of its own, so by default each one's gradient and Hessian are first divided by its mean
+    |gradient| over the training set in that round; one without any gradient stays out of that round. REG-SHF-SDCG (Wu
+    et al. 2009, eqs (18)-(19)) is `Mixture("regression(per_query=true)", "shf-sdcg", mix="logistic", balance="raw")`.
+
+    Args:
+        first, second: an `Objective` each, or its text: "shf-sdcg(sigma=0.5)".
+        mix: share of the first, 0 to 1, or a schedule.
+        balance: "l1" as above, or "raw".
+        hessian_scale: as for `Objective`, for the mixture; that of each part does not matter.
+        total_rounds: length of the whole training, for schedules that span it.
+        threads: threads for the kernels; None means every available core.
+
+    Metrics that are not told a gain take that of `first`.
+
+    Raises:
+        ParameterError: unknown names, values out of range, a mixture of mixtures.
+    """
+
+    def __init__(
+        self,
+        first: Objective | str,
+        second: Objective | str,
+        *,
+        mix: Any = 0.5,
+        balance: str = "l1",
+        hessian_scale: str = "unit",
+        total_rounds: int | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self.first, self.second = _as_part(first), _as_part(second)
+        self.mix = parse_value(MIX, mix, "a mixture")
+        self.balance = str(BALANCE.parse(balance))
+        self.hessian_scale = str(HESSIAN_SCALE.parse(hessian_scale))
+        self.threads = threads
+        self.total_rounds = None
+        if total_rounds is not None:
+            self._tell(int(total_rounds))
+        self.gain = self.first.gain
+
+    @property
+    def name(self) -> str:
+        """`mix(first, second)`."""
+        return f"mix({self.first.name}, {self.second.name})"
+
+    @property
+    def parts(self) -> tuple[Objective, ...]:
+        """Both."""
+        return self.first, self.second
+
+    def factors(self, round: int, forces: Sequence[float]) -> tuple[float, ...]:
+        """The shares, divided by the forces when they are balanced; see `TrainingObjective`."""
+        share = float(value_at(MIX, self.mix, round, self))
+        shares = share, 1.0 - share
+        if self.balance == "raw":
+            return shares
+        return tuple(w / force if force > 0.0 else 0.0 for w, force in zip(shares, forces, strict=True))
+
+    @property
+    def needs_total(self) -> bool:
+        """Whether a schedule spans the training, so that `total_rounds` must be known."""
+        return (isinstance(self.mix, Schedule) and self.mix.needs_total) or any(p.needs_total for p in self.parts)
+
+    def settled_round(self, total: int) -> int:
+        """When both parts have settled and `mix` is nearer to its last value than to its first."""
+        settled = max(part.settled_round(total) for part in self.parts)
+        if not isinstance(self.mix, Schedule) or total < 1:
+            return settled
+        mix = self.mix.over(total)
+        start, end = mix(0), mix(total - 1)
+        turned = next((r for r in range(total) if abs(mix(r) - end) < abs(mix(r) - start)), 0)
+        return max(settled, turned)
+
+    def over(self, total_rounds: int) -> Self:
+        """The same mixture, told how long the whole training is."""
+        copy = super().over(total_rounds)
+        copy._tell(int(total_rounds))
+        return copy
+
+    def _tell(self, total_rounds: int) -> None:
+        self.total_rounds = total_rounds
+        self.first, self.second = self.first.over(total_rounds), self.second.over(total_rounds)
+
+    def __repr__(self) -> str:
+        return f"Mixture({self.first!r}, {self.second!r}, mix={self.mix}, balance={self.balance!r})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that `from_dict` turns back into this mixture."""
+        return {
+            "name": "mixture",
+            "first": self.first.to_dict(),
+            "second": self.second.to_dict(),
+            **plain_values({"mix": self.mix}),
+            "balance": self.balance,
+            "hessian_scale": self.hessian_scale,
+            "total_rounds": self.total_rounds,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Mixture:
+        """Back from `to_dict`."""
+        options = {key: data[key] for key in ("mix", "balance", "hessian_scale", "total_rounds")}
+        return cls(Objective.from_dict(data["first"]), Objective.from_dict(data["second"]), **options)
+
+
+def objective_from_dict(data: Mapping[str, Any]) -> TrainingObjective:
+    """Back from any objective's `to_dict`: what a sidecar holds under "objective"."""
+    return Mixture.from_dict(data) if data["name"] == "mixture" else Objective.from_dict(data)
+
+
+def accepted_params(text: str) -> tuple[Param, ...]:
+    """What `parse_objective` takes beside this text.
+
+    Raises:
+        ParameterError: an unknown objective, text that cannot be read.
+    """
+    name, positional, _ = _call(text)
+    if name not in _NAMES:
+        return (*OBJECTIVES.get(name).params, *OPTIONS)
+    own = [param for part in _two(text, positional) for param in OBJECTIVES.get(_call(part)[0]).params]
+    return tuple(dict.fromkeys((*MIXTURE_PARAMS, *own, *OPTIONS)))
+
+
+def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> TrainingObjective:
+    """An objective from its text and what is said beside it.
+
+    Beside a mixture, its own parameters are its own; every other goes to each part that takes it and does not say
+    it in brackets.
+
+    Args:
+        text: see the module.
+        threads: None means every available core.
+        params: `gain` and what `accepted_params` lists.
+
+    Raises:
+        ParameterError: unknown names, values out of range, text that cannot be read.
+    """
+    name, positional, said = _call(text)
+    if name not in _NAMES:
+        if positional:
+            raise ParameterError(f"{text!r}: {positional[0]!r} is not name=value")
+        return Objective(name, threads=threads, **_beside(OBJECTIVES.get(name).params, params, said), **said)
+    first, second = _two(text, positional)
+    of_mixture = (*MIXTURE_PARAMS, HESSIAN_SCALE)
+    beside = _beside(of_mixture, params, said)
+    mixed = {key: value for key, value in beside.items() if find_param(key, of_mixture)} | said
+    for key in mixed:
+        if find_param(key, of_mixture) is None:
+            raise ParameterError(f"{text!r}: a mixture takes {', '.join(p.name for p in of_mixture)}, not {key!r}")
+    rest = {key: value for key, value in params.items() if find_param(key, of_mixture) is None}
+    parts = []
+    for part in (first, second):
+        part_name, _, in_brackets = _call(part)
+        if part_name in _NAMES:
+            raise ParameterError(f"{text!r}: a mixture has two plain objectives, not a mixture")
+        takes = (*OBJECTIVES.get(part_name).params, *OPTIONS)
+        mine = {k: v for k, v in _beside(takes, rest, in_brackets).items() if k == "gain" or find_param(k, takes)}
+        parts.append(parse_objective(part, **mine))
+    canonical = {param.name: value for key, value in mixed.items() if (param := find_param(key, of_mixture))}
+    return Mixture(parts[0], parts[1], threads=threads, **canonical)  # type: ignore[arg-type]
+
+
+def _as_part(part: Objective | str) -> Objective:
+    made = parse_objective(part) if isinstance(part, str) else part
+    if not isinstance(made, Objective):
+        raise ParameterError(f"a mixture has two plain objectives, not {made!r}")
+    return made
+
+
+def _beside(params: Sequence[Param], beside: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said beside a text, less what its brackets say: the nearer word counts."""
+    taken = {find_param(key, params) for key in said} - {None}
+    return {k: v for k, v in beside.items() if k not in said and find_param(k, params) not in taken}
+
+
+def _call(text: str) -> tuple[str, list[str], dict[str, Any]]:
+    """`name(a, b, c=d)` -> name, [a, b], {c: d}."""
+    call = _CALL.fullmatch(AUTO if text.strip().lower() == "auto" else text)
+    if call is None:
+        raise ParameterError(f"{text!r} is not an objective: write name, name(param=value) or mix(first, second)")
+    positional: list[str] = []
+    said: dict[str, Any] = {}
+    for piece in filter(None, (p.strip() for p in split_outside_brackets(call.group(2) or "", ","))):
+        key, equals, value = piece.partition("=")
+        if not equals or "(" in key:
+            positional.append(piece)
+        else:
+            said[key.strip()] = value.strip()
+    return call.group(1), positional, said
+
+
+def _two(text: str, positional: list[str]) -> tuple[str, str]:
+    if len(positional) != 2:
+        raise ParameterError(f"{text!r}: a mixture is of two objectives, as in mix(shf-sdcg, regression, mix=0.5)")
+    return positional[0], positional[1]

@@ -1,0 +1,101 @@
+"""Load an objective from a user's Python file: `my.py`, or `my.py:NAME` where it holds several.
+
+Loading runs the file, so it happens only where somebody types its name: on the command line, or in `load_objective`.
+Models and sidecars record a file's name and sha256, and nothing ever loads code from what they say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from boostrank.core.errors import BoostrankError, FileFormatError, InputError, did_you_mean
+from boostrank.kernels.objective.contract import ObjectiveSpec
+from boostrank.kernels.objective.define import check_arguments
+from boostrank.objectives import OBJECTIVES
+
+_HOW = 'end the file with SPEC = boostrank.define_objective("my-objective", kernel)'
+
+
+def load_objective(text: str | os.PathLike[str]) -> ObjectiveSpec:
+    """Run a file and return the objective that it defines, compiled.
+
+    Args:
+        text: path of the file; `path:NAME` names the variable, which is otherwise `SPEC` or the only objective there.
+
+    Raises:
+        InputError: no such file.
+        FileFormatError: it cannot be run or compiled, or holds no objective; names file and line.
+    """
+    path, name = split_objective_file(os.fspath(text))
+    spec = _find(_run(path), path, name)
+    if spec.name in OBJECTIVES.names():
+        raise FileFormatError(f"the name {spec.name!r} is taken by boostrank's own objective", file=path)
+    check_arguments(spec.kernel)
+    _ = spec.kernel.compiled
+    return spec
+
+
+def is_objective_file(text: str) -> bool:
+    """Whether a word names a file rather than an objective: `my.py`, `my.py:NAME`."""
+    return split_objective_file(text)[0].endswith(".py")
+
+
+def template_text() -> str:
+    """A file to start from: the template that boostrank's own objectives start from, which the tests keep true."""
+    return (Path(__file__).parents[1] / "objectives" / "_template.py").read_text(encoding="utf-8")
+
+
+def split_objective_file(text: str) -> tuple[str, str | None]:
+    """`my.py:NAME` -> path and name; the name is None where none is said."""
+    path, colon, name = text.rpartition(":")
+    return (path, name) if colon and path.endswith(".py") else (text, None)
+
+
+def _run(path: str) -> ModuleType:
+    try:
+        body = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    # The bytes that are run are those that are read here: no __pycache__, which knows a file by the second.
+    module = ModuleType(f"{Path(path).stem}_{hashlib.sha256(body).hexdigest()[:12]}")
+    module.__file__ = path
+    sys.modules[module.__name__] = module  # where dataclasses and pickle look it up
+    folder = str(Path(path).resolve().parent)
+    sys.path.append(folder)  # last, so that a neighbour of the file hides no library
+    try:
+        exec(compile(body, path, "exec"), module.__dict__)
+    except SyntaxError as error:
+        raise FileFormatError(
+            error.msg, file=error.filename or path, line=error.lineno or 0, column=error.offset or 0
+        ) from None
+    except FileFormatError:
+        raise
+    except Exception as error:
+        reason = str(error) if isinstance(error, BoostrankError) else f"{type(error).__name__}: {error}"
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+        raise FileFormatError(" ".join(reason.split()), file=path, line=(lines or [0])[-1] or 0) from error
+    finally:
+        sys.path.remove(folder)
+    return module
+
+
+def _find(module: ModuleType, path: str, name: str | None) -> ObjectiveSpec:
+    found = {key: value for key, value in vars(module).items() if isinstance(value, ObjectiveSpec)}
+    if name is not None:
+        if name not in found:
+            hint = did_you_mean(name, found) if found else f" It holds none: {_HOW}"
+            raise FileFormatError(f"there is no objective {name!r}.{hint}", file=path)
+        return found[name]
+    if "SPEC" in found:
+        return found["SPEC"]
+    if len(found) == 1:
+        return next(iter(found.values()))
+    if found:
+        names = ", ".join(f"{path}:{key}" for key in found)
+        raise FileFormatError(f"it holds {len(found)} objectives: say which, {names}", file=path)
+    raise FileFormatError(f"it holds no objective: {_HOW}", file=path)

@@ -1,0 +1,245 @@
+"""What each way of training costs: peak anonymous memory, and time.
+
+The constants were measured on the command line itself, `boostrank train` with its default objective and the metrics of
+the training set each round, LightGBM 4.7.0 and XGBoost 3.2.0: the peak of `RssAnon` of the whole process, sampled every
+3 ms from outside. Files: 20,000, 80,000 and 320,000 rows of 136 dense features, 10,000 and 40,000 rows of 700 features,
+27% present, 7 to 127 leaves, one and two threads; 1.0 and 2.7 million rows from `make bench-scale`. Of those 46
+trainings 45 are within 12%; XGBoost on 10,000 rows x 700 with 7 leaves takes less than it should. Eight on other files
+(220 features with a validation set, 1.4 GB under a limit) came out within 8%. Times are those of a machine whose reader
+parses `_REFERENCE_SPEED`, from `make bench-scale`, and scale with what it parses here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from boostrank.planning.sample import Survey
+
+ROUTES_OF = {
+    "lightgbm": ("memory", "bins", "again"), "xgboost": ("memory", "bins", "external"), "linear": ("memory",),
+}  # fmt: skip
+"""What each engine can: floats in memory; streamed into bins; bins from the cache of a run before; bins on disk.
+
+XGBoost has no bins that could be loaded again."""
+
+# Memory ---------------------------------------------------------------------------------------------------------------
+
+# The process after imports, with compiled kernels, before it has data; and what reading leaves with the allocator.
+_PROGRAM = 157e6
+_READER = 20e6
+# Compiling the objective, at its first training on a machine; it stays with the process.
+_COMPILER = 160e6
+# LightGBM's bytes a cell (bins by column and, while it tries which is faster, by row) and a row of a training set
+# (labels, scores, gradients and Hessians, order, leaves).
+_LGB_CELL, _LGB_ROW = 1.68, 92
+# Of a validation set: bins by column; labels, scores.
+_VALID_CELL, _VALID_ROW = 1.0, 60
+# LightGBM finds bounds in a sample of this many rows: a number and its place for each value that is not 0. Given the
+# floats in memory it lets its vectors grow.
+_LGB_SAMPLED_ROWS = 200_000
+_LGB_SAMPLED_VALUE, _LGB_GROWTH = 13.5, 1.35
+# Streamed, the sample is put together from pieces of this many rows, with scratch for each value.
+_LGB_PIECE_ROWS, _LGB_SCRATCH = 8192, 30
+# Of what the sample of sparse data took, the share that the allocator still holds during training.
+_LGB_KEPT = 0.55
+# Histograms: sums of gradients and of Hessians; XGBoost keeps those of all nodes, LightGBM's those of the leaves.
+_HISTOGRAM_BIN = 16
+# The start of `auto`: rows looked at, functions of features at most, bytes a pair of these (five folds, three times).
+_START_ROWS, _START_FUNCTIONS, _START_PRODUCTS = 20_000, 2_000, 120
+_XGB_NODES_A_LEAF = 2.3
+# XGBoost: bins by row and by column; what it has for a row.
+_XGB_CELL, _XGB_ROW = 1.6, 60
+_XGB_BATCH = 32e6
+_XGB_PAGES = 5  # of external memory, which are held at a time
+# XGBoost's sketch of a column: levels of entries (src/common/quantile.h; its eps is 1 / (8 max_bin)).
+_SKETCH_ENTRY, _SKETCH_FINENESS = 16, 8
+# Linear: a row's scores, gradient and curvature, several times over; blocks of rows in float64.
+_LINEAR_ROW, _LINEAR_BLOCKS = 150, 100e6
+
+# Time -----------------------------------------------------------------------------------------------------------------
+
+_REFERENCE_SPEED = 280e6  # bytes of text a second and thread, parsed in place
+_READER_SHARE = 0.5  # of that, when results are put together too
+_START, _COMPILATION = 3.0, 12.0  # seconds: imports and loading of kernels; compiling them
+_LGB_BIN, _XGB_BIN = 90e-9, 200e-9  # a cell and thread
+_STREAMED = 30e-9  # to the temporary file and back, a cell
+_LOAD = 4e-9  # a cell from the cache
+_LGB_ROUND, _XGB_ROUND = 6.6e-9, 5e-9  # a cell, round and thread, 31 leaves
+_ROW_ROUND = 150e-9  # a row, round and thread: gradient, metrics
+# Linear: products with the rows, there and back, some three times a round; one thread. Kernels as often.
+_LINEAR_CELL, _LINEAR_ROW_ROUND = 11e-9, 600e-9
+_EXTERNAL_PAGE = 0.12e-9  # a cell, round and leaf: every split reads all pages
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is to be trained.
+
+    Args:
+        train, valid: the data.
+        leaves: of a tree, at most.
+        max_bin: bins of a feature, at most.
+        threads: how many work.
+        rounds: how many are planned.
+        compiles: whether the objective must be compiled.
+    """
+
+    train: Survey
+    valid: Sequence[Survey] = ()
+    leaves: int = 31
+    max_bin: int = 255
+    threads: int = 1
+    rounds: int = 100
+    compiles: bool = False
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one way costs.
+
+    Args:
+        peak_bytes: largest anonymous memory of the process.
+        first_round_seconds: from the start of the program to the first round.
+        round_seconds: a round.
+    """
+
+    peak_bytes: float
+    first_round_seconds: float
+    round_seconds: float
+
+    def seconds(self, rounds: int) -> float:
+        """All of it."""
+        return self.first_round_seconds + rounds * self.round_seconds
+
+
+def cost(backend: str, route: str, work: Work) -> Cost | None:
+    """None when nobody knows how many rows there are.
+
+    Args:
+        backend: "lightgbm", "xgboost" or "linear".
+        route: one of `ROUTES_OF[backend]`.
+        work: what is to be trained.
+    """
+    if any(data.rows is None for data in (work.train, *work.valid)):
+        return None
+    if backend == "linear":
+        return Cost(_linear_peak(work), *_linear_times(work))
+    peak = _lightgbm_peak(route, work) if backend == "lightgbm" else _xgboost_peak(route, work)
+    return Cost(peak, *_times(backend, route, work))
+
+
+def float_bytes(data: Survey, columns: int) -> float:
+    """Of the features in memory, dense or CSR."""
+    rows = data.rows or 0
+    return rows * (8.0 * data.nonzero * columns + 8) if data.is_sparse else 4.0 * rows * columns
+
+
+def _lightgbm_peak(route: str, work: Work) -> float:
+    data, columns = work.train, work.train.features
+    rows = data.rows or 0
+    sampled = min(rows, _LGB_SAMPLED_ROWS) * data.nonzero * columns * _LGB_SAMPLED_VALUE
+    growing = (
+        work.compiles * _COMPILER + _lgb_histograms(work) + rows * (_LGB_CELL * columns + _LGB_ROW) + _valid_rows(work)
+    )
+    # The allocator keeps what each phase leaves.
+    program = _PROGRAM + _linear_start(rows, columns)
+    if route == "again":
+        return program + growing
+    kept = _LGB_KEPT * sampled if data.is_sparse else 0.0
+    if route == "bins":
+        piece = min(rows, _LGB_PIECE_ROWS) * data.nonzero * columns * _LGB_SCRATCH
+        return program + max(_READER / 2 + piece + sampled, _READER + growing + kept)
+    floats = sum(float_bytes(one, columns) for one in (data, *work.valid))
+    return program + floats + max(_LGB_GROWTH * sampled, _READER + growing + kept)
+
+
+def _linear_start(rows: int, columns: int) -> float:
+    """Of `training.cross_fit`, which `auto` begins with: the rows that ranks are learnt from, and a few products."""
+    if columns > _START_FUNCTIONS:  # there is none
+        return 0.0
+    functions = min(3 * columns, _START_FUNCTIONS)
+    return 4.0 * min(rows, _START_ROWS) * columns + _START_PRODUCTS * functions**2
+
+
+def _linear_peak(work: Work) -> float:
+    everything = (work.train, *work.valid)
+    rows = sum(one.rows or 0 for one in everything)
+    floats = sum(float_bytes(one, work.train.features) for one in everything)
+    return (
+        _PROGRAM + _READER + work.compiles * _COMPILER + floats + rows * _LINEAR_ROW + min(_LINEAR_BLOCKS, 3 * floats)
+    )
+
+
+def _lgb_histograms(work: Work) -> float:
+    return _HISTOGRAM_BIN * work.leaves * _bins(work)
+
+
+def _xgboost_peak(route: str, work: Work) -> float:
+    data, columns = work.train, work.train.features
+    rows = data.rows or 0
+    histograms = _HISTOGRAM_BIN * _XGB_NODES_A_LEAF * work.leaves * _bins(work)
+    batch = min(_XGB_BATCH, 4.0 * rows * columns)
+    bins = _XGB_CELL * rows * columns
+    if route == "external":
+        bins = min(bins, _XGB_PAGES * _XGB_CELL * batch / 4)
+    phase = max(_sketches(work) + batch, histograms + work.compiles * _COMPILER)
+    peak = _PROGRAM + _READER + bins + rows * _XGB_ROW + _valid_rows(work) + phase
+    if route == "memory":
+        peak += sum(float_bytes(one, columns) for one in (data, *work.valid))
+    return peak
+
+
+def _sketches(work: Work) -> float:
+    """Of all columns: a queue, a scratch of two levels, and the levels, which columns of few values do not fill."""
+    rows = work.train.rows or 0
+    fineness = _SKETCH_FINENESS * work.max_bin
+    levels, limit = 1, fineness + 1
+    while (1 << levels) * limit < rows:
+        levels += 1
+        limit = levels * fineness + 1
+    used = math.ceil(math.log2(rows / (2 * limit) + 1))
+    values = np.where(work.train.distinct >= work.max_bin, work.train.nonzero * rows, work.train.distinct)
+    held = np.minimum(values, 2 * limit) + used * np.minimum(values, limit)
+    return float(_SKETCH_ENTRY * (min(limit, rows) * values.size + held.sum()))
+
+
+def _bins(work: Work) -> int:
+    """Of all columns."""
+    return int(np.minimum(work.train.distinct, work.max_bin).sum())
+
+
+def _valid_rows(work: Work) -> float:
+    return sum((one.rows or 0) * (_VALID_CELL * work.train.features + _VALID_ROW) for one in work.valid)
+
+
+def _linear_times(work: Work) -> tuple[float, float]:
+    """As `_times`."""
+    first, _ = _times("lightgbm", "again", work)
+    everything = (work.train, *work.valid)
+    reading = sum((one.text_bytes or 0.0) / one.bytes_a_second for one in everything) / (_READER_SHARE * work.threads)
+    a_round = sum((one.rows or 0) * (one.features * _LINEAR_CELL + _LINEAR_ROW_ROUND) for one in everything)
+    return reading + first, a_round * _REFERENCE_SPEED / work.train.bytes_a_second
+
+
+def _times(backend: str, route: str, work: Work) -> tuple[float, float]:
+    """(seconds to the first round, seconds a round)."""
+    slower = _REFERENCE_SPEED / work.train.bytes_a_second
+    starting = _START + work.compiles * _COMPILATION
+    everything = (work.train, *work.valid)
+    rows, cells = sum(one.rows or 0 for one in everything), sum((one.rows or 0) * one.features for one in everything)
+    threads = work.threads
+    reading = sum((one.text_bytes or 0.0) / one.bytes_a_second for one in everything) / (_READER_SHARE * threads)
+    binning = (_LGB_BIN if backend == "lightgbm" else _XGB_BIN) * cells / threads
+    a_round = ((_LGB_ROUND if backend == "lightgbm" else _XGB_ROUND) * cells + _ROW_ROUND * rows) / threads
+    a_round *= work.leaves / 31 if backend == "xgboost" else math.sqrt(work.leaves / 31)
+    if route == "again":
+        return slower * (starting + _LOAD * cells), slower * a_round
+    if route != "memory":
+        binning += _STREAMED * cells
+    if route == "external":
+        a_round += _EXTERNAL_PAGE * cells * work.leaves
+    return reading + slower * (starting + binning), slower * a_round

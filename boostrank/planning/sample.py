@@ -1,0 +1,288 @@
+"""What a sample says of some files: rows, queries, width, grades. A few megabytes are read, however large they are."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import DataError
+from boostrank.core.types import Int64Array
+from boostrank.data.libsvm import parser as parse
+from boostrank.data.libsvm.blocks import Block, Parser
+from boostrank.data.libsvm.chunks import FileSource, Load, Source, Text, open_source
+from boostrank.data.libsvm.options import check_options
+from boostrank.data.libsvm.reader import has_qid
+from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, find_sidecar
+from boostrank.data.libsvm.sources import AnySource, expand
+
+SAMPLE_BYTES = 12 << 20
+"""Files with up to this much text are read whole."""
+
+_PLACE_BYTES = 1 << 20
+_COUNTED_CELLS = 500_000  # values in which distinct ones are counted
+_READER_DEFAULTS: dict[str, Any] = {
+    "zero_based": "auto", "n_features": None, "layout": "auto", "missing_tokens": (), "inf": "stop",
+    "on_bad_line": "skip", "max_bad_share": 1.0, "strict": False, "regroup": False, "label_map": None,
+    "max_feature": 2**24, "keep_comments": False, "like": None,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What is known of some files that are one data set. All but `files` and `disk_bytes` come from the sample.
+
+    Args:
+        files: how many.
+        disk_bytes: what they weigh; None when that is not known (a pipe), and then nor are text_bytes, rows, queries.
+        exact: whether all of the text was read.
+        sampled_rows: rows of the sample.
+        refused_rows: rows of the sample that cannot be read.
+        text_bytes: bytes of text, unpacked.
+        rows, queries: how many.
+        longest: rows of the longest query that was seen; at least that long is one.
+        features: columns.
+        present: share of the cells that the text names.
+        nonzero: share of the cells that are not 0.
+        grades: label -> share of the rows, the commonest first.
+        distinct: int64[d], distinct values of each column in the sample, up to where counting ended.
+        bytes_a_second: of text, read and parsed by one thread of this machine, just now.
+    """
+
+    files: int
+    disk_bytes: int | None
+    exact: bool
+    sampled_rows: int
+    refused_rows: int
+    text_bytes: float | None
+    rows: int | None
+    queries: int | None
+    longest: int
+    features: int
+    present: float
+    nonzero: float
+    grades: Mapping[float, float]
+    distinct: Int64Array
+    bytes_a_second: float
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the reader will keep it as CSR."""
+        return self.present < 0.5
+
+
+def survey(source: AnySource, **options: Any) -> Survey:
+    """Look at some files.
+
+    Args:
+        source: as for `boostrank.data.libsvm.reader.read_libsvm`. Of a pipe the sample is taken away: it can be read
+            once.
+        options: of `read_libsvm`, those that change what text means.
+
+    Raises:
+        FileFormatError: a file that cannot be opened or unpacked.
+        DataError: no row of the sample can be read.
+    """
+    files = expand(source)
+    sizes = [_regular_size(one) for one in files]
+    known = [size for size in sizes if size is not None]
+    disk = sum(known) if len(known) == len(files) else None
+    chosen = {name: options[name] for name in _READER_DEFAULTS if name in options}
+    said = check_options(**(_READER_DEFAULTS | chosen | {"on_bad_line": "skip", "strict": False, "like": None}))
+    sample = _Sample(said.for_parser(), [token.encode() for token in said.missing_tokens])
+    for i, wanted in _places(sizes):
+        opened = open_source(files[i], None)
+        try:
+            sample.take(opened, wanted)
+        finally:
+            opened.close()
+    if not sample.rows:
+        raise DataError(f"{files[0]}: no row of the sample can be read as `label qid:ID number:value ...`")
+    base = said.base if said.base is not None else int(not sample.has_zero)
+    return sample.told(len(files), disk, base)
+
+
+def is_pipe(source: AnySource) -> bool:
+    """Whether something among the sources can be read only once, so that a sample would be missing afterwards."""
+    return any(_regular_size(one) is None for one in expand(source))
+
+
+def _regular_size(one: Any) -> int | None:
+    if not isinstance(one, (str, os.PathLike)) or one == "-":
+        return None
+    try:
+        info = os.stat(one)
+    except OSError:
+        return 0  # opening it says what is wrong
+    return info.st_size if stat.S_ISREG(info.st_mode) else None
+
+
+def _places(sizes: Sequence[int | None]) -> Iterator[tuple[int, list[float] | None]]:
+    """(file, the places in it as shares of its length) in order; None for all of it."""
+    total = sum(size or 0 for size in sizes)
+    if None in sizes:
+        yield sizes.index(None), [0.0]
+        return
+    if total <= SAMPLE_BYTES:
+        yield from ((i, None) for i in range(len(sizes)))
+        return
+    ends = np.cumsum([size or 0 for size in sizes])
+    places = SAMPLE_BYTES // _PLACE_BYTES
+    at = (np.arange(places) + 0.5) * (total / places)
+    owners = np.searchsorted(ends, at, side="right")
+    for i in np.unique(owners).tolist():
+        size = sizes[i] or 1
+        yield i, [float(x - (ends[i] - size)) / size for x in at[owners == i]]
+
+
+class _Sample:
+    """Adds up what the parsed places hold."""
+
+    def __init__(self, slots: Int64Array, tokens: Sequence[bytes]) -> None:
+        self._slots, self._tokens = slots, tokens
+        self.rows = self._refused = self._text = self._cells = self._nonzero = self._top = 0
+        self.has_zero = False
+        self._seconds = 0.0
+        self._disk: float = 0
+        self._unpacked: float = 0
+        self._boundaries = self._pairs = self._queries = self._longest = 0
+        self._labels: dict[float, int] = {}
+        self._keys: list[npt.NDArray[np.uint64]] = []
+        self._room = _COUNTED_CELLS
+        self._exact = True
+        self._sizes: list[int] = []
+        self._grouped_files = 0
+        self._warm = False
+
+    def take(self, source: Source, places: list[float] | None) -> None:
+        """The chunks of one file that are wanted; None: all of them, while they last."""
+        sizes_file = find_sidecar(source.path, GROUP_SUFFIXES)
+        slots = self._slots.copy()
+        slots[parse.EXPECT_QID] = sizes_file is None or has_qid(source.head)
+        parser = Parser(slots, self._tokens)
+        self._take_sizes(sizes_file)
+        loads = source.loads(_PLACE_BYTES)
+        text = 0
+        if isinstance(source, FileSource):
+            chunks = list(loads)
+            if places is not None:
+                self._exact = False
+                numbers = sorted({min(int(place * len(chunks)), len(chunks) - 1) for place in places})
+                chunks = [chunks[i] for i in numbers]
+            previous: Any = None
+            for load in chunks:
+                size, previous = self._add(parser, load, previous if places is None else None)
+                text += size
+            self._disk += text
+            self._unpacked += text
+            return
+        # Only from the front: the whole text weighs as many times what it does on disk as this beginning does.
+        # It is unpacked from large pieces: at the chunk where the next one is fetched, those before are used up.
+        previous, fetched, used = None, 0, (0, 0.0)
+        for load in loads:
+            if source.done > fetched:
+                fetched, used = source.done, (fetched, source.text_bytes - _PLACE_BYTES / 2)
+            size, previous = self._add(parser, load, previous)
+            text += size
+            if text >= (SAMPLE_BYTES if places is None else _PLACE_BYTES * max(4, len(places))):
+                break
+        disk, unpacked = used if used[0] else (source.done, source.text_bytes)
+        self._exact &= not next(iter(loads), None)
+        self._disk += disk
+        self._unpacked += unpacked
+
+    def _add(self, parser: Parser, load: Load, previous: Any) -> tuple[int, Any]:
+        """(bytes of text, id of the last query) of one chunk; `previous` is the id before it, where that is known."""
+        size = 0
+
+        def measured(buffer: bytearray | None) -> Text:
+            nonlocal size
+            text = load(buffer)
+            size = text.end - text.start
+            return text
+
+        if not self._warm:  # compiled code is fetched at the first call
+            parser(lambda buffer: Text(bytearray(b"0 qid:1 1:1\n\n\n"), 0, 12))
+            self._warm = True
+        started = time.perf_counter()
+        block = parser(measured)
+        self._seconds += time.perf_counter() - started
+        self._text += size
+        self._refused += int(block.counts[parse.BAD_ROWS])
+        if not block.n_rows:
+            return size, previous
+        self.rows += block.n_rows
+        self.has_zero |= bool(block.counts[parse.ZERO_LINE])
+        self._top = max(self._top, int(block.counts[parse.TOP_ID]))
+        self._cells += int(block.counts[parse.CELLS])
+        for label, count in zip(*np.unique(block.labels, return_counts=True), strict=True):
+            self._labels[float(label)] = self._labels.get(float(label), 0) + int(count)
+        last = self._add_queries(block, previous)
+        self._add_values(block)
+        return size, last
+
+    def _add_queries(self, block: Block, previous: Any) -> Any:
+        if not len(block.runs):
+            return None
+        ids = [block.names.get(i, int(run[parse.RUN_ID])) for i, run in enumerate(block.runs)]
+        lengths = np.diff(block.runs[:, parse.RUN_ROW], append=block.n_rows)
+        goes_on = previous is not None and previous[0] == ids[0]
+        if goes_on:
+            lengths[0] += previous[1]
+        self._longest = max(self._longest, int(lengths.max()))
+        self._queries += len(ids) - goes_on
+        self._boundaries += len(ids) - 1
+        self._pairs += block.n_rows - 1
+        return ids[-1], int(lengths[-1])
+
+    def _take_sizes(self, path: str | None) -> None:
+        if path is not None:
+            with open(path, encoding="utf-8", errors="replace") as file:
+                self._sizes += [int(word) for word in file.read().split() if word.isdigit()]
+            self._grouped_files += 1
+
+    def _add_values(self, block: Block) -> None:
+        """Count what is not 0, and remember (column, value) of the first rows."""
+        if block.dense is not None:
+            where = np.nonzero(block.dense)
+            ids, values = where[1].astype(np.uint64), block.dense[where]
+        else:
+            assert block.ids is not None
+            assert block.values is not None
+            ids, values = block.ids.astype(np.uint64), block.values
+        self._nonzero += values.size
+        if self._room > 0:
+            ids, values = ids[: self._room], values[: self._room]
+            self._room -= values.size
+            self._keys.append(np.unique((ids << np.uint64(32)) | values.view(np.uint32)))
+
+    def told(self, files: int, disk: int | None, base: int) -> Survey:
+        """The survey."""
+        features = self._top + 1 - base
+        keys = np.unique(np.concatenate(self._keys)) if self._keys else np.zeros(0, np.uint64)
+        distinct = np.bincount((keys >> np.uint64(32)).astype(np.int64), minlength=base + features)[base:] + 1
+        text = rows = queries = None
+        if self._exact:
+            text, rows, queries = float(self._text), self.rows, self._queries
+        elif disk is not None:
+            text = disk * self._unpacked / max(self._disk, 1)
+            rows = round(text * self.rows / self._text)
+            often = max(self._boundaries, 1) / max(self._pairs, 1)
+            queries = max(files, round(rows * often))
+        longest = self._longest
+        if self._grouped_files == files and self._sizes:
+            rows, queries, longest = sum(self._sizes), len(self._sizes), max(self._sizes)
+        return Survey(
+            files=files, disk_bytes=disk, exact=self._exact, sampled_rows=self.rows,
+            refused_rows=self._refused, text_bytes=text, rows=rows,
+            queries=queries, longest=longest, features=features, present=self._cells / (self.rows * features or 1),
+            nonzero=self._nonzero / (self.rows * features or 1),
+            grades={label: n / self.rows for label, n in sorted(self._labels.items(), key=lambda pair: -pair[1])},
+            distinct=distinct, bytes_a_second=self._text / max(self._seconds, 1e-9),
+        )  # fmt: skip

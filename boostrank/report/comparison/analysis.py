@@ -1,0 +1,373 @@
+"""Is the new ranker better than the old one on these queries, for whom, and what did it break?
+
+comparison = compare(old_model, new_model, test_set, ["ndcg@10"], fail_if=["ndcg@10 < -0.002 at p<0.05"])
+comparison.metrics["ndcg@10"].mean, comparison.failed
+comparison.to_frame()
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.resampling import paired_difference
+from boostrank.core.types import Float64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.metric import BoundMetrics, Conventions, Metric
+from boostrank.report.comparison.gate import Condition
+from boostrank.report.comparison.result import Difference, SegmentDifference
+from boostrank.report.frames import pandas
+from boostrank.report.rank_changes import (
+    Churn,
+    Move,
+    Ranker,
+    Swap,
+    churn,
+    costliest_swap,
+    explain,
+    moves_in,
+    ranks_within,
+)
+from boostrank.report.segments import Segmentation, by_best_label, by_length, by_table, holm, read_segments
+from boostrank.training.model import RankingModel
+
+RESAMPLES = 10_000
+# Sums of the same numbers in another order: less is no difference between two lists.
+TIE = 1e-12
+# Below, resampling so few queries says nothing of those that are not there; the p-value is exact.
+FEWEST_FOR_INTERVAL = 20
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A query that lost.
+
+    Args:
+        qid: its id.
+        old, new: the first metric's value.
+        segments: kind -> the segment it is in.
+        moves: documents of either top k with another rank, by their old ranks.
+        swap: the two documents whose exchange cost most; None if no better one fell below a worse one.
+    """
+
+    qid: str
+    old: float
+    new: float
+    segments: Mapping[str, str]
+    moves: tuple[Move, ...]
+    swap: Swap | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A condition, and what became of it.
+
+    Args:
+        condition: as it was asked for.
+        holds: whether it is so: the gate is shut.
+        where: segments where it is so, of a condition `in any`.
+    """
+
+    condition: Condition
+    holds: bool
+    where: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Two rankers on the same queries.
+
+    Args:
+        old, new: what they are called.
+        metrics: name -> difference over all queries; the first one is what regressions are told by.
+        segments: differences of every metric in every segment that has a query.
+        churn: how much of the top of the lists is another.
+        regressions: the queries that lost most, worst first.
+        outcomes: of the conditions asked for.
+        conventions: what the metrics' definitions leave open.
+        qids: [Q], all queries of the data.
+        per_query: metric -> float64[Q, 2], old and new; NaN where a query does not count.
+        of_segment: kind -> the segment of each query, [Q].
+        notes: what could not be told, in words.
+    """
+
+    old: str
+    new: str
+    metrics: Mapping[str, Difference]
+    segments: tuple[SegmentDifference, ...]
+    churn: Churn
+    regressions: tuple[Regression, ...]
+    outcomes: tuple[Outcome, ...]
+    conventions: Conventions
+    qids: npt.NDArray[Any]
+    per_query: Mapping[str, Float64Array]
+    of_segment: Mapping[str, npt.NDArray[Any]]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether one of the conditions holds."""
+        return any(outcome.holds for outcome in self.outcomes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the per-query values, for JSON: numbers, text, lists; what is not a number is None."""
+        top = {name: value for name, value in vars(self.churn).items() if name != "per_query"}
+        plain: dict[str, Any] = _plain(
+            {
+                "old": self.old,
+                "new": self.new,
+                "queries": len(self.qids),
+                "failed": self.failed,
+                "conditions": [
+                    {"condition": str(o.condition), "holds": o.holds, "where": list(o.where)} for o in self.outcomes
+                ],
+                "metrics": {name: dataclasses.asdict(d) for name, d in self.metrics.items()},
+                "churn": top,
+                "segments": [
+                    {"kind": s.kind, "segment": s.segment, **dataclasses.asdict(s.difference), "p_holm": s.p_holm}
+                    for s in self.segments
+                ],
+                "regressions": [dataclasses.asdict(r) for r in self.regressions],
+                "conventions": self.conventions.describe(),
+                "notes": list(self.notes),
+            }
+        )
+        return plain
+
+    def to_html(self, data: str = "") -> str:
+        """One page that needs no network.
+
+        Args:
+            data: what the data are called.
+        """
+        from boostrank.report.comparison.page import compare_page
+
+        return compare_page(self, data)
+
+    def to_frame(self, what: str = "differences") -> Any:
+        """A pandas data frame.
+
+        Args:
+            what: "differences", a row for each metric and segment; or "queries", a row for each query.
+
+        Raises:
+            MissingDependency: pandas is not installed.
+            ParameterError: another word.
+        """
+        if what == "differences":
+            rows = [{"kind": "all", "segment": "all"} | dataclasses.asdict(d) for d in self.metrics.values()]
+            rows += [
+                {"kind": s.kind, "segment": s.segment} | dataclasses.asdict(s.difference) | {"p_holm": s.p_holm}
+                for s in self.segments
+            ]
+            return pandas().DataFrame(rows)
+        if what == "queries":
+            columns: dict[str, Any] = {"qid": self.qids}
+            for name, values in self.per_query.items():
+                columns |= {f"{name} old": values[:, 0], f"{name} new": values[:, 1]}
+            columns |= {f"changed@{self.churn.k}": self.churn.per_query}
+            return pandas().DataFrame(columns | dict(self.of_segment))
+        raise ParameterError(f"to_frame({what!r}): 'differences' or 'queries'")
+
+
+def compare(
+    old: RankingModel | Ranker | npt.ArrayLike,
+    new: RankingModel | Ranker | npt.ArrayLike,
+    data: RankingDataset,
+    metrics: Metric | str | Iterable[Metric | str] = "ndcg@10",
+    *,
+    conventions: Conventions | str = "default",
+    segments: Mapping[Any, Any] | str | PathLike[str] | None = None,
+    fail_if: str | Iterable[str | Condition] = (),
+    top: int = 10,
+    worst: int = 20,
+    matters: Mapping[str, float] | None = None,
+    docnos: Sequence[str] | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+) -> Comparison:
+    """Compare two rankers query by query.
+
+    Interval and p-value are those of `boostrank.metric.paired_difference`, so that `boostrank evaluate` gives the same.
+
+    Args:
+        old, new: models, or float[N], one score a document in the order in which the rows were given.
+        data: documents with labels.
+        metrics: one or several; regressions are told by the first.
+        conventions: what the metrics' definitions leave open.
+        segments: query id -> segment, or a file of two columns; beside list length and best label, which are always
+            looked at.
+        fail_if: conditions, see `boostrank.report.comparison.gate`; their metrics are measured too.
+        top: k of the churn, and how far down the lists moves are told.
+        worst: how many regressions to tell.
+        matters: metric -> the difference of two trainings that is more than luck; `report.noise.analysis` measures it.
+        docnos: the names of the documents, in the order of the data set's rows.
+        threads: None means every available core.
+        seed: of the resampling.
+
+    Raises:
+        ParameterError: an unknown metric or convention, or a condition that does not read.
+        DataError: scores that do not fit the data, labels the gain cannot take, no query that counts.
+    """
+    conditions = [c if isinstance(c, Condition) else Condition.parse(c)
+                  for c in ([fail_if] if isinstance(fail_if, str) else fail_if)]  # fmt: skip
+    given = [metrics] if isinstance(metrics, str | Metric) else metrics
+    asked = [Metric.parse(m) if isinstance(m, str) else m for m in given]
+    have = {name for metric in asked for name in metric.names}
+    extra = dict.fromkeys(c.metric for c in conditions if c.metric not in have)
+    if top < 1:
+        raise ParameterError(f"top={top}: a rank, 1 or more")
+    bound = BoundMetrics(
+        [*asked, *map(Metric.parse, extra)], data.labels, data.queries, conventions, docnos=docnos, threads=threads
+    )
+    first, second = _ranker(old, "old", data, threads), _ranker(new, "new", data, threads)
+    before, after = bound.per_query(first.scores), bound.per_query(second.scores)
+    per_query = {name: np.column_stack([before[name], after[name]]) for name in bound.names}
+    cuts = _segmentations(segments, data)
+    luck = matters or {}
+    measured = {
+        name: _difference(name, values, data.queries.weights, seed, luck.get(name, 0.0))
+        for name, values in per_query.items()
+    }
+    told = tuple(
+        part for name, values in per_query.items() for part in _in_segments(measured[name], values, cuts, data, seed)
+    )
+    ranks = ranks_within(first.scores, data.queries), ranks_within(second.scores, data.queries)
+    of_segment = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
+    grades = bound.metrics[0].spec.grades(data.labels, bound.conventions)
+    name = bound.names[0]
+    lost = _worst(per_query[name], worst)
+    moves = [moves_in(q, *ranks, data, top, docnos) for q in lost]
+    pairs = [costliest_swap(m, grades) for m in moves]
+    swaps, notes = explain([p for p in pairs if p is not None], data.queries, (first, second))
+    rest = iter(swaps)
+    return Comparison(
+        old=first.name,
+        new=second.name,
+        metrics=measured,
+        segments=told,
+        churn=churn(*ranks, data.queries, top),
+        regressions=tuple(
+            Regression(
+                qid=str(data.queries.qid[q]),
+                old=float(per_query[name][q, 0]),
+                new=float(per_query[name][q, 1]),
+                segments={kind: str(segment[q]) for kind, segment in of_segment.items()},
+                moves=move,
+                swap=None if pair is None else next(rest),
+            )
+            for q, move, pair in zip(lost, moves, pairs, strict=True)
+        ),
+        outcomes=tuple(_outcome(condition, measured, told) for condition in conditions),
+        conventions=bound.conventions,
+        qids=data.queries.qid,
+        per_query=per_query,
+        of_segment=of_segment,
+        notes=tuple(notes),
+    )
+
+
+def _ranker(given: Any, name: str, data: RankingDataset, threads: int | None) -> Ranker:
+    if isinstance(given, Ranker):
+        return given
+    model = given if isinstance(given, RankingModel) else None
+    scores = np.asarray(given if model is None else model.predict(data, threads=threads), dtype=np.float64)
+    if scores.shape != (data.n_documents,):
+        raise DataError(f"{name}: scores of shape {scores.shape} for {data.n_documents} documents")
+    return Ranker(name, scores if data.input_rows is None else scores[data.input_rows], model, data)
+
+
+def _segmentations(
+    segments: Mapping[Any, Any] | str | PathLike[str] | None, data: RankingDataset
+) -> tuple[Segmentation, ...]:
+    built_in = by_length(data.queries), by_best_label(data.labels, data.queries)
+    if segments is None:
+        return built_in
+    table = read_segments(segments) if isinstance(segments, str | os.PathLike) else segments
+    return by_table(table, data.queries), *built_in
+
+
+def _difference(
+    metric: str, values: Float64Array, weights: Float64Array | None, seed: int, matters: float
+) -> Difference:  # fmt: skip
+    """Over the queries that count, of which there is at least one."""
+    old, new = values[:, 0], values[:, 1]
+    found = paired_difference(new, old, weights=weights, resamples=RESAMPLES, seed=seed)
+    counted = ~np.isnan(old)
+    change = (new - old)[counted]
+    return Difference(
+        metric=metric,
+        queries=found.queries,
+        old=_mean(old, counted, weights),
+        new=_mean(new, counted, weights),
+        mean=found.mean,
+        low=found.low,
+        high=found.high,
+        p=found.p,
+        better=int(np.count_nonzero(change > TIE)),
+        same=int(np.count_nonzero(np.abs(change) <= TIE)),
+        worse=int(np.count_nonzero(change < -TIE)),
+        matters=matters,
+    )
+
+
+def _mean(values: Float64Array, counted: npt.NDArray[np.bool_], weights: Float64Array | None) -> float:
+    return float(np.average(values[counted], weights=None if weights is None else weights[counted]))
+
+
+def _in_segments(
+    whole: Difference, values: Float64Array, cuts: Sequence[Segmentation], data: RankingDataset, seed: int
+) -> list[SegmentDifference]:
+    weights, counted = data.queries.weights, ~np.isnan(values[:, 0])
+    found: list[tuple[str, str, Difference]] = []
+    for cut in cuts:
+        for i, name in enumerate(cut.names):
+            inside = counted & (cut.of_query == i)
+            if inside.any():
+                part = None if weights is None else weights[inside]
+                all_in = np.array_equal(inside, counted)
+                difference = whole if all_in else _difference(whole.metric, values[inside], part, seed, whole.matters)
+                if difference.queries < FEWEST_FOR_INTERVAL:
+                    difference = dataclasses.replace(difference, low=math.nan, high=math.nan)
+                found.append((cut.kind, name, difference))
+    # Signs are drawn for given sizes of the differences: where all are 0 nothing was tested.
+    tested = [i for i, (_, _, difference) in enumerate(found) if difference.better + difference.worse]
+    adjusted = np.ones(len(found))
+    adjusted[tested] = holm([found[i][2].p for i in tested])
+    return [SegmentDifference(*part, float(p)) for part, p in zip(found, adjusted, strict=True)]
+
+
+def _worst(values: Float64Array, count: int) -> list[int]:
+    """The queries that lost most, worst first."""
+    change = np.nan_to_num(values[:, 1] - values[:, 0], nan=0.0)
+    order = np.argsort(change, kind="stable")[:count]
+    return [int(q) for q in order if change[q] < -TIE]
+
+
+def _outcome(condition: Condition, metrics: Mapping[str, Difference], segments: Sequence[SegmentDifference]) -> Outcome:
+    if not condition.anywhere:
+        found = metrics[condition.metric]
+        return Outcome(condition, condition.holds(found.mean, found.p))
+    where = tuple(
+        f"{s.kind} {s.segment}"
+        for s in segments
+        if s.difference.metric == condition.metric and condition.holds(s.difference.mean, s.p_holm)
+    )
+    return Outcome(condition, bool(where), where)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,1 @@
+"""Conventions of metrics: one set of scores under all of them."""

@@ -1,0 +1,373 @@
+"""One set of scores under many conventions, and what each convention is worth.
+
+Every library answers in its own way what the definition of a metric leaves open (`core.conventions`), so the same
+scores get different numbers. Here the way from one number to another is walked one convention at a time, always in the
+order of `STEPS`; what each step adds is said, and the steps add up to the whole difference exactly.
+
+    for told in explain_conventions(labels, scores, queries, "ndcg@10"):
+        print(told.metric, told.value, [(r.name, r.value, r.changes) for r in told.readings])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.conventions import TIES, Conventions
+from boostrank.core.errors import InputError
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array
+from boostrank.metric import BoundMetrics, Metric
+
+LIBRARIES = ("lightgbm", "xgboost", "catboost", "sklearn", "trec", "letor")
+"""Whose conventions are compared unless others are named."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One convention, as a step on the way from one set of conventions to another.
+
+    Args:
+        name: for headings.
+        fields: of `Conventions`, which change together.
+        words: (conventions, canonical metric name) -> what they choose, to be read after "is".
+    """
+
+    name: str
+    fields: tuple[str, ...]
+    words: Callable[[Conventions, str], str]
+
+
+_DISCOUNTS = {"log2(1+r)": "log2(1 + rank)", "log2(r)": "log2(max(2, rank))"}
+
+
+def _gain(c: Conventions, metric: str) -> str:
+    if not isinstance(c.gain, str):
+        return "the gain table " + ",".join(f"{g:g}" for g in c.gain)
+    return {"exponential": "exponential gain, 2^label - 1", "linear": "linear gain, the label itself"}[c.gain]
+
+
+def _relevant(c: Conventions, metric: str) -> str:
+    return "every label above 0 relevant" if c.relevant_from is None else f"relevance from label {c.relevant_from:g} on"
+
+
+def _ties(c: Conventions, metric: str) -> str:
+    rounded = " after the scores are rounded to float32" if c.score_type == "float32" else ""
+    words = {
+        "expected": "the mean over the orders of tied documents",
+        "input": "tied documents in the order of the file",
+        "pessimistic": "tied documents in the worst order",
+        "optimistic": "tied documents in the best order",
+        "docno": "tied documents ordered by name",
+    }
+    return words[c.ties] + rounded
+
+
+def _empty(c: Conventions, metric: str) -> str:
+    words = {"exclude": "left out", "one": "counted as 1", "zero": "counted as 0"}
+    return f"queries without a relevant document {words[c.empty_for(metric)]}"
+
+
+STEPS = (
+    Step("gain", ("gain",), _gain),
+    Step("discount", ("discount",), lambda c, _: f"the discount 1/{_DISCOUNTS[c.discount]}"),
+    Step("relevance", ("relevant_from",), _relevant),
+    Step(
+        "divisor",
+        ("ap_divisor",),
+        lambda c, _: "division by " + {"relevant": "all relevant", "reachable": "at most k relevant"}[c.ap_divisor],
+    ),
+    Step(
+        "grades",
+        ("max_grade",),
+        lambda c, _: "the data's largest grade as the best" if c.max_grade is None else f"best grade {c.max_grade:g}",
+    ),
+    Step(
+        "short lists",
+        ("short_lists",),
+        lambda c, _: {
+            "pad": "lists shorter than the cut-off filled up with irrelevant documents",
+            "clip": "lists shorter than the cut-off cut at their end",
+            "letor": "lists shorter than the cut-off counted as 0",
+        }[c.short_lists],
+    ),
+    Step("ties", ("ties", "score_type"), _ties),
+    Step(
+        "single",
+        ("single",),
+        lambda c, _: "queries of one document " + {"count": "counted", "exclude": "left out"}[c.single],
+    ),
+    Step("empty", ("empty", "empty_of"), _empty),
+)
+"""In this order: first what a query's value is, then which queries there are."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One step.
+
+    Args:
+        convention: name of the step.
+        choice: what the conventions at the end choose, in words.
+        value: of the metric after this step.
+        change: what the step added.
+    """
+
+    convention: str
+    choice: str
+    value: float
+    change: float
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The scores as one library reads them.
+
+    Args:
+        name: of the library.
+        conventions: its own.
+        value: of the metric; None if it cannot be told.
+        changes: from the value they are compared with to this one; conventions that both share are not listed.
+        note: what else must be known of this value, or why there is none.
+    """
+
+    name: str
+    conventions: Conventions
+    value: float | None
+    changes: tuple[Change, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class TieReport:
+    """What equal scores leave open.
+
+    Args:
+        documents: in the data.
+        tied: how many have the score of a document with another label in their query, so that their order matters.
+        expected, file_order, worst, best: the metric with tied documents in these orders.
+    """
+
+    documents: int
+    tied: int
+    expected: float
+    file_order: float
+    worst: float
+    best: float
+
+    @property
+    def mass(self) -> float:
+        """Share of the documents that are tied."""
+        return self.tied / self.documents if self.documents else 0.0
+
+    @property
+    def worth(self) -> float:
+        """What the order of the file can be worth: best minus worst."""
+        return self.best - self.worst
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A metric under the conventions of several libraries.
+
+    Args:
+        metric: such as "ndcg@10".
+        base: name of the conventions that the others are compared with.
+        value: under these.
+        readings: the others.
+        ties: what ties are worth under these.
+        queries: all of them.
+        empty: queries without a relevant document.
+        single: queries of one document.
+        short: queries with fewer documents than the cut-off.
+    """
+
+    metric: str
+    base: str
+    value: float
+    readings: tuple[Reading, ...]
+    ties: TieReport
+    queries: int
+    empty: int
+    single: int
+    short: int
+
+
+def explain_conventions(
+    labels: npt.ArrayLike,
+    scores: npt.ArrayLike,
+    queries: QueryIndex,
+    metrics: Metric | str | Iterable[Metric | str] = "ndcg@10",
+    names: Sequence[str] = LIBRARIES,
+    *,
+    base: str = "default",
+    docnos: Sequence[str] | None = None,
+    threads: int | None = None,
+) -> list[Explanation]:
+    """What several libraries make of the same scores, and why.
+
+    Args:
+        labels: float[N], bigger is better.
+        scores: float[N], finite.
+        queries: which rows belong to which query, and the queries' weights.
+        metrics: one or several, or their text.
+        names: of `core.conventions.PRESETS`.
+        base: the conventions that the others are compared with.
+        docnos: names of the documents, by which trec_eval orders tied ones; without them its value is the mean over
+            their orders, and says so.
+        threads: None means every available core.
+
+    Returns:
+        One explanation for every metric at every cut-off.
+
+    Raises:
+        InputError: unknown names, or data that `base` cannot take; what another library cannot take is in its note.
+    """
+    asked = [metrics] if isinstance(metrics, str | Metric) else metrics
+    start = Conventions.named(base)
+    rules = {name: Conventions.named(name) for name in dict.fromkeys(names)}
+    tied = tied_documents(labels, scores, queries, score_type=start.score_type)
+    out = []
+    for one in asked:
+        values = _Values(one, labels, scores, queries, docnos, threads)
+        begin = values.computable(start)
+        at_start, empty = values.of(begin), values.empty(begin)
+        by_ties = {word: values.of(replace(begin, ties=word)) for word in TIES if word != "docno"}
+        out += [
+            Explanation(
+                metric=metric,
+                base=base,
+                value=at_start[metric],
+                readings=tuple(_reading(name, metric, begin, end, values) for name, end in rules.items()),
+                ties=TieReport(
+                    documents=queries.n_documents,
+                    tied=tied,
+                    expected=by_ties["expected"][metric],
+                    file_order=by_ties["input"][metric],
+                    worst=by_ties["pessimistic"][metric],
+                    best=by_ties["optimistic"][metric],
+                ),
+                queries=len(queries),
+                empty=empty,
+                single=int((queries.sizes == 1).sum()),
+                short=int((queries.sizes < int(metric.partition("@")[2] or 0)).sum()),
+            )
+            for metric in values.metric.names
+        ]
+    return out
+
+
+def _reading(name: str, metric: str, start: Conventions, end: Conventions, values: _Values) -> Reading:
+    goal = values.computable(end)
+    try:
+        changes, here, value = [], start, values.of(start)[metric]
+        for step in STEPS:
+            before = here
+            here = replace(here, **{field: getattr(goal, field) for field in step.fields})
+            if here == before:
+                continue
+            after = values.of(here)[metric]
+            changes.append(Change(step.name, step.words(goal, metric.split("@")[0]), after, after - value))
+            value = after
+        notes = (values.note_on_names(end, metric), values.note_on_weights(metric) if name == "lightgbm" else "")
+        return Reading(name, end, value, tuple(changes), "; ".join(filter(None, notes)))
+    except InputError as error:
+        return Reading(name, end, None, note=str(error))
+
+
+class _Values:
+    """A metric of one set of scores under any conventions, each computed once."""
+
+    def __init__(
+        self,
+        metric: Metric | str,
+        labels: npt.ArrayLike,
+        scores: npt.ArrayLike,
+        queries: QueryIndex,
+        docnos: Sequence[str] | None,
+        threads: int | None,
+    ) -> None:
+        self.metric = Metric.parse(metric) if isinstance(metric, str) else metric
+        self._labels, self._scores, self._queries = labels, scores, queries
+        self._docnos, self._threads = docnos, threads
+        self._known: dict[Conventions, dict[str, float]] = {}
+
+    def of(self, rules: Conventions) -> dict[str, float]:
+        """Its means under these conventions, at every cut-off."""
+        if rules not in self._known:
+            bound = BoundMetrics(
+                self.metric, self._labels, self._queries, rules, self._threads, docnos=self._docnos
+            )  # fmt: skip
+            self._known[rules] = bound.values(self._scores)
+        return self._known[rules]
+
+    def empty(self, rules: Conventions) -> int:
+        """Queries without a relevant document under these conventions."""
+        return int(np.isnan(self._values_where_relevant(rules)[self.metric.names[0]]).sum())
+
+    def _values_where_relevant(self, rules: Conventions) -> dict[str, Float64Array]:
+        """Values of the queries at each cut-off, NaN where there is no relevant document."""
+        rules = replace(rules, empty="exclude", empty_of=(), single="count")
+        bound = BoundMetrics(
+            self.metric, self._labels, self._queries, rules, self._threads, docnos=self._docnos, partial=True
+        )  # fmt: skip
+        return bound.per_query(self._scores)
+
+    def computable(self, rules: Conventions) -> Conventions:
+        """The same; without names of the documents, the mean over tied orders stands for the order by name."""
+        return replace(rules, ties="expected") if rules.ties == "docno" and self._docnos is None else rules
+
+    def note_on_names(self, rules: Conventions, metric: str) -> str:
+        """What the order of tied documents by name could make of a value, when the names are not known."""
+        if rules.ties != "docno" or self._docnos is not None:
+            return ""
+        worst, best = (self.of(replace(rules, ties=word))[metric] for word in ("pessimistic", "optimistic"))
+        if worst == best:
+            return ""
+        return (
+            "it orders tied documents by their names, which the data do not tell: the mean over their orders stands "
+            f"here, and the names could make it anything from {worst:.4f} to {best:.4f}"
+        )
+
+    def note_on_weights(self, metric: str) -> str:
+        """LightGBM's own way with weights, which is no convention."""
+        weights = self._queries.weights
+        if weights is None or self.metric.name != "ndcg":
+            return ""
+        values = self._values_where_relevant(Conventions.named("lightgbm"))[metric]
+        empty = np.isnan(values)
+        if bool(np.all(weights[empty] == 1.0)):
+            return ""
+        own = (float(weights[~empty] @ values[~empty]) + int(empty.sum())) / float(weights.sum())
+        return (
+            "LightGBM itself adds each query without a relevant document as 1 and not as its weight, which makes it "
+            f"{own:.4f}"
+        )
+
+
+def tied_documents(
+    labels: npt.ArrayLike, scores: npt.ArrayLike, queries: QueryIndex, *, score_type: str = "float64"
+) -> int:
+    """How many documents have the score of a document with another label in their query.
+
+    Args:
+        labels, scores: float[N], finite.
+        queries: of the rows.
+        score_type: "float64", or "float32", after rounding to which scores are compared.
+    """
+    y = np.asarray(labels, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        s = np.asarray(scores).astype(np.float32 if score_type == "float32" else np.float64)
+    if not y.size:
+        return 0
+    owner = np.repeat(np.arange(len(queries)), queries.sizes)
+    order = np.lexsort((y, s, owner))
+    y, s, owner = y[order], s[order], owner[order]
+    first = np.concatenate([[True], (owner[1:] != owner[:-1]) | (s[1:] != s[:-1])])
+    starts = np.flatnonzero(first)
+    ends = np.append(starts[1:], y.size)
+    mixed = y[starts] != y[ends - 1]  # sorted by label within a run
+    return int((ends - starts)[mixed].sum())

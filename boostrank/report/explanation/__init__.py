@@ -1,0 +1,1 @@
+"""Explanation of a pair: why one document stands above another."""

@@ -1,0 +1,1 @@
+"""Feature importance: permutation importance within queries, SHAP and gain."""

@@ -1,0 +1,297 @@
+"""What a ranker's features are worth to its ranking, beside what the trees say of them.
+
+    told = importance(model, data)
+    told.to_frame()
+
+The loss of a metric when a feature is shuffled within queries is what ranking loses without what the feature says
+about one document against another. Gain counts every use of a feature in training, also the use that orders no
+documents; SHAP tells how far a feature moves scores, also where the order does not depend on it.
+
+Sources: Breiman 2001 (permutation importance); Lundberg et al. 2020 (TreeSHAP), centred within queries since a score's
+level means nothing to a ranking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from os import PathLike
+
+import numpy as np
+
+from boostrank.core.conventions import Conventions
+from boostrank.core.errors import ModelError, ParameterError, did_you_mean
+from boostrank.core.machine import resolve_threads
+from boostrank.core.resampling import bootstrap_intervals
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.formats.trees import Trees
+from boostrank.metric import Metric
+from boostrank.report.feature_importance.permutation_importance import Losses, Rows, Unit, measure_losses
+from boostrank.report.feature_importance.redundancy import clusters_of, rank_correlation, within_query_ranks
+from boostrank.report.feature_importance.result import VERDICTS, Effect, Importance
+from boostrank.report.scoring import scorer_of
+from boostrank.training.model import RankingModel
+
+__all__ = ["VERDICTS", "Effect", "Importance", "importance", "sample_queries"]
+
+# Documents times trees that are walked unless told otherwise: about half a minute on two cores.
+_WALKS = 100_000_000
+_MOST_REPEATS = 5
+# Where the engine predicts instead, once for each feature.
+_PREDICTIONS = 1_000_000_000
+# TreeSHAP takes some 10 us a document and tree.
+_EXPLAINED = 1_500_000
+_CONTRIBUTIONS = 25_000_000
+_EXPLAINED_AT_A_TIME = 500
+_CORRELATED_DOCUMENTS, _CORRELATED_FEATURES = 20_000, 500
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, the documents done, and all documents."""
+
+
+def importance(
+    model: RankingModel | str | PathLike[str],
+    data: RankingDataset,
+    *,
+    metric: Metric | str = "ndcg@10",
+    conventions: Conventions | str = "default",
+    groups: Mapping[str, Sequence[str]] | None = None,
+    repeats: int | None = None,
+    documents: int | None = None,
+    shap_documents: int | None = None,
+    seed: int = 0,
+    negligible: float = 0.001,
+    redundant: float = 0.9,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Importance:
+    """What each feature is worth to the ranking; see `Importance`.
+
+    Args:
+        model: ours, or one that LightGBM or XGBoost made; or its file.
+        data: labelled queries that it was not trained on.
+        metric: with one cut-off.
+        conventions: of the metric; in place of an order of tied documents by name, the mean over their orders.
+        groups: name -> names of features that are shuffled together.
+        repeats: shuffles of each query; None: as many as the work allows, 1 to 5.
+        documents: shuffle a sample of whole queries with about so many documents; 0: all; None: as many as take
+            about half a minute on two cores.
+        shap_documents: ask for the contributions of a sample of whole queries with about so many documents; 0: of
+            none; None: as many as take about ten seconds.
+        seed: of shuffles, samples and bootstrap.
+        negligible: a loss that does not matter. A feature is removable when its interval ends below it.
+        redundant: rank correlation within queries, from which on features cluster.
+        threads: None means every available core.
+        progress: told how far it is.
+
+    Raises:
+        ParameterError: a number out of range, a group with an unknown feature.
+        DataError: features that are not the model's; no query that counts.
+    """
+    ranker = model if isinstance(model, RankingModel) else RankingModel.load(model)
+    one = Metric.parse(metric) if isinstance(metric, str) else metric
+    _check(one, repeats, documents, shap_documents, negligible, redundant)
+    workers = resolve_threads(threads)
+    data = ranker.check_features(data)
+    trees = ranker.trees()
+    rules = Conventions.named(conventions) if isinstance(conventions, str) else conventions
+    if rules.ties == "docno":  # of thousands of changed scores, ties by name are not worth what they cost
+        rules = replace(rules, ties="expected")
+    if rules.max_grade is None and data.n_documents:  # the data's largest label, not that of each part
+        rules = replace(rules, max_grade=float(data.labels.max()))
+    wanted = _checked_groups(groups or {}, data.feature_names)
+    say = progress or (lambda what, done, total: None)
+
+    scorer, by = scorer_of(ranker, trees, data, workers)
+    size = _Size.of(trees, data, by, repeats, documents)
+    chosen = sample_queries(data, size.documents, seed)
+    rows = Rows(data if chosen.size == len(data.queries) else data.take(chosen), trees.used, ranker.absent_is_missing)
+    constant = set(rows.constant_within_queries(workers).tolist())
+    correlation, correlated = _correlation(rows, constant, trees, seed)
+    found = [[correlated[i] for i in members] for members in clusters_of(correlation, redundant)]
+    place = {int(column): at for at, column in enumerate(trees.used)}
+
+    def unit(name: str, columns: Sequence[int], stream: int, between: bool = False) -> Unit:
+        return Unit(name, tuple(place[c] for c in columns if c in place), stream, between)
+
+    d, names = data.n_features, data.feature_names
+    single = [unit(names[c], [c], c, place[c] in constant) for c in trees.used.tolist()]
+    together = [unit(f"cluster {i + 1}", columns, d + i) for i, columns in enumerate(found)]
+    grouped = [unit(name, columns, 2 * d + i) for i, (name, columns) in enumerate(wanted.items())]
+
+    def measure(units: Sequence[Unit], what: str) -> Losses:
+        return measure_losses(
+            scorer, rows, units, one, rules, repeats=size.repeats, seed=seed, threads=1 if by != "walk" else workers,
+            progress=lambda done, total: say(what, done, total),
+        )  # fmt: skip
+
+    losses = measure([*single, *together, *grouped], "shuffling")
+    cuts = np.cumsum([len(single), len(together)])
+    of_single, of_clusters, of_groups = np.split(np.arange(losses.loss.size), cuts)
+    clusters = _effects(losses, of_clusters, together, [tuple(names[c] for c in m) for m in found])
+    groups_found = _effects(losses, of_groups, grouped, [tuple(names[c] for c in m) for m in wanted.values()])
+    needed = {n for cluster in clusters if cluster.high > negligible for n in cluster.features}
+    verdicts = ["unused"] * d
+    for i, u in zip(of_single, single, strict=True):
+        column = int(trees.used[u.columns[0]])
+        interval = losses.low[i], losses.high[i]
+        verdicts[column] = "query-level" if u.between else _verdict(*interval, negligible, names[column] in needed)
+    removable = [c for c in range(d) if verdicts[c] == "removable"]
+    removed = None
+    if removable:
+        all_of_them = [unit("removable", removable, 3 * d)]
+        lost = measure(all_of_them, "neutralising")
+        (removed,) = _effects(lost, np.arange(1), all_of_them, [tuple(names[c] for c in removable)])
+
+    def spread(values: Float64Array, between: bool, other: float) -> Float64Array:
+        """One number a feature, from one number a used feature of one kind."""
+        out = np.full(d, other)
+        for value, u in zip(values[of_single], single, strict=True):
+            if u.between == between:
+                out[trees.used[u.columns[0]]] = value
+        return out
+
+    if shap_documents is None:
+        shap_documents = max(1, min(_EXPLAINED // max(1, trees.count), _CONTRIBUTIONS // d))
+    shap, shap_error, explained = _shap(ranker, data, shap_documents, seed, workers, say)
+    counted = ~np.isnan(losses.base)
+    weights = rows.data.queries.weights
+    w = np.ones(int(counted.sum())) if weights is None else weights[counted]
+    low, high = bootstrap_intervals(losses.base[counted][:, None], w, seed=seed)
+    return Importance(
+        metric=one.names[0], value=float(w @ losses.base[counted] / w.sum()), low=float(low[0]), high=float(high[0]),
+        feature_names=names, loss=spread(losses.loss, False, 0.0), loss_low=spread(losses.low, False, 0.0),
+        loss_high=spread(losses.high, False, 0.0),
+        permutation_error=spread(losses.permutation_error, False, 0.0 if size.repeats > 1 else np.nan),
+        between=spread(losses.loss, True, np.nan), between_low=spread(losses.low, True, np.nan),
+        between_high=spread(losses.high, True, np.nan), gain=trees.gain, splits=trees.splits, shap=shap,
+        shap_error=shap_error, verdicts=tuple(verdicts), groups=groups_found, clusters=clusters, removed=removed,
+        correlation=correlation, correlated=tuple(names[c] for c in correlated), negligible=negligible,
+        redundant=redundant, queries=int(counted.sum()), documents=rows.data.n_documents,
+        all_queries=len(data.queries), all_documents=data.n_documents, shap_documents=explained,
+        repeats=size.repeats, by=by,
+    )  # fmt: skip
+
+
+def sample_queries(data: RankingDataset, documents: int, seed: int) -> Int64Array:
+    """Whole queries at random with about `documents` documents, ascending; all of them if there are no more.
+
+    Their number is fixed in advance: to stop at so many documents would favour short lists.
+    """
+    count = len(data.queries)
+    if documents >= data.n_documents:
+        return np.arange(count)
+    chosen = np.random.default_rng(seed).permutation(count)[: max(1, count * documents // data.n_documents)]
+    return np.sort(chosen)
+
+
+def _check(
+    metric: Metric, repeats: int | None, documents: int | None, shap_documents: int | None, negligible: float,
+    redundant: float,
+) -> None:  # fmt: skip
+    if len(metric.cutoffs) > 1:
+        raise ParameterError(f"{metric} has several cut-offs: the loss is of one, such as {metric.names[0]}")
+    for name, value, low, high in (
+        ("repeats", repeats, 1, np.inf), ("documents", documents, 0, np.inf),
+        ("shap_documents", shap_documents, 0, np.inf), ("negligible", negligible, 0.0, np.inf),
+        ("redundant", redundant, 0.0, 1.0),
+    ):  # fmt: skip
+        if value is not None and not low <= value <= high:
+            raise ParameterError(f"{name}={value} is out of range: {low} or more" + (f", up to {high}" * (high == 1)))
+
+
+def _checked_groups(groups: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[str, list[int]]:
+    """Columns of each group."""
+    places = {name: i for i, name in enumerate(names)}
+    for group, features in groups.items():
+        for feature in features:
+            if feature not in places:
+                hint = did_you_mean(feature, places, list_all=False)
+                raise ParameterError(f"group {group!r}: the model has no feature {feature!r}.{hint}")
+    return {group: [places[f] for f in features] for group, features in groups.items()}
+
+
+@dataclass(frozen=True)
+class _Size:
+    """How much is shuffled."""
+
+    documents: int
+    repeats: int
+
+    @classmethod
+    def of(cls, trees: Trees, data: RankingDataset, by: str, repeats: int | None, documents: int | None) -> _Size:
+        """All queries once tell more than some of them several times, so repeats give way first."""
+        a_document = max(1, trees.count)
+        budget = _WALKS
+        if by != "walk":
+            a_document *= max(1, trees.used.size)
+            budget = _PREDICTIONS
+        n = data.n_documents if not documents else min(documents, data.n_documents)
+        if repeats is None:
+            repeats = int(np.clip(budget // (a_document * max(1, n)), 1, _MOST_REPEATS))
+        if documents is None:
+            n = min(n, max(1, budget // (a_document * repeats)))
+        return cls(n, repeats)
+
+
+def _verdict(low: float, high: float, negligible: float, needed: bool) -> str:
+    if high < 0.0:
+        return "harmful"
+    if high <= negligible:
+        return "redundant" if needed else "removable"
+    return "useful" if low > 0.0 else "unclear"
+
+
+def _effects(
+    losses: Losses, which: Int64Array, units: Sequence[Unit], features: Sequence[tuple[str, ...]]
+) -> tuple[Effect, ...]:
+    return tuple(
+        Effect(
+            unit.name, members, float(losses.loss[i]), float(losses.low[i]), float(losses.high[i]),
+            float(losses.permutation_error[i]),
+        )
+        for i, unit, members in zip(which, units, features, strict=True)
+    )  # fmt: skip
+
+
+def _correlation(rows: Rows, constant: set[int], trees: Trees, seed: int) -> tuple[Float64Array, list[int]]:
+    """Rank correlation within queries of the used features that vary there, and their numbers; most gain first where
+    there are too many."""
+    varying = [at for at in range(rows.columns.size) if at not in constant]
+    varying = sorted(sorted(varying, key=lambda at: -trees.gain[rows.columns[at]])[:_CORRELATED_FEATURES])
+    chosen = sample_queries(rows.data, _CORRELATED_DOCUMENTS, seed)
+    queries, numbers = rows.data.queries.take(chosen)
+    columns = rows.columns[varying]
+    ranks = within_query_ranks(replace(rows, columns=columns)[numbers], queries.ptr)
+    return rank_correlation(ranks), columns.tolist()
+
+
+def _shap(
+    model: RankingModel, data: RankingDataset, documents: int, seed: int, threads: int, say: Progress
+) -> tuple[Float64Array, Float64Array, int]:
+    """Mean over queries of the mean absolute centred contribution, its standard error, and of how many documents."""
+    d = data.n_features
+    nothing = np.full(d, np.nan), np.full(d, np.nan), 0
+    if not documents:
+        return nothing
+    chosen = sample_queries(data, documents, seed)
+    of_query = np.zeros((chosen.size, d))
+    queries, numbers = data.queries.take(chosen)
+    cuts = np.searchsorted(queries.ptr, np.arange(_EXPLAINED_AT_A_TIME, numbers.size, _EXPLAINED_AT_A_TIME))
+    for first, last in pairwise(np.unique(np.concatenate([[0], cuts, [chosen.size]])).tolist()):
+        ptr = queries.ptr[first : last + 1]
+        try:
+            parts = model.contributions(data.features[numbers[ptr[0] : ptr[-1]]], threads=threads)[:, :d]
+        except ModelError:
+            return nothing
+        sizes = np.diff(ptr)[:, None]
+        parts -= np.repeat(np.add.reduceat(parts, ptr[:-1] - ptr[0]) / sizes, sizes[:, 0], axis=0)
+        of_query[first:last] = np.add.reduceat(np.abs(parts), ptr[:-1] - ptr[0]) / sizes
+        say("contributions", int(ptr[-1]), numbers.size)
+    w = np.ones(chosen.size) if data.queries.weights is None else data.queries.weights[chosen]
+    share = w / w.sum()
+    mean = share @ of_query
+    error = np.sqrt(np.square(share) @ np.square(of_query - mean))
+    return mean, error, numbers.size

@@ -1,0 +1,236 @@
+"""What each feature is worth to the ranking: `Importance` as a section of a page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from boostrank.report.feature_importance.charts import Worth, gain_against_loss, heat_map, top_gains, top_losses
+from boostrank.report.feature_importance.result import VERDICTS, Effect, Importance
+from boostrank.report.html.marks import chip, facts, whisker
+from boostrank.report.html.markup import Markup, bdi, join, tag
+from boostrank.report.html.page import Beside, Fold, Part, Section
+from boostrank.report.html.tables import Cell, Column, Table
+
+# So many features make a heat map that leaves room for its table beside it.
+_FEW = 14
+_LOOKS = {"useful": "better", "harmful": "worse", "unused": "faint", "unclear": "faint"}
+
+
+def section(found: Importance) -> Section:
+    """Tables and charts of what `boostrank.report.importance` found."""
+    worth = Worth(found)
+    parts: list[Part] = [
+        tag("p", "Each feature in turn is shuffled among the documents of every query, which takes what it says of "
+            f"one document against another away. What {found.metric} then loses is what the feature is worth to the "
+            "ranking; gain only says how often and how profitably the trees split by it while they were trained."),
+        facts(*_facts(found)),
+        *_charts(worth),
+        tag("h3", "All features"),
+        _table(worth),
+        *_removable(found),
+        *_alike(found),
+        *_groups(found),
+        Fold("How this was measured, and what the verdicts mean", [_method(found), _verdicts(found)]),
+    ]  # fmt: skip
+    return Section("importance", "Feature importance", parts, short="Features", brief=_brief(worth))
+
+
+def _brief(worth: Worth) -> Markup:
+    found = worth.found
+    if not worth.used.size:
+        return join("The trees use no feature.")
+    first, useful = int(worth.used[0]), len(found.named("useful"))
+    told = ["Most is lost without ", bdi(found.feature_names[first]), f" ({worth.loss[first]:.4f}). {useful:,} of "
+            f"{len(found.feature_names):,} features are surely useful by themselves."]  # fmt: skip
+    if found.removed is not None and len(found.removed.features) > 1:
+        removed = found.removed
+        all_at_once = "and all at once" if removed.high <= found.negligible else "perhaps not all at once"
+        if removed.low > found.negligible:
+            all_at_once = "but not all at once"
+        told.append(f" {len(removed.features):,} could each go by itself, {all_at_once}: without all of them "
+                    f"{found.metric} is {found.value - removed.loss:.4f}, not {found.value:.4f}.")  # fmt: skip
+    if found.clusters:
+        told.append(f" {sum(len(c.features) for c in found.clusters):,} rank like another one.")
+    return join(*told)
+
+
+def _charts(worth: Worth) -> list[Part]:
+    if not worth.used.size:
+        return []
+    return [Beside([top_losses(worth), top_gains(worth)]), gain_against_loss(worth)]
+
+
+def _facts(found: Importance) -> list[tuple[str, Any, str]]:
+    count = {verdict: len(found.named(verdict)) for verdict in VERDICTS}
+    d = len(found.feature_names)
+    told = [("useful features", f"{count['useful']:,}", f"of {d:,}; {d - count['unused']:,} are in the trees")]
+    if found.removed is not None:
+        left = f"without {'all of them' if count['removable'] > 1 else 'it'} {found.metric} is "
+        told.append(("removable", f"{count['removable']:,}", f"{left}{found.value - found.removed.loss:.4f}"))
+    if count["harmful"]:
+        told.append(("harmful", f"{count['harmful']:,}", "shuffling them makes the ranking better"))
+    if found.clusters:
+        alike = sum(len(c.features) for c in found.clusters)
+        told.append(("rank alike", f"{alike:,}", f"features in {_count(len(found.clusters), 'cluster')}"))
+    if count["query-level"]:
+        told.append(("query-level", f"{count['query-level']:,}", "the same for all documents of a query"))
+    return told
+
+
+def _table(worth: Worth) -> Table:
+    found = worth.found
+    left, right = min(0.0, float(worth.low.min(initial=0.0))), float(worth.high.max(initial=0.0)) or 1.0
+    alike = {name: [f for f in c.features if f != name] for c in found.clusters for name in c.features}
+    rows, details = [], []
+    for i in worth.order.tolist():
+        name, verdict = found.feature_names[i], found.verdicts[i]
+        used = verdict != "unused"
+        look = "better" if worth.low[i] > 0.0 else "worse" if worth.high[i] < 0.0 else ""
+        interval = (worth.loss[i], worth.low[i], worth.high[i])
+        rows.append(
+            [
+                name, Cell(verdict, chip(verdict, _LOOKS.get(verdict, ""))),
+                Cell(worth.loss[i] if used else None, look=look),
+                *(Cell(v if used else None, look="faint") for v in interval[1:]),
+                Cell(worth.loss[i], whisker(*interval, right, look or "faint", left=left)) if used else None,
+                Cell(worth.gain[i] * 100.0, f"{worth.gain[i]:.1%}"), found.splits[i],
+                found.shap[i] if used else None,
+            ]
+        )  # fmt: skip
+        details.append(_detail(worth, i, alike.get(name, [])))
+    columns = [
+        Column("feature", "feature"),
+        Column("verdict", "verdict", help="See below the table what each verdict means."),
+        Column("loss", "loss", "number", "+.4f", f"of {found.metric}, when the feature is shuffled"),
+        Column("low", "from", "number", "+.4f", "lower end of the loss's 95% interval"),
+        Column("high", "to", "number", "+.4f", "upper end of the loss's 95% interval"),
+        Column("", "95% interval", "number"),
+        Column("gain", "gain", "number", ".1f", "share of the gain of all splits, in percent"),
+        Column("splits", "splits", "number", help="how often the trees split by it"),
+        Column("shap", "SHAP", "number", ".3f", "mean absolute contribution to the score, centred within the query"),
+    ]
+    return Table("features", columns, rows, search=True, details=details, order="-loss",
+                 caption="All features, most worth first")  # fmt: skip
+
+
+def _detail(worth: Worth, i: int, alike: Sequence[str]) -> Markup:
+    found = worth.found
+    verdict = found.verdicts[i]
+    told = [join(tag("b", verdict), f": {VERDICTS[verdict]}.")]
+    if verdict != "unused":
+        way = "Exchanged between queries" if verdict == "query-level" else "Shuffled within queries"
+        error = found.permutation_error[i]
+        of = "" if verdict == "query-level" or math.isnan(error) else f"; of this ±{error:.4f} is due to the shuffling"
+        told.append(join(f"{way}: {found.metric} loses {worth.loss[i]:+.4f}, {worth.low[i]:+.4f} to "
+                         f"{worth.high[i]:+.4f} (95%){of}."))  # fmt: skip
+        told.append(join(f"Gain: {worth.gain[i]:.2%} of all, rank {worth.rank[i]} of {worth.rank.size:,}, in "
+                         f"{_count(int(found.splits[i]), 'split')}."))  # fmt: skip
+    if math.isfinite(found.shap[i]) and verdict != "unused":
+        told.append(join(f"SHAP: moves the score by {found.shap[i]:.4f} ± {found.shap_error[i]:.4f} on average, "
+                         "centred within the query."))  # fmt: skip
+    if alike:
+        told.append(join("Ranks documents like ", _names(alike), "."))
+    return join(*(tag("p", line) for line in told))
+
+
+def _removable(found: Importance) -> list[Part]:
+    removed = found.removed
+    if removed is None:
+        return []
+    left = found.value - removed.loss
+    parts: list[Part] = [
+        tag("h3", "Removable features"),
+        tag("p", f"{_count(len(removed.features), 'feature')} in the trees, each by itself, order nothing that matters"
+            ": ", _names(removed.features), f". With all of them neutralised at once, {found.metric} is ",
+            tag("b", f"{left:.4f}"), f" instead of {found.value:.4f}: a loss of {removed.loss:+.4f}, "
+            f"{removed.low:+.4f} to {removed.high:+.4f} (95%)."),
+    ]  # fmt: skip
+    if removed.high > found.negligible:
+        sure = "matter" if removed.low > found.negligible else "may matter"
+        parts.append(tag("p", f"Together they {sure}: the interval reaches above {found.negligible:g}. Take them out "
+                         "step by step, and train again.", class_="note worse"))  # fmt: skip
+    return parts
+
+
+def _alike(found: Importance) -> list[Part]:
+    if not found.clusters:
+        return []
+    where = {name: i for i, name in enumerate(found.correlated)}
+    rows = []
+    for cluster in found.clusters:
+        members = [where[name] for name in cluster.features]
+        least = np.abs(found.correlation[np.ix_(members, members)]).min()
+        rows.append([Cell(", ".join(cluster.features), _names(cluster.features)), least, *_numbers(cluster)])
+    columns = [
+        Column("features", "features"),
+        Column("correlation", "correlation", "number", ".2f", "least rank correlation of two of them, either sign"),
+        *_EFFECT,
+    ]  # fmt: skip
+    table = Table("alike", columns, rows, caption="Clusters of features that rank documents alike")
+    drawn = heat_map(found, where)
+    few = sum(len(cluster.features) for cluster in found.clusters) <= _FEW
+    return [
+        tag("h3", "Features that rank alike"),
+        tag("p", f"Within queries their ranks are correlated by {found.redundant:g} or more. The loss is that of all "
+            "of a cluster shuffled together; of a cluster it is enough to keep one."),
+        *([Beside([table, drawn])] if few else [table, drawn]),
+    ]  # fmt: skip
+
+
+def _groups(found: Importance) -> list[Part]:
+    if not found.groups:
+        return []
+    columns = [Column("group", "group"), Column("size", "features", "number"), *_EFFECT]
+    rows = [[effect.name, len(effect.features), *_numbers(effect)] for effect in found.groups]
+    members = [tag("p", _names(effect.features)) for effect in found.groups]
+    return [
+        tag("h3", "Groups of features"),
+        tag("p", "The features of each group shuffled together."),
+        Table("groups", columns, rows, details=members, caption="What groups of features are worth"),
+    ]
+
+
+_EFFECT = (
+    Column("loss", "loss", "number", "+.4f", "when they are shuffled together"),
+    Column("low", "from", "number", "+.4f", "lower end of the 95% interval"),
+    Column("high", "to", "number", "+.4f", "upper end of the 95% interval"),
+)
+
+
+def _numbers(effect: Effect) -> list[Cell]:
+    look = "better" if effect.low > 0.0 else "worse" if effect.high < 0.0 else ""
+    return [Cell(effect.loss, look=look), Cell(effect.low, look="faint"), Cell(effect.high, look="faint")]
+
+
+def _method(found: Importance) -> Markup:
+    of = f"{found.documents:,} documents of {found.queries:,} queries that count"
+    if found.documents < found.all_documents:
+        of += f", a sample of whole queries out of {found.all_documents:,} documents"
+    walked = "" if found.by == "walk" else f" The engine scored the shuffled documents ({found.by})."
+    shap = f" SHAP is of {found.shap_documents:,} documents." if found.shap_documents else " There is no SHAP."
+    return tag(
+        "p", f"Measured on {of}, each query shuffled {_count(found.repeats, 'time')} by draws of its own. Intervals "
+        "are 95%, by bootstrap over queries; they hold what the choice of queries and what the shuffling make "
+        "uncertain, and each is of one feature: among 100 features without effect about five miss 0. "
+        f"A loss below {found.negligible:g} is taken not to matter.{shap}{walked}",
+    )  # fmt: skip
+
+
+def _verdicts(found: Importance) -> Markup:
+    told = [verdict for verdict in VERDICTS if found.named(verdict)]
+    return tag("ul", *(tag("li", tag("b", v), f": {VERDICTS[v]} ({len(found.named(v)):,}).") for v in told))
+
+
+def _names(names: Sequence[str], most: int = 12) -> Markup:
+    """The first names, and the others to open."""
+    shown = [join(bdi(name), ", " if i + 1 < len(names[:most]) else "") for i, name in enumerate(names[:most])]
+    more = f" and {len(names) - most:,} more" if len(names) > most else None
+    return join(*shown, more)
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"

@@ -1,0 +1,259 @@
+"""What a ranking metric loses when features are shuffled: one pass over the documents for all features.
+
+Features are shuffled among the documents of each query, every query and every feature by draws of its own. What is
+constant within a query has nothing to shuffle there, and is exchanged between queries instead.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+
+from boostrank.core.conventions import Conventions
+from boostrank.core.queries import QueryIndex
+from boostrank.core.resampling import bootstrap_intervals
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.kernels.noise import round_seed
+from boostrank.kernels.runtime.jit import run_parallel
+from boostrank.kernels.trees.walker import permute_within
+from boostrank.metric import BoundMetrics, Metric
+
+# Documents a thread works on at a time, and score changes that it holds (32 MB).
+_DOCUMENTS_A_BLOCK = 4096
+_CHANGES = 1 << 22
+
+Progress = Callable[[int, int], None]
+"""Called with the documents done and all documents."""
+
+
+class Scorer(Protocol):
+    """Scores rows, and says how the scores change when some columns take other values; see
+    `kernels.trees.walker.Walker`."""
+
+    def scores(self, rows: Float32Array) -> Float64Array: ...
+
+    def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array: ...
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What is shuffled together.
+
+    Args:
+        name: of the feature or the group.
+        columns: places among the columns that `Rows` gives.
+        stream: number of its random draws, the same for the same feature in every run.
+        between: exchange values between queries, not within.
+    """
+
+    name: str
+    columns: tuple[int, ...]
+    stream: int
+    between: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some columns of a data set, a few queries at a time.
+
+    Args:
+        data: the data set, in the model's order of features.
+        columns: int64[c], which.
+        absent_is_missing: what a sparse row does not name is missing, not zero.
+    """
+
+    data: RankingDataset
+    columns: Int64Array
+    absent_is_missing: bool = False
+
+    def __getitem__(self, rows: slice | Int64Array) -> Float32Array:
+        """float32[n, c], C order."""
+        part = self.data.features[rows]
+        if not hasattr(part, "toarray"):
+            return np.ascontiguousarray(part[:, self.columns], dtype=np.float32)
+        part = part[:, self.columns]
+        dense = np.ascontiguousarray(part.toarray(), dtype=np.float32)
+        if self.absent_is_missing:
+            named = part.copy()
+            named.data = np.ones_like(named.data)
+            dense[named.toarray() == 0] = np.nan
+        return dense
+
+    def blocks(self) -> list[tuple[int, int]]:
+        """Ranges of queries with some thousand documents each."""
+        ptr = self.data.queries.ptr
+        marks = np.arange(_DOCUMENTS_A_BLOCK, int(ptr[-1]), _DOCUMENTS_A_BLOCK)
+        cuts = np.unique(np.concatenate([[0], np.searchsorted(ptr, marks), [ptr.size - 1]]))
+        return [(int(a), int(b)) for a, b in pairwise(cuts)]
+
+    def reach(self, threads: int) -> Float64Array:
+        """float64[c]: the largest size of a value in each column, 0 where there is none."""
+        ptr = self.data.queries.ptr
+
+        def largest(span: tuple[int, int]) -> Float64Array:
+            rows = np.abs(self[int(ptr[span[0]]) : int(ptr[span[1]])])
+            return np.asarray(np.fmax.reduce(rows, axis=0, initial=0.0), dtype=np.float64)
+
+        found = run_parallel(largest, self.blocks(), threads)
+        return np.asarray(np.max([np.zeros(self.columns.size), *found], axis=0), dtype=np.float64)
+
+    def constant_within_queries(self, threads: int) -> Int64Array:
+        """Columns (places) that no query has two values of."""
+        ptr = self.data.queries.ptr
+
+        def varies(span: tuple[int, int]) -> Float64Array:
+            a, b = int(ptr[span[0]]), int(ptr[span[1]])
+            rows = self[a:b]
+            differs = rows[1:] != rows[:-1]
+            differs &= ~(np.isnan(rows[1:]) & np.isnan(rows[:-1]))
+            differs[ptr[span[0] + 1 : span[1]] - a - 1] = False  # from one query to the next
+            return np.asarray(differs.any(axis=0))
+
+        found = np.zeros(self.columns.size, dtype=bool)
+        for some in run_parallel(varies, self.blocks(), threads):
+            found |= some.astype(bool)
+        return np.flatnonzero(~found)
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """What the metric loses by each unit.
+
+    Args:
+        base: float64[Q], each query's value as the model ranks it; NaN where the query does not count.
+        of_query: float64[U, Q], base minus the mean of the value over the repeats.
+        loss, low, high: float64[U]: mean over queries and its 95% interval, by bootstrap over queries. As each query
+            is shuffled by draws of its own, the interval holds what queries and what shuffles make uncertain.
+        permutation_error: float64[U], the standard error that is due to the shuffles alone, from the spread of the
+            repeats; NaN with one repeat.
+    """
+
+    base: Float64Array
+    of_query: Float64Array
+    loss: Float64Array
+    low: Float64Array
+    high: Float64Array
+    permutation_error: Float64Array
+
+
+def measure_losses(
+    scorer: Scorer,
+    rows: Rows,
+    units: Sequence[Unit],
+    metric: Metric,
+    conventions: Conventions,
+    *,
+    repeats: int,
+    seed: int,
+    threads: int,
+    progress: Progress | None = None,
+) -> Losses:
+    """Shuffle each unit, alone, `repeats` times, and measure.
+
+    Units may share columns; those that do are shuffled in passes of their own.
+
+    Raises:
+        DataError: as `BoundMetrics`, when no query counts.
+    """
+    queries, labels = rows.data.queries, rows.data.labels
+    BoundMetrics([metric], labels, queries, conventions, threads)  # refuses what cannot be measured
+    passes = [_Pass(rows, members, units, seed) for members in _disjoint(units)]
+    n_queries = len(queries)
+    base = np.empty(n_queries)
+    sums = np.zeros((len(units), n_queries))
+    spread = np.zeros((repeats, len(units)))
+    weights = np.ones(n_queries) if queries.weights is None else queries.weights
+    lock, done = threading.Lock(), 0
+
+    def block(span: tuple[int, int]) -> None:
+        nonlocal done
+        first, last = span
+        a, b = int(queries.ptr[first]), int(queries.ptr[last])
+        mine = QueryIndex(queries.ptr[first : last + 1] - a, queries.qid[first:last])
+        bound = BoundMetrics([metric], labels[a:b], mine, conventions, 1, partial=True)
+        (name,) = bound.names
+        here = rows[a:b]
+        share = np.empty((repeats, len(units)))
+        base[first:last] = bound.per_query(scorer.scores(here))[name]
+        for repeat in range(repeats):
+            for one in passes:
+                for chosen, changed in one.changes(scorer, here, mine, first, repeat):
+                    for u, changed_scores in zip(chosen, changed, strict=True):
+                        lost = base[first:last] - bound.per_query(changed_scores)[name]
+                        sums[u, first:last] += lost
+                        share[repeat, u] = np.nansum(weights[first:last] * lost)
+        with lock:
+            spread[:] += share
+            done += b - a
+            if progress is not None:
+                progress(done, queries.n_documents)
+
+    run_parallel(block, rows.blocks(), threads)
+    counted = ~np.isnan(base)
+    of_query, w = sums / repeats, weights[counted]
+    kept = np.ascontiguousarray(of_query[:, counted].T)
+    low, high = bootstrap_intervals(kept, w, seed=seed)
+    means = spread / w.sum()
+    error = means.std(axis=0, ddof=1) / np.sqrt(repeats) if repeats > 1 else np.full(len(units), np.nan)
+    return Losses(base, of_query, (w / w.sum()) @ kept, low, high, error)
+
+
+class _Pass:
+    """Units that share no column, shuffled in one go."""
+
+    def __init__(self, rows: Rows, members: Sequence[int], units: Sequence[Unit], seed: int) -> None:
+        self._members, self._units, self._seed = list(members), [units[i] for i in members], seed
+        self._unit = np.full(rows.columns.size, -1, np.int64)
+        for i, unit in enumerate(self._units):
+            self._unit[list(unit.columns)] = i
+        self._within = np.array([not unit.between for unit in self._units], np.int64)
+        starts = rows.data.queries.ptr[:-1]
+        # One value a query of what is constant within queries.
+        self._of_query = rows[starts] if any(u.between for u in self._units) else None
+
+    def changes(
+        self, scorer: Scorer, rows: Float32Array, queries: QueryIndex, first_query: int, repeat: int
+    ) -> Iterator[tuple[list[int], Float64Array]]:
+        """(units, changed scores of each) for a block of queries, in batches that fit in memory."""
+        count = len(self._units)
+        seeds = np.array([round_seed(self._seed, repeat * 2**32 + u.stream) for u in self._units])
+        other = rows.copy()
+        order = np.empty(queries.longest, np.int64)
+        permute_within(rows, queries.ptr, first_query, self._unit, count, self._within, seeds, order, other)
+        self._exchange(other, queries, first_query, seeds)
+        step = max(1, _CHANGES // max(1, rows.shape[0]))
+        for start in range(0, count, step):
+            stop = min(count, start + step)
+            unit = np.where((self._unit >= start) & (self._unit < stop), self._unit - start, -1)
+            yield self._members[start:stop], scorer.changes(rows, other, unit, stop - start)
+
+    def _exchange(self, other: Float32Array, queries: QueryIndex, first_query: int, seeds: Float64Array) -> None:
+        if self._of_query is None:
+            return
+        mine = slice(first_query, first_query + len(queries))
+        for unit, seed in zip(self._units, seeds, strict=True):
+            if unit.between:
+                givers = np.random.default_rng(int(seed)).permutation(self._of_query.shape[0])[mine]
+                columns = list(unit.columns)
+                other[:, columns] = np.repeat(self._of_query[givers][:, columns], queries.sizes, axis=0)
+
+
+def _disjoint(units: Sequence[Unit]) -> list[list[int]]:
+    """Numbers of the units, in as few lists without a shared column as come about by filling one after another."""
+    lists: list[tuple[set[int], list[int]]] = []
+    for i, unit in enumerate(units):
+        mine = set(unit.columns)
+        for taken, members in lists:
+            if not taken & mine:
+                taken |= mine
+                members.append(i)
+                break
+        else:
+            lists.append((mine, [i]))
+    return [members for _, members in lists]

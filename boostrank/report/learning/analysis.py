@@ -1,0 +1,269 @@
+"""How a ranker learnt: its metric round by round, what its first trees are worth, and what its objective saw.
+
+found = learning(model, data)
+found.curve.to_frame()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.conventions import Conventions
+from boostrank.core.errors import BoostrankError, ParameterError
+from boostrank.core.machine import resolve_threads
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.metric import Metric
+from boostrank.report.feature_importance.analysis import sample_queries
+from boostrank.report.frames import pandas
+from boostrank.report.learning.objective_trace import Descent, descend, objective_of, schedules_of
+from boostrank.report.learning.staged_metrics import PrefixCurve, Progress, affordable, prefix_curve, walk_prefixes
+from boostrank.report.scoring import scorer_of
+from boostrank.report.verdict.analysis import conventions_for
+from boostrank.training.model import RankingModel
+
+# Documents and pairs that an objective is asked for at all points together: some ten seconds.
+_ASKED_DOCUMENTS, _ASKED_PAIRS = 4_000_000, 400_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """A metric round by round, as the training recorded it.
+
+    Args:
+        dataset: name of the data set it was measured on.
+        metric: such as "ndcg@10".
+        rounds: int64[T], rounds that the model had, earlier ones of a continued model included.
+        values: float64[T].
+    """
+
+    dataset: str
+    metric: str
+    rounds: Int64Array
+    values: Float64Array
+
+
+@dataclass(frozen=True, eq=False)
+class Learning:
+    """How a ranker learnt.
+
+    Args:
+        history: as the training recorded it; empty where the model file does not say.
+        curve: the metric over the first rounds, on the data.
+        descent: the training objective on the data; None where it cannot be had.
+        schedules: parameter -> float64[T], its value in each round of the training.
+        best_rounds: that prediction uses.
+        trained_rounds: of the training; None where the file does not say.
+        negligible: the loss that does not matter.
+        notes: what could not be told, in words.
+        scores: float64[N] of the whole model, in the order of the rows of the data set; None where not all of them
+            were walked, or not as the engine adds up.
+    """
+
+    history: tuple[History, ...]
+    curve: PrefixCurve
+    descent: Descent | None
+    schedules: Mapping[str, Float64Array]
+    best_rounds: int
+    trained_rounds: int | None
+    negligible: float
+    notes: tuple[str, ...] = ()
+    scores: Float64Array | None = None
+
+    def summary(self) -> str:
+        """What the first rounds are worth, in a sentence or two."""
+        curve = self.curve
+        last = curve.rounds.size - 1
+        if last < 2:
+            return f"The model has {curve.total} round{'s' * (curve.total != 1)}: there is nothing to leave out."
+        sure, guess = curve.enough(self.negligible), curve.enough(self.negligible, sure=False)
+        at = sure if sure < last else min(guess, last - 1)
+        told = f"{curve.rounds[at]:,} of {curve.total:,} rounds {_change(curve, at)} of {curve.metric}"
+        if at == sure:
+            told += f"; from there on no 95% interval reaches a loss of {self.negligible:g}."
+        elif at == guess:
+            told += f": less than {self.negligible:g} lost in the mean, but these queries are too few to be sure."
+        else:
+            told = f"Every round counts: {told}."
+        better = np.flatnonzero(curve.lost_high[:-1] < -self.negligible)
+        if better.size:
+            best = int(better[np.argmin(curve.lost[better])])
+            told += (
+                f" Fewer rounds rank better: {curve.rounds[best]:,} of them {_change(curve, best)}, though picked on "
+                "these very queries."
+            )
+        return told
+
+    def history_frame(self) -> Any:
+        """A pandas data frame, a row for each round, data set and metric.
+
+        Raises:
+            MissingDependency: there is no pandas.
+        """
+        rows = [
+            {"dataset": h.dataset, "metric": h.metric, "round": r, "value": v}
+            for h in self.history
+            for r, v in zip(h.rounds.tolist(), h.values.tolist(), strict=True)
+        ]
+        return pandas().DataFrame(rows, columns=["dataset", "metric", "round", "value"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; what is not a number is NaN."""
+        curve, descent = self.curve, self.descent
+        return {
+            "summary": self.summary(),
+            "history": [
+                {"dataset": h.dataset, "metric": h.metric, "rounds": h.rounds.tolist(), "values": h.values.tolist()}
+                for h in self.history
+            ],
+            "prefixes": {
+                name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(curve).items()
+            },
+            "objective": None if descent is None else _plain_descent(descent),
+            "schedules": {name: values.tolist() for name, values in self.schedules.items()},
+            "best_rounds": self.best_rounds,
+            "trained_rounds": self.trained_rounds,
+            "negligible": self.negligible,
+            "notes": list(self.notes),
+        }
+
+
+def learning(
+    model: RankingModel,
+    data: RankingDataset,
+    *,
+    metric: Metric | str = "ndcg@10",
+    conventions: Conventions | str = "default",
+    documents: int | None = None,
+    negligible: float = 0.001,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Learning:
+    """How a ranker learnt.
+
+    Args:
+        model: ours, or one that LightGBM or XGBoost made.
+        data: labelled queries.
+        metric: with one cut-off.
+        conventions: of the metric.
+        documents: walk a sample of whole queries with about so many documents; 0: all; None: as many as take about
+            half a minute on two cores.
+        negligible: a loss of the metric that does not matter.
+        seed: of samples and bootstrap.
+        threads: None means every available core.
+        progress: told how far it is.
+
+    Raises:
+        ParameterError: a metric with several cut-offs, a number out of range.
+        DataError: features that are not the model's; no query that counts.
+    """
+    one = Metric.parse(metric) if isinstance(metric, str) else metric
+    if len(one.cutoffs) > 1:
+        raise ParameterError(f"{one} has several cut-offs: a curve is of one, such as {one.names[0]}")
+    if not negligible >= 0.0 or (documents is not None and documents < 0):
+        raise ParameterError("negligible and documents must be 0 or more")
+    workers = resolve_threads(threads)
+    data = model.check_features(data)
+    rules = conventions_for(conventions, data.labels)
+    trees = model.trees()
+    _, by = scorer_of(model, trees, data, workers)
+    wanted = affordable(model, trees, by == "walk") if documents is None else documents or data.n_documents
+    chosen = sample_queries(data, wanted, seed)
+    part = data if chosen.size == len(data.queries) else data.take(chosen)
+    objective, why_not = objective_of(model, workers)
+    asked = np.zeros(0, np.int64)
+    if objective is not None:
+        quadratic = any(p.spec.quadratic for p in objective.parts)
+        asked = sample_queries(part, _askable(part, quadratic), seed + 1)
+    name = one.names[0]
+    walk = walk_prefixes(
+        model, trees, part, name, rules, by=by, keep=asked, threads=workers, progress=progress
+    )  # fmt: skip
+    notes = [why_not] if why_not else []
+    descent, schedules = None, {}
+    first = int(model.info.get("training", {}).get("rounds_before", 0))
+    trained = _trained_rounds(model)
+    if objective is not None:
+        schedules = schedules_of(objective, objective.total_rounds or trained or model.best_iteration)
+        if progress is not None:
+            progress("objective", 0, part.n_documents)
+        try:
+            descent = descend(objective, walk.rounds, walk.kept, part.take(asked), data)
+        except BoostrankError as error:
+            notes.append(f"The training objective cannot be asked about these data: {error}")
+    history = _history(model, first)
+    if not history:
+        notes.append("The model file has no record of its training: the curve on these data stands alone.")
+    if "dart" in map(str, model.info.get("parameters", {}).values()):
+        notes.append("DART rescaled earlier trees by later ones: a prefix is no model that the training ever saw.")
+    return Learning(
+        history=history,
+        curve=prefix_curve(walk, name, part, data.n_documents, seed=seed),
+        descent=descent,
+        schedules=schedules,
+        best_rounds=model.best_iteration,
+        trained_rounds=trained,
+        negligible=negligible,
+        notes=tuple(notes),
+        scores=walk.scores if part is data and model.backend == "lightgbm" else None,
+    )
+
+
+def _change(curve: PrefixCurve, at: int) -> str:
+    """`lose 0.0004 [0.0001, 0.0007]`, or what they gain."""
+    sign = 1.0 if curve.lost[at] >= 0.0 else -1.0
+    ends = sorted((sign * curve.lost_low[at], sign * curve.lost_high[at]))
+    told = f"{'lose' if sign > 0.0 else 'gain'} {abs(curve.lost[at]):.4f}"
+    return told if np.isnan(ends[0]) else f"{told} [{ends[0]:.4f}, {ends[1]:.4f}]"
+
+
+def _askable(data: RankingDataset, quadratic: bool) -> int:
+    """Documents that an objective is asked about at every point."""
+    most = _ASKED_DOCUMENTS // 40
+    if quadratic and data.n_documents:
+        a_document = float(np.square(data.queries.sizes.astype(np.float64)).sum()) / data.n_documents
+        most = min(most, int(_ASKED_PAIRS / 40 / max(1.0, a_document)))
+    return max(1, most)
+
+
+def _trained_rounds(model: RankingModel) -> int | None:
+    told = model.info.get("training", {})
+    return int(told["rounds_before"]) + int(told["rounds"]) if "rounds" in told and "rounds_before" in told else None
+
+
+def _history(model: RankingModel, first: int) -> tuple[History, ...]:
+    found = []
+    for dataset, metrics in model.evals_result.items():
+        for metric, values in metrics.items():
+            numbers = np.array([np.nan if v is None else v for v in values], dtype=np.float64)
+            found.append(History(dataset, metric, np.arange(first + 1, first + 1 + numbers.size), numbers))
+    return tuple(found)
+
+
+def _plain_descent(found: Descent) -> dict[str, Any]:
+    def shares(s: Any) -> dict[str, Any]:
+        return {
+            "names": list(s.names), "documents": s.documents.tolist(), "share": s.share.tolist(),
+            "error": s.error.tolist(),
+        }  # fmt: skip
+
+    return {
+        "name": found.objective,
+        "rounds": found.rounds.tolist(),
+        "loss": {name: values.tolist() for name, values in found.loss.items()},
+        "loss_error": {name: values.tolist() for name, values in found.loss_error.items()},
+        "loss as it ran": None if found.ran is None else found.ran.tolist(),
+        "dead queries": found.dead.tolist(),
+        "dead queries of one label": found.alike,
+        "by grade": shares(found.by_grade),
+        "by list length": shares(found.by_length),
+        "queries": found.queries,
+        "documents": found.documents,
+        "all_queries": found.all_queries,
+        "all_documents": found.all_documents,
+    }

@@ -1,0 +1,292 @@
+"""What the training objective makes of data at several points of a training: its loss, where its gradient pulls, and
+which queries it no longer sees.
+
+The objective is made again from what the model's sidecar says, bound to these data, and asked at the scores of the
+first r trees with its parameters as they were in round r.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import BoostrankError, TrainingError
+from boostrank.core.types import Float64Array, Int64Array, Schedule
+from boostrank.data.dataset import RankingDataset
+from boostrank.objective.description import TrainingObjective, value_at
+from boostrank.objective.mixture import MIX, objective_from_dict
+from boostrank.report.frames import pandas
+from boostrank.report.segments import Segmentation, by_length
+from boostrank.training.model import RankingModel
+
+# More grades than this are no grades: a bar each would say nothing.
+_MOST_GRADES = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """How the size of the gradient is spread.
+
+    Args:
+        kind: over what ("grade").
+        names: of the G parts.
+        documents: float64[G], the share of the documents in each.
+        share: float64[R, G], the share of the sum of |gradient|; NaN where there is none at all.
+        error: float64[R, G], its standard error over queries.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    documents: Float64Array
+    share: Float64Array
+    error: Float64Array
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """The training objective on data, at the scores of the first rounds of a model.
+
+    Args:
+        objective: what it is called.
+        rounds: int64[R].
+        loss: part of the objective -> float64[R], mean loss a query, with the parameters of the last round; one part
+            unless it is a mixture. Less is better, and 0 means nothing in particular.
+        loss_error: likewise, its standard error over queries.
+        ran: float64[R], the same with the parameters that each round had; None for a mixture, whose parts are
+            rescaled in every round, and where no parameter changes.
+        ran_error: likewise, its standard error.
+        dead: int64[R], queries without any gradient.
+        alike: of those at the last point, queries whose documents have one label, so that there is nothing to learn.
+        by_grade, by_length: where the gradient is.
+        queries, documents: these are of; of
+        all_queries, all_documents: in the data.
+    """
+
+    objective: str
+    rounds: Int64Array
+    loss: Mapping[str, Float64Array]
+    loss_error: Mapping[str, Float64Array]
+    ran: Float64Array | None
+    ran_error: Float64Array | None
+    dead: Int64Array
+    alike: int
+    by_grade: Shares
+    by_length: Shares
+    queries: int
+    documents: int
+    all_queries: int
+    all_documents: int
+
+    def to_frame(self) -> Any:
+        """A pandas data frame, a row a point and part of the objective.
+
+        Raises:
+            MissingDependency: there is no pandas.
+        """
+        rows = [
+            {"rounds": r, "objective": name, "loss": loss, "loss_error": error, "dead_queries": dead}
+            for name, losses in self.loss.items()
+            for r, loss, error, dead in zip(
+                self.rounds.tolist(), losses.tolist(), self.loss_error[name].tolist(), self.dead.tolist(), strict=True
+            )
+        ]
+        return pandas().DataFrame(rows)
+
+    def shares_frame(self) -> Any:
+        """A pandas data frame, a row a point and a part of the documents."""
+        rows = [
+            {"rounds": r, "by": s.kind, "part": name, "documents": held, "share": share, "error": error}
+            for s in (self.by_grade, self.by_length)
+            for r, shares, errors in zip(self.rounds.tolist(), s.share.tolist(), s.error.tolist(), strict=True)
+            for name, held, share, error in zip(s.names, s.documents.tolist(), shares, errors, strict=True)
+        ]
+        return pandas().DataFrame(rows)
+
+
+def objective_of(model: RankingModel, threads: int | None = None) -> tuple[TrainingObjective | None, str]:
+    """The objective that a model was trained with, and where it cannot be had, why."""
+    told = model.info.get("objective")
+    if not told:
+        return None, "The model file does not say what it was trained with."
+    name = str(told.get("name", "of no name"))
+    if ":" in name:
+        return None, f"It was trained with {name}, an objective of the engine's own, which does not tell its loss."
+    if name == "custom":
+        return None, "It was trained with a function of its author's own, which is not in the file."
+    try:
+        objective = objective_from_dict(told)
+    except (BoostrankError, KeyError, TypeError, ValueError) as error:
+        return None, f"Its objective cannot be made again from the file: {error}"
+    if objective.needs_total and objective.total_rounds is None:
+        return None, f"The file does not say how long the whole training was, which {name} depends on."
+    for one in (objective, *objective.parts):
+        one.threads = threads
+    return objective, ""
+
+
+def schedules_of(objective: TrainingObjective, rounds: int) -> dict[str, Float64Array]:
+    """Every parameter that changes with the round -> float64[rounds], as it was in each.
+
+    Args:
+        objective: told how long the training is.
+        rounds: how many.
+    """
+    found: dict[str, Float64Array] = {}
+    if isinstance(mix := getattr(objective, "mix", None), Schedule):
+        found["mix"] = np.array([value_at(MIX, mix, r, objective) for r in range(rounds)], dtype=np.float64)
+    several = len(objective.parts) > 1
+    for part in objective.parts:
+        changing = [name for name, value in (part.params | part.options).items() if isinstance(value, Schedule)]
+        if not changing:
+            continue
+        every = [part.values(r) | part.option_values(r) for r in range(rounds)]
+        for name in changing:
+            key = f"{part.name}: {name}" if several else name
+            found[key] = np.array([values[name] for values in every], dtype=np.float64)
+    return found
+
+
+def descend(
+    objective: TrainingObjective,
+    rounds: Int64Array,
+    scores: Float64Array,
+    data: RankingDataset,
+    whole: RankingDataset,
+) -> Descent:
+    """The objective at each of these scores.
+
+    Args:
+        objective: told how long the training is.
+        rounds: int64[R], ascending.
+        scores: float64[R, N], of the first so many rounds each.
+        data: of these N documents; the whole data set or a sample of
+        whole: the data set.
+
+    Raises:
+        BoostrankError: labels that its gain cannot take, lists too long for its pair loop.
+    """
+    last = max(0, int(rounds[-1]) - 1)
+    bound = objective.bind(data.labels, data.queries)
+    several = len(objective.parts) > 1
+    changes = bool(schedules_of(objective, 1)) or _noisy(objective)
+    grades, lengths = _grades(data.labels), by_length(data.queries)
+    lengths_used = _used(lengths)
+    of_length = np.repeat(lengths_used.of_query, data.queries.sizes)
+    pulls = [_Pull(grades), _Pull(Segmentation(lengths_used.kind, lengths_used.names, of_length))]
+    size = rounds.size
+    dead = np.zeros(size, np.int64)
+    ran = _Losses(np.full(size, np.nan), np.full(size, np.nan))
+    parts = {part.name: _Losses(np.full(size, np.nan), np.full(size, np.nan)) for part in objective.parts}
+    # A part of a mixture is asked by itself: the mixture's own loss is rescaled in every round.
+    bounds = {part.name: part.bind(data.labels, data.queries) for part in objective.parts} if several or changes else {}
+    found = None
+    for i, r in enumerate(rounds.tolist()):
+        try:
+            found = bound.gradient(scores[i], min(r, last))
+        except TrainingError:
+            if min(r, last):
+                raise
+            # Without trees every score is the same, where some objectives pull nowhere at all.
+            dead[i] = len(data.queries)
+            for pull in pulls:
+                pull.add(np.zeros(data.n_documents), data)
+            continue
+        dead[i] = found.stats.dead_queries
+        for pull in pulls:
+            pull.add(np.abs(found.grad.astype(np.float64)), data)
+        if not several:
+            ran.put(i, bound.losses, found.stats.loss)
+        for name, one in bounds.items():
+            parts[name].put(i, one.losses, _loss_of(one, scores[i], last))
+        if not bounds:
+            (only,) = parts.values()
+            only.put(i, bound.losses, found.stats.loss)
+    alike = _alike(np.zeros(data.n_documents) if found is None else found.grad, data)
+    by_grade, by_length_ = (pull.shares() for pull in pulls)
+    return Descent(
+        objective=objective.name, rounds=rounds,
+        loss={name: losses.mean for name, losses in parts.items()},
+        loss_error={name: losses.error for name, losses in parts.items()},
+        ran=ran.mean if bounds and not several else None, ran_error=ran.error if bounds and not several else None,
+        dead=dead, alike=alike, by_grade=by_grade, by_length=by_length_,
+        queries=len(data.queries), documents=data.n_documents,
+        all_queries=len(whole.queries), all_documents=whole.n_documents,
+    )  # fmt: skip
+
+
+def _alike(gradient: npt.NDArray[Any], data: RankingDataset) -> int:
+    """Queries without gradient and of one label."""
+    owner = np.repeat(np.arange(len(data.queries)), data.queries.sizes)
+    first = data.labels[data.queries.ptr[owner]]
+    moved, unlike = (np.bincount(owner, one, len(data.queries)) for one in (gradient != 0.0, data.labels != first))
+    return int(np.count_nonzero((moved == 0) & (unlike == 0)))
+
+
+def _loss_of(bound: Any, scores: Float64Array, round: int) -> float:
+    """Of a gradient that may be zero everywhere; asked in a round other than the first, which would refuse that."""
+    return float(bound.gradient(scores, max(1, round)).stats.loss)
+
+
+def _noisy(objective: TrainingObjective) -> bool:
+    """Whether the loss changes from round to round at the same scores and parameters: noise is drawn anew."""
+    return any(p.options.get("score_noise", "none") != "none" or "noise" in p.params for p in objective.parts)
+
+
+@dataclass
+class _Losses:
+    mean: Float64Array
+    error: Float64Array
+
+    def put(self, at: int, losses: Float64Array, total: float) -> None:
+        """From the weighted loss of each query; the weights have mean 1."""
+        count = losses.size
+        self.mean[at] = total / count
+        self.error[at] = float(np.std(losses, ddof=1)) / np.sqrt(count) if count > 1 else np.nan
+
+
+@dataclass
+class _Pull:
+    """Sums of |gradient| by part, query by query, as they come."""
+
+    parts: Segmentation
+    _share: list[Float64Array] = field(default_factory=list)
+    _error: list[Float64Array] = field(default_factory=list)
+
+    def add(self, size: Float64Array, data: RankingDataset) -> None:
+        """The share of each part, and its standard error as that of a ratio of sums over queries."""
+        count, owner = len(self.parts.names), np.repeat(np.arange(len(data.queries)), data.queries.sizes)
+        flat = np.bincount(owner * count + self.parts.of_query, size, len(data.queries) * count)
+        of_query = flat.reshape(len(data.queries), count)
+        total = float(of_query.sum())
+        if not total:
+            self._share.append(np.full(count, np.nan))
+            self._error.append(np.full(count, np.nan))
+            return
+        share = of_query.sum(axis=0) / total
+        residual = of_query - of_query.sum(axis=1, keepdims=True) * share
+        self._share.append(share)
+        self._error.append(np.sqrt(np.square(residual).sum(axis=0)) / total)
+
+    def shares(self) -> Shares:
+        """What came together."""
+        parts = self.parts
+        held = np.bincount(parts.of_query, minlength=len(parts.names)) / max(1, parts.of_query.size)
+        return Shares(parts.kind, parts.names, held, np.array(self._share), np.array(self._error))
+
+
+def _grades(labels: Float64Array) -> Segmentation:
+    """A part for each label; where there are many, by whether it is above 0."""
+    found, at = np.unique(labels, return_inverse=True)
+    if found.size <= _MOST_GRADES:
+        return Segmentation("grade", tuple(f"{grade:g}" for grade in found.tolist()), at.astype(np.int64))
+    return Segmentation("grade", ("0 or less", "above 0"), (labels > 0).astype(np.int64))
+
+
+def _used(cut: Segmentation) -> Segmentation:
+    """Without segments that have no query."""
+    found, at = np.unique(cut.of_query, return_inverse=True)
+    return Segmentation(cut.kind, tuple(cut.names[i] for i in found.tolist()), at.astype(np.int64))

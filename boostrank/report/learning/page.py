@@ -1,0 +1,269 @@
+"""How the ranker learnt: `Learning` as a section of a page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.types import Int64Array
+from boostrank.report.frames import pandas
+from boostrank.report.html.charts import COLOURS, Chart
+from boostrank.report.html.markup import tag
+from boostrank.report.html.page import Beside, Fold, Part, Section
+from boostrank.report.html.tables import Column, Table
+from boostrank.report.learning.analysis import Learning
+from boostrank.report.learning.objective_trace import Descent, Shares
+
+# Of a line in a picture; more cannot be seen.
+_MOST_POINTS = 400
+_HEIGHT = 260
+
+
+def section(found: Learning) -> Section:
+    """Charts of what `boostrank.report.learning.analysis` found."""
+    parts: list[Part] = [tag("p", tag("b", found.summary()))]
+    if found.curve.rounds.size > 1:
+        parts += [Beside([_prefixes(found), _lost(found)]), tag("p", _sample(found), class_="faint")]
+    if found.history:
+        parts.append(_history(found))
+    if found.descent is not None:
+        parts += _descent(found.descent)
+    if found.schedules:
+        parts += [tag("h3", "Parameters that changed with the round"), Beside(_schedules(found))]
+    parts += [tag("p", note, class_="faint") for note in found.notes]
+    if found.curve.rounds.size > 1:
+        parts.append(Fold("All points of the curve", [_table(found)]))
+    return Section("learning", "Learning", parts, brief=found.summary())
+
+
+def _rounds(title: str = "rounds") -> Any:
+    import altair as alt
+
+    return alt.X("rounds:Q", title=title, scale=alt.Scale(nice=False), axis=alt.Axis(tickMinStep=1, format=",d"))
+
+
+def _band(frame: Any, low: str, value: str, high: str, title: str, scale: Any, axis: Any = None) -> Any:
+    import altair as alt
+
+    tooltip = [
+        alt.Tooltip("rounds:Q", format=",d"), alt.Tooltip(f"{value}:Q", format="+.4f" if value == "lost" else ".4f"),
+        alt.Tooltip(f"{low}:Q", format=".4f", title="from"), alt.Tooltip(f"{high}:Q", format=".4f", title="to"),
+    ]  # fmt: skip
+    base = alt.Chart(frame).encode(x=_rounds(), tooltip=tooltip)
+    more = {} if axis is None else {"axis": axis}
+    return alt.layer(
+        base.mark_area(opacity=0.2, color=COLOURS["main"]).encode(
+            y=alt.Y(f"{low}:Q", title=title, scale=scale, **more), y2=f"{high}:Q"
+        ),
+        base.mark_line(point=alt.OverlayMarkDef(size=18)).encode(
+            y=alt.Y(f"{value}:Q", title=title, scale=scale, **more)
+        ),
+    ).properties(height=_HEIGHT)  # fmt: skip
+
+
+def _prefixes(found: Learning) -> Chart:
+    import altair as alt
+
+    curve = found.curve
+    frame = curve.to_frame()
+    drawn = _band(frame, "low", "value", "high", curve.metric, alt.Scale(zero=False))
+    return Chart(
+        "learning-prefixes", f"{curve.metric} of the first rounds",
+        f"The model cut off after so many rounds, on these data, with 95% intervals; 0 rounds is a random order. All "
+        f"{curve.total:,} rounds have {curve.value[-1]:.4f}.",
+        frame, drawn,
+    )  # fmt: skip
+
+
+def _lost(found: Learning) -> Chart:
+    import altair as alt
+
+    curve = found.curve
+    frame = curve.to_frame()[["rounds", "lost", "lost_low", "lost_high"]]
+    small = max(found.negligible, 1e-6)
+    ends = (
+        float(np.nanmin([0.0, *curve.lost_low, *curve.lost])),
+        float(np.nanmax([small, *curve.lost_high, *curve.lost])),
+    )
+    marks = [sign * small * 10.0**i for sign in (-1, 1) for i in range(8)]
+    ticks = sorted([0.0, *(m for m in marks if ends[0] <= m <= ends[1])])
+    scale = alt.Scale(type="symlog", constant=small, nice=False, domain=list(ends))
+    drawn = _band(
+        frame, "lost_low", "lost", "lost_high", "lost, stretched near 0", scale, alt.Axis(values=ticks, format="~g")
+    )
+    return Chart(
+        "learning-lost", "What fewer rounds lose",
+        f"{curve.metric} of the whole model minus that of its first rounds, query by query, with 95% intervals of each "
+        "point by itself.",
+        frame, drawn,
+    )  # fmt: skip
+
+
+def _sample(found: Learning) -> str:
+    curve = found.curve
+    how = "The trees were walked once, from the first to the last"
+    if curve.by != "walk":
+        how = f"The engine predicted each point from its first round on ({curve.by})"
+    if curve.documents == curve.all_documents:
+        return f"{how}, on all {curve.all_documents:,} documents."
+    error = (curve.high[-1] - curve.low[-1]) / 3.92
+    return (
+        f"{how}, on a sample of whole queries: {curve.documents:,} of {curve.all_documents:,} documents, "
+        f"{curve.queries:,} queries that count. The standard error of {curve.metric} on it is {error:.4f}, and that of "
+        "each loss a quarter of the length of its interval."
+    )
+
+
+def _history(found: Learning) -> Chart:
+    import altair as alt
+
+    frame = found.history_frame().rename(columns={"round": "rounds"})
+    metrics = list(dict.fromkeys(h.metric for h in found.history))
+    shown = found.curve.metric if found.curve.metric in metrics else metrics[0]
+    mine = frame[frame["metric"] == shown]
+    step = max(1, -(-int(mine["rounds"].nunique()) // _MOST_POINTS))
+    last = mine["rounds"].max()
+    mine = mine[(mine["rounds"] % step == 0) | (mine["rounds"] == last) | (mine["rounds"] == found.best_rounds)]
+    best = pandas().DataFrame({"rounds": [found.best_rounds]})
+    drawn = alt.layer(
+        alt.Chart(mine).mark_line().encode(
+            x=_rounds("round"), y=alt.Y("value:Q", title=shown, scale=alt.Scale(zero=False)),
+            color=alt.Color("dataset:N", title=None),
+            tooltip=[alt.Tooltip("dataset:N"), alt.Tooltip("rounds:Q"), alt.Tooltip("value:Q", format=".4f")],
+        ),
+        alt.Chart(best).mark_rule(strokeDash=[4, 4]).encode(x=_rounds("round")),
+    ).properties(height=_HEIGHT)  # fmt: skip
+    others = f" The numbers also have {', '.join(m for m in metrics if m != shown)}." if len(metrics) > 1 else ""
+    return Chart(
+        "learning-history", f"{shown} as the training recorded it",
+        f"Round by round on the data sets that it watched; prediction uses {found.best_rounds:,} rounds (dashed)."
+        + others,
+        frame, drawn,
+    )  # fmt: skip
+
+
+def _descent(found: Descent) -> list[Part]:
+    told = f"{found.documents:,} documents"
+    if found.documents < found.all_documents:
+        told = f"a sample of whole queries, {found.documents:,} of {found.all_documents:,} documents"
+    others = int(found.dead[-1]) - found.alike
+    dead = (
+        f"{found.dead[-1]:,} of {found.queries:,} queries are dead, they have no gradient: in {found.alike:,} of them "
+    )
+    dead += "all labels are the same, so that there is nothing to learn"
+    if others:
+        dead += f"; {others:,} others are as the objective wants them, or its force has faded"
+    if not found.dead[-1]:
+        dead = "no query is dead: each of them still has a gradient"
+    parts: list[Part] = [
+        tag("h3", f"What the objective {found.objective} saw"),
+        tag("p", f"The training objective, made again from the model's file, on {told} at the scores of the first "
+            f"rounds. With all rounds {dead}."),
+    ]  # fmt: skip
+    if found.rounds.size < 2:
+        return parts
+    parts.append(Beside([_loss(found), _dead(found)]) if np.ptp(found.dead[1:]) else _loss(found))
+    shares = [(s, name) for s, name in ((found.by_grade, "grade"), (found.by_length, "list length"))]
+    drawn = [_share(found.rounds, s, name) for s, name in shares if np.isfinite(s.share).any() and len(s.names) > 1]
+    if drawn:
+        parts.append(Beside(drawn))
+        worst = max(float(np.nanmax(s.error)) for s, _ in shares if np.isfinite(s.error).any())
+        parts.append(tag("p", f"The standard error of no share is above {worst:.1%}.", class_="faint"))
+    return parts
+
+
+def _loss(found: Descent) -> Chart:
+    import altair as alt
+
+    series = dict(found.loss) if found.ran is None else {
+        "last round's parameters": next(iter(found.loss.values())), "parameters as they ran": found.ran,
+    }  # fmt: skip
+    rows = [
+        {"rounds": r, "series": name, "loss": v}
+        for name, values in series.items() for r, v in zip(found.rounds.tolist(), values.tolist(), strict=True)
+    ]  # fmt: skip
+    drawn = alt.Chart(pandas().DataFrame(rows)).mark_line(point=alt.OverlayMarkDef(size=18)).encode(
+        x=_rounds(), y=alt.Y("loss:Q", title="loss a query", scale=alt.Scale(zero=False)),
+        color=alt.Color("series:N", title=None, sort=None, legend=None if len(series) == 1 else alt.Legend()),
+        tooltip=[alt.Tooltip("series:N"), alt.Tooltip("rounds:Q"), alt.Tooltip("loss:Q", format=".5g")],
+    ).properties(height=_HEIGHT - 60)  # fmt: skip
+    errors = [float(e[-1]) for e in found.loss_error.values()]
+    error = f", standard error {max(errors):.2g}" if np.isfinite(errors).all() else ""
+    return Chart(
+        "learning-loss", "The objective's loss", f"Mean loss a query; less is better{error}.", found.to_frame(), drawn
+    )
+
+
+def _dead(found: Descent) -> Chart:
+    import altair as alt
+
+    frame = pandas().DataFrame({"rounds": found.rounds, "dead": found.dead / max(1, found.queries)})
+    drawn = alt.Chart(frame).mark_area(opacity=0.5, line=True, color=COLOURS["faint"]).encode(
+        x=_rounds(),
+        y=alt.Y("dead:Q", title="share of queries", scale=alt.Scale(domainMin=0), axis=alt.Axis(format="%")),
+        tooltip=[alt.Tooltip("rounds:Q"), alt.Tooltip("dead:Q", format=".2%")],
+    ).properties(height=_HEIGHT - 60)  # fmt: skip
+    return Chart(
+        "learning-dead",
+        "Dead queries",
+        "Queries without any gradient: training learns nothing from them.",
+        frame,
+        drawn,
+    )
+
+
+def _share(rounds: Int64Array, found: Shares, of: str) -> Chart:
+    import altair as alt
+
+    frame = pandas().DataFrame(
+        [
+            {"rounds": r, "part": name, "share": share, "error": error, "place": i}
+            for r, shares, errors in zip(rounds.tolist(), found.share.tolist(), found.error.tolist(), strict=True)
+            for i, (name, share, error) in enumerate(zip(found.names, shares, errors, strict=True))
+        ]
+    )
+    held = ", ".join(f"{n}: {d:.0%}" for n, d in zip(found.names, found.documents, strict=True))
+    drawn = alt.Chart(frame).mark_area().encode(
+        x=_rounds(), y=alt.Y("share:Q", title="share of |gradient|", stack="normalize", axis=alt.Axis(format="%")),
+        color=alt.Color("part:N", title=None, sort=None), order=alt.Order("place:Q"),
+        tooltip=[alt.Tooltip("part:N"), alt.Tooltip("rounds:Q"), alt.Tooltip("share:Q", format=".1%"),
+                 alt.Tooltip("error:Q", format=".1%", title="standard error")],
+    ).properties(height=_HEIGHT - 40)  # fmt: skip
+    return Chart(
+        f"learning-gradient-by-{of.replace(' ', '-')}", f"Where the gradient pulls, by {of}",
+        f"Share of the sum of gradient sizes. Of the documents themselves: {held}.", frame, drawn,
+    )  # fmt: skip
+
+
+def _schedules(found: Learning) -> list[Part]:
+    import altair as alt
+
+    parts: list[Part] = []
+    for i, (name, values) in enumerate(found.schedules.items()):
+        rounds = np.arange(1, values.size + 1)
+        frame = pandas().DataFrame({"rounds": rounds, "value": values})
+        step = max(1, -(-values.size // _MOST_POINTS))
+        thin = frame[(frame["rounds"] % step == 0) | frame["rounds"].isin([1, values.size])]
+        log = bool(values.min() > 0.0 and values.max() > 20.0 * values.min() and name != "mix")
+        drawn = alt.Chart(thin).mark_line().encode(
+            x=_rounds("round"),
+            y=alt.Y("value:Q", title=name, scale=alt.Scale(type="log" if log else "linear", zero=False)),
+            tooltip=[alt.Tooltip("rounds:Q"), alt.Tooltip("value:Q", format=".4g")],
+        ).properties(height=_HEIGHT - 80)  # fmt: skip
+        about = f"From {values[0]:.4g} in the first round to {values[-1]:.4g} in round {values.size:,}."
+        parts.append(Chart(f"learning-schedule-{i + 1}", name, about, frame, drawn))
+    return parts
+
+
+def _table(found: Learning) -> Table:
+    curve = found.curve
+    columns = [
+        Column("rounds", "rounds", "number"), Column("value", curve.metric, "number", ".4f"),
+        Column("low", "from", "number", ".4f"), Column("high", "to", "number", ".4f"),
+        Column("lost", "lost", "number", "+.4f", "by leaving the later rounds out"),
+        Column("lost_low", "from", "number", "+.4f"), Column("lost_high", "to", "number", "+.4f"),
+    ]  # fmt: skip
+    names = ("rounds", "value", "low", "high", "lost", "lost_low", "lost_high")
+    rows = [list(row) for row in zip(*(getattr(curve, name).tolist() for name in names), strict=True)]
+    return Table("prefixes", columns, rows, caption="The first rounds of the model", order="rounds")

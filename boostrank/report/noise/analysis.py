@@ -1,0 +1,273 @@
+"""What luck alone does to a metric: other seeds, other orders of the same rows, another draw of the training queries.
+
+Each source is measured by itself: the same training, N times, with nothing changed but the source. If the runs of a
+source are normal with standard deviation s, the difference of two new trainings, divided by sqrt(2) times the estimate
+of s, has Student's distribution with N - 1 degrees of freedom: a difference beyond
+
+    t(0.975, N - 1) sqrt(2) s
+
+happens by luck once in twenty comparisons. That bound takes into account that N runs are few.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import chdtri, stdtrit
+
+from boostrank.backends import get_backend
+from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.queries import QueryIndex
+from boostrank.core.resampling import bootstrap_intervals
+from boostrank.core.types import Float64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.metric import BoundMetrics, Conventions, MetricResult
+from boostrank.training.model import RankingModel
+from boostrank.training.params import pop_seed, split_params
+from boostrank.training.train import train
+
+SOURCES = ("seed", "row order", "training queries")
+"""The seed of everything random; the order of queries and of their rows; queries drawn with replacement."""
+
+FEWEST_RUNS = 3
+
+# Runs alike after which a source is taken to do nothing: no two trainings with luck in them agree to the last bit.
+_ALIKE = 3
+_CONFIDENCE = 0.95
+_TRIAL_ROUNDS = 5
+
+Progress = Callable[[int, int, str, "dict[str, float]"], None]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The standard deviation of a metric over runs.
+
+    Args:
+        sd: its estimate.
+        low, high: its 95% interval, for runs that are normal.
+        matters: the smallest difference of two single trainings that luck of this kind brings about less than once in
+            twenty times.
+    """
+
+    sd: float
+    low: float
+    high: float
+    matters: float
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseReport:
+    """What luck does to each metric.
+
+    Args:
+        runs: asked for, of each source. A source whose first runs are all alike was not followed further.
+        values: source -> metric -> float64[runs], on the validation queries.
+        first: metric -> result of one training with nothing changed, for the spread over validation queries.
+        weights: float64[Q] of the validation queries.
+        seconds: it took.
+    """
+
+    runs: int
+    values: dict[str, dict[str, Float64Array]]
+    first: dict[str, MetricResult]
+    weights: Float64Array
+    seconds: float
+
+    def spread(self, source: str, metric: str) -> Spread:
+        """Of one source."""
+        return spread_of(self.values[source][metric])
+
+    def over_queries(self, metric: str) -> Spread:
+        """What other validation queries would do to the number itself.
+
+        Its `matters` is NaN: rankers that are compared on the same queries share this luck, and `boostrank evaluate`
+        pairs them.
+        """
+        values = self.first[metric].per_query
+        counted = ~np.isnan(values)
+        share = self.weights[counted] / self.weights[counted].sum()
+        squares = np.square(values[counted] - share @ values[counted])
+        scale = float(np.square(share).sum())
+        low, high = (math.sqrt(scale * float(end[0])) for end in bootstrap_intervals(squares[:, None], share))
+        return Spread(math.sqrt(scale * float(share @ squares)), low, high, math.nan)
+
+    def matters(self, metric: str) -> float:
+        """The smallest difference of two single trainings to take seriously: that of the widest source.
+
+        The sources are not added up: each of them also holds the luck that any change at all sets off.
+        """
+        return max(self.spread(source, metric).matters for source in self.values)
+
+
+def spread_of(values: Float64Array) -> Spread:
+    """Standard deviation of runs, float64[N] with N >= 2."""
+    sd = float(np.std(values, ddof=1))
+    free = values.size - 1
+    if sd <= 1e-12 * float(np.abs(values).max()):
+        return Spread(0.0, 0.0, 0.0, 0.0)
+    tail = (1.0 - _CONFIDENCE) / 2.0
+    low, high = (sd * math.sqrt(free / chdtri(free, chance)) for chance in (tail, 1.0 - tail))
+    return Spread(sd, low, high, float(stdtrit(free, 1.0 - tail)) * math.sqrt(2.0) * sd)
+
+
+def measure_noise(
+    params: Mapping[str, Any] | None,
+    train_set: RankingDataset,
+    valid_set: RankingDataset,
+    num_boost_round: int = 100,
+    *,
+    runs: int = 10,
+    backend: str = "lightgbm",
+    conventions: Conventions | str | None = None,
+    progress: Progress | None = None,
+) -> NoiseReport:
+    """Train again and again with nothing changed but luck.
+
+    Args:
+        params: as for `boostrank.train`; with early stopping every run stops on `valid_set`, as it would in earnest.
+        train_set: features in memory.
+        valid_set: on which the metrics of `params` are measured.
+        num_boost_round: rounds of each run.
+        runs: of each source, at least 3.
+        backend: "lightgbm" or "xgboost".
+        conventions: of the metrics, as for `boostrank.train`.
+        progress: called after each run with the runs done, the runs that are still expected in all, the source and
+            the metrics of the run.
+
+    Raises:
+        InputError: parameters or data that cannot be used.
+    """
+    started = time.perf_counter()
+    if runs < FEWEST_RUNS:
+        raise ParameterError(f"runs={runs}: a standard deviation needs at least {FEWEST_RUNS}")
+    trainer = _Trainer(params, train_set, valid_set, num_boost_round, backend, conventions)
+    values: dict[str, dict[str, Float64Array]] = {}
+    done, expected = 0, runs * len(SOURCES)
+    for source in SOURCES:
+        rows: list[dict[str, float]] = []
+        for run, (data, seed) in enumerate(_variants(source, train_set, trainer.seed, runs), start=1):
+            rows.append(trainer.run(data, seed))
+            done += 1
+            enough = run == _ALIKE < runs and all(row == rows[0] for row in rows)
+            expected -= (runs - run) * enough
+            if progress is not None:
+                progress(done, expected, source, rows[-1])
+            if enough:
+                break
+        values[source] = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    assert trainer.first is not None
+    return NoiseReport(runs, values, trainer.first, valid_set.queries.each_weight, time.perf_counter() - started)
+
+
+def expected_seconds(
+    params: Mapping[str, Any] | None,
+    train_set: RankingDataset,
+    valid_set: RankingDataset,
+    num_boost_round: int = 100,
+    *,
+    runs: int = 10,
+    backend: str = "lightgbm",
+    conventions: Conventions | str | None = None,
+) -> float:
+    """How long `measure_noise` will take at most, by a trial of a few rounds; with early stopping it may take less."""
+    rounds = min(_TRIAL_ROUNDS, num_boost_round)
+    _Trainer(params, train_set, valid_set, 1, backend, conventions).run(train_set, 0)  # compiles
+    seconds = []
+    for length in (1, rounds):
+        trainer = _Trainer(params, train_set, valid_set, length, backend, conventions)
+        started = time.perf_counter()
+        trainer.run(train_set, 0)
+        seconds.append(time.perf_counter() - started)
+    first, several = seconds
+    a_round = max(0.0, several - first) / (rounds - 1) if rounds > 1 else 0.0
+    return runs * len(SOURCES) * (first + a_round * (num_boost_round - 1))
+
+
+class _Trainer:
+    """One training with nothing but data and seed left open."""
+
+    def __init__(
+        self,
+        params: Mapping[str, Any] | None,
+        train_set: RankingDataset,
+        valid_set: RankingDataset,
+        rounds: int,
+        backend: str,
+        conventions: Conventions | str | None,
+    ) -> None:
+        if train_set.on_disk:
+            raise DataError("rows that lie on disk cannot be put into another order: read them to memory")
+        self._params = dict(params or {})
+        self.seed = pop_seed(self._params)
+        checked = split_params(self._params, rounds, get_backend(backend))
+        if not checked.metrics:
+            raise ParameterError("without a metric there is no noise to measure: metric='ndcg'")
+        if conventions is None:
+            conventions = Conventions(gain=checked.gain)
+        self._backend, self._conventions, self._rounds = backend, conventions, rounds
+        self._valid = valid_set.with_features(train_set.feature_names, whose="the training set")
+        self._watched = [self._valid] if checked.stopping_rounds else None
+        self._metrics = BoundMetrics(
+            checked.metrics, valid_set.labels, valid_set.queries, conventions, checked.threads
+        )  # fmt: skip
+        self._threads = checked.threads
+        self.first: dict[str, MetricResult] | None = None
+
+    def run(self, data: RankingDataset, seed: int) -> dict[str, float]:
+        """Metrics on the validation queries."""
+        model = train(
+            self._params | {"seed": seed},
+            data,
+            self._rounds,
+            valid_sets=self._watched,
+            backend=self._backend,
+            conventions=self._conventions,
+        )
+        scores = self._scores(model)
+        if self.first is None:
+            self.first = self._metrics.results(scores)
+        return self._metrics.values(scores)
+
+    def _scores(self, model: RankingModel) -> Float64Array:
+        scores = model.predict(self._valid, threads=self._threads)
+        return scores if self._valid.input_rows is None else scores[self._valid.input_rows]
+
+
+def _variants(source: str, data: RankingDataset, seed: int, runs: int) -> Iterator[tuple[RankingDataset, int]]:
+    """The training data and the seed of each run."""
+    rng = np.random.default_rng([seed, SOURCES.index(source)])
+    for run in range(runs):
+        if source == "seed":
+            yield data, seed + run
+        elif source == "row order":
+            yield shuffled(data, rng), seed
+        else:
+            yield redrawn(data, rng), seed
+
+
+def shuffled(data: RankingDataset, rng: np.random.Generator) -> RankingDataset:
+    """The same queries in another order, and the rows of each in another order."""
+    return _of_queries(data, rng.permutation(len(data.queries)), rng)
+
+
+def redrawn(data: RankingDataset, rng: np.random.Generator) -> RankingDataset:
+    """As many queries, drawn with replacement; one that is drawn twice is two queries."""
+    count = len(data.queries)
+    return _of_queries(data, np.sort(rng.integers(0, count, count)), None)
+
+
+def _of_queries(data: RankingDataset, chosen: Any, rng: np.random.Generator | None) -> RankingDataset:
+    index, rows = data.queries.take(chosen)
+    if rng is not None:
+        owner = np.repeat(np.arange(len(index)), index.sizes)
+        rows = rows[np.lexsort((rng.random(rows.size), owner))]
+    index = QueryIndex(index.ptr, np.arange(len(index)), index.weights, index.k)
+    return replace(
+        data, features=data.features[rows], labels=data.labels[rows], queries=index, comments=None, input_rows=None
+    )  # fmt: skip

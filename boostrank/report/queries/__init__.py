@@ -1,0 +1,1 @@
+"""Queries: the distribution of a metric over queries, and the worst of them."""

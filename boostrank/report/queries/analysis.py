@@ -1,0 +1,285 @@
+"""How a ranker does query by query: the spread of a metric, by parts of the data, and its worst queries.
+
+found = query_values(model, data, scores)
+found.to_frame(), found.worst[0].documents
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.conventions import Conventions
+from boostrank.core.errors import ModelError
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.metric import BoundMetrics, Metric
+from boostrank.report.documents import shown_name
+from boostrank.report.frames import pandas
+from boostrank.report.means import FEWEST_FOR_INTERVAL, means_over_queries
+from boostrank.report.rank_changes import ranks_within
+from boostrank.report.segments import Segmentation, by_best_label, by_length, by_table, read_segments
+from boostrank.report.verdict.analysis import conventions_for
+from boostrank.training.model import RankingModel
+
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_BINS = 20
+# Of a worst query: the top of its list, relevant documents below it, and features side by side.
+_TOP, _BELOW, _FEATURES = 10, 5, 6
+
+
+@dataclass(frozen=True)
+class Part:
+    """A metric over some of the queries.
+
+    Args:
+        kind: what the parts are about ("list length").
+        name: which one.
+        queries: that count.
+        mean, low, high: and its 95% interval; NaN for fewer than 20 queries.
+        quantiles: 5%, 25%, 50%, 75% and 95% of the queries are at or below these.
+    """
+
+    kind: str
+    name: str
+    queries: int
+    mean: float
+    low: float
+    high: float
+    quantiles: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class RankedDocument:
+    """A document in a list.
+
+    Args:
+        rank: by the model, 1 is best; equal scores keep the order of the rows.
+        document: its name, or `row 17`: its row in the data, counted from 1.
+        label: its grade.
+        score: the model's.
+        contributions: of the features shown, what each adds to the score beyond the mean of the documents shown.
+    """
+
+    rank: int
+    document: str
+    label: float
+    score: float
+    contributions: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class WorstQuery:
+    """A query and its list.
+
+    Args:
+        qid: its id.
+        value: of the metric.
+        size: documents in the list.
+        parts: kind -> the part it is in.
+        features: those whose contributions differ most between the documents shown; empty where the engine cannot tell.
+        documents: the top of the list, and the best-labelled documents that stand below it.
+    """
+
+    qid: str
+    value: float
+    size: int
+    parts: Mapping[str, str]
+    features: tuple[str, ...]
+    documents: tuple[RankedDocument, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class QueryValues:
+    """A metric query by query.
+
+    Args:
+        metric: such as "ndcg@10".
+        qids: [Q], all queries of the data.
+        values: float64[Q], NaN where a query does not count.
+        sizes: int64[Q], documents.
+        of_part: kind -> the part of each query, [Q].
+        counts: int64[20], queries with a value in each of 20 equal bins, of which
+        edges: float64[21] are the ends.
+        parts: parts with a query that counts.
+        worst: queries with the lowest values; of equal ones first those with better documents, then longer ones.
+        notes: what could not be told, in words.
+    """
+
+    metric: str
+    qids: npt.NDArray[Any]
+    values: Float64Array
+    sizes: Int64Array
+    of_part: Mapping[str, npt.NDArray[Any]]
+    counts: Int64Array
+    edges: Float64Array
+    parts: tuple[Part, ...]
+    worst: tuple[WorstQuery, ...]
+    notes: tuple[str, ...] = ()
+
+    def to_frame(self) -> Any:
+        """A pandas data frame, a row a query.
+
+        Raises:
+            MissingDependency: there is no pandas.
+        """
+        columns = {"qid": self.qids, self.metric: self.values, "documents": self.sizes}
+        return pandas().DataFrame(columns | dict(self.of_part))
+
+    def parts_frame(self) -> Any:
+        """A pandas data frame, a row a part."""
+        names = [f"q{round(100 * q):02d}" for q in _QUANTILES]
+        rows = []
+        for part in self.parts:
+            told = asdict(part)
+            rows.append(told | dict(zip(names, told.pop("quantiles"), strict=True)))
+        frame = pandas().DataFrame(rows)
+        return frame.drop(columns=["quantiles"], errors="ignore")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the values of each query, as plain data."""
+        return {
+            "metric": self.metric,
+            "queries": len(self.qids),
+            "counted": int((~np.isnan(self.values)).sum()),
+            "histogram": {"counts": self.counts.tolist(), "edges": self.edges.tolist()},
+            "parts": [asdict(part) for part in self.parts],
+            "worst": [asdict(one) for one in self.worst],
+            "notes": list(self.notes),
+        }
+
+
+def query_values(
+    model: RankingModel,
+    data: RankingDataset,
+    scores: npt.ArrayLike | None = None,
+    *,
+    metric: Metric | str = "ndcg@10",
+    conventions: Conventions | str = "default",
+    segments: Mapping[Any, Any] | str | PathLike[str] | None = None,
+    worst: int = 20,
+    docnos: Sequence[str] | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+) -> QueryValues:
+    """Look at a ranker query by query.
+
+    Args:
+        model: ours, or one that LightGBM or XGBoost made.
+        data: labelled queries, features in the model's order.
+        scores: float[N] of the model in the order of the rows of the data set; None predicts them.
+        metric: with one cut-off.
+        conventions: of the metric.
+        segments: query id -> segment, or a file of two columns; beside list length and best label.
+        worst: how many queries to tell with their lists.
+        docnos: a name a row, "" where there is none.
+        seed: of the bootstrap.
+        threads: None means every available core.
+
+    Raises:
+        DataError: features that are not the model's; no query that counts; no query has a segment.
+    """
+    one = Metric.parse(metric) if isinstance(metric, str) else metric
+    (name,) = one.names
+    data = model.check_features(data)
+    if scores is None:
+        told = model.predict(data, threads=threads)
+        scores = told if data.input_rows is None else told[data.input_rows]
+    s = np.asarray(scores, dtype=np.float64)
+    rules = conventions_for(conventions, data.labels)
+    bound = BoundMetrics([one], data.labels, data.queries, rules, threads, docnos=docnos)
+    values = bound.per_query(s)[name]
+    cuts = [by_length(data.queries), by_best_label(data.labels, data.queries)]
+    if segments is not None:
+        table = segments if isinstance(segments, Mapping) else read_segments(segments)
+        cuts.insert(0, by_table(table, data.queries))
+    counted = values[~np.isnan(values)]
+    counts, edges = np.histogram(counted, bins=_BINS, range=(0.0, max(1.0, float(counted.max()))))
+    of_part = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
+    chosen = _worst(values, data, worst)
+    lists, notes = _lists(model, data, s, chosen, values, of_part, docnos, threads)
+    return QueryValues(
+        metric=name, qids=data.queries.qid, values=values, sizes=data.queries.sizes, of_part=of_part,
+        counts=counts.astype(np.int64), edges=edges,
+        parts=tuple(part for cut in cuts for part in _parts(cut, values, data, seed)),
+        worst=tuple(lists), notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _parts(cut: Segmentation, values: Float64Array, data: RankingDataset, seed: int) -> list[Part]:
+    weights, found = data.queries.weights, []
+    for i, name in enumerate(cut.names):
+        inside = (cut.of_query == i) & ~np.isnan(values)
+        queries = int(inside.sum())
+        if not queries:
+            continue
+        mine = values[inside]
+        means = means_over_queries(mine[:, None], None if weights is None else weights[inside], seed=seed)
+        ends = (float(means.low[0]), float(means.high[0])) if queries >= FEWEST_FOR_INTERVAL else (np.nan, np.nan)
+        quantiles = tuple(float(q) for q in np.quantile(mine, _QUANTILES))
+        found.append(Part(cut.kind, name, queries, float(means.mean[0]), *ends, quantiles))
+    return found
+
+
+def _worst(values: Float64Array, data: RankingDataset, count: int) -> list[int]:
+    """Positions of the queries; a low value of a query with very good documents is worse than of one without."""
+    best = np.zeros(len(data.queries))
+    filled = data.queries.sizes > 0
+    best[filled] = np.maximum.reduceat(data.labels, data.queries.ptr[:-1][filled])
+    order = np.lexsort((-data.queries.sizes, -best, values))
+    return [q for q in order[:count].tolist() if not np.isnan(values[q])]
+
+
+def _lists(
+    model: RankingModel, data: RankingDataset, scores: Float64Array, chosen: Sequence[int], values: Float64Array,
+    of_part: Mapping[str, npt.NDArray[Any]], docnos: Sequence[str] | None, threads: int | None,
+) -> tuple[list[WorstQuery], list[str]]:  # fmt: skip
+    if not chosen:
+        return [], []
+    shown: list[Int64Array] = []
+    ranks: list[Int64Array] = []
+    for q in chosen:
+        index, rows = data.queries.take([q])
+        rank = ranks_within(scores[rows], index)
+        order = np.argsort(rank)
+        below = order[_TOP:]
+        best = below[np.argsort(-data.labels[rows[below]], kind="stable")][:_BELOW]
+        best = best[data.labels[rows[best]] > 0.0]
+        places = np.concatenate([order[:_TOP], best[np.argsort(rank[best])]])
+        shown.append(rows[places])
+        ranks.append(rank[places])
+    notes: list[str] = []
+    every = np.concatenate(shown)
+    try:
+        parts: Float64Array | None = model.contributions(data.features[every], threads=threads)[:, :-1]
+    except ModelError as error:
+        parts = None
+        notes.append(f"What features contribute cannot be told: {error}")
+    found, at = [], 0
+    for q, rows, rank in zip(chosen, shown, ranks, strict=True):
+        features: tuple[str, ...] = ()
+        beyond = np.zeros((rows.size, 0))
+        if parts is not None:
+            mine = parts[at : at + rows.size]
+            mine = mine - mine.mean(axis=0)
+            spread = np.abs(mine).max(axis=0)
+            top = np.argsort(-spread, kind="stable")[:_FEATURES]
+            top = top[spread[top] > 0.0]
+            features, beyond = tuple(data.feature_names[c] for c in top.tolist()), mine[:, top]
+        at += rows.size
+        found.append(
+            WorstQuery(
+                qid=str(data.queries.qid[q]), value=float(values[q]), size=int(data.queries.sizes[q]),
+                parts={kind: str(part[q]) for kind, part in of_part.items()}, features=features,
+                documents=tuple(
+                    RankedDocument(r, shown_name(row, data, docnos), float(data.labels[row]), float(scores[row]), told)
+                    for row, r, told in zip(rows.tolist(), rank.tolist(), map(tuple, beyond.tolist()), strict=True)
+                ),
+            )
+        )  # fmt: skip
+    return found, notes

@@ -1,0 +1,167 @@
+"""Query by query: `QueryValues` as a section of a page."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from boostrank.report.frames import pandas
+from boostrank.report.html.charts import COLOURS, Chart
+from boostrank.report.html.marks import facts
+from boostrank.report.html.markup import Markup, bdi, join, tag
+from boostrank.report.html.page import Part, Section
+from boostrank.report.html.tables import Cell, Column, Table, fixed
+from boostrank.report.queries.analysis import QueryValues, WorstQuery
+
+_LINE = 26
+# More parts of one kind are in the table alone.
+_MOST_DRAWN = 30
+
+
+def section(found: QueryValues) -> Section:
+    """Tables and charts of what `boostrank.report.queries.analysis` found."""
+    parts: list[Part] = [facts(*_facts(found)), _histogram(found)]
+    kinds = list(dict.fromkeys(part.kind for part in found.parts))
+    parts += [_by_part(found, kind, i) for i, kind in enumerate(kinds) if len(_named(found, kind)) > 1]
+    parts.append(_parts(found))
+    if found.worst:
+        parts += [
+            tag("h3", "The worst queries"),
+            tag("p", f"Lowest {found.metric} first; of equal ones, those with better documents. A query opens to its "
+                "list: the first ten documents, the best ones that stand below them, and what the features that tell "
+                "them apart most add to each score beyond the mean of the documents shown (by the engine's TreeSHAP)."),
+            _worst(found),
+        ]  # fmt: skip
+    parts += [tag("p", note, class_="faint") for note in found.notes]
+    return Section("queries", "Queries", parts, brief=_brief(found))
+
+
+def _brief(found: QueryValues) -> Markup:
+    low, high = np.nanquantile(found.values, [0.25, 0.75])
+    told = [f"Half of the queries have {found.metric} from {low:.2f} to {high:.2f}."]
+    sure = [part for part in found.parts if not math.isnan(part.low)]
+    if len(sure) > 1:
+        worst = min(sure, key=lambda part: part.mean)
+        told += [" Worst: ", bdi(worst.kind), " ", bdi(worst.name), f", {worst.mean:.4f}."]
+    return join(*told)
+
+
+def _facts(found: QueryValues) -> list[tuple[str, Any, str]]:
+    values = found.values[~np.isnan(found.values)]
+    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+    return [
+        ("queries that count", f"{values.size:,}", f"of {len(found.qids):,}"),
+        ("median", f"{middle:.4f}", f"half of them from {low:.4f} to {high:.4f}"),
+        ("perfect", f"{np.mean(values >= 1.0):.1%}", f"{found.metric} is 1"),
+        ("nothing found", f"{np.mean(values <= 0.0):.1%}", f"{found.metric} is 0"),
+    ]
+
+
+def _histogram(found: QueryValues) -> Chart:
+    import altair as alt
+
+    frame = pandas().DataFrame({"begin": found.edges[:-1], "end": found.edges[1:], "queries": found.counts})
+    counted = found.values[~np.isnan(found.values)]
+    bars = alt.Chart(frame).mark_bar().encode(
+        x=alt.X("begin:Q", title=found.metric, bin="binned"), x2="end:Q", y=alt.Y("queries:Q", title="queries"),
+        tooltip=[alt.Tooltip("begin:Q", format=".2f", title="from"), alt.Tooltip("end:Q", format=".2f", title="to"),
+                 alt.Tooltip("queries:Q", format=",d")],
+    )  # fmt: skip
+    return Chart(
+        "queries-values", f"{found.metric} of each query",
+        f"How many of the {counted.size:,} queries that count have which {found.metric}.", frame,
+        bars.properties(height=220),
+    )  # fmt: skip
+
+
+def _named(found: QueryValues, kind: str) -> list[Any]:
+    return [part for part in found.parts if part.kind == kind]
+
+
+def _by_part(found: QueryValues, kind: str, number: int) -> Chart:
+    import altair as alt
+
+    named = _named(found, kind)
+    shown = sorted(named, key=lambda part: -part.queries)[:_MOST_DRAWN]
+    rows = [
+        {"part": f"{part.name} ({part.queries:,})", "mean": part.mean, "low": part.low, "high": part.high,
+         **dict(zip(("q05", "q25", "q50", "q75", "q95"), part.quantiles, strict=True))}
+        for part in named if part in shown
+    ]  # fmt: skip
+    frame = pandas().DataFrame(rows)
+    base = alt.Chart(frame).encode(
+        y=alt.Y("part:N", sort=None, title=None),
+        tooltip=[alt.Tooltip("part:N"), alt.Tooltip("mean:Q", format=".4f"),
+                 alt.Tooltip("low:Q", format=".4f", title="from"), alt.Tooltip("high:Q", format=".4f", title="to"),
+                 alt.Tooltip("q50:Q", format=".4f", title="median")],
+    )  # fmt: skip
+    drawn = alt.layer(
+        base.mark_rule(opacity=0.5).encode(x=alt.X("q05:Q", title=found.metric), x2="q95:Q"),
+        base.mark_bar(height=10, opacity=0.35, color=COLOURS["main"], cornerRadiusEnd=0).encode(x="q25:Q", x2="q75:Q"),
+        base.mark_tick(thickness=2, size=12, color=COLOURS["main"]).encode(x="q50:Q"),
+        base.mark_point(size=55, color=COLOURS["bad"], shape="diamond").encode(x="mean:Q"),
+    ).properties(height=_LINE * len(rows) + 10)
+    left = f" The {len(shown)} with most queries." if len(shown) < len(named) else ""
+    return Chart(
+        f"queries-by-{number + 1}", f"By {kind}",
+        "The middle half of the queries (bar), the middle 90% (line), median (tick) and mean (diamond)." + left,
+        frame, drawn,
+    )  # fmt: skip
+
+
+def _parts(found: QueryValues) -> Table:
+    columns = [
+        Column("part", "part"), Column("kind", "by"), Column("queries", "queries", "number"),
+        Column("mean", found.metric, "number", ".4f"),
+        Column("low", "from", "number", ".4f", "lower end of the mean's 95% interval; none below 20 queries"),
+        Column("high", "to", "number", ".4f", "upper end of the mean's 95% interval; none below 20 queries"),
+        Column("q05", "5%", "number", ".3f"), Column("q50", "median", "number", ".3f"),
+        Column("q95", "95%", "number", ".3f"),
+    ]  # fmt: skip
+    rows = [
+        [p.name, p.kind, p.queries, p.mean, p.low, p.high, p.quantiles[0], p.quantiles[2], p.quantiles[4]]
+        for p in found.parts
+    ]
+    return Table("parts", columns, rows, search=len(rows) > 15, caption="Parts of the data")
+
+
+def _worst(found: QueryValues) -> Table:
+    kinds = list(found.worst[0].parts)
+    columns = [
+        Column("qid", "query"), Column("value", found.metric, "number", ".4f"),
+        Column("documents", "documents", "number"),
+        *(Column(f"part_{i + 1}", kind) for i, kind in enumerate(kinds)),
+    ]  # fmt: skip
+    rows = [[w.qid, w.value, w.size, *(w.parts[kind] for kind in kinds)] for w in found.worst]
+    return Table(
+        "worst", columns, rows, details=[_list(w, i) for i, w in enumerate(found.worst)], order="value", search=True,
+        caption=f"The {len(rows):,} worst queries",
+    )  # fmt: skip
+
+
+def _list(told: WorstQuery, number: int) -> Markup:
+    score = fixed(d.score for d in told.documents)
+    part = fixed((c for d in told.documents for c in d.contributions), sign=True)
+    columns = [
+        Column("document", "document"), Column("rank", "rank", "number"), Column("label", "label", "number", "g"),
+        Column("score", "score", "number", score),
+        *(Column(f"feature_{i + 1}", name, "number", part) for i, name in enumerate(told.features)),
+    ]  # fmt: skip
+    best = max((d.label for d in told.documents), default=0.0)
+    rows = [
+        [d.document, d.rank, Cell(d.label, look="strong" if d.label == best and best > 0 else ""), d.score,
+         *(Cell(c, look=_look(c)) for c in d.contributions)]
+        for d in told.documents
+    ]  # fmt: skip
+    below = sum(d.rank > 10 for d in told.documents)
+    words = f"{told.size:,} documents"
+    if below:
+        words += f"; the last {below} shown stand further down"
+    table = Table(f"worst-list-{number + 1}", columns, rows, caption=f"The list of query {told.qid}")
+    return join(tag("p", "Query ", bdi(told.qid), f": {words}.", class_="faint"), table.draw())
+
+
+def _look(part: float) -> str:
+    return "" if math.isnan(part) or part == 0.0 else "better" if part > 0.0 else "worse"

@@ -1,0 +1,245 @@
+"""Where documents stand under two rankers: churn, what moved in a query, and which features did it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import ModelError
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.dataset import RankingDataset, default_feature_names
+from boostrank.report.documents import shown_name
+from boostrank.training.model import RankingModel
+
+# What LightGBM calls features without names.
+_UNNAMED = re.compile(r"Column_\d+")
+# Features named in the why of a regression.
+_FEATURES = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Ranker:
+    """One of the two that are compared.
+
+    Args:
+        name: what it is called in tables.
+        scores: float64[N], in the order of the rows of the data set.
+        model: what made them, if it is there: tells contributions.
+        data: the data set with its features as that model wants them.
+    """
+
+    name: str
+    scores: Float64Array
+    model: RankingModel | None = None
+    data: RankingDataset | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Churn:
+    """How much of the top of the lists is another.
+
+    Args:
+        k: how far down the lists.
+        changed: mean share of the new top k that was not in the old one, over
+        queries: the queries with more than k documents; NaN where there are none.
+        first: share of the queries with two documents or more whose first document is another; NaN without any.
+        per_query: float64[Q], the share of the new top k that was not in the old one; NaN with k documents or less.
+    """
+
+    k: int
+    changed: float
+    queries: int
+    first: float
+    per_query: Float64Array
+
+
+@dataclass(frozen=True)
+class Move:
+    """A document that is elsewhere in a list now.
+
+    Args:
+        document: its name, or `row 17`: its row in the data, counted from 1.
+        row: position in the data set, from 0.
+        label: its grade.
+        old, new: its rank, 1 is best.
+    """
+
+    document: str
+    row: int
+    label: float
+    old: int
+    new: int
+
+
+@dataclass(frozen=True)
+class FeatureChange:
+    """What one feature had to do with it that one document fell below another.
+
+    Args:
+        feature: its name.
+        fell, rose: its value in the document that fell, and in the one that rose.
+        old, new: what it adds to the first one's score beyond the second one's, by each model, in standard deviations
+            of that model's scores in the query; None where the ranker is no model.
+    """
+
+    feature: str
+    fell: float
+    rose: float
+    old: float | None
+    new: float | None
+
+
+@dataclass(frozen=True)
+class Swap:
+    """The two documents whose exchange cost most.
+
+    Args:
+        fell: the better one, formerly above.
+        rose: the one that is above it now.
+        old, new: how much higher the first is scored by each ranker, in standard deviations of its scores in the query.
+        features: the features whose part in this changed most, largest first; empty between score files.
+    """
+
+    fell: Move
+    rose: Move
+    old: float
+    new: float
+    features: tuple[FeatureChange, ...] = ()
+
+
+def ranks_within(scores: npt.ArrayLike, queries: QueryIndex) -> Int64Array:
+    """Rank of each document in its query, int64[N]: 1 is best; equal scores keep the order of the rows."""
+    owner = np.repeat(np.arange(len(queries)), queries.sizes)
+    order = np.lexsort((-np.asarray(scores, dtype=np.float64), owner))
+    ranks = np.empty(order.size, np.int64)
+    ranks[order] = np.arange(order.size) - np.repeat(queries.ptr[:-1], queries.sizes) + 1
+    return ranks
+
+
+def churn(old: Int64Array, new: Int64Array, queries: QueryIndex, k: int) -> Churn:
+    """Compare the top k of two rankings.
+
+    Args:
+        old, new: int64[N], from `ranks_within`.
+        queries: which rows belong to which query.
+        k: at least 1.
+    """
+    owner = np.repeat(np.arange(len(queries)), queries.sizes)
+
+    def entered(depth: int) -> Float64Array:
+        return np.bincount(owner[(new <= depth) & (old > depth)], minlength=len(queries)) / depth
+
+    longer, several = queries.sizes > k, queries.sizes > 1
+    per_query = np.where(longer, entered(k), np.nan)
+    return Churn(
+        k=k,
+        changed=float(per_query[longer].mean()) if longer.any() else float("nan"),
+        queries=int(longer.sum()),
+        first=float(entered(1)[several].mean()) if several.any() else float("nan"),
+        per_query=per_query,
+    )
+
+
+def moves_in(
+    query: int, old: Int64Array, new: Int64Array, data: RankingDataset, k: int, names: Sequence[str] | None
+) -> tuple[Move, ...]:
+    """The documents of either top k that have another rank now, by their old ranks."""
+    start, stop = int(data.queries.ptr[query]), int(data.queries.ptr[query + 1])
+    before, after = old[start:stop], new[start:stop]
+    moved = np.flatnonzero((np.minimum(before, after) <= k) & (before != after))
+    return tuple(
+        Move(
+            document=shown_name(start + i, data, names),
+            row=start + i,
+            label=float(data.labels[start + i]),
+            old=int(before[i]),
+            new=int(after[i]),
+        )
+        for i in moved[np.argsort(before[moved])].tolist()
+    )
+
+
+def costliest_swap(moves: Sequence[Move], grades: Float64Array) -> tuple[Move, Move] | None:
+    """The better document that fell below a worse one, by the difference in grade times that in 1 / log2(1 + rank).
+
+    Args:
+        moves: of one query.
+        grades: float64[N], what the metric makes of the labels.
+    """
+    best, worst = None, 0.0
+    for fell in moves:
+        for rose in moves:
+            if fell.old < rose.old and fell.new > rose.new:
+                lost = 1.0 / np.log2(1.0 + rose.new) - 1.0 / np.log2(1.0 + fell.new)
+                cost = float(grades[fell.row] - grades[rose.row]) * float(lost)
+                if cost > worst:
+                    best, worst = (fell, rose), cost
+    return best
+
+
+def explain(
+    pairs: Sequence[tuple[Move, Move]], queries: QueryIndex, rankers: tuple[Ranker, Ranker]
+) -> tuple[list[Swap], list[str]]:
+    """Each pair with the features behind it, as far as the rankers are models that tell; and why they do not."""
+    if not pairs:
+        return [], []
+    rows = np.array([[fell.row, rose.row] for fell, rose in pairs], dtype=np.int64)
+    spreads = [np.array([_spread(ranker.scores, queries, row) for row in rows[:, 0].tolist()]) for ranker in rankers]
+    told: list[dict[str, Float64Array] | None] = []
+    values: dict[str, Float64Array] = {}
+    notes = []
+    for ranker, spread in zip(rankers, spreads, strict=True):
+        try:
+            parts, seen = _parts(ranker, rows)
+        except ModelError as error:
+            notes.append(f"{ranker.name}: {error}")
+            parts, seen = None, {}
+        told.append(None if parts is None else {name: part / spread for name, part in parts.items()})
+        values |= seen
+    swaps = []
+    for i, (fell, rose) in enumerate(pairs):
+        old, new = (None if t is None else {name: float(part[i]) for name, part in t.items()} for t in told)
+        changes = [
+            FeatureChange(
+                name, float(value[i, 0]), float(value[i, 1]),
+                None if old is None else old.get(name, 0.0), None if new is None else new.get(name, 0.0),
+            )
+            for name, value in values.items()
+        ]  # fmt: skip
+        changes = [c for c in changes if c.old or c.new]
+        changes.sort(key=lambda c: -abs((c.new or 0.0) - (c.old or 0.0)))
+        margins = [
+            float(r.scores[fell.row] - r.scores[rose.row]) / float(s[i]) for r, s in zip(rankers, spreads, strict=True)
+        ]
+        swaps.append(Swap(fell, rose, margins[0], margins[1], tuple(changes[:_FEATURES])))
+    return swaps, notes
+
+
+def _parts(ranker: Ranker, rows: Int64Array) -> tuple[dict[str, Float64Array] | None, dict[str, Float64Array]]:
+    """Feature -> float64[pairs], the first document's contribution less the second's; feature -> both values."""
+    if ranker.model is None or ranker.data is None:
+        return None, {}
+    data = ranker.model.check_features(ranker.data)
+    features = data.features[rows.ravel()]
+    both = ranker.model.contributions(features)[:, :-1].reshape(len(rows), 2, -1)
+    parts = both[:, 0] - both[:, 1]
+    values = (features.toarray() if hasattr(features, "toarray") else np.asarray(features)).reshape(len(rows), 2, -1)
+    names = data.feature_names
+    if all(map(_UNNAMED.fullmatch, names)):  # one model's Column_0 is another one's f1
+        names = default_feature_names(
+            len(names), 1 if data.provenance.index_base is None else data.provenance.index_base
+        )
+    return (
+        {name: parts[:, j] for j, name in enumerate(names)},
+        {name: values[:, :, j].astype(np.float64) for j, name in enumerate(names)},
+    )
+
+
+def _spread(scores: Float64Array, queries: QueryIndex, row: int) -> float:
+    query = queries.of_row(row)
+    return float(np.std(scores[queries.ptr[query] : queries.ptr[query + 1]])) or 1.0

@@ -1,0 +1,235 @@
+"""Accumulated local effects: what a score does along one feature, by small steps that documents really could take.
+
+D. W. Apley, J. Zhu, "Visualizing the effects of predictor variables in black box supervised learning models", JRSS B
+82 (2020), equations 15 and 16. The values of a feature are cut into intervals with about as many documents each. A
+document's local effect is how much its score changes from the lower to the upper end of the interval that it lies in,
+everything else as it is; the means of these, added up from the left, are the curve. Unlike partial dependence, no
+document is given a value far from its own, which the others of its features may contradict.
+
+All features are done in one pass over the trees: see `kernels.trees.walker.Walker.changes`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.kernels.runtime.jit import run_parallel
+from boostrank.report.feature_importance.permutation_importance import Rows, Scorer
+
+RESAMPLES = 400
+# Score changes that a thread holds (32 MB).
+_CHANGES = 1 << 22
+
+Progress = Callable[[int, int], None]
+"""Called with the documents done and all documents."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The accumulated local effects of one feature.
+
+    Intervals are 95%, pointwise, by bootstrap over queries. Categories stand in the order of their numbers, which
+    means nothing: of them, differences between neighbours can be read, and the shape cannot.
+
+    Args:
+        feature: its name.
+        edges: float64[K+1], ends of the intervals, ascending, values of the data; a single one, or none, where no two
+            documents differ.
+        effect: float64[K+1], what the score is at each, relative to the mean over documents that have a value, where
+            the curve is taken as straight within intervals (as the authors' R package, ALEPlot, has it).
+        low, high: float64[K+1], interval of `effect`.
+        counts: int64[K], documents in each interval; upper ends belong to it, and so does the lowest value of all.
+        missing: documents without a value.
+        missing_effect: mean change of the score when a document loses its value: on the scale of `effect`, where a
+            missing value stands; NaN where none is missing.
+        missing_low, missing_high: interval of that.
+        query_level: whether every query has one value: then it orders no documents by itself.
+    """
+
+    feature: str
+    edges: Float64Array
+    effect: Float64Array
+    low: Float64Array
+    high: Float64Array
+    counts: Int64Array
+    missing: int
+    missing_effect: float
+    missing_low: float
+    missing_high: float
+    query_level: bool
+
+    @property
+    def swing(self) -> float:
+        """From the lowest to the highest point of the curve, in units of the score."""
+        return float(np.ptp(self.effect)) if self.effect.size else 0.0
+
+    @property
+    def rising(self) -> float:
+        """Share of the way up in all ups and downs: 1 if the score never falls, 0 if it never rises; NaN if flat."""
+        steps = np.diff(self.effect)
+        total = float(np.abs(steps).sum())
+        return float(steps[steps > 0.0].sum()) / total if total > 0.0 else float("nan")
+
+
+def local_effects(
+    scorer: Scorer,
+    rows: Rows,
+    names: tuple[str, ...],
+    *,
+    bins: int,
+    seed: int,
+    threads: int,
+    progress: Progress | None = None,
+) -> tuple[Curve, ...]:
+    """The curve of each column.
+
+    Args:
+        scorer: of the model.
+        rows: what documents to average over.
+        names: of the columns.
+        bins: intervals at most.
+        seed: of the bootstrap.
+        threads: of the walk.
+        progress: told how far it is.
+    """
+    values = rows[: rows.data.n_documents]
+    edges = [_edges(values[:, c], bins) for c in range(values.shape[1])]
+    place = np.column_stack(
+        [np.zeros((len(values), 0), np.int16), *(_interval(values[:, c], e) for c, e in enumerate(edges))]
+    )  # fmt: skip
+    lost = np.isnan(values)
+    gone = np.flatnonzero(lost.any(axis=0) & ~lost.all(axis=0))
+    change, to_missing = _walk(scorer, rows, values, edges, place, gone, threads, progress)
+    constant = set(rows.constant_within_queries(threads).tolist())
+    queries = rows.data.queries
+    times = _resamples(len(queries), seed)
+    owner = np.repeat(np.arange(len(queries)), queries.sizes)
+    curves = []
+    for c, name in enumerate(names):
+        at, intervals = place[:, c].astype(np.int64), max(0, edges[c].size - 1)
+        inside = at > 0
+        # Sums and counts of each interval in each query; interval 0 holds what has no value.
+        key = owner * (intervals + 1) + at
+        size = len(queries) * (intervals + 1)
+        sums = np.bincount(key, change[:, c], size).reshape(-1, intervals + 1)[:, 1:]
+        counts = np.bincount(key, minlength=size).reshape(-1, intervals + 1)[:, 1:].astype(np.float64)
+        mean = _means(sums.sum(axis=0), counts.sum(axis=0), 0.0)
+        effect = _accumulated(mean[None], counts.sum(axis=0)[None])[0]
+        again = _accumulated(_means(times @ sums, times @ counts, mean), times @ counts)
+        low, high = np.quantile(again, [0.025, 0.975], axis=0)
+        loss = _missing(to_missing.get(c), lost[:, c], owner, times)
+        curves.append(
+            Curve(
+                name, edges[c], effect, low, high, np.bincount(at[inside], minlength=intervals + 1)[1:],
+                int(lost[:, c].sum()), *loss, c in constant and intervals > 0,
+            )
+        )  # fmt: skip
+    return tuple(curves)
+
+
+def _edges(values: Float32Array, bins: int) -> Float64Array:
+    """Ends of intervals with about as many documents each: values that occur, distinct."""
+    present = np.sort(values[~np.isnan(values)]).astype(np.float64) + 0.0
+    if not present.size:
+        return present
+    distinct = np.unique(present)
+    if distinct.size <= bins + 1:
+        return distinct
+    return np.unique(present[np.rint(np.linspace(0, present.size - 1, bins + 1)).astype(int)])
+
+
+def _interval(values: Float32Array, edges: Float64Array) -> npt.NDArray[np.int16]:
+    """The interval of each value, from 1; 0 where it has none."""
+    at = np.searchsorted(edges, values.astype(np.float64), "left")
+    at = np.maximum(at, 1)
+    return np.where(np.isnan(values) | (edges.size < 2), 0, at).astype(np.int16)
+
+
+def _walk(
+    scorer: Scorer,
+    rows: Rows,
+    values: Float32Array,
+    edges: list[Float64Array],
+    place: npt.NDArray[np.int16],
+    gone: Int64Array,
+    threads: int,
+    progress: Progress | None,
+) -> tuple[Float64Array, dict[int, Float64Array]]:
+    """float64[n, c], each document's local effects; and what the loss of its value does, by column."""
+    n, c = values.shape
+    change = np.zeros((n, c))
+    to_missing = {int(at): np.zeros(n) for at in gone}
+    ptr, lock, done = rows.data.queries.ptr, threading.Lock(), 0
+
+    def block(span: tuple[int, int]) -> None:
+        nonlocal done
+        a, b = int(ptr[span[0]]), int(ptr[span[1]])
+        here, at = values[a:b], place[a:b]
+        lower, upper = here.copy(), here.copy()
+        for j in range(c):
+            inside = at[:, j] > 0
+            lower[inside, j] = edges[j][at[inside, j] - 1]
+            upper[inside, j] = edges[j][at[inside, j]]
+        step = max(1, _CHANGES // max(1, b - a))
+        for first in range(0, c, step):
+            some = np.arange(first, min(c, first + step))
+            unit = np.full(c, -1, np.int64)
+            unit[some] = np.arange(some.size)
+            change[a:b, some] = (
+                scorer.changes(here, upper, unit, some.size) - scorer.changes(here, lower, unit, some.size)
+            ).T
+        if gone.size:
+            base = scorer.scores(here)
+            nothing = np.full_like(here, np.nan)
+            for first in range(0, gone.size, step):
+                some = gone[first : first + step]
+                unit = np.full(c, -1, np.int64)
+                unit[some] = np.arange(some.size)
+                for j, scores in zip(some.tolist(), scorer.changes(here, nothing, unit, some.size), strict=True):
+                    to_missing[j][a:b] = scores - base
+        with lock:
+            done += b - a
+            if progress is not None:
+                progress(done, n)
+
+    run_parallel(block, rows.blocks(), threads)
+    return change, to_missing
+
+
+def _resamples(queries: int, seed: int) -> Float64Array:
+    """How often each query is drawn, float64[RESAMPLES, Q]."""
+    rng = np.random.default_rng(seed)
+    draws = rng.integers(0, max(1, queries), size=(RESAMPLES, queries))
+    return np.array([np.bincount(one, minlength=queries) for one in draws], dtype=np.float64)
+
+
+def _means(sums: Float64Array, counts: Float64Array, instead: Float64Array | float) -> Float64Array:
+    """Sums by counts; where there is nothing to average, something else."""
+    return np.asarray(np.where(counts > 0.0, sums / np.maximum(counts, 1.0), instead))
+
+
+def _accumulated(means: Float64Array, counts: Float64Array) -> Float64Array:
+    """Curves from mean local effects, [r, K] -> [r, K+1], centred."""
+    curve = np.concatenate([np.zeros((means.shape[0], 1)), np.cumsum(means, axis=1)], axis=1)
+    middle = (curve[:, 1:] + curve[:, :-1]) / 2.0
+    return np.asarray(curve - (middle * counts).sum(axis=1, keepdims=True) / np.maximum(counts.sum(axis=1), 1)[:, None])
+
+
+def _missing(
+    change: Float64Array | None, lost: npt.NDArray[np.bool_], owner: Int64Array, times: Float64Array
+) -> tuple[float, float, float]:
+    """Mean over the documents that have a value, and its interval."""
+    if change is None:
+        return float("nan"), float("nan"), float("nan")
+    queries = times.shape[1]
+    sums = np.bincount(owner[~lost], change[~lost], queries)
+    counts = np.bincount(owner[~lost], minlength=queries).astype(np.float64)
+    mean = float(sums.sum() / counts.sum())
+    low, high = np.quantile(_means(times @ sums, times @ counts, mean), [0.025, 0.975])
+    return mean, float(low), float(high)

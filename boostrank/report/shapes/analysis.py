@@ -1,0 +1,316 @@
+"""How the scores depend on each feature: contributions, accumulated local effects, pairs of features.
+
+told = shapes(model, data, importance=importance(model, data))
+told.to_frame("curves"), told.to_frame("dependence"), told.to_frame("interactions")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.errors import DataError, ModelError, ParameterError, did_you_mean
+from boostrank.core.machine import resolve_threads
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.formats.trees import Trees
+from boostrank.report.feature_importance.analysis import sample_queries
+from boostrank.report.feature_importance.permutation_importance import Rows
+from boostrank.report.feature_importance.result import Importance
+from boostrank.report.frames import pandas
+from boostrank.report.scoring import Engine, scorer_of
+from boostrank.report.shapes.ale import Curve, local_effects
+from boostrank.report.shapes.interactions import Interaction, interactions
+from boostrank.training.model import RankingModel
+
+# Documents times trees that are walked: about ten seconds each on two cores; and where the engine predicts instead,
+# which it does once for each feature or pair.
+_WALKS, _PREDICTIONS = 30_000_000, 200_000_000
+# More documents say the same: the curve of 20,000 is off by less than a reader sees.
+_MOST_DOCUMENTS, _MOST_NUMBERS = 20_000, 20_000_000
+# TreeSHAP takes some 10 us a document and tree.
+_EXPLAINED = 800_000
+_EXPLAINED_AT_A_TIME = 500
+ROUNDING = 1e-12
+"""Shares of the variance up to it are none: engines that add float32 numbers up are off by 1e-7, squared."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, the documents done, and all documents."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dependence:
+    """What one feature adds to the scores of some documents, by TreeSHAP, beyond the mean of their queries.
+
+    Args:
+        feature: its name.
+        values: float64[p], NaN is missing.
+        parts: float64[p], in units of the score; centred over all documents of the query.
+    """
+
+    feature: str
+    values: Float64Array
+    parts: Float64Array
+
+
+@dataclass(frozen=True, eq=False)
+class Shapes:
+    """What `shapes` found.
+
+    Args:
+        top: names of the features that are told most of.
+        dependence: of `top`, in that order, all of the same documents; empty where the engine cannot tell.
+        curves: the accumulated local effects of every feature that the trees use: first `top`, then by `swing`.
+        interactions: of the pairs of `top`, strongest first.
+        documents, pair_documents, shap_documents: how many the curves, the interactions and the dependence are taken
+            from, in whole queries drawn at random; of
+        all_documents: in the data.
+        queries: that the curves are taken from.
+        by: "walk" when the trees were walked here, or why the engine predicted instead.
+        notes: what could not be told, in words.
+    """
+
+    top: tuple[str, ...]
+    dependence: tuple[Dependence, ...]
+    curves: tuple[Curve, ...]
+    interactions: tuple[Interaction, ...]
+    documents: int
+    pair_documents: int
+    shap_documents: int
+    all_documents: int
+    queries: int
+    by: str
+    notes: tuple[str, ...] = ()
+
+    def curve(self, feature: str) -> Curve:
+        """The curve of a feature.
+
+        Raises:
+            ParameterError: the trees do not use it.
+        """
+        for one in self.curves:
+            if one.feature == feature:
+                return one
+        known = [one.feature for one in self.curves]
+        raise ParameterError(f"no tree splits by {feature!r}.{did_you_mean(feature, known, list_all=False)}")
+
+    def partner(self, feature: str) -> Interaction | None:
+        """The strongest interaction of a feature, if it has one that is more than rounding."""
+        mine = [one for one in self.interactions if feature in (one.first, one.second) and one.share > ROUNDING]
+        return mine[0] if mine else None
+
+    def to_frame(self, what: str = "curves") -> Any:
+        """A pandas data frame.
+
+        Args:
+            what: "curves", a row for each feature and edge, and for what is missing; "features", a row a feature;
+                "dependence", a row for each feature and document; "interactions", a row a pair.
+
+        Raises:
+            MissingDependency: pandas is not installed.
+            ParameterError: another word.
+        """
+        makers = {
+            "curves": self._curve_rows, "features": self._feature_rows, "dependence": self._dependence_rows,
+            "interactions": self._pair_rows,
+        }  # fmt: skip
+        if what not in makers:
+            raise ParameterError(f"to_frame({what!r}).{did_you_mean(what, makers)}")
+        columns, rows = makers[what]()
+        return pandas().DataFrame(rows, columns=columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: numbers, text, lists; what is not a number is None."""
+        told: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in ("documents", "pair_documents", "shap_documents", "all_documents", "queries", "by")
+        }
+        told |= {"top": list(self.top), "notes": list(self.notes)}
+        for name, (columns, rows) in (
+            ("features", self._feature_rows()), ("curves", self._curve_rows()),
+            ("interactions", self._pair_rows()), ("dependence", self._dependence_rows()),
+        ):  # fmt: skip
+            told[name] = [{c: _plain(v) for c, v in zip(columns, row, strict=True)} for row in rows]
+        return told
+
+    def _curve_rows(self) -> tuple[list[str], list[list[Any]]]:
+        rows: list[list[Any]] = []
+        for one in self.curves:
+            if one.missing:
+                told = [one.missing_effect, one.missing_low, one.missing_high]
+                rows.append([one.feature, float("nan"), *told, one.missing])
+            # An interval's documents stand in the row of its upper end.
+            counts = [0, *one.counts.tolist()]
+            rows += [
+                [one.feature, *told]
+                for told in zip(
+                    one.edges.tolist(), one.effect.tolist(), one.low.tolist(), one.high.tolist(), counts, strict=False
+                )
+            ]
+        return ["feature", "value", "effect", "low", "high", "documents"], rows
+
+    def _feature_rows(self) -> tuple[list[str], list[list[Any]]]:
+        rows = [
+            [c.feature, c.swing, c.rising, *([c.edges[0], c.edges[-1]] if c.edges.size else [np.nan, np.nan]),
+             int(c.counts.sum()), c.missing, c.missing_effect, c.query_level]
+            for c in self.curves
+        ]  # fmt: skip
+        return [
+            "feature", "swing", "rising", "lowest", "highest", "documents", "missing", "missing_effect", "query_level"
+        ], rows  # fmt: skip
+
+    def _dependence_rows(self) -> tuple[list[str], list[list[Any]]]:
+        rows = [
+            [one.feature, i, value, part]
+            for one in self.dependence
+            for i, (value, part) in enumerate(zip(one.values.tolist(), one.parts.tolist(), strict=True))
+        ]
+        return ["feature", "document", "value", "part"], rows
+
+    def _pair_rows(self) -> tuple[list[str], list[list[Any]]]:
+        rows = [[one.first, one.second, one.size, one.share, one.error] for one in self.interactions]
+        return ["first", "second", "size", "share", "error"], rows
+
+
+def shapes(
+    model: RankingModel | str | PathLike[str],
+    data: RankingDataset,
+    *,
+    importance: Importance | None = None,
+    features: Sequence[str] | None = None,
+    top: int = 8,
+    bins: int = 32,
+    points: int = 500,
+    documents: int | None = None,
+    shap_documents: int | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Shapes:
+    """How the scores depend on each feature; see `Shapes`.
+
+    Args:
+        model: ours, or one that LightGBM or XGBoost made; or its file.
+        data: documents; labels are not looked at.
+        importance: of the same model: the first `top` of its `order` are told most of. None: those with most gain.
+        features: told most of, instead.
+        top: how many, at least 1.
+        bins: intervals of a curve, at least 1.
+        points: documents that dependence is told of, at most.
+        documents: take curves and interactions from a sample of whole queries with about so many documents; None: as
+            many as take about 20 seconds on two cores, 20,000 at most.
+        shap_documents: likewise of the contributions, 0 for none; None: as many as take about eight seconds.
+        seed: of samples, exchanges and bootstrap.
+        threads: None means every available core.
+        progress: told how far it is.
+
+    Raises:
+        ParameterError: a number out of range, an unknown feature.
+        DataError: features that are not the model's; no documents.
+    """
+    ranker = model if isinstance(model, RankingModel) else RankingModel.load(model)
+    for name, value, least in (
+        ("top", top, 1), ("bins", bins, 1), ("points", points, 1), ("documents", documents, 1),
+        ("shap_documents", shap_documents, 0),
+    ):  # fmt: skip
+        if value is not None and value < least:
+            raise ParameterError(f"{name}={value} is out of range: {least} or more")
+    workers = resolve_threads(threads)
+    data = ranker.check_features(data)
+    if not data.n_documents:
+        raise DataError("no documents")
+    trees = ranker.trees()
+    chosen = _chosen(ranker, trees, importance, features, top)
+    say = progress or (lambda what, done, total: None)
+    scorer, by = scorer_of(ranker, trees, data, workers)
+    names = tuple(ranker.feature_names[i] for i in trees.used)
+    place = {name: i for i, name in enumerate(names)}
+
+    def sampled(passes: int, units: int) -> Rows:
+        """Rows of as many documents as may be walked so often."""
+        work = max(1, trees.count) * passes * (1 if by == "walk" else max(1, units))
+        most = min((_WALKS if by == "walk" else _PREDICTIONS) // work, _MOST_NUMBERS // max(1, trees.used.size))
+        some = sample_queries(data, documents or max(1, min(most, _MOST_DOCUMENTS)), seed)
+        return Rows(data if some.size == len(data.queries) else data.take(some), trees.used, ranker.absent_is_missing)
+
+    rows = sampled(3, trees.used.size)
+    workers_here = workers if by == "walk" else 1
+    curves = local_effects(
+        scorer, rows, names, bins=bins, seed=seed, threads=workers_here, progress=partial(say, "local effects")
+    )
+    pair_rows = sampled(max(2, len(chosen)), len(chosen))
+    pairs = interactions(
+        scorer, pair_rows, names, [place[name] for name in chosen], seed=seed, threads=workers_here,
+        progress=partial(say, "interactions"),
+    )  # fmt: skip
+    sizes, notes = pair_rows.data.queries.sizes, list[str]()
+    if shap_documents is None:
+        shap_documents = max(1, _EXPLAINED // max(1, trees.count))
+    dependence, explained = _dependence(ranker, trees, data, chosen, shap_documents, points, seed, workers, say, notes)
+    first = {name: i for i, name in enumerate(chosen)}
+    return Shapes(
+        top=chosen, dependence=dependence,
+        curves=tuple(sorted(curves, key=lambda c: (first.get(c.feature, len(first)), -c.swing))),
+        interactions=pairs, documents=rows.data.n_documents, pair_documents=int(sizes[sizes > 1].sum()),
+        shap_documents=explained, all_documents=data.n_documents, queries=len(rows.data.queries), by=by,
+        notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _chosen(
+    model: RankingModel, trees: Trees, importance: Importance | None, features: Sequence[str] | None, top: int
+) -> tuple[str, ...]:
+    """The features that are told most of, among those that the trees use."""
+    names = model.feature_names
+    used = set(trees.used.tolist())
+    if features is not None:
+        for name in features:
+            if name not in names:
+                raise ParameterError(f"the model has no feature {name!r}.{did_you_mean(name, names, list_all=False)}")
+        return tuple(name for name in dict.fromkeys(features) if names.index(name) in used)
+    order: Int64Array = np.argsort(-trees.gain, kind="stable")
+    if importance is not None:
+        if importance.feature_names != names:
+            raise ParameterError("the importance is that of a model with other features")
+        order = importance.order
+    return tuple(names[i] for i in order.tolist() if i in used)[:top]
+
+
+def _dependence(
+    model: RankingModel, trees: Trees, data: RankingDataset, chosen: Sequence[str], documents: int, points: int,
+    seed: int, threads: int, say: Progress, notes: list[str],
+) -> tuple[tuple[Dependence, ...], int]:  # fmt: skip
+    """Of the features, and the documents whose contributions were asked for."""
+    if not documents or not chosen:
+        return (), 0
+    queries, numbers = data.queries.take(sample_queries(data, documents, seed))
+    engine = Engine(model, trees.used, threads)
+    rows = Rows(data, trees.used, model.absent_is_missing)
+    places = [int(np.searchsorted(trees.used, model.feature_names.index(name))) for name in chosen]
+    values, parts = np.empty((numbers.size, len(places))), np.empty((numbers.size, len(places)))
+    for a in range(0, numbers.size, _EXPLAINED_AT_A_TIME):
+        b = min(numbers.size, a + _EXPLAINED_AT_A_TIME)
+        here = rows[numbers[a:b]]
+        try:
+            parts[a:b] = engine.parts(here)[:, places]
+        except ModelError as error:
+            notes.append(str(error))
+            return (), 0
+        values[a:b] = here[:, places]
+        say("contributions", b, numbers.size)
+    owner = np.repeat(np.arange(len(queries)), queries.sizes)
+    for column in parts.T:
+        column -= (np.bincount(owner, column, len(queries)) / np.maximum(queries.sizes, 1))[owner]
+    kept = np.sort(np.random.default_rng(seed).permutation(numbers.size)[:points])
+    found = [Dependence(name, values[kept, i], parts[kept, i]) for i, name in enumerate(chosen)]
+    return tuple(found), numbers.size
+
+
+def _plain(value: Any) -> Any:
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -1,0 +1,306 @@
+"""How the scores depend on the features: `Shapes` as a section of a page."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from boostrank.report.frames import pandas
+from boostrank.report.html.charts import COLOURS, Chart
+from boostrank.report.html.markup import Markup, bdi, join, tag
+from boostrank.report.html.page import Beside, Fold, Part, Section
+from boostrank.report.html.tables import Cell, Column, Table
+from boostrank.report.shapes.ale import Curve
+from boostrank.report.shapes.analysis import ROUNDING, Dependence, Shapes
+
+_HEIGHT = 220
+# Pairs in the chart; the table has all.
+_PAIRS = 12
+_LINE = 24
+# A partner whose values colour the points accounts for that much of the variance at least.
+_WORTH_A_COLOUR = 0.002
+# Values that reach that many times as far as the middle one of them are shown on a scale that widens near zero.
+_SKEWED = 20.0
+# Pixels of a curve in a cell, and below a row.
+_SMALL, _LARGE = (120, 18), (420, 130)
+
+
+def section(found: Shapes) -> Section:
+    """Charts of what `boostrank.report.shapes.analysis.shapes` found."""
+    if not found.curves:
+        return Section("shapes", "Shapes", ["The trees split by no feature."])
+    parts: list[Part] = [
+        tag("p", "What the score does along one feature. ", tag("b", "The line"), " adds up how much the score of the "
+            "documents there changes over a small step, all else as it is (accumulated local effects), with its 95% "
+            "interval. ", tag("b", "A point"), " is what the feature adds to one document's score beyond the mean of "
+            "its query (SHAP): points far from the line are documents for which other features matter too. ",
+            tag("b", "A dashed line"), " is where documents without a value stand."),
+        Beside([_chart(found, number, name) for number, name in enumerate(found.top)]),
+    ]  # fmt: skip
+    if found.interactions:
+        parts += [tag("h3", "Pairs of features"), *_pairs(found)]
+    parts += [tag("h3", "All features in the trees"), _table(found)]
+    parts += [tag("p", f"{note}.", class_="faint") for note in found.notes]
+    parts.append(Fold("How this was measured", [_method(found)]))
+    return Section("shapes", "Shapes", parts, brief=_brief(found))
+
+
+def _brief(found: Shapes) -> Markup:
+    largest = max(found.curves, key=lambda curve: curve.swing)
+    if math.isnan(largest.rising):
+        return join("No feature moves the score.")
+    told = [join("The score moves most along ", bdi(largest.feature), f": it {_way(largest)} by {largest.swing:.3g}.")]
+    pair = max(found.interactions, key=lambda one: one.share, default=None)
+    if pair is not None and pair.share > ROUNDING:
+        told.append(join(" Of pairs, ", bdi(pair.first), " and ", bdi(pair.second), " act together most: "
+                         f"{pair.share:.2%} of the variance within queries."))  # fmt: skip
+    return join(*told)
+
+
+def _chart(found: Shapes, number: int, feature: str) -> Chart:
+    import altair as alt
+
+    curve = found.curve(feature)
+    points = next((one for one in found.dependence if one.feature == feature), None)
+    partner = found.partner(feature)
+    other = None
+    if points is not None and partner is not None and partner.share - 2.0 * partner.error > _WORTH_A_COLOUR:
+        other = partner.second if partner.first == feature else partner.first
+    frame = _frame(found, curve, points, other)
+    x = alt.X("value:Q", title=None, scale=_scale(curve), axis=alt.Axis(tickCount=5, format=_format(curve)))
+    y = alt.Y("effect:Q", title="score")
+    base = alt.Chart(frame)
+    of_curve = base.transform_filter("datum.kind == 'curve'").encode(x=x)
+    layers = [
+        of_curve.mark_area(opacity=0.25, color=COLOURS["main"]).encode(y=alt.Y("low:Q", title="score"), y2="high:Q")
+    ]
+    if points is not None:
+        colour: Any = alt.value(COLOURS["faint"])
+        if other is not None:
+            scale = alt.Scale(domain=[0, 1], range=[COLOURS["faint"], COLOURS["bad"]], interpolate="rgb")
+            legend = alt.Legend(values=[], gradientLength=90, titleLimit=220)
+            colour = alt.Color("partner:Q", title=f"{other}: low to high", scale=scale, legend=legend)
+        dots = base.transform_filter("datum.kind == 'document' && isValid(datum.value)").mark_circle(
+            size=14, opacity=0.6
+        )
+        layers.append(dots.encode(x=x, y=y, color=colour))
+    tooltip = [alt.Tooltip("value:Q", format=".5~g", title=feature),
+               alt.Tooltip("effect:Q", format="+.4f", title="score"), alt.Tooltip("low:Q", format="+.4f", title="from"),
+               alt.Tooltip("high:Q", format="+.4f", title="to"), alt.Tooltip("documents:Q", format=",d")]  # fmt: skip
+    layers.append(of_curve.mark_line(point=alt.OverlayMarkDef(size=16)).encode(y=y, tooltip=tooltip))
+    if curve.missing:
+        gone = base.transform_filter("datum.kind == 'missing'")
+        layers.append(
+            gone.mark_rule(strokeDash=[5, 4], strokeWidth=2, color=COLOURS["bad"]).encode(y=y, tooltip=tooltip[1:])
+        )
+    return Chart(
+        f"shape-{number + 1}-{_slug(feature)}",
+        feature,
+        _about(found, curve, other),
+        frame,
+        alt.layer(*layers).properties(height=_HEIGHT),
+    )
+
+
+def _frame(found: Shapes, curve: Curve, points: Dependence | None, other: str | None) -> Any:
+    """Rows of three kinds: the curve, what is missing, documents."""
+    rows: list[list[Any]] = [
+        ["curve", *told, None]
+        for told in zip(curve.edges, curve.effect, curve.low, curve.high, [0, *curve.counts], strict=False)
+    ]
+    if curve.missing:
+        level = [curve.missing_effect, curve.missing_low, curve.missing_high]
+        rows.append(["missing", np.nan, *level, curve.missing, None])
+    if points is not None:
+        places: Any = [None] * points.values.size
+        if other is not None:
+            theirs = next(one for one in found.dependence if one.feature == other).values
+            places = _ranks(theirs)
+        rows += [
+            ["document", value, part, np.nan, np.nan, 1, place]
+            for value, part, place in zip(points.values, points.parts, places, strict=True)
+        ]
+    return pandas().DataFrame(rows, columns=["kind", "value", "effect", "low", "high", "documents", "partner"])
+
+
+def _ranks(values: Any) -> list[float | None]:
+    """0 for the lowest, 1 for the highest; equal values have one rank; None for what is missing."""
+    present = np.unique(values[~np.isnan(values)])
+    places = np.searchsorted(present, values) / max(1, present.size - 1)
+    return [None if math.isnan(v) else float(p) for v, p in zip(values, places, strict=True)]
+
+
+def _scale(curve: Curve) -> Any:
+    import altair as alt
+
+    size = np.abs(curve.edges[curve.edges != 0.0])
+    if size.size and size.max() > _SKEWED * np.median(size):
+        return alt.Scale(type="symlog", constant=float(np.median(size)), nice=False)
+    return alt.Scale(zero=False, nice=False)
+
+
+def _format(curve: Curve) -> str:
+    """Of the ticks: thousands with a letter, fractions without."""
+    return "~s" if np.abs(curve.edges).max(initial=0.0) >= 1000.0 else ".3~g"
+
+
+def _about(found: Shapes, curve: Curve, other: str | None) -> str:
+    told = f"{_way(curve).capitalize()}, by {curve.swing:.4g} from the lowest to the highest point."
+    if curve.query_level:
+        told += " The same for all documents of a query: it orders none by itself."
+    if curve.missing:
+        total = int(curve.counts.sum()) + curve.missing
+        told += (
+            f" Missing in {curve.missing / total:.0%} of the documents; losing a value changes the score by "
+            f"{curve.missing_effect:+.4f} on average ({curve.missing_low:+.4f} to {curve.missing_high:+.4f})."
+        )
+    if other is not None:
+        told += f" Points are coloured by {other}, with which it interacts most."
+    return told
+
+
+def _way(curve: Curve) -> str:
+    if math.isnan(curve.rising):
+        return "flat"
+    if curve.rising > 0.9:
+        return "rises"
+    if curve.rising < 0.1:
+        return "falls"
+    return "rises and falls"
+
+
+def _pairs(found: Shapes) -> list[Part]:
+    import altair as alt
+
+    told = [one for one in found.interactions if one.share > ROUNDING][:_PAIRS]
+    parts: list[Part] = [] if told else ["No two of them act together: the score is a sum of what each of them says."]
+    if told:
+        frame = pandas().DataFrame(
+            {
+                "pair": [f"{one.first} and {one.second}" for one in told],
+                "share": [one.share for one in told],
+                "low": [max(0.0, one.share - 1.96 * one.error) for one in told],
+                "high": [one.share + 1.96 * one.error for one in told],
+            }
+        )
+        base = alt.Chart(frame).encode(y=alt.Y("pair:N", sort=None, title=None))
+        title = "share of the score's variance within queries"
+        figure = alt.layer(
+            base.mark_bar().encode(
+                x=alt.X("share:Q", title=title, axis=alt.Axis(format=".2~%")),
+                tooltip=[alt.Tooltip("pair:N"), alt.Tooltip("share:Q", format=".2%"),
+                         alt.Tooltip("low:Q", format=".2%", title="from"),
+                         alt.Tooltip("high:Q", format=".2%", title="to")],
+            ),
+            base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q"),
+        ).properties(height=_LINE * len(told))  # fmt: skip
+        parts.append(
+            Chart(
+                "interactions", "What features do together",
+                "How much of the score's variance within queries is due to two features together and to neither alone, "
+                "with 95% intervals.", frame, figure,
+            )
+        )  # fmt: skip
+    columns = [
+        Column("first", "feature"), Column("second", "and feature"),
+        Column("share", "share", "number", ".2%", "of the score's variance within queries"),
+        Column("error", "±", "number", ".2%", "standard error of the share"),
+        Column("size", "size", "number", ".4f", "root of that variance, in units of the score"),
+    ]  # fmt: skip
+    rows = [[one.first, one.second, one.share, one.error, one.size] for one in found.interactions]
+    table = Table("pairs", columns, rows, search=True, order="-share", caption="Pairs of features, strongest first")
+    parts.append(Fold(f"All {len(rows):,} pairs of the features above", [table]))
+    return parts
+
+
+def _table(found: Shapes) -> Table:
+    columns = [
+        Column("feature", "feature"),
+        Column("", "curve"),
+        Column("way", "way", help="Rises or falls: nine tenths of all ups and downs, at least."),
+        Column(
+            "swing",
+            "swing",
+            "number",
+            ".4f",
+            "from the lowest to the highest point of the curve, in units of the score",
+        ),
+        Column("lowest", "from", "number", ".5g", help="lowest value"),
+        Column("highest", "to", "number", ".5g", help="highest value"),
+        Column("missing", "missing", "number", ".1%", "share of documents without a value"),
+        Column(
+            "missing_effect", "if missing", "number", "+.4f", "mean change of the score when a document loses its value"
+        ),
+    ]
+    rows, details = [], []
+    for curve in found.curves:
+        total = int(curve.counts.sum()) + curve.missing
+        drawn = curve.edges.size > 1
+        rows.append(
+            [
+                curve.feature, Cell(None, _drawing(curve, *_SMALL)) if drawn else None,
+                Cell(_way(curve), look="faint" if curve.query_level else ""), curve.swing,
+                *([float(curve.edges[0]), float(curve.edges[-1])] if curve.edges.size else [None, None]),
+                curve.missing / total if curve.missing else None, curve.missing_effect if curve.missing else None,
+            ]
+        )  # fmt: skip
+        details.append(_detail(curve) if drawn else None)
+    return Table("shapes-table", columns, rows, search=True, details=details,
+                 note="The features above, then the others by swing.", caption="All features in the trees")  # fmt: skip
+
+
+def _detail(curve: Curve) -> Markup:
+    middle = curve.edges.size // 2
+    marks = ", ".join(f"{curve.effect[i]:+.4f} at {curve.edges[i]:.5g}" for i in (0, middle, curve.edges.size - 1))
+    query = "The same for all documents of a query. " if curve.query_level else ""
+    return join(
+        _drawing(curve, *_LARGE),
+        tag("p", f"{query}The score relative to its mean: {marks}; each step to the right holds about as many "
+            "documents as any other, save where many have one value."),
+    )  # fmt: skip
+
+
+def _drawing(curve: Curve, width: int, height: int) -> Markup:
+    """The curve with its interval, its values by their ranks; small enough for every row."""
+    low, high = float(curve.low.min()), float(curve.high.max())
+    span = (high - low) or 1.0
+
+    def line(values: Any, backwards: bool = False) -> str:
+        at = [
+            f"{i * width / (curve.edges.size - 1):.0f} {(high - value) / span * height:.1f}"
+            for i, value in enumerate(values.tolist())
+        ]
+        return "L".join(reversed(at) if backwards else at)
+
+    zero = high / span * height
+    return tag(
+        "svg",
+        tag("line", x1=0, x2=width, y1=f"{zero:.1f}", y2=f"{zero:.1f}", stroke=COLOURS["faint"], stroke_width=1)
+        if 0.0 <= zero <= height else None,
+        tag("path", d=f"M{line(curve.low)}L{line(curve.high, True)}Z", fill=COLOURS["main"], fill_opacity=0.3),
+        tag("path", d=f"M{line(curve.effect)}", fill="none", stroke=COLOURS["main"], stroke_width=1.5),
+        viewBox=f"-2 -2 {width + 4} {height + 4}", width=width, height=height, role="img",
+        aria_label=f"{_way(curve)}, {curve.effect[0]:+.3g} to {curve.effect[-1]:+.3g}",
+    )  # fmt: skip
+
+
+def _method(found: Shapes) -> Markup:
+    of = f"of {found.all_documents:,}" if found.documents < found.all_documents else "all of them"
+    return join(
+        tag("p", f"Curves: accumulated local effects (Apley and Zhu, 2020) over {found.documents:,} documents, {of}, "
+            f"in {found.queries:,} whole queries drawn at random; intervals by bootstrap over queries, point by point. "
+            "The zero is the mean over the documents that have a value."),
+        tag("p", "Points: the engine's TreeSHAP, less its mean over the query, of documents drawn from "
+            f"{found.shap_documents:,}.") if found.dependence else None,
+        tag("p", f"Pairs: {found.pair_documents:,} documents, each with another one of its query, whose values of "
+            "either feature and of both it is given: the total interaction index of Liu and Owen (2006), as a share "
+            "of the variance of scores within queries. Parts of three features count in three pairs."),
+        None if found.by == "walk" else tag("p", "Scored by the engine: ", bdi(found.by), "."),
+    )  # fmt: skip
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "feature"

@@ -1,0 +1,163 @@
+"""How good the ranker is: `Verdict` as a section of a page."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from boostrank.report.frames import pandas
+from boostrank.report.html.charts import COLOURS, Chart
+from boostrank.report.html.marks import facts
+from boostrank.report.html.markup import Markup, bdi, join, tag
+from boostrank.report.html.page import Fold, Part, Section
+from boostrank.report.html.tables import Cell, Column, Table
+from boostrank.report.means import FEWEST_FOR_INTERVAL
+from boostrank.report.verdict.analysis import FILE_ORDER, MODEL, Standing, Verdict
+
+# A line of the chart, in pixels.
+_LINE = 30
+
+
+def section(found: Verdict) -> Section:
+    """Table and chart of what `boostrank.report.verdict.analysis` found."""
+    parts: list[Part] = [
+        tag("p", _sentence(found)),
+        facts(*_facts(found)),
+        _chart(found),
+        _table(found),
+        tag("h3", "Tied documents and the order of the file"),
+        tag("p", _ties(found)),
+        *(tag("p", note, class_="faint") for note in found.notes),
+        Fold("How this was measured", _method(found)),
+    ]
+    return Section("verdict", "Verdict", parts, brief=_brief(found))
+
+
+def _brief(found: Verdict) -> Markup:
+    """Against the first of the baselines: the model from before, where there is one."""
+    head = join(tag("b", f"{found.metric} is {found.headline.value:.4f}"))
+    if not found.baselines:
+        return join(head, ".")
+    against = found.baselines[0]
+    standing = against.standings[found.metric]
+    told = f", {abs(standing.lead):.4f} {'above' if standing.lead >= 0.0 else 'below'} "
+    sure = ": no more than chance explains." if found.way(standing) == "even" else ": more than chance explains."
+    return join(head, told, bdi(against.name), sure)
+
+
+def _sentence(found: Verdict) -> Markup:
+    head = found.headline
+    told = [join(tag("b", f"{head.metric} is {head.value:.4f}"), f"{_between(head.low, head.high)} over the "
+                 f"{head.queries:,} queries that count")]  # fmt: skip
+    for baseline in found.baselines:
+        standing = baseline.standings[found.metric]
+        if baseline.name == FILE_ORDER:
+            continue
+        way = "above" if standing.lead >= 0.0 else "below"
+        sure = "" if found.way(standing) != "even" else ", which is no difference to speak of"
+        sign = 1.0 if standing.lead >= 0.0 else -1.0
+        ends = sorted((sign * standing.lead_low, sign * standing.lead_high))
+        told.append(
+            join(f"; {abs(standing.lead):.4f}{_between(*ends)} {way} ", bdi(baseline.name),
+                 join(" (", bdi(baseline.short), ")") if baseline.short else None, sure)
+        )  # fmt: skip
+    return join(*told, ".")
+
+
+def _between(low: float, high: float) -> str:
+    return "" if math.isnan(low) else f" [{low:.4f}, {high:.4f}]"
+
+
+def _facts(found: Verdict) -> list[tuple[str, Any, str]]:
+    head = found.headline
+    interval = "one query: no interval" if math.isnan(head.low) else f"{head.low:.4f} to {head.high:.4f} (95%)"
+    told: list[tuple[str, Any, str]] = [(head.metric, f"{head.value:.4f}", interval)]
+    for baseline in found.baselines:
+        s = baseline.standings[found.metric]
+        if baseline.name != FILE_ORDER:
+            interval = f"{s.lead_low:+.4f} to {s.lead_high:+.4f}" if math.isfinite(s.lead_low) else ""
+            told.append((f"against {baseline.name}", f"{s.lead:+.4f}", interval))
+    told.append(("queries", f"{found.queries:,}", f"{found.documents:,} documents"))
+    return told
+
+
+def _chart(found: Verdict) -> Chart:
+    import altair as alt
+
+    rankings = (found.model, *found.baselines)
+    rows = [{"ranking": r.name, **{n: getattr(r.standings[found.metric], n) for n in ("value", "low", "high")},
+             "kind": "model" if r is found.model else "baseline"} for r in rankings]  # fmt: skip
+    frame = pandas().DataFrame(rows)
+    base = alt.Chart(frame).encode(
+        y=alt.Y("ranking:N", sort=None, title=None),
+        color=alt.Color("kind:N", legend=None,
+                        scale=alt.Scale(domain=["model", "baseline"], range=[COLOURS["main"], COLOURS["faint"]])),
+        tooltip=[alt.Tooltip("ranking:N"), alt.Tooltip("value:Q", format=".4f"),
+                 alt.Tooltip("low:Q", format=".4f", title="from"), alt.Tooltip("high:Q", format=".4f", title="to")],
+    )  # fmt: skip
+    x = alt.X("low:Q", title=found.metric, scale=alt.Scale(zero=False, nice=True))
+    drawn = alt.layer(
+        base.mark_rule(strokeWidth=4, opacity=0.5).encode(x=x, x2="high:Q"),
+        base.mark_point(size=80).encode(x="value:Q"),
+    ).properties(height=_LINE * len(rows) + 10)
+    return Chart(
+        "verdict-rankings", f"{found.metric} of the model and of what it is measured against",
+        "Means over queries with their 95% intervals. The intervals overlap more than the rankings do, since all are "
+        "measured on the same queries: the leads in the table are of pairs.",
+        frame, drawn,
+    )  # fmt: skip
+
+
+def _table(found: Verdict) -> Table:
+    columns = [
+        Column("metric", "metric"), Column("value", MODEL, "number", ".4f", "with its 95% interval"),
+    ]  # fmt: skip
+    for i, baseline in enumerate(found.baselines):
+        columns.append(Column(f"baseline_{i + 1}", baseline.name, "number", ".4f", baseline.about))
+        columns.append(
+            Column(f"lead_{i + 1}", "lead", "number", "+.4f", f"model minus {baseline.name}, with 95% interval")
+        )
+    rows = []
+    for metric, own in found.model.standings.items():
+        spread = None if math.isnan(own.low) else tag("small", f"{own.low:.4f} to {own.high:.4f}")
+        row: list[Any] = [metric, Cell(own.value, join(tag("b", f"{own.value:.4f}"), spread))]
+        for baseline in found.baselines:
+            s = baseline.standings[metric]
+            way = found.way(s)
+            row += [s.value, Cell(s.lead, _with_interval(s), "faint" if way == "even" else way)]
+        rows.append(row)
+    return Table("metrics", columns, rows, caption="Each metric of the model, and its lead with 95% intervals",
+                 note=found.matters_sentence())  # fmt: skip
+
+
+def _with_interval(s: Standing) -> Markup:
+    spread = None if math.isnan(s.lead_low) else tag("small", f"{s.lead_low:.4f} to {s.lead_high:.4f}")
+    return join(f"{s.lead:+.4f}", spread)
+
+
+def _ties(found: Verdict) -> str:
+    ties = found.ties
+    if not ties.tied:
+        return (
+            "No document has the score of another one with another label in its query: the order of the file decides "
+            "nothing."
+        )
+    return (
+        f"{ties.tied:,} of {ties.documents:,} documents ({ties.mass:.2%}) have the score of a document with another "
+        f"label in their query, so that something else must order them. {found.metric} is {ties.expected:.4f} in the "
+        f"mean over their orders and {ties.file_order:.4f} in the order of the file, which is worth "
+        f"{ties.file_order - ties.expected:+.4f}; the worst order gives {ties.worst:.4f}, the best {ties.best:.4f}."
+    )
+
+
+def _method(found: Verdict) -> list[Part]:
+    told: list[Part] = [
+        f"Conventions: {found.conventions.describe()}. {found.empty:,} queries have no relevant document.",
+        "Intervals: 95%, percentile bootstrap over queries, widened for few queries as Hesterberg (2015) says; above "
+        "20,000 queries the normal interval. Leads are means of differences query by query, with intervals of their "
+        "own."
+        + (f" Fewer than {FEWEST_FOR_INTERVAL} queries count: take the intervals with a pinch of salt."
+           if found.headline.queries < FEWEST_FOR_INTERVAL else ""),
+    ]  # fmt: skip
+    told += [join(tag("b", bdi(b.name)), ": ", bdi(b.about), ".") for b in found.baselines if b.about]
+    return [tag("p", one) for one in told]

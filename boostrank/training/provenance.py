@@ -1,0 +1,139 @@
+"""How a model was made, in plain data: for its sidecar, and to tell one training from another."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from boostrank.backends.base import Backend
+from boostrank.core.queries import QueryIndex
+from boostrank.data.dataset import RankingDataset
+from boostrank.formats.files import content_sha256
+from boostrank.metric import Conventions
+from boostrank.objective.description import TrainingObjective, queries_of_native
+from boostrank.training.params import TrainingParameters
+
+
+def plain(value: Any) -> Any:
+    """The same for JSON: NumPy's numbers as Python's, NaN and infinity as null, what JSON cannot hold as its text."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int) else str(value)
+
+
+def describe_training(
+    engine: Backend,
+    given: TrainingParameters,
+    objective: TrainingObjective | None,
+    conventions: Conventions,
+    train_set: Any,
+    queries: QueryIndex,
+    rounds_before: int,
+    params: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What the sidecar says, without what changes from run to run: the same training gives the same bytes."""
+    data: dict[str, Any] = {"rows": queries.n_documents, "queries": len(queries)}
+    if isinstance(train_set, RankingDataset):
+        data |= {
+            "absent": "zero",
+            "files": list(train_set.provenance.files),
+            "index_base": train_set.provenance.index_base,
+            "reader": dict(train_set.provenance.options),
+            "features": train_set.n_features,
+            "feature_names": list(train_set.feature_names),
+            "fingerprint": train_set.fingerprint,
+        }
+    return {
+        "backend": engine.name,
+        "objective": _told_objective(engine, given, objective),
+        "metrics": list(given.metrics),
+        "conventions": dataclasses.asdict(conventions),
+        "parameters": {k: v for k, v in params.items() if isinstance(v, str | int | float | bool | list | tuple)},
+        "training": {"rounds": given.rounds, "rounds_before": rounds_before},
+        "data": data,
+        "versions": _versions(engine),
+    }
+
+
+def _told_objective(engine: Backend, given: TrainingParameters, objective: TrainingObjective | None) -> dict[str, Any]:
+    if objective is not None:
+        return objective.to_dict()
+    if given.native_objective is not None:
+        return {"name": f"{engine.name}:{given.native_objective}"}
+    return {"name": "custom", "function": getattr(given.function, "__qualname__", type(given.function).__name__)}
+
+
+# What changes no bit of the model.
+_INDIFFERENT = {"num_threads", "nthread", "verbosity", "verbose"}
+
+
+def describe_identity(
+    engine: Backend,
+    given: TrainingParameters,
+    objective: TrainingObjective | None,
+    conventions: Conventions,
+    init_booster: Any,
+    valid: Mapping[str, Any],
+    train_set: Any,
+) -> dict[str, Any]:
+    """Everything that the bytes of a model depend on, plain data: two trainings that agree in it are one."""
+    continued = None if init_booster is None else content_sha256(engine.to_bytes(init_booster, rounds=0))
+    identity = {
+        "versions": {name: told for name, told in _versions(engine).items() if name != "python"},
+        "objective": _told_objective(engine, given, objective),
+        "rounds": given.rounds,
+        "parameters": {name: value for name, value in given.engine.items() if name not in _INDIFFERENT},
+        "metrics": list(given.metrics),
+        "conventions": dataclasses.asdict(conventions),
+        "init_model": continued,
+        "train": _fingerprints(train_set),
+        "valid": {name: "the training set" if d is train_set else _fingerprints(d) for name, d in valid.items()},
+    }
+    told: dict[str, Any] = plain(identity)
+    return told
+
+
+def _fingerprints(data: Any) -> dict[str, Any]:
+    """What tells one data set from another; of an engine's own, whose features cannot be seen, labels and queries."""
+    if not isinstance(data, RankingDataset):
+        # Asking LightGBM would build the data set, which it must do itself, with the parameters of the training.
+        constructed = not hasattr(data, "construct") or data._handle is not None
+        labels, group = (data.get_label(), None) if constructed else (data.label, data.group)
+        sizes = queries_of_native(data)[1].sizes if constructed else group
+        return {"labels": _digest(labels), "queries": _digest(sizes)}
+    return {
+        "data": data.fingerprint,
+        "features": _digest("\n".join(data.feature_names)),
+        "weights": _digest(data.queries.weights),
+        "k": _digest(data.queries.k),
+    }
+
+
+def _digest(values: Any) -> str | None:
+    if values is None:
+        return None
+    if isinstance(values, str):
+        return content_sha256(values.encode())[:32]
+    return content_sha256(np.asarray(values, dtype=np.float64).tobytes())[:32]
+
+
+def _versions(engine: Backend) -> dict[str, str]:
+    versions = {"python": platform.python_version(), engine.name: engine.version}
+    for package in ("boostrank", "numpy", "numba"):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "unknown"
+    return versions

@@ -1,0 +1,325 @@
+"""`train`: `lgb.train` and `xgb.train` with an objective that knows queries and metrics that say what they count."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.backends import get_backend
+from boostrank.backends.base import Backend, Callback, TrainRequest
+from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.machine import resolve_threads
+from boostrank.core.queries import QueryIndex
+from boostrank.data.dataset import RankingDataset
+from boostrank.metric import BoundMetrics, Conventions
+from boostrank.objective.description import TrainingObjective, queries_of_native
+from boostrank.objective.mixture import objective_from_dict
+from boostrank.training.callbacks import EarlyStopping, Gated, History
+from boostrank.training.checkpoint import Checkpoint, settings_of
+from boostrank.training.gradient import GuardedGradient
+from boostrank.training.model import RankingModel, TrainingSummary
+from boostrank.training.params import OBJECTIVE_NAMES, TrainingParameters, headline, is_auto, split_params
+from boostrank.training.provenance import describe_identity, describe_training
+from boostrank.training.start import AUTO_START, beginning
+
+
+def train(
+    params: Mapping[str, Any] | None,
+    train_set: Any,
+    num_boost_round: int = 100,
+    valid_sets: Any = None,
+    valid_names: Sequence[str] | str | None = None,
+    feval: Any = None,
+    init_model: Any = None,
+    keep_training_booster: bool = False,
+    callbacks: Sequence[Callback] | None = None,
+    *,
+    backend: str = "lightgbm",
+    conventions: Conventions | str | None = None,
+    checkpoint: Checkpoint | None = None,
+    start: RankingModel | str | os.PathLike[str] | None = AUTO_START,
+) -> RankingModel:
+    """Train a ranker. Signature and habits are those of `lgb.train`.
+
+    Args:
+        params: LightGBM's parameter names and aliases, on either backend, and the objective's own beside them:
+            `{"objective": "shf-sdcg", "sigma": 0.5, "learning_rate": 0.1}`. `objective` may be a name (see
+            `boostrank objectives`), an `Objective`, a callable as `lgb.train` takes it, or one of the engine's own
+            as "lightgbm:lambdarank" or "xgboost:rank:ndcg". `metric` and `eval_at` name our metrics.
+        train_set: `RankingDataset`, or the engine's own (`lgb.Dataset` with group, `xgb.DMatrix` with qid).
+        num_boost_round: rounds; schedules that span the training span these (and those of `init_model`).
+        valid_sets: data sets to evaluate each round; may hold `train_set` itself.
+        valid_names: names for the log; `valid_0`, ... by default, "training" for the training set.
+        feval: one function or a list, (scores, engine's data set) -> (name, value, higher is better) or a list.
+        init_model: path, booster or RankingModel to continue. Rounds are added to its best ones; the objective that its
+            sidecar names goes on, unless `params` says another.
+        keep_training_booster: as in `lgb.train`.
+        callbacks: LightGBM's (on either backend), ours, or any callable that takes a `CallbackEnv`.
+        backend: "lightgbm", "xgboost", or "linear": scores X w, a round is a step of the optimiser, and in place of
+            the trees' parameters there are those of `boostrank.backends.linear.backend.PARAMS`.
+        conventions: how metrics treat gains, ties and empty queries; a `Conventions`, or a preset's name. The default
+            takes the objective's gain, the mean over tie orders, and leaves out queries without relevant documents.
+        checkpoint: writes the training down now and then, and goes on with it (`resume=True`) to the same bytes. A
+            callable objective must be a function of its arguments, and so must callbacks that change parameters.
+        start: "linear": trees begin with a cross-fitted ridge regression (`boostrank.training.cross_fit`); or a linear
+            model (or its path) whose scores they add to. The model holds it and predicts with it. LightGBM only.
+            "auto": linear for the objective `auto` where it can be; "none" or None: nothing.
+
+    Returns:
+        The model; `.booster` is the engine's own.
+
+    Raises:
+        InputError: parameters or data that cannot be used; nothing was trained.
+        TrainingError: a gradient that is not finite, or nothing to learn.
+    """
+    started = time.perf_counter()
+    engine = get_backend(backend)
+    if isinstance(init_model, str | os.PathLike):
+        init_model = RankingModel.load(init_model)
+    given = split_params(with_objective_of(init_model, params), num_boost_round, engine)
+    # Left alone, the engines take every core that they see; they see no quota.
+    given.engine.setdefault("num_threads", resolve_threads(given.threads))
+    booster = _booster_to_continue(init_model, engine, train_set)
+    begin = None
+    if booster is None:
+        auto = is_auto(params, engine.name)
+        begin = beginning(start, engine, train_set, given.gain, is_auto=auto, threads=resolve_threads(given.threads))
+        booster = None if begin is None else begin.booster
+    elif start not in (None, AUTO_START, "none"):
+        raise ParameterError("a model that is continued has its own start: give init_model or start, not both")
+    before = 0 if booster is None else engine.rounds_of(booster)
+    objective = given.objective
+    if objective is not None and objective.total_rounds is None:  # else: this is one stage of a longer training
+        objective = objective.over(before + given.rounds)
+
+    native_train, valid, names = _datasets(train_set, valid_sets, valid_names, engine, given)
+    labels_of = _Labels([(native_train, train_set), *((d, s) for (_, d), s in zip(valid, names, strict=True))])
+    gradient = None
+    if objective is not None or given.function is not None:
+        gradient = GuardedGradient(objective, labels_of, given.function)
+        if isinstance(
+            train_set, RankingDataset
+        ):  # what is wrong with the labels is said before the features are binned
+            gradient.bind(native_train)
+    rules = _conventions(conventions, given)
+    watch = _Stopwatch(_metric_functions(given, labels_of, rules, feval))
+    history = History()
+    stopper, late = _stopping(given, objective, before, valid, native_train, callbacks or ())
+
+    with contextlib.ExitStack() as held:
+        resumed = None
+        if checkpoint is not None:
+            reason = engine.unresumable(given.engine, given.native_objective)
+            if reason:
+                raise ParameterError(f"no checkpoint with these parameters: {reason}")
+            sets = dict(zip([n for n, _ in valid], names, strict=True))
+            identity = describe_identity(engine, given, objective, rules, booster, sets, train_set)
+            identity["stopping"] = settings_of([*late, stopper])
+            held.enter_context(checkpoint.reserved())
+            resumed = checkpoint.begin(engine, identity)
+        booster, best = engine.train(
+            TrainRequest(
+                params=given.engine,
+                train=native_train,
+                valid=valid,
+                rounds=given.rounds,
+                gradient=gradient,
+                native_objective=given.native_objective,
+                metrics=[watch] if watch.functions else [],
+                init_model=booster,
+                start_scores=None if begin is None else begin.scores,
+                callbacks=[history, *late, *filter(None, [stopper, checkpoint])],
+                keep_training_booster=keep_training_booster,
+                own_datasets=isinstance(train_set, RankingDataset),
+                resumed=resumed,
+                objective=objective,
+                evaluate=None if gradient is None or objective is None else gradient.evaluate,
+            )
+        )
+    labels, queries = labels_of(native_train)
+    seconds = time.perf_counter() - started
+    kernel_seconds = 0.0 if gradient is None else gradient.seconds
+    stats = None if gradient is None else gradient.stats
+    summary = TrainingSummary(
+        rows=int(labels.size),
+        queries=len(queries),
+        dead_queries=None if stats is None else stats.dead_queries,
+        rounds=history.rounds,
+        best_round=best or engine.rounds_of(booster),
+        seconds=seconds,
+        kernel_seconds=kernel_seconds,
+        metric_seconds=watch.seconds,
+    )
+    info = describe_training(engine, given, objective, rules, train_set, queries, before, dict(params or {}))
+    if begin is not None:
+        info["start"] = begin.told
+    return RankingModel(engine, booster, best_rounds=best, info=info, evals_result=history.values, summary=summary)
+
+
+def with_objective_of(init_model: Any, params: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The parameters; the objective of a model that is continued goes on unless another one is said.
+
+    Raises:
+        ParameterError: the model was trained with code that only its author has.
+    """
+    given = dict(params or {})
+    told = init_model.info.get("objective") if isinstance(init_model, RankingModel) else None
+    if not told or any(name in given for name in OBJECTIVE_NAMES):
+        return given
+    if ":" in told["name"]:
+        return given | {"objective": told["name"]}
+    try:
+        return given | {"objective": objective_from_dict(told)}
+    except (KeyError, ParameterError) as error:
+        raise ParameterError(
+            f"the model that is continued was trained with objective {told['name']!r}, which cannot be made again from "
+            "its file: say objective="
+        ) from error
+
+
+def _booster_to_continue(init_model: Any, engine: Backend, train_set: Any) -> Any:
+    """The booster to add to, cut to the rounds that prediction uses.
+
+    Raises:
+        ParameterError: of the other engine, or made for other features.
+    """
+    if init_model is None:
+        return None
+    if not isinstance(init_model, RankingModel):
+        return engine.load_booster(init_model)
+    if init_model.backend != engine.name:
+        raise ParameterError(f"a model of {init_model.backend} cannot be continued by {engine.name}")
+    if isinstance(train_set, RankingDataset):
+        init_model.check_features(train_set)
+    rounds = init_model.best_iteration
+    if rounds < engine.rounds_of(init_model.booster):
+        return engine.from_bytes(engine.to_bytes(init_model.booster, rounds=rounds))
+    return init_model.booster
+
+
+def _datasets(
+    train_set: Any, valid_sets: Any, valid_names: Any, engine: Backend, given: TrainingParameters
+) -> tuple[Any, list[tuple[str, Any]], list[Any]]:
+    """Every data set in the engine's own form: training, (name, validation), and the validation sets as given."""
+
+    def native(data: Any, reference: Any) -> Any:
+        if isinstance(data, RankingDataset):
+            return engine.dataset(data, given.engine, reference=reference, weights=given.native_objective is not None)
+        if engine.is_native_dataset(data):
+            return data
+        raise ParameterError(
+            f"a data set must be a RankingDataset or {engine.name}'s own, not {type(data).__name__}; "
+            "RankingDataset.from_arrays(X, y, qid=...) makes one"
+        )
+
+    sources = [] if valid_sets is None else list(valid_sets) if isinstance(valid_sets, list | tuple) else [valid_sets]
+    names = [] if valid_names is None else [valid_names] if isinstance(valid_names, str) else list(valid_names)
+    if len(names) > len(sources):
+        raise ParameterError(f"{len(names)} valid_names for {len(sources)} valid_sets")
+    if isinstance(train_set, RankingDataset) and not train_set.n_features:  # the engines fail in words of their own
+        raise DataError("the training data have no features: no row holds a number:value pair")
+    train = native(train_set, None)
+    valid: list[tuple[str, Any]] = []
+    for i, given_source in enumerate(sources):
+        source = given_source
+        name = names[i] if i < len(names) else "training" if source is train_set else f"valid_{i}"
+        if isinstance(train_set, RankingDataset) and isinstance(source, RankingDataset):
+            source = source.with_features(train_set.feature_names, whose="the training set")
+        valid.append((name, train if given_source is train_set else native(source, train)))
+    if len({n for n, _ in valid}) < len(valid):
+        raise ParameterError(f"valid_names must be distinct: {', '.join(n for n, _ in valid)}")
+    return train, valid, sources
+
+
+class _Labels:
+    """Labels and queries of each data set: from ours where there is one, else from the engine's."""
+
+    def __init__(self, pairs: list[tuple[Any, Any]]) -> None:
+        self._sources = {id(native): source for native, source in pairs}
+
+    def __call__(self, native: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
+        source = self._sources.get(id(native))
+        if isinstance(source, RankingDataset):
+            return source.labels, source.queries
+        return queries_of_native(native)
+
+
+class _Stopwatch:
+    """Several metric functions as one, timed."""
+
+    def __init__(self, functions: list[Callable[..., Any]]) -> None:
+        self.functions, self.seconds = functions, 0.0
+
+    def __call__(self, scores: npt.NDArray[Any], native: Any) -> list[tuple[str, float, bool]]:
+        started = time.perf_counter()
+        results: list[tuple[str, float, bool]] = []
+        for function in self.functions:
+            result = function(scores, native)
+            results += result if isinstance(result, list) else [result]
+        self.seconds += time.perf_counter() - started
+        return results
+
+
+def _metric_functions(
+    given: TrainingParameters, labels_of: _Labels, conventions: Conventions, feval: Any
+) -> list[Callable[..., Any]]:
+    functions: list[Callable[..., Any]] = []
+    if given.metrics:
+        bound: dict[int, BoundMetrics] = {}
+
+        def ours(scores: npt.NDArray[Any], native: Any) -> list[tuple[str, float, bool]]:
+            if id(native) not in bound:
+                labels, queries = labels_of(native)
+                bound[id(native)] = BoundMetrics(
+                    given.metrics, labels, queries, conventions=conventions, threads=resolve_threads(given.threads)
+                )
+            values = bound[id(native)].values(np.asarray(scores, dtype=np.float64).reshape(-1))
+            return [(name, value, True) for name, value in values.items()]
+
+        functions.append(ours)
+    return functions + ([] if feval is None else list(feval) if isinstance(feval, list | tuple) else [feval])
+
+
+def _conventions(conventions: Conventions | str | None, given: TrainingParameters) -> Conventions:
+    if conventions is None:
+        return Conventions(gain=given.gain)
+    return Conventions.named(conventions) if isinstance(conventions, str) else conventions
+
+
+def _stopping(
+    given: TrainingParameters,
+    objective: TrainingObjective | None,
+    before: int,
+    valid: list[tuple[str, Any]],
+    native_train: Any,
+    callbacks: Sequence[Callback],
+) -> tuple[Callback | None, list[Callback]]:
+    """Our early stopping if it was asked for by parameter, and the user's callbacks, held back until settled."""
+    settled = 0 if objective is None else objective.settled_round(objective.total_rounds or before + given.rounds)
+    stopper: Callback | None = None
+    ours = given.stopping_rounds or any(isinstance(callback, EarlyStopping) for callback in callbacks)
+    if ours and "dart" in (
+        str(given.engine.get(name, "")) for name in ("boosting", "boosting_type", "boost", "booster")
+    ):
+        raise ParameterError(
+            "early stopping does not go with dart: later rounds rescale earlier trees, so the model of the best "
+            "round is gone when it is known"
+        )
+    if given.stopping_rounds:
+        trained_on = tuple(name for name, data in valid if data is native_train)
+        if len(trained_on) == len(valid):
+            raise ParameterError("early stopping needs a validation set that is not the training set")
+        stopper = EarlyStopping(
+            given.stopping_rounds, metric=headline(given.metrics), min_delta=given.min_delta, ignore=trained_on
+        )
+
+    def held_back(callback: Callback) -> Callback:
+        return Gated(callback, settled) if settled and hasattr(callback, "stopping_rounds") else callback
+
+    return (None if stopper is None else held_back(stopper)), [held_back(cb) for cb in callbacks]

@@ -1,0 +1,46 @@
+"""Names of version 0.1.0 still work, and warn."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+from boostrank.core.aliases import MOVED
+
+
+@pytest.mark.parametrize("old", MOVED)
+def test_a_module_of_an_old_name_is_the_new_one_and_warns(old: str) -> None:
+    sys.modules.pop(f"boostrank.{old}", None)
+    try:
+        with pytest.warns(FutureWarning, match=f"boostrank.{old} is now boostrank.{MOVED[old]}"):
+            found = importlib.import_module(f"boostrank.{old}")
+    except ModuleNotFoundError as error:
+        pytest.skip(f"{error.name} is not installed")
+    assert found is importlib.import_module(f"boostrank.{MOVED[old]}")
+
+
+def test_old_names_are_found_in_packages_that_were_modules() -> None:
+    from boostrank.objective.description import Objective
+
+    with pytest.warns(FutureWarning, match="boostrank.objective.Objective is now boostrank.objective.description"):
+        from boostrank.objective import Objective as Old
+    assert Old is Objective
+    with pytest.raises(ImportError):
+        from boostrank.objective import Nothing  # noqa: F401
+
+
+def test_an_unknown_module_is_not_found() -> None:
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("boostrank.kernels.nothing")
+
+
+def test_the_new_names_do_not_warn() -> None:
+    code = "import boostrank, boostrank.cli; boostrank.train, boostrank.Objective, boostrank.data, boostrank.report"
+    subprocess.run([sys.executable, "-W", "error::FutureWarning", "-c", code], check=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        importlib.import_module("boostrank.report.noise.analysis")
