@@ -30,7 +30,7 @@ from boostrank.cli.tables import aligned
 from boostrank.core.errors import FileFormatError, InputError
 
 if TYPE_CHECKING:
-    from boostrank.report.feature_importance.analysis import Effect, Importance
+    from boostrank.report.sections.importance.analysis import Effect, Importance
 
 SHUFFLING = "Shuffling"
 OUTPUT = "Output"
@@ -116,7 +116,7 @@ def command(
     if as_json and as_csv:
         raise click.UsageError("--json and --csv are two outputs: take one", context)
     prepare_engines()
-    from boostrank.report.feature_importance.analysis import importance
+    from boostrank.report.sections.importance.analysis import importance
     from boostrank.training.model import RankingModel
 
     ranker = RankingModel.load(model)
@@ -199,7 +199,7 @@ def _as_json(told: Importance) -> dict[str, Any]:
 
 
 def _print(told: Importance, model: str, top: int) -> None:
-    from boostrank.report.feature_importance.analysis import VERDICTS
+    from boostrank.report.sections.importance.analysis import VERDICTS
 
     echo = click.echo
     echo(f"{model}: {told.metric} {told.value:.4f}, {told.low:.4f} to {told.high:.4f}, {told.queries:,} queries count")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
 
 MEASURES, RESULTS = "Measures", "Results"
-# `boostrank.report.verdict.analysis.METRICS`, whose module is too heavy for `--help`.
+# `boostrank.report.sections.verdict.analysis.METRICS`, whose module is too heavy for `--help`.
 _METRICS = ("ndcg@1,3,5,10", "map", "mrr")
 
 _options = with_options(

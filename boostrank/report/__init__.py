@@ -1,4 +1,4 @@
-"""Views of a ranker on data: what it is worth, what it rests on, how it differs from another. Nothing here trains.
+"""Reports: what a ranker is worth, what it rests on, how it differs from another. Nothing here trains but `noise`.
 
 Nothing is imported before it is used.
 """
@@ -11,27 +11,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from boostrank.report.comparison.analysis import Comparison, compare
     from boostrank.report.explanation.analysis import Why, why
-    from boostrank.report.feature_importance.analysis import Importance, importance
+    from boostrank.report.noise.analysis import measure_noise
     from boostrank.report.page import Report, report
+    from boostrank.report.sections.importance.analysis import Importance, importance
 
 _HOMES = {
     "Comparison": "comparison.analysis",
-    "Importance": "feature_importance.analysis",
+    "Importance": "sections.importance.analysis",
     "Report": "page",
     "Why": "explanation.analysis",
     "compare": "comparison.analysis",
-    "importance": "feature_importance.analysis",
+    "importance": "sections.importance.analysis",
+    "measure_noise": "noise.analysis",
     "report": "page",
     "why": "explanation.analysis",
 }
-_MODULES = ("conventions", "noise", "shapes")
 
-__all__ = ["Comparison", "Importance", "Report", "Why", "compare", "importance", "report", "why"]
+__all__ = ["Comparison", "Importance", "Report", "Why", "compare", "importance", "measure_noise", "report", "why"]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(f"boostrank.report.{_HOMES[name]}"), name)
-    if name in _MODULES:
-        return import_module(f"boostrank.report.{name}")
-    raise AttributeError(f"module 'boostrank.report' has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    try:  # a module of this package, or an old name of one, which warns
+        return import_module(f"{__name__}.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{name}":
+            raise
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

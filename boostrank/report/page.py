@@ -26,26 +26,25 @@ from boostrank.core.errors import BoostrankError, ParameterError
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
-from boostrank.report.feature_importance.analysis import importance
-from boostrank.report.learning.analysis import Learning, learning
-from boostrank.report.queries.analysis import QueryValues, query_values
-from boostrank.report.shapes.analysis import Shapes, shapes
-from boostrank.report.verdict.analysis import METRICS, Verdict, verdict
+from boostrank.report.sections.importance.analysis import importance
+from boostrank.report.sections.learning.analysis import Learning, learning
+from boostrank.report.sections.queries.analysis import QueryValues, query_values
+from boostrank.report.sections.shapes.analysis import Shapes, shapes
+from boostrank.report.sections.verdict.analysis import METRICS, Verdict, verdict
 from boostrank.training.model import RankingModel
 from boostrank.training.params import headline
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from boostrank.report.feature_importance.result import Importance
     from boostrank.report.html.charts import Chart
     from boostrank.report.html.page import Part, Section
     from boostrank.report.html.tables import Table
+    from boostrank.report.sections.importance.result import Importance
 
 SECTIONS = ("verdict", "importance", "shapes", "learning", "queries")
 """In the order of the page."""
 
-_FOLDERS = {"importance": "feature_importance"}
 _TITLES = {
     "verdict": "Verdict", "importance": "Feature importance", "shapes": "Shapes", "learning": "Learning",
     "queries": "Queries",
@@ -94,7 +93,7 @@ class Report:
                 why = f"This cannot be told: {self.missing.get(name, 'it was not asked for')}."
                 drawn.append(Section(name, _TITLES[name], [why]))
             else:
-                drawn.append(import_module(f"boostrank.report.{_FOLDERS.get(name, name)}.page").section(found))
+                drawn.append(import_module(f"boostrank.report.sections.{name}.page").section(found))
         return tuple(drawn)
 
     @cached_property

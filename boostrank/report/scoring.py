@@ -8,7 +8,7 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.formats.trees import Trees
 from boostrank.kernels.trees.walker import Walker
-from boostrank.report.feature_importance.permutation_importance import Rows, Scorer
+from boostrank.report.sections.importance.permutation_importance import Rows, Scorer
 from boostrank.training.model import RankingModel
 
 # Rows on which the walk is compared with the engine.

@@ -180,6 +180,6 @@ def test_the_api_gives_what_the_page_shows(model: Path, data: Path) -> None:
 
 def test_what_help_says_of_metrics_without_importing_is_true() -> None:
     from boostrank.cli.report import _METRICS
-    from boostrank.report.verdict.analysis import METRICS
+    from boostrank.report.sections.verdict.analysis import METRICS
 
     assert _METRICS == METRICS

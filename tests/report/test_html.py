@@ -18,13 +18,13 @@ import pandas as pd
 import pytest
 
 from boostrank.core.errors import MissingDependency, ParameterError
-from boostrank.report.feature_importance.page import section
-from boostrank.report.feature_importance.result import Effect, Importance
 from boostrank.report.html.charts import COLOURS, Chart, need_report_extra, theme
 from boostrank.report.html.marks import facts, whisker
 from boostrank.report.html.markup import data_block, tag
 from boostrank.report.html.page import Beside, Fold, Section, page
 from boostrank.report.html.tables import Cell, Column, Table, fixed
+from boostrank.report.sections.importance.page import section
+from boostrank.report.sections.importance.result import Effect, Importance
 
 EVIL = "</script><img src=x onerror=alert(1)>"
 

@@ -23,9 +23,9 @@ from boostrank.formats.trees import Trees
 from boostrank.kernels.trees.walker import Walker
 from boostrank.metric import Metric
 from boostrank.report import Importance, importance
-from boostrank.report.feature_importance.analysis import sample_queries
-from boostrank.report.feature_importance.permutation_importance import Losses, Rows, Unit, measure_losses
 from boostrank.report.scoring import Engine
+from boostrank.report.sections.importance.analysis import sample_queries
+from boostrank.report.sections.importance.permutation_importance import Losses, Rows, Unit, measure_losses
 from boostrank.training.model import RankingModel
 
 NDCG = Metric.parse("ndcg@10")

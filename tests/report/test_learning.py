@@ -16,9 +16,9 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import Metric, paired_difference
 from boostrank.objective.mixture import parse_objective
-from boostrank.report.learning.analysis import Learning, learning
-from boostrank.report.learning.objective_trace import _Pull, schedules_of
-from boostrank.report.learning.staged_metrics import points, prefix_curve, some_trees
+from boostrank.report.sections.learning.analysis import Learning, learning
+from boostrank.report.sections.learning.objective_trace import _Pull, schedules_of
+from boostrank.report.sections.learning.staged_metrics import points, prefix_curve, some_trees
 from boostrank.report.segments import Segmentation, by_length
 from boostrank.training.model import RankingModel
 from tests.training.real_models import data as real_data

@@ -13,7 +13,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import evaluate
-from boostrank.report.queries.analysis import QueryValues, query_values
+from boostrank.report.sections.queries.analysis import QueryValues, query_values
 from boostrank.training.model import RankingModel
 from tests.training.real_models import lightgbm_models
 

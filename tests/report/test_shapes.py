@@ -19,12 +19,12 @@ from boostrank.backends import get_backend
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.report.feature_importance.analysis import importance
-from boostrank.report.feature_importance.permutation_importance import Rows
 from boostrank.report.html.page import Beside, page
-from boostrank.report.shapes.ale import Curve, local_effects
-from boostrank.report.shapes.analysis import Shapes, shapes
-from boostrank.report.shapes.page import section
+from boostrank.report.sections.importance.analysis import importance
+from boostrank.report.sections.importance.permutation_importance import Rows
+from boostrank.report.sections.shapes.ale import Curve, local_effects
+from boostrank.report.sections.shapes.analysis import Shapes, shapes
+from boostrank.report.sections.shapes.page import section
 from boostrank.training.model import RankingModel
 
 QUERIES, SIZE = 60, 10

@@ -14,8 +14,8 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import BoundMetrics, Metric, evaluate, paired_difference
 from boostrank.report.conventions.analysis import explain_conventions
-from boostrank.report.verdict.analysis import MODEL, Verdict, verdict
-from boostrank.report.verdict.single_feature import single_feature
+from boostrank.report.sections.verdict.analysis import MODEL, Verdict, verdict
+from boostrank.report.sections.verdict.single_feature import single_feature
 
 
 def drawn(queries: int, d: int, seed: int, *, useful: int = 0) -> RankingDataset:
@@ -170,7 +170,7 @@ def test_what_is_missing_comes_last_and_infinity_first_in_either_direction(sign:
 
 def test_many_values_are_sampled_to_choose_by_but_every_query_is_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
     data = drawn(300, 4, 2, useful=1)
-    monkeypatch.setattr("boostrank.report.verdict.single_feature._VALUES_TO_CHOOSE_BY", 4 * 100)
+    monkeypatch.setattr("boostrank.report.sections.verdict.single_feature._VALUES_TO_CHOOSE_BY", 4 * 100)
     chosen = single_feature(data, "ndcg@5", Conventions())
     assert chosen is not None
     assert 50 <= chosen.documents <= 150

@@ -28,11 +28,11 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.report.documents import document_names, find_document, find_query, shown_name
 from boostrank.report.explanation.counterfactuals import Change, Column, categories_of, cuts_of, smallest_changes
-from boostrank.report.feature_importance.analysis import sample_queries
-from boostrank.report.feature_importance.permutation_importance import Rows
 from boostrank.report.frames import pandas
 from boostrank.report.rank_changes import ranks_within
 from boostrank.report.scoring import Engine
+from boostrank.report.sections.importance.analysis import sample_queries
+from boostrank.report.sections.importance.permutation_importance import Rows
 from boostrank.training.model import RankingModel
 
 # Of whole queries, that say which values are ordinary: ranks are off by 0.2% at most (1 / (2 sqrt(N))), give or take

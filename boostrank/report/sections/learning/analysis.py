@@ -18,12 +18,18 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
-from boostrank.report.feature_importance.analysis import sample_queries
 from boostrank.report.frames import pandas
-from boostrank.report.learning.objective_trace import Descent, descend, objective_of, schedules_of
-from boostrank.report.learning.staged_metrics import PrefixCurve, Progress, affordable, prefix_curve, walk_prefixes
 from boostrank.report.scoring import scorer_of
-from boostrank.report.verdict.analysis import conventions_for
+from boostrank.report.sections.importance.analysis import sample_queries
+from boostrank.report.sections.learning.objective_trace import Descent, descend, objective_of, schedules_of
+from boostrank.report.sections.learning.staged_metrics import (
+    PrefixCurve,
+    Progress,
+    affordable,
+    prefix_curve,
+    walk_prefixes,
+)
+from boostrank.report.sections.verdict.analysis import conventions_for
 from boostrank.training.model import RankingModel
 
 # Documents and pairs that an objective is asked for at all points together: some ten seconds.

@@ -25,7 +25,7 @@ import numpy as np
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.runtime.jit import run_parallel
-from boostrank.report.feature_importance.permutation_importance import Rows, Scorer
+from boostrank.report.sections.importance.permutation_importance import Rows, Scorer
 
 Progress = Callable[[int, int], None]
 """Called with the documents done and all documents."""

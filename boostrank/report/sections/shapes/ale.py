@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.runtime.jit import run_parallel
-from boostrank.report.feature_importance.permutation_importance import Rows, Scorer
+from boostrank.report.sections.importance.permutation_importance import Rows, Scorer
 
 RESAMPLES = 400
 # Score changes that a thread holds (32 MB).

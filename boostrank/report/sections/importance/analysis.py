@@ -28,10 +28,10 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.formats.trees import Trees
 from boostrank.metric import Metric
-from boostrank.report.feature_importance.permutation_importance import Losses, Rows, Unit, measure_losses
-from boostrank.report.feature_importance.redundancy import clusters_of, rank_correlation, within_query_ranks
-from boostrank.report.feature_importance.result import VERDICTS, Effect, Importance
 from boostrank.report.scoring import scorer_of
+from boostrank.report.sections.importance.permutation_importance import Losses, Rows, Unit, measure_losses
+from boostrank.report.sections.importance.redundancy import clusters_of, rank_correlation, within_query_ranks
+from boostrank.report.sections.importance.result import VERDICTS, Effect, Importance
 from boostrank.training.model import RankingModel
 
 __all__ = ["VERDICTS", "Effect", "Importance", "importance", "sample_queries"]

@@ -13,8 +13,8 @@ from boostrank.report.html.charts import COLOURS, Chart
 from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import Beside, Fold, Part, Section
 from boostrank.report.html.tables import Cell, Column, Table
-from boostrank.report.shapes.ale import Curve
-from boostrank.report.shapes.analysis import ROUNDING, Dependence, Shapes
+from boostrank.report.sections.shapes.ale import Curve
+from boostrank.report.sections.shapes.analysis import ROUNDING, Dependence, Shapes
 
 _HEIGHT = 220
 # Pairs in the chart; the table has all.
@@ -29,7 +29,7 @@ _SMALL, _LARGE = (120, 18), (420, 130)
 
 
 def section(found: Shapes) -> Section:
-    """Charts of what `boostrank.report.shapes.analysis.shapes` found."""
+    """Charts of what `boostrank.report.sections.shapes.analysis.shapes` found."""
     if not found.curves:
         return Section("shapes", "Shapes", ["The trees split by no feature."])
     parts: list[Part] = [

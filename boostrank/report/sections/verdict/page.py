@@ -12,14 +12,14 @@ from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import Fold, Part, Section
 from boostrank.report.html.tables import Cell, Column, Table
 from boostrank.report.means import FEWEST_FOR_INTERVAL
-from boostrank.report.verdict.analysis import FILE_ORDER, MODEL, Standing, Verdict
+from boostrank.report.sections.verdict.analysis import FILE_ORDER, MODEL, Standing, Verdict
 
 # A line of the chart, in pixels.
 _LINE = 30
 
 
 def section(found: Verdict) -> Section:
-    """Table and chart of what `boostrank.report.verdict.analysis` found."""
+    """Table and chart of what `boostrank.report.sections.verdict.analysis` found."""
     parts: list[Part] = [
         tag("p", _sentence(found)),
         facts(*_facts(found)),

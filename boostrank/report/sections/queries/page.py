@@ -13,7 +13,7 @@ from boostrank.report.html.marks import facts
 from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import Part, Section
 from boostrank.report.html.tables import Cell, Column, Table, fixed
-from boostrank.report.queries.analysis import QueryValues, WorstQuery
+from boostrank.report.sections.queries.analysis import QueryValues, WorstQuery
 
 _LINE = 26
 # More parts of one kind are in the table alone.
@@ -21,7 +21,7 @@ _MOST_DRAWN = 30
 
 
 def section(found: QueryValues) -> Section:
-    """Tables and charts of what `boostrank.report.queries.analysis` found."""
+    """Tables and charts of what `boostrank.report.sections.queries.analysis` found."""
     parts: list[Part] = [facts(*_facts(found)), _histogram(found)]
     kinds = list(dict.fromkeys(part.kind for part in found.parts))
     parts += [_by_part(found, kind, i) for i, kind in enumerate(kinds) if len(_named(found, kind)) > 1]

@@ -25,7 +25,7 @@ from boostrank.metric import BoundMetrics, Metric
 from boostrank.report.conventions.analysis import TieReport, tied_documents
 from boostrank.report.frames import pandas
 from boostrank.report.means import means_over_queries
-from boostrank.report.verdict.single_feature import single_feature
+from boostrank.report.sections.verdict.single_feature import single_feature
 from boostrank.training.params import headline
 
 METRICS = ("ndcg@1,3,5,10", "map", "mrr")

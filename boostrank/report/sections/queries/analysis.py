@@ -23,8 +23,8 @@ from boostrank.report.documents import shown_name
 from boostrank.report.frames import pandas
 from boostrank.report.means import FEWEST_FOR_INTERVAL, means_over_queries
 from boostrank.report.rank_changes import ranks_within
+from boostrank.report.sections.verdict.analysis import conventions_for
 from boostrank.report.segments import Segmentation, by_best_label, by_length, by_table, read_segments
-from boostrank.report.verdict.analysis import conventions_for
 from boostrank.training.model import RankingModel
 
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)

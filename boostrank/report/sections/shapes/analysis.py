@@ -19,13 +19,13 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.formats.trees import Trees
-from boostrank.report.feature_importance.analysis import sample_queries
-from boostrank.report.feature_importance.permutation_importance import Rows
-from boostrank.report.feature_importance.result import Importance
 from boostrank.report.frames import pandas
 from boostrank.report.scoring import Engine, scorer_of
-from boostrank.report.shapes.ale import Curve, local_effects
-from boostrank.report.shapes.interactions import Interaction, interactions
+from boostrank.report.sections.importance.analysis import sample_queries
+from boostrank.report.sections.importance.permutation_importance import Rows
+from boostrank.report.sections.importance.result import Importance
+from boostrank.report.sections.shapes.ale import Curve, local_effects
+from boostrank.report.sections.shapes.interactions import Interaction, interactions
 from boostrank.training.model import RankingModel
 
 # Documents times trees that are walked: about ten seconds each on two cores; and where the engine predicts instead,

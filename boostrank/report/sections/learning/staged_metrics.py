@@ -22,9 +22,9 @@ from boostrank.formats.trees import Trees
 from boostrank.kernels.runtime.jit import run_parallel
 from boostrank.kernels.trees.walker import Forest, Walker
 from boostrank.metric import BoundMetrics
-from boostrank.report.feature_importance.permutation_importance import Rows
 from boostrank.report.frames import pandas
 from boostrank.report.means import means_over_queries
+from boostrank.report.sections.importance.permutation_importance import Rows
 from boostrank.training.model import RankingModel
 
 POINTS = 40

@@ -12,8 +12,8 @@ from boostrank.report.html.charts import COLOURS, Chart
 from boostrank.report.html.markup import tag
 from boostrank.report.html.page import Beside, Fold, Part, Section
 from boostrank.report.html.tables import Column, Table
-from boostrank.report.learning.analysis import Learning
-from boostrank.report.learning.objective_trace import Descent, Shares
+from boostrank.report.sections.learning.analysis import Learning
+from boostrank.report.sections.learning.objective_trace import Descent, Shares
 
 # Of a line in a picture; more cannot be seen.
 _MOST_POINTS = 400
@@ -21,7 +21,7 @@ _HEIGHT = 260
 
 
 def section(found: Learning) -> Section:
-    """Charts of what `boostrank.report.learning.analysis` found."""
+    """Charts of what `boostrank.report.sections.learning.analysis` found."""
     parts: list[Part] = [tag("p", tag("b", found.summary()))]
     if found.curve.rounds.size > 1:
         parts += [Beside([_prefixes(found), _lost(found)]), tag("p", _sample(found), class_="faint")]

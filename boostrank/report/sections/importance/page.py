@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.report.feature_importance.charts import Worth, gain_against_loss, heat_map, top_gains, top_losses
-from boostrank.report.feature_importance.result import VERDICTS, Effect, Importance
 from boostrank.report.html.marks import chip, facts, whisker
 from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import Beside, Fold, Part, Section
 from boostrank.report.html.tables import Cell, Column, Table
+from boostrank.report.sections.importance.charts import Worth, gain_against_loss, heat_map, top_gains, top_losses
+from boostrank.report.sections.importance.result import VERDICTS, Effect, Importance
 
 # So many features make a heat map that leaves room for its table beside it.
 _FEW = 14

@@ -1,0 +1,1 @@
+"""Learning: the metric of the first trees, and the objective's own trace."""

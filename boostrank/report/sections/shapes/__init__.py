@@ -1,0 +1,1 @@
+"""Shapes: accumulated local effects and interactions of features."""

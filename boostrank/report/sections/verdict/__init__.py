@@ -1,0 +1,1 @@
+"""Verdict: how good a ranker is beside rankings that cost nothing."""
