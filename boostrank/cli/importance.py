@@ -28,6 +28,7 @@ from boostrank.cli.progress import StepProgress
 from boostrank.cli.reading import Reader, reading_options
 from boostrank.cli.tables import aligned
 from boostrank.core.errors import FileFormatError, InputError
+from boostrank.core.jsonable import jsonable
 
 if TYPE_CHECKING:
     from boostrank.report.sections.importance.analysis import Effect, Importance
@@ -174,18 +175,11 @@ def read_groups(path: str, names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _as_json(told: Importance) -> dict[str, Any]:
-    def plain(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: plain(one) for key, one in value.items()}
-        if isinstance(value, list | tuple):
-            return [plain(one) for one in value]
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
     alone = (
         "metric", "value", "low", "high", "queries", "documents", "all_queries", "all_documents", "shap_documents",
         "repeats", "by", "negligible", "redundant",
     )  # fmt: skip
-    found: dict[str, Any] = plain(
+    found: dict[str, Any] = jsonable(
         {name: getattr(told, name) for name in alone}
         | {
             "features": told.rows(),

@@ -1,11 +1,11 @@
-"""What of the machine is this process's to use: decided here for kernels, reader, engines and command line alike."""
+"""Threads and memory that this process may use: one answer for kernels, reader, engines and command line."""
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -19,8 +19,8 @@ _WAIT_POLICY = "passive"
 
 def available_threads() -> int:
     """Threads that this process may keep busy: `OMP_NUM_THREADS` if it is set, else what mask and quota allow."""
-    said = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return int(said) if said.isdigit() and int(said) > 0 else _allowed_cores()
+    threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(threads) if threads.isdigit() and int(threads) > 0 else _allowed_cores()
 
 
 def resolve_threads(threads: int | None) -> int:
@@ -41,10 +41,8 @@ def openmp_environment(environment: Mapping[str, str] | None = None) -> dict[str
 
 
 def _allowed_cores() -> int:
-    cores = float(_cores_in_mask())
-    quota = _quota(Path("/"))
     # Rounded down: a thread that runs out of quota stops in the middle, and the others wait for it.
-    return max(1, int(min(cores, quota if quota is not None else cores)))
+    return max(1, int(min(float(_cores_in_mask()), _quota(Path("/")))))
 
 
 def _cores_in_mask() -> int:
@@ -53,69 +51,85 @@ def _cores_in_mask() -> int:
     return os.cpu_count() or 1
 
 
-def _quota(root: Path) -> float | None:
-    """Cores that the control groups of this process allow; None without a limit.
+def free_memory(root: Path = Path("/")) -> float:
+    """Bytes that can still be taken: what the system has, or what a limit on a control group of ours leaves.
 
-    A limit anywhere above counts too. Inside a container the path that the kernel tells is often that of the host;
-    then the container's own group is mounted at the top.
+    Pages of files that give way count as free. Without an answer of the system: all of its memory, or infinity.
 
     Args:
         root: of the file system.
     """
-    limits: list[float] = []
-    for controllers, group in _groups(root / "proc/self/cgroup"):
-        if not controllers:
-            top, files = root / "sys/fs/cgroup", ["cpu.max"]
-        elif "cpu" in controllers.split(","):
-            top, files = root / "sys/fs/cgroup/cpu", ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
-        else:
-            continue
-        here = top / group.lstrip("/")
-        for folder in (here, *here.parents):
-            if not folder.is_relative_to(top):
-                break
-            limits += _limit(folder, files)
-    return min(limits, default=None)
-
-
-def _groups(path: Path) -> list[tuple[str, str]]:
-    """(controllers, path) of each line `number:controllers:path`; no controllers in version 2."""
-    try:
-        lines = path.read_text().splitlines()
-    except OSError:
-        return []
-    parts = [line.split(":", 2) for line in lines]
-    return [(part[1], part[2]) for part in parts if len(part) == 3 and ".." not in part[2]]
-
-
-def _limit(folder: Path, files: list[str]) -> list[float]:
-    try:
-        words = [word for name in files for word in (folder / name).read_text().split()]
-        quota, period = int(words[0]), int(words[1])
-    except (OSError, ValueError, IndexError):  # no such file, or "max"
-        return []
-    return [quota / period] if quota > 0 and period > 0 else []
-
-
-def free_memory() -> float:
-    """Bytes that can still be taken: what the system has, or what a limit on this group of processes leaves."""
-    free = float("inf")
-    with contextlib.suppress(OSError, ValueError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                free = 1024.0 * int(line.split()[1])
-    with contextlib.suppress(OSError, ValueError):
-        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
-        free = min(free, limit - int(Path("/sys/fs/cgroup/memory.current").read_text()) + _page_cache())
+    free, system = math.inf, _table(root / "proc/meminfo")
+    if "MemAvailable:" in system:
+        free = system["MemAvailable:"] * 1024.0
+    elif hasattr(os, "sysconf"):  # macOS
+        free = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    for version, group in _groups(root, "memory"):
+        limits, usage, prefix = (
+            (("memory.max", "memory.high"), "memory.current", "")
+            if version == 2
+            else (("memory.limit_in_bytes",), "memory.usage_in_bytes", "total_")
+        )
+        used = _numbers(group / usage)
+        limit = [number for name in limits for number in _numbers(group / name)]
+        if used and limit:
+            # Not all of the cache: files in memory (tmpfs) count as cache and stay.
+            pages = _table(group / "memory.stat")
+            cached = sum(pages.get(f"{prefix}{kind}_file", 0) for kind in ("active", "inactive"))
+            free = min(free, max(0.0, min(limit) - used[0] + cached))
     return free
 
 
-def _page_cache() -> int:
-    """Bytes of files in the group's memory, which give way."""
-    for line in Path("/sys/fs/cgroup/memory.stat").read_text().splitlines():
-        if line.startswith("file "):
-            return int(line.split()[1])
-    return 0
+def _quota(root: Path) -> float:
+    """Cores that the control groups of this process allow; infinity without a limit."""
+    cores = math.inf
+    for version, group in _groups(root, "cpu"):
+        files = ("cpu.max",) if version == 2 else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        numbers = [number for name in files for number in _numbers(group / name)]
+        if len(numbers) == 2 and min(numbers) > 0:
+            cores = min(cores, numbers[0] / numbers[1])
+    return cores
+
+
+def _groups(root: Path, controller: str) -> Iterator[tuple[int, Path]]:
+    """(version, folder) of the control groups that hold this process, with all groups above: a limit there counts too.
+
+    Inside a container the path that the kernel gives is often that of the host; then the container's own group is
+    mounted at the top.
+    """
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for parts in (line.split(":", 2) for line in lines):  # number:controllers:path
+        if len(parts) < 3 or ".." in parts[2]:
+            continue
+        if not parts[1]:
+            version, tops = 2, ["sys/fs/cgroup", "sys/fs/cgroup/unified"]
+        elif controller in parts[1].split(","):
+            version, tops = 1, [f"sys/fs/cgroup/{controller}"]
+        else:
+            continue
+        for top in (root / name for name in tops):
+            group = top / parts[2].lstrip("/")
+            yield from ((version, folder) for folder in (group, *group.parents) if folder.is_relative_to(top))
+
+
+def _numbers(path: Path) -> list[int]:
+    """The whole numbers in a file of one line; none for "max", and without the file."""
+    try:
+        return [int(word) for word in path.read_text().split() if word != "max"]
+    except (OSError, ValueError):
+        return []
+
+
+def _table(path: Path) -> dict[str, int]:
+    """First word -> number, of each line that has both."""
+    try:
+        rows = [line.split() for line in path.read_text().splitlines()]
+    except OSError:
+        return {}
+    return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}
 
 
 def return_memory() -> None:

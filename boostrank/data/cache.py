@@ -33,6 +33,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import BoostrankError
 from boostrank.core.files import remove_leftovers, write_atomically
+from boostrank.core.jsonable import jsonable
 
 FOLDER = ".boostrank-cache"
 
@@ -86,7 +87,7 @@ class Cache:
             if not _is_trusted(self.folder / name):
                 return None
             data = (self.folder / name).read_bytes()
-            note, arrays, big = _opened(data, _plain(key))
+            note, arrays, big = _opened(data, jsonable(key))
             if big is None:
                 return Entry(note, arrays)
             path = self.folder / Path(big["name"]).name
@@ -122,7 +123,7 @@ class Cache:
             remove_leftovers(self.folder / name)
             with _big_file(self.folder, name, write_big) as big:
                 previous = _named_by(self.folder / name)
-                write_atomically(self.folder / name, _packed(_plain(key), dict(note), arrays, big))
+                write_atomically(self.folder / name, _packed(jsonable(key), dict(note), arrays, big))
         except (OSError, BoostrankError) as error:
             self.refused = str(error.strerror or error) if isinstance(error, OSError) else str(error)
             return False
@@ -133,7 +134,7 @@ class Cache:
 
 def entry_name(what: str, *parts: Any) -> str:
     """A file name for an entry: what it is, and which one."""
-    return f"{hashlib.blake2b(json.dumps(_plain(parts)).encode(), digest_size=10).hexdigest()}.{what}"
+    return f"{hashlib.blake2b(json.dumps(jsonable(parts), sort_keys=True).encode(), digest_size=10).hexdigest()}.{what}"
 
 
 def file_state(path: str) -> list[Any] | None:
@@ -162,11 +163,6 @@ def reader_version() -> str:
     for path in [*sorted((package / "data/libsvm").glob("*.py")), package / "kernels/runtime/intrinsics.py"]:
         digest.update(path.name.encode() + path.read_bytes())
     return f"{digest.hexdigest()} {sys.byteorder}"
-
-
-def _plain(value: Any) -> Any:
-    """As it comes back from JSON."""
-    return json.loads(json.dumps(value, sort_keys=True, default=str))
 
 
 def _packed(

@@ -8,7 +8,6 @@ found.save("folder")
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ import numpy.typing as npt
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import BoostrankError, ParameterError
+from boostrank.core.jsonable import jsonable
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
@@ -151,7 +151,7 @@ class Report:
         for name in SECTIONS:
             found = getattr(self, name)
             told[name] = None if found is None else _told(found)
-        plain: dict[str, Any] = _plain(told | {"missing": dict(self.missing)})
+        plain: dict[str, Any] = jsonable(told | {"missing": dict(self.missing)})
         return plain
 
     def save(self, folder: str | PathLike[str]) -> list[Path]:
@@ -346,13 +346,3 @@ def _told(found: Any) -> dict[str, Any]:
         "clusters": [dataclasses.asdict(e) for e in found.clusters],
         "removed": None if found.removed is None else dataclasses.asdict(found.removed),
     }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, np.generic | np.ndarray):
-        return _plain(value.tolist())
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -28,6 +28,7 @@ from boostrank.backends.base import Backend, EvalResult
 from boostrank.backends.snapshot import Resumed, Snapshot
 from boostrank.core.errors import ModelError, ParameterError, TrainingError, TrainingWarning, warn_user
 from boostrank.core.files import check_writable, replacing, write_all
+from boostrank.core.jsonable import jsonable
 from boostrank.core.locks import reserved
 from boostrank.core.types import Float64Array
 from boostrank.formats.files import check_model
@@ -248,18 +249,14 @@ def _short(value: Any) -> str:
 
 def settings_of(callbacks: Sequence[Any]) -> list[dict[str, Any]]:
     """What of the callbacks decides how a training ends or which parameters it has, in plain data."""
-    told: list[dict[str, Any]] = []
+
+    def plain(value: Any) -> Any:
+        return jsonable(value, other=lambda unknown: type(unknown).__name__)
+
+    settings: list[dict[str, Any]] = []
     for callback in callbacks:
         inner = getattr(callback, "gated", callback)
         names = [n for n in ("stopping_rounds", "min_delta", "first_metric_only", "kwargs") if hasattr(inner, n)]
         if "stopping_rounds" in names or "kwargs" in names:
-            told.append({"callback": type(inner).__name__, **{n: _plain_text(getattr(inner, n)) for n in names}})
-    return told
-
-
-def _plain_text(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(k): _plain_text(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain_text(v) for v in value]
-    return value if value is None or isinstance(value, str | int | float | bool) else type(value).__name__
+            settings.append({"callback": type(inner).__name__, **{n: plain(getattr(inner, n)) for n in names}})
+    return settings

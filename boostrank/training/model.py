@@ -14,6 +14,7 @@ import numpy.typing as npt
 from boostrank.backends import get_backend
 from boostrank.backends.base import Backend
 from boostrank.core.errors import DataError, ModelError
+from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
@@ -25,7 +26,6 @@ from boostrank.formats.files import (
     write_model_files,
 )
 from boostrank.formats.trees import Trees, read_trees
-from boostrank.training.provenance import plain
 
 
 @dataclass(frozen=True)
@@ -296,7 +296,7 @@ class RankingModel:
         body = self._engine.to_bytes(self.booster, rounds=self._rounds(num_iteration))
         if self.backend == "lightgbm" and b"\nobjective=" not in body.partition(b"\n\n")[0]:
             body = stamp_lightgbm(body.decode()).encode()
-        write_model_files(Path(path), body, plain({**self.info, "evals_result": self.evals_result}))
+        write_model_files(Path(path), body, jsonable({**self.info, "evals_result": self.evals_result}))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> RankingModel:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import platform
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -12,25 +11,13 @@ from typing import Any
 import numpy as np
 
 from boostrank.backends.base import Backend
+from boostrank.core.jsonable import jsonable
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.formats.files import content_sha256
 from boostrank.metric import Conventions
 from boostrank.objective.description import TrainingObjective, queries_of_native
 from boostrank.training.params import TrainingParameters
-
-
-def plain(value: Any) -> Any:
-    """The same for JSON: NumPy's numbers as Python's, NaN and infinity as null, what JSON cannot hold as its text."""
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, str | int) else str(value)
 
 
 def describe_training(
@@ -101,7 +88,7 @@ def describe_identity(
         "train": _fingerprints(train_set),
         "valid": {name: "the training set" if d is train_set else _fingerprints(d) for name, d in valid.items()},
     }
-    told: dict[str, Any] = plain(identity)
+    told: dict[str, Any] = jsonable(identity)
     return told
 
 

@@ -19,6 +19,7 @@ from scipy.special import stdtrit
 
 from boostrank.backends import get_backend
 from boostrank.core.errors import DataError, MissingDependency, ParameterError
+from boostrank.core.jsonable import jsonable
 from boostrank.core.params import Param
 from boostrank.core.resampling import paired_difference
 from boostrank.core.types import Float64Array
@@ -185,7 +186,7 @@ class _Search:
             runs = [self._evaluate({}, self.seed, lucky=i) for i in range(_BASELINE_RUNS)]
             values = [self._mean(per_query) for per_query, _ in runs]
             told = {
-                "per_query": _plain(runs[0][0]), "values": values, "rounds": int(np.median([r for _, r in runs])),
+                "per_query": _rounded(runs[0][0]), "values": values, "rounds": int(np.median([r for _, r in runs])),
             }  # fmt: skip
             study.set_user_attr("start", told)
         told = study.user_attrs["start"]
@@ -216,7 +217,7 @@ class _Search:
         value = self._mean(per_query)
         trial.set_user_attr("rounds", rounds)
         if value > (self._mean(self._start) if leader is None else leader.value):  # type: ignore[arg-type]
-            trial.set_user_attr("per_query", _plain(per_query))
+            trial.set_user_attr("per_query", _rounded(per_query))
         return "COMPLETE", value
 
     def _suggest(self, trial: Any) -> dict[str, Any]:
@@ -334,9 +335,8 @@ def _best(trials: Sequence[Trial]) -> Trial | None:
     return max((t for t in trials if t.state == "done"), key=lambda t: (t.value, -t.number), default=None)
 
 
-def _plain(values: Float64Array) -> list[float | None]:
-    """JSON knows no NaN."""
-    return [None if math.isnan(v) else round(v, 9) for v in values.tolist()]
+def _rounded(values: Float64Array) -> list[Any]:
+    return list(jsonable([round(v, 9) for v in values.tolist()]))
 
 
 def _as_array(values: Sequence[float | None]) -> Float64Array:

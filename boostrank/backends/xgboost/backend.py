@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,6 +26,7 @@ from boostrank.backends.snapshot import Resumed, Snapshot, remembers, round_seed
 from boostrank.backends.xgboost.params import renamed, translate
 from boostrank.backends.xgboost.stream import matrix_in_pieces
 from boostrank.core.errors import DataError, ParameterError, TrainingError
+from boostrank.core.machine import free_memory
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset
@@ -60,7 +59,7 @@ class XGBoost:
         rows, columns = data.features.shape
         needed = rows * columns * _BINNED_BYTES_A_CELL
         external = data.on_disk and data.features.external
-        if data.is_sparse and not external and needed > _physical_memory():
+        if data.is_sparse and not external and needed > free_memory():
             raise DataError(
                 f"{rows:,} rows x {columns:,} sparse features take {needed / 1e9:.0f} GB in XGBoost's bins, where "
                 "absent features must be stored as the zeros they are; use the lightgbm backend"
@@ -330,9 +329,3 @@ class _Resettable:
     def reset_parameter(self, params: dict[str, Any]) -> None:
         """Change parameters in the middle of training, in LightGBM's names."""
         self._booster.set_param(renamed(params))
-
-
-def _physical_memory() -> float:
-    if not hasattr(os, "sysconf"):  # Windows does not tell
-        return math.inf
-    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.jsonable import jsonable
 from boostrank.core.resampling import paired_difference
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
@@ -121,7 +122,7 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Everything but the per-query values, for JSON: numbers, text, lists; what is not a number is None."""
         top = {name: value for name, value in vars(self.churn).items() if name != "per_query"}
-        plain: dict[str, Any] = _plain(
+        plain: dict[str, Any] = jsonable(
             {
                 "old": self.old,
                 "new": self.new,
@@ -363,11 +364,3 @@ def _outcome(condition: Condition, metrics: Mapping[str, Difference], segments: 
         if s.difference.metric == condition.metric and condition.holds(s.difference.mean, s.p_holm)
     )
     return Outcome(condition, bool(where), where)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(name): _plain(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -11,7 +11,6 @@ smallest change of one feature that swaps them is searched through all threshold
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import DataError, ModelError, ParameterError
+from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
@@ -130,7 +130,7 @@ class Why:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: numbers, text, lists; what is not a number is None, so a missing value is."""
-        told: dict[str, Any] = _plain(
+        told: dict[str, Any] = jsonable(
             {
                 "qid": self.qid,
                 "documents": self.documents,
@@ -292,11 +292,3 @@ def _query_level(values: Float32Array, queries: QueryIndex) -> npt.NDArray[np.bo
     starts = queries.ptr[1:-1]
     between[starts[(starts > 0) & (starts < values.shape[0])] - 1] = True
     return np.asarray(differs[between].any(axis=0) & ~differs[~between].any(axis=0))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

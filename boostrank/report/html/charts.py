@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import MissingDependency, ParameterError
 from boostrank.core.files import AnyPath, write_atomically
+from boostrank.core.jsonable import jsonable
 from boostrank.report.html.markup import Markup, data_block, tag
 
 if TYPE_CHECKING:
@@ -77,7 +77,9 @@ class Chart:
         for key in ("title", "background", "padding"):
             spec.pop(key, None)
         for name, rows in spec.get("datasets", {}).items():
-            spec["datasets"][name] = [{key: _plain(value) for key, value in row.items()} for row in rows]
+            spec["datasets"][name] = [
+                {key: jsonable(value, digits=_DIGITS) for key, value in row.items()} for row in rows
+            ]
         composed = any(key in spec for key in _COMPOSED) or any(key in spec.get("encoding", {}) for key in _FACETS)
         if not composed and "width" not in spec:
             spec |= {"width": _WIDTH, "autosize": {"type": "fit-x", "contains": "padding"}}
@@ -85,7 +87,7 @@ class Chart:
 
     def rows(self) -> list[dict[str, Any]]:
         """The frame, a dictionary a row, rounded likewise; None for what is not a number."""
-        return [{str(k): _plain(v) for k, v in row.items()} for row in self.frame.to_dict("records")]
+        return list(jsonable(self.frame.to_dict("records"), digits=_DIGITS))
 
     def draw(self) -> Markup:
         """The element that the page's script draws into."""
@@ -224,16 +226,3 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """Rows of the same keys, which a page carries in less space."""
     keys = dict.fromkeys(key for row in rows for key in row)
     return {key: [row.get(key) for row in rows] for key in keys}
-
-
-def _plain(value: Any) -> Any:
-    """For JSON: NumPy's numbers as Python's, rounded; None for NaN and infinities."""
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, bool | int | str) or value is None:
-        return value
-    if isinstance(value, float):
-        return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return str(value)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import DataError, ModelError, ParameterError, did_you_mean
+from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
@@ -135,7 +136,7 @@ class Shapes:
             ("features", self._feature_rows()), ("curves", self._curve_rows()),
             ("interactions", self._pair_rows()), ("dependence", self._dependence_rows()),
         ):  # fmt: skip
-            told[name] = [{c: _plain(v) for c, v in zip(columns, row, strict=True)} for row in rows]
+            told[name] = [{c: jsonable(v) for c, v in zip(columns, row, strict=True)} for row in rows]
         return told
 
     def _curve_rows(self) -> tuple[list[str], list[list[Any]]]:
@@ -309,8 +310,3 @@ def _dependence(
     kept = np.sort(np.random.default_rng(seed).permutation(numbers.size)[:points])
     found = [Dependence(name, values[kept, i], parts[kept, i]) for i, name in enumerate(chosen)]
     return tuple(found), numbers.size
-
-
-def _plain(value: Any) -> Any:
-    value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and not np.isfinite(value) else value

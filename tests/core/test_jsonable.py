@@ -1,0 +1,43 @@
+"""JSON data."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from boostrank.core.jsonable import jsonable
+from boostrank.schedules import parse_schedule
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        ({"a": (1, np.int64(2), [np.float32(0.5)])}, {"a": [1, 2, [0.5]]}),
+        (np.array([[1.0, np.nan], [np.inf, -2.0]]), [[1.0, None], [None, -2.0]]),
+        ({1: True, 2.5: np.bool_(False), None: None}, {"1": True, "2.5": False, "None": None}),
+        (math.nan, None),
+        (np.float64(-math.inf), None),
+        ("text", "text"),
+    ],
+)
+def test_plain_data_is_what_json_holds(value: object, plain: object) -> None:
+    made = jsonable(value)
+    assert made == plain
+    assert json.loads(json.dumps(made, allow_nan=False)) == plain
+
+
+def test_numbers_of_numpy_become_those_of_python() -> None:
+    assert [type(one) for one in jsonable([np.int32(1), np.float64(1.0), np.bool_(True)])] == [int, float, bool]
+
+
+def test_digits_are_significant_digits_of_floats_alone() -> None:
+    assert jsonable([123456, 1234.5678, np.float64(1e-9 / 3), math.nan], digits=3) == [123456, 1230.0, 3.33e-10, None]
+
+
+def test_what_json_has_no_form_for_is_its_text_or_what_is_asked_for() -> None:
+    schedule = parse_schedule("linear(1.0, 2.0)")
+    assert jsonable({"t": schedule}) == {"t": str(schedule)}
+    assert jsonable([schedule, 1.5], other=lambda value: type(value).__name__) == [type(schedule).__name__, 1.5]
