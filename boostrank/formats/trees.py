@@ -15,6 +15,7 @@ from boostrank.backends.lightgbm.start import count_start_trees, read_start
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.formats.files import engine_of
 from boostrank.formats.linear import read_linear
+from boostrank.formats.xgboost import tree_weights
 from boostrank.kernels.trees.curves import ZERO, Curves
 from boostrank.kernels.trees.walker import (
     CATEGORICAL,
@@ -124,7 +125,7 @@ def _lightgbm(body: bytes, n_features: int) -> Trees:
 
 def _xgboost(body: bytes, n_features: int) -> Trees:
     booster = json.loads(body)["learner"]["gradient_booster"]
-    weights: Iterable[float] | None = booster.get("weight_drop")
+    weights: Iterable[float] | None = tree_weights(booster)
     model = (booster.get("gbtree") or booster)["model"]
     trees = []
     for told, weight in zip(model["trees"], weights or [1.0] * len(model["trees"]), strict=True):

@@ -55,11 +55,23 @@ def check_xgboost_json(data: bytes | Mapping[str, Any]) -> None:
     if name == "dart":
         inner = _get(booster, "gbtree", dict, "gradient_booster")
         n_trees = _check_forest(_get(inner, "model", dict, "gbtree"), n_features)
-        _reals(_get(booster, "weight_drop", list, "dart"), "weight_drop", length=n_trees)
+        _get(booster, "weight_drop", list, "dart")
     elif name == "gbtree":
-        _check_forest(_get(booster, "model", dict, "gradient_booster"), n_features)
+        n_trees = _check_forest(_get(booster, "model", dict, "gradient_booster"), n_features)
     else:
         raise ModelError(f"the booster is {name[:40]!r}: only tree models (gbtree, dart) are rankers here")
+    weights = tree_weights(booster)
+    if weights is not None:
+        _reals(weights, "weight_drop", length=n_trees)
+
+
+def tree_weights(booster: Mapping[str, Any]) -> Any:
+    """The weights that DART gives the trees of a `gradient_booster`, None where it has none.
+
+    They stand in a booster "dart" around the "gbtree" up to XGBoost 3.2, in the "gbtree" itself in 3.3, and beside its
+    trees since 3.4.
+    """
+    return booster.get("weight_drop", booster.get("model", {}).get("weight_drop"))
 
 
 def _parse(data: bytes) -> Mapping[str, Any]:

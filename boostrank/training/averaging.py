@@ -18,6 +18,7 @@ import numpy as np
 from boostrank.backends import get_backend
 from boostrank.backends.lightgbm.start import count_start_trees, mean_start, read_start, start_trees
 from boostrank.core.errors import ModelError, ParameterError
+from boostrank.formats.xgboost import tree_weights
 from boostrank.training.model import RankingModel
 
 # What is in units of the score in LightGBM's text of a tree.
@@ -100,7 +101,7 @@ def _scaled(block: bytes, parts: int) -> bytes:
 def _merged_xgboost(bodies: Sequence[bytes]) -> bytes:
     models = [json.loads(body) for body in bodies]
     for model in models:
-        if model["learner"]["gradient_booster"]["name"] != "gbtree":
+        if tree_weights(model["learner"]["gradient_booster"]) is not None:
             raise ModelError("dart weighs its trees by itself, and cannot be averaged")
     starts = {model["learner"]["learner_model_param"]["base_score"] for model in models}
     if len(starts) > 1:

@@ -114,4 +114,4 @@ def test_what_does_not_go_together_is_refused(data: RankingDataset, tmp_path: Pa
     with pytest.raises(ParameterError, match="cannot be averaged with one of lightgbm"):
         average([one, *other])
     with pytest.raises(ModelError, match="dart"):
-        average(models(data, "xgboost", (2,), booster="dart"))
+        average(models(data, "xgboost", (2,), booster="dart", rate_drop=0.5))

@@ -7,14 +7,19 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import xgboost as xgb
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from packaging.version import Version
 
+from boostrank.backends import get_backend
 from boostrank.core.errors import ModelError
-from boostrank.formats.xgboost import check_xgboost_json
-from tests.training.real_models import train_xgboost, xgboost_models
+from boostrank.formats.trees import read_trees
+from boostrank.formats.xgboost import check_xgboost_json, tree_weights
+from boostrank.training.averaging import _merged_xgboost
+from tests.training.real_models import data, train_xgboost, xgboost_models
 
 Edit = Callable[[dict[str, Any]], None]
 
@@ -262,7 +267,56 @@ def test_a_linear_booster_is_refused() -> None:
 
 
 def test_dart_weights_are_one_for_each_tree() -> None:
+    for body in dart_in_all_forms():
+        model = json.loads(body)
+        tree_weights(model["learner"]["gradient_booster"]).pop()
+        with pytest.raises(ModelError, match="weight_drop has 3 entries, needs 4"):
+            check_xgboost_json(model)
+
+
+def dart_in_all_forms() -> list[bytes]:
+    """One DART model as XGBoost up to 3.2, 3.3 and 3.4 write it."""
     model = json.loads(xgboost_models()["dart"])
-    model["learner"]["gradient_booster"]["weight_drop"].pop()
-    with pytest.raises(ModelError, match="weight_drop has 3 entries, needs 4"):
-        check_xgboost_json(model)
+    booster = model["learner"]["gradient_booster"]
+    forest = dict(booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"])
+    weights = tree_weights(booster)
+    forest.pop("weight_drop", None)
+    old = {"name": "dart", "gbtree": {"name": "gbtree", "model": forest}, "weight_drop": weights}
+    between = {"name": "gbtree", "model": forest, "weight_drop": weights}
+    new = {"name": "gbtree", "model": forest | {"weight_drop": weights}}
+    return [
+        json.dumps(model | {"learner": model["learner"] | {"gradient_booster": form}}).encode()
+        for form in (old, between, new)
+    ]
+
+
+def test_dart_is_checked_and_walked_in_every_form() -> None:
+    forests = []
+    for body in dart_in_all_forms():
+        check_xgboost_json(body)
+        forests.append(read_trees(body, 6).forest)
+    assert min(tree_weights(json.loads(body)["learner"]["gradient_booster"])) < 1
+    for forest in forests[1:]:
+        np.testing.assert_array_equal(forest.value, forests[0].value)
+
+
+def test_dart_is_not_averaged_in_any_form() -> None:
+    for body in dart_in_all_forms():
+        with pytest.raises(ModelError, match="dart"):
+            _merged_xgboost([body])
+
+
+def test_dart_of_another_version_scores_the_same_or_is_refused() -> None:
+    X, _ = data()
+    engine, written = get_backend("xgboost"), xgboost_models()["dart"]
+    expected = engine.predict(engine.from_bytes(written), X.astype(np.float32), rounds=0, threads=1)
+    for body in dart_in_all_forms():
+        try:
+            booster = engine.from_bytes(body)
+        except ModelError as error:
+            assert "XGBoost" in str(error)  # noqa: PT017
+            assert Version(xgb.__version__) < Version("3.4")
+            assert body != written
+        else:
+            found = engine.predict(booster, X.astype(np.float32), rounds=0, threads=1)
+            np.testing.assert_array_equal(found, expected)

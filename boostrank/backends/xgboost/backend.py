@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,11 +26,12 @@ from boostrank.backends.base import (
 from boostrank.backends.snapshot import Resumed, Snapshot, remembers, round_seed
 from boostrank.backends.xgboost.params import renamed, translate
 from boostrank.backends.xgboost.stream import matrix_in_pieces
-from boostrank.core.errors import DataError, ParameterError, TrainingError
+from boostrank.core.errors import DataError, ModelError, ParameterError, TrainingError
 from boostrank.core.machine import free_memory
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset
+from boostrank.formats.xgboost import tree_weights
 
 _BINNED_BYTES_A_CELL = 2
 _BINNED = ("QuantileDMatrix", "ExtMemQuantileDMatrix")  # older versions lack the second
@@ -186,6 +188,11 @@ class XGBoost:
     def from_bytes(self, data: bytes) -> Any:
         booster = xgboost.Booster()
         booster.load_model(bytearray(data))
+        if _has_tree_weights(data) and not _has_tree_weights(bytes(booster.save_raw("json"))):
+            raise ModelError(
+                f"this is a dart model of a later XGBoost, whose tree weights the {self.version} here does not read: "
+                "its scores would be wrong. Install a later one"
+            )
         return booster
 
     def feature_names(self, booster: Any) -> tuple[str, ...]:
@@ -303,6 +310,10 @@ class _Sampling:
         booster.set_param({"tree_method": "hist" if self._method == "approx" else "approx"})
         booster.save_config()  # XGBoost takes parameters over when somebody looks
         booster.set_param({"tree_method": self._method, "seed": round_seed("seed", self._seed, round)})
+
+
+def _has_tree_weights(body: bytes) -> bool:
+    return b'"weight_drop"' in body and tree_weights(json.loads(body)["learner"]["gradient_booster"]) is not None
 
 
 def _digest(booster: Any, train: Any) -> str:
