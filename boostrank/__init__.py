@@ -38,34 +38,28 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "BoostrankError": "boostrank.core.errors",
-    "Checkpoint": "boostrank.training.checkpoint",
-    "Conventions": "boostrank.metric",
-    "DataError": "boostrank.core.errors",
-    "EarlyStopping": "boostrank.training.callbacks",
-    "InputError": "boostrank.core.errors",
-    "Metric": "boostrank.metric",
-    "Mixture": "boostrank.objective.mixture",
-    "ModelError": "boostrank.core.errors",
-    "Objective": "boostrank.objective.description",
-    "ObjectiveSpec": "boostrank.kernels.objective.contract",
-    "Param": "boostrank.core.params",
-    "ParameterError": "boostrank.core.errors",
-    "QueryIndex": "boostrank.core.types",
-    "RankingDataset": "boostrank.data.dataset",
-    "RankingModel": "boostrank.training.model",
-    "TrainingError": "boostrank.core.errors",
-    "average": "boostrank.training.averaging",
-    "define_objective": "boostrank.kernels.objective.define",
-    "doctor": "boostrank.data.doctor",
-    "inline": "boostrank.kernels.runtime.jit",
-    "load_objective": "boostrank.objective.user_file",
-    "objective_kernel": "boostrank.kernels.objective.contract",
-    "train": "boostrank.training.train",
-    "train_folds": "boostrank.training.folds",
-    "tune": "boostrank.tuning.search",
+_NAMES = {
+    "core.errors": ("BoostrankError", "DataError", "InputError", "ModelError", "ParameterError", "TrainingError"),
+    "core.params": ("Param",),
+    "core.queries": ("QueryIndex",),
+    "data.dataset": ("RankingDataset",),
+    "data.doctor": ("doctor",),
+    "kernels.objective.contract": ("ObjectiveSpec", "objective_kernel"),
+    "kernels.objective.define": ("define_objective",),
+    "kernels.runtime.jit": ("inline",),
+    "metric": ("Conventions", "Metric"),
+    "objective.description": ("Objective",),
+    "objective.mixture": ("Mixture",),
+    "objective.user_file": ("load_objective",),
+    "training.averaging": ("average",),
+    "training.callbacks": ("EarlyStopping",),
+    "training.checkpoint": ("Checkpoint",),
+    "training.folds": ("train_folds",),
+    "training.model": ("RankingModel",),
+    "training.train": ("train",),
+    "tuning.search": ("tune",),
 }
+_HOMES = {name: f"boostrank.{module}" for module, names in _NAMES.items() for name in names}
 
 _PACKAGES = ("cluster", "data", "report", "tuning")
 

@@ -1,4 +1,4 @@
-"""A training on the workers of a Dask cluster, seen from the client: what is asked of whom, and what is told."""
+"""Client of a training on a Dask cluster: shards to workers, work to all of them, rounds to callbacks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 from boostrank.backends import get_backend
 from boostrank.backends.base import Callback, CallbackEnv, EvalResult, StopTraining
 from boostrank.cluster import worker
-from boostrank.cluster.fitting import Outcome, Plan
+from boostrank.cluster.fitting import FitResult, TrainingTask
+from boostrank.cluster.job import CLIENT_SILENCE_SECONDS
 from boostrank.cluster.shards import (
     Shard,
     host_of,
@@ -21,7 +22,7 @@ from boostrank.cluster.shards import (
     refuse_unreachable,
     shared_with_training,
 )
-from boostrank.cluster.workers import Crew
+from boostrank.cluster.workers import Workers
 from boostrank.core.errors import (
     DataError,
     DataWarning,
@@ -61,7 +62,7 @@ class ClusterTraining:
         init_model: RankingModel | str | os.PathLike[str] | None,
         conventions: Conventions | str | None,
     ) -> None:
-        self._crew, self._params = Crew(client), dict(params or {})
+        self._workers, self._params = Workers(client), dict(params or {})
         self._started = time.perf_counter()
         self._engine = get_backend("xgboost")
         if isinstance(init_model, str | os.PathLike):
@@ -92,50 +93,50 @@ class ClusterTraining:
         self._news: list[Any] = []
         self._saved = 0
 
-    def gather(self, paths: list[str], sets: list[list[str]], reading: dict[str, Any], port: int) -> None:
+    def prepare(self, paths: list[str], sets: list[list[str]], reading: dict[str, Any], port: int) -> None:
         """Find workers, read every shard, and refuse what would not go well."""
         everything = [*paths, *(path for group in sets for path in group)]
-        crew = self._crew
-        crew.claim(everything)
-        sizes = {address: facts.sizes for address, facts in crew.facts.items()}
+        workers = self._workers
+        workers.claim(everything)
+        sizes = {address: info.sizes for address, info in workers.info.items()}
         training = place(paths, sizes)
         validation = [place(group, sizes, training) for group in sets]
         used = [a for a in sizes if training[a] or any(group[a] for group in validation)]
-        crew.keep(used)
-        refuse_unreachable({address: crew.facts[address].host for address in used})
+        workers.keep(used)
+        refuse_unreachable({address: workers.info[address].host for address in used})
         agreed = {
             "parameters": self._given.engine,
             "the objective": self._objective.to_dict() if self._objective else self._given.native_objective,
             "the number of rounds": self._given.rounds,
         }
-        reports = crew.work(worker.read, [(training[address], reading, agreed) for address in used])
+        reports = workers.work(worker.read, [(training[address], reading, agreed) for address in used])
         refuse_differences({address: report[0] for address, report in zip(used, reports, strict=True)})
         self._shards = [(a, shard) for a, report in zip(used, reports, strict=True) for shard in report[1]]
         refuse_shared_queries(self._shards)
         self._space = _space_of([shard for _, shard in self._shards], reading)
         if self._init_model is not None:
             _refuse_other_features(self._init_model, self._space)
-        mine = [(self._space, [group[address] for group in validation], reading) for address in used]
-        found = crew.work(worker.settle, mine)
+        validation_work = [(self._space, [group[address] for group in validation], reading) for address in used]
+        validation_reports = workers.work(worker.read_validation, validation_work)
         for i in range(len(sets)):
-            of_set = [(a, shard) for a, report in zip(used, found, strict=True) for shard in report[i]]
+            of_set = [(a, shard) for a, report in zip(used, validation_reports, strict=True) for shard in report[i]]
             refuse_shared_queries(of_set)
             both = shared_with_training([s for _, s in self._shards], [s for _, s in of_set])
             if both:
-                words = f"{', '.join(sets[i])}: {len(both):,} query ids are also in the training data (one: {both[0]})"
+                text = f"{', '.join(sets[i])}: {len(both):,} query ids are also in the training data (one: {both[0]})"
                 if reading.get("strict"):
-                    raise DataError(words)
-                warn_user(words, DataWarning)
-        self._meeting = crew.ask_first(worker.gather, len(used), host_of(used[0]), port)
+                    raise DataError(text)
+                warn_user(text, DataWarning)
+        self._tracker = workers.ask_first(worker.open_tracker, len(used), host_of(used[0]), port)
 
     @property
     def inventory(self) -> str:
         """Workers and data in one line."""
-        mine = [self._crew.facts[address] for address in self._crew.workers]
+        workers = [self._workers.info[address] for address in self._workers.addresses]
         shards = [shard for _, shard in self._shards]
         return (
-            f"{_count(len(mine), 'worker')} with {_count(sum(facts.threads for facts in mine), 'thread')} on "
-            f"{_count(len({facts.host for facts in mine}), 'machine')}: {_count(len(shards), 'shard')}, "
+            f"{_count(len(workers), 'worker')} with {_count(sum(info.threads for info in workers), 'thread')} on "
+            f"{_count(len({info.host for info in workers}), 'machine')}: {_count(len(shards), 'shard')}, "
             f"{sum(shard.rows for shard in shards):,} rows, {sum(len(shard.qids) for shard in shards):,} queries, "
             f"{self._space.n_features:,} features"
         )
@@ -147,7 +148,7 @@ class ClusterTraining:
         checkpoint: str | os.PathLike[str] | None,
         checkpoint_every: int,
     ) -> RankingModel:
-        """Train, and tell what happens meanwhile."""
+        """Train; callbacks and the checkpoint follow meanwhile."""
         given, objective = self._given, self._objective
         if given.stopping_rounds and not names:
             raise ParameterError("early stopping needs validation shards")
@@ -155,7 +156,7 @@ class ClusterTraining:
         init = b""
         if self._init_model is not None:
             init = self._engine.to_bytes(self._init_model.booster, rounds=self._before)
-        plan = Plan(
+        task = TrainingTask(
             objective=objective,
             native_objective=given.native_objective,
             engine=given.engine,
@@ -171,51 +172,52 @@ class ClusterTraining:
             init_model=init,
             checkpoint_every=checkpoint_every,
         )
-        listen = _Listener(self, callbacks, checkpoint)
-        work = [(rank, self._meeting, plan) for rank in range(len(self._crew.workers))]
+        ordered = sorted(callbacks, key=lambda callback: getattr(callback, "order", 0))
+
+        def listen(news: list[Any], model: tuple[int, bytes] | None) -> None:
+            for env in self._envs(news):
+                for callback in ordered:
+                    try:
+                        callback(env)
+                    except StopTraining:  # after the round that is under way
+                        self._workers.stop = True
+            if model is not None and checkpoint is not None:
+                self._save_so_far(*model, checkpoint)
+
+        work = [(rank, self._tracker, task) for rank in range(len(self._workers.addresses))]
         try:
-            outcomes: list[Outcome] = self._crew.work(worker.fit, work, listen, when=self._when)
+            results: list[FitResult] = self._workers.work(worker.fit, work, listen, when=self._when)
         except WorkerLost as error:
             left = self._before + given.rounds - self._saved
             where = f"; {checkpoint} holds the first {self._saved} rounds, continue it for {left} more"
             raise WorkerLost(f"{error}{where if self._saved else ''}") from error
-        if len({outcome.checksum for outcome in outcomes}) > 1:
+        if len({result.checksum for result in results}) > 1:
             raise TrainingError("the workers ended with different models: none of them is to be trusted")
-        if outcomes[0].stopped and not self._crew.stop:
+        if results[0].stopped and not self._workers.stop:
             warn_user(
-                f"the workers had not heard of this process for {worker.CLIENT_SILENCE_SECONDS:.0f} seconds and ended "
+                f"the workers had not heard of this process for {CLIENT_SILENCE_SECONDS:.0f} seconds and ended "
                 f"the training{self._when()} of {self._before + given.rounds}: was it suspended?",
                 TrainingWarning,
             )
-        return self._model(outcomes)
+        return self._model(results)
 
     def release(self) -> None:
         """Whatever happened, the workers are free for others."""
-        self._crew.release()
+        self._workers.release()
 
     def _when(self) -> str:
         return f" after round {len(self._news) + self._before}"
 
-    def heard(self, news: Sequence[Any]) -> list[CallbackEnv]:
-        """What a callback sees of rounds that are new here."""
+    def _envs(self, news: Sequence[Any]) -> list[CallbackEnv]:
+        """New rounds, as callbacks see them."""
         self._news += news
         return [
             CallbackEnv(None, self._given.engine, iteration, begin, end, [EvalResult(*result) for result in results])
             for iteration, begin, end, results in news
         ]
 
-    def ask_to_stop(self) -> None:
-        """End the training after the round that is under way."""
-        self._crew.stop = True
-
-    def save_so_far(self, rounds: int, body: bytes, path: str | os.PathLike[str]) -> None:
-        """Write a checkpoint; where that fails, the old one stays and the training goes on.
-
-        Args:
-            rounds: of the model.
-            body: its file.
-            path: where to.
-        """
+    def _save_so_far(self, rounds: int, body: bytes, path: str | os.PathLike[str]) -> None:
+        """Write a checkpoint; where that fails, the old one stays and the training goes on."""
         try:
             self._model_so_far(rounds, body).save(path, num_iteration=0)
         except TrainingError as error:
@@ -229,9 +231,7 @@ class ClusterTraining:
             if iteration < rounds:
                 for result in results:
                     history.setdefault(result[0], {}).setdefault(result[1], []).append(result[2])
-        return RankingModel(
-            self._engine, self._engine.from_bytes(body), info=self._info(), evals_result=history
-        )  # fmt: skip
+        return RankingModel(self._engine, self._engine.from_bytes(body), info=self._info(), evals_result=history)
 
     def _info(self) -> dict[str, Any]:
         shards = [shard for _, shard in self._shards]
@@ -250,11 +250,11 @@ class ClusterTraining:
             "feature_names": list(self._space.feature_names),
             "fingerprint": digest.hexdigest(),
         }
-        info["training"]["workers"] = len(self._crew.workers)
+        info["training"]["workers"] = len(self._workers.addresses)
         return info
 
-    def _model(self, outcomes: Sequence[Outcome]) -> RankingModel:
-        first = outcomes[0]
+    def _model(self, results: Sequence[FitResult]) -> RankingModel:
+        first = results[0]
         booster = self._engine.from_bytes(first.model)
         info = self._info()
         summary = TrainingSummary(
@@ -264,32 +264,12 @@ class ClusterTraining:
             rounds=self._engine.rounds_of(booster),
             best_round=first.best_rounds or self._engine.rounds_of(booster),
             seconds=time.perf_counter() - self._started,
-            kernel_seconds=max(outcome.kernel_seconds for outcome in outcomes),
-            metric_seconds=max(outcome.metric_seconds for outcome in outcomes),
+            kernel_seconds=max(result.kernel_seconds for result in results),
+            metric_seconds=max(result.metric_seconds for result in results),
         )
         return RankingModel(
             self._engine, booster, best_rounds=first.best_rounds, info=info, evals_result=first.history, summary=summary
         )
-
-
-class _Listener:
-    """Hands on what the first worker tells: rounds to the callbacks, models to where they are saved."""
-
-    def __init__(
-        self, training: ClusterTraining, callbacks: list[Callback], checkpoint: str | os.PathLike[str] | None
-    ) -> None:
-        self._training, self._checkpoint = training, checkpoint
-        self._callbacks = sorted(callbacks, key=lambda callback: getattr(callback, "order", 0))
-
-    def __call__(self, news: list[Any], model: tuple[int, bytes] | None) -> None:
-        for env in self._training.heard(news):
-            for callback in self._callbacks:
-                try:
-                    callback(env)
-                except StopTraining:
-                    self._training.ask_to_stop()
-        if model is not None and self._checkpoint is not None:
-            self._training.save_so_far(*model, self._checkpoint)
 
 
 def _count(number: int, what: str) -> str:

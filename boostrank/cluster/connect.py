@@ -1,4 +1,4 @@
-"""From what is written behind `--dask` to a Dask client."""
+"""Connection to a Dask scheduler: from the text of `--dask` to a client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One worker's training: the same loop as on a single machine, with sums over all workers where there are sums."""
+"""Training of one worker: the same loop as on a single machine, with sums over all workers where there are sums."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import time
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from boostrank.backends import get_backend
 from boostrank.backends.base import Callback, StopTraining, TrainRequest
-from boostrank.cluster.collective import Peers
+from boostrank.cluster.collective import Collective
+from boostrank.cluster.job import Job
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
@@ -24,20 +25,17 @@ from boostrank.objective.description import TrainingObjective
 from boostrank.training.callbacks import EarlyStopping, Gated, History
 from boostrank.training.gradient import GuardedGradient
 
-if TYPE_CHECKING:
-    from boostrank.cluster.worker import Job
-
 # Added to the seed for each worker: the noise on its queries is its own. Above every seed that people choose, and
 # away from those that `kernels.objective.options` derives from them.
 _SEEDS_APART = 1 << 42
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A training, as every worker gets it.
+class TrainingTask:
+    """A training, as every worker is given it.
 
     Args:
-        objective: ours, told the length of the whole training; or None with `native_objective`.
+        objective: ours, which knows the length of the whole training; or None with `native_objective`.
         native_objective: one of XGBoost's own.
         engine: its parameters, without threads unless the user chose them.
         rounds: to add.
@@ -67,8 +65,8 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What a worker's training came to.
+class FitResult:
+    """Result of a worker's training.
 
     Args:
         model: the model file, from the first worker; else empty.
@@ -78,7 +76,7 @@ class Outcome:
         stopped: the training ended early because the client asked.
         dead_queries: of all workers, in the last round; None with an engine's own objective.
         kernel_seconds, metric_seconds: of this worker.
-        rounds_seen: rounds that this worker's objective was told, in order.
+        rounds_seen: rounds that for which this worker's objective was called, in order.
     """
 
     model: bytes
@@ -92,30 +90,30 @@ class Outcome:
     rounds_seen: tuple[int, ...]
 
 
-def fit(job: Job, rank: int, meeting: Mapping[str, Any], plan: Plan) -> Outcome:
+def fit(job: Job, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -> FitResult:
     """Train in step with the others.
 
     Args:
         job: the shards of this worker.
         rank: its number.
-        meeting: where the workers meet.
-        plan: the same for all.
+        tracker: arguments of the tracker through which they find each other.
+        task: the same for all.
 
     Raises:
-        PeerFailed: another worker failed.
+        WorkerFailed: another worker failed.
         TrainingError, DataError: as `boostrank.train`.
     """
-    from boostrank.backends.xgboost.workers import LostContact, add_up, bins_of, contact, member
+    from boostrank.backends.xgboost.workers import LostContact, all_reduce, bins_of, contact, member
 
     engine = get_backend("xgboost")
-    params = {"num_threads": job.threads} | plan.engine
-    with member(meeting, rank):
-        peers = Peers(add_up, LostContact)
-        weighted = plan.native_objective is not None
-        train = bins_of(job.training, plan.feature_names, params, reference=None, weights=weighted)
+    params = {"num_threads": job.threads} | task.engine
+    with member(tracker, rank):
+        collective = Collective(all_reduce, LostContact)
+        weighted = task.native_objective is not None
+        train = bins_of(job.training, task.feature_names, params, reference=None, weights=weighted)
         valid = [
-            (name, bins_of(parts, plan.feature_names, params, reference=train, weights=False))
-            for name, parts in zip(plan.valid_names, job.validation, strict=True)
+            (name, bins_of(parts, task.feature_names, params, reference=train, weights=False))
+            for name, parts in zip(task.valid_names, job.validation, strict=True)
         ]
         sets = {id(train): labels_of(job.training)}
         sets |= {id(data): labels_of(parts) for (_, data), parts in zip(valid, job.validation, strict=True)}
@@ -123,32 +121,32 @@ def fit(job: Job, rank: int, meeting: Mapping[str, Any], plan: Plan) -> Outcome:
         if not valid:
             valid = [("training", train)]
         gradient = None
-        if plan.objective is not None:
-            gradient = _Gradient(plan.objective, rank, sets[id(train)], params["num_threads"], peers)
-        metrics = _Metrics(plan, sets, params["num_threads"], peers)
+        if task.objective is not None:
+            gradient = _Gradient(task.objective, rank, sets[id(train)], params["num_threads"], collective)
+        metrics = _Metrics(task, sets, params["num_threads"], collective)
         history = History()
-        stopper = _stopper(plan)
-        stop = _StopWhenAgreed(job, peers, stopper)
-        booster = None if not plan.init_model else engine.from_bytes(plan.init_model)
-        callbacks: list[Callback] = [history, _Tell(job if rank == 0 else None, plan.checkpoint_every), stop]
+        stopper = _stopper(task)
+        stop = _StopWhenAgreed(job, collective, stopper)
+        booster = None if not task.init_model else engine.from_bytes(task.init_model)
+        callbacks: list[Callback] = [history, _Publish(job if rank == 0 else None, task.checkpoint_every), stop]
         if stopper is not None:
-            callbacks.append(Gated(stopper, plan.settled_round))
+            callbacks.append(Gated(stopper, task.settled_round))
         with contact():
             booster, best = engine.train(
                 TrainRequest(
                     params=params,
                     train=train,
                     valid=valid,
-                    rounds=plan.rounds,
+                    rounds=task.rounds,
                     gradient=gradient,
-                    native_objective=plan.native_objective,
-                    metrics=[metrics] if plan.metrics else [],
+                    native_objective=task.native_objective,
+                    metrics=[metrics] if task.metrics else [],
                     init_model=booster,
                     callbacks=callbacks,
                 )
             )
     body = engine.to_bytes(booster, rounds=0)
-    return Outcome(
+    return FitResult(
         model=body if rank == 0 else b"",
         checksum=zlib.crc32(body),
         best_rounds=best,
@@ -186,42 +184,48 @@ class _Gradient:
         rank: int,
         data: tuple[Float64Array, QueryIndex],
         threads: int,
-        peers: Peers,
+        collective: Collective,
     ) -> None:
-        mine = copy.deepcopy(objective)
-        mine.threads = threads
-        for part in mine.parts:
+        objective = copy.deepcopy(objective)
+        objective.threads = threads
+        for part in objective.parts:
             for values in (part.params, part.options):
                 if "seed" in values:
                     values["seed"] = int(values["seed"]) + rank * _SEEDS_APART
-        self.guarded = GuardedGradient(mine, lambda _: data, add_up=peers.add_up)
-        self._peers = peers
+        self.guarded = GuardedGradient(objective, lambda _: data, all_reduce=collective.all_reduce)
+        self._collective = collective
         self.rounds: list[int] = []
-        with peers.together():
+        with collective.together():
             self.guarded.bind(None)
 
     def __call__(self, scores: npt.NDArray[Any], matrix: Any, round: int) -> tuple[Any, Any]:
         self.rounds.append(round)
-        with self._peers.together():
+        with self._collective.together():
             return self.guarded(scores, matrix, round)
 
 
 class _Metrics:
     """Every metric over the queries of all workers: sums and weights are added up, not means."""
 
-    def __init__(self, plan: Plan, sets: Mapping[int, tuple[Float64Array, QueryIndex]], threads: int, peers: Peers):
-        self._plan, self._sets, self._threads, self._peers = plan, sets, threads, peers
+    def __init__(
+        self,
+        task: TrainingTask,
+        sets: Mapping[int, tuple[Float64Array, QueryIndex]],
+        threads: int,
+        collective: Collective,
+    ):
+        self._task, self._sets, self._threads, self._collective = task, sets, threads, collective
         self._bound: dict[int, BoundMetrics] = {}
         self.seconds = 0.0
 
     def __call__(self, scores: npt.NDArray[Any], matrix: Any) -> list[tuple[str, float, bool]]:
         started = time.perf_counter()
-        with self._peers.together():
+        with self._collective.together():
             sums = self._bind(matrix).sums(np.asarray(scores, dtype=np.float64).reshape(-1))
-        total = self._peers.add_up(np.array(list(sums.values())).reshape(-1)).reshape(-1, 2)
+        total = self._collective.all_reduce(np.array(list(sums.values())).reshape(-1)).reshape(-1, 2)
         for name, weight in zip(sums, total[:, 1], strict=True):
             if not weight:
-                raise DataError(f"{name}: no query of any worker counts; {self._plan.conventions.describe()}")
+                raise DataError(f"{name}: no query of any worker counts; {self._task.conventions.describe()}")
         self.seconds += time.perf_counter() - started
         return [(name, float(value / weight), True) for name, (value, weight) in zip(sums, total, strict=True)]
 
@@ -229,21 +233,21 @@ class _Metrics:
         if id(matrix) not in self._bound:
             labels, queries = self._sets[id(matrix)]
             self._bound[id(matrix)] = BoundMetrics(
-                self._plan.metrics, labels, queries, self._plan.conventions, self._threads, partial=True
+                self._task.metrics, labels, queries, self._task.conventions, self._threads, partial=True
             )
         return self._bound[id(matrix)]
 
 
-def _stopper(plan: Plan) -> EarlyStopping | None:
+def _stopper(task: TrainingTask) -> EarlyStopping | None:
     """Every worker has one; they see the same values, and so decide alike."""
-    if not plan.stopping_rounds:
+    if not task.stopping_rounds:
         return None
     return EarlyStopping(
-        plan.stopping_rounds, metric=plan.watched, dataset=plan.valid_names[0], min_delta=plan.min_delta
+        task.stopping_rounds, metric=task.watched, dataset=task.valid_names[0], min_delta=task.min_delta
     )
 
 
-class _Tell:
+class _Publish:
     """Keeps what the client will ask for: the metrics of each round, and now and then the model so far."""
 
     before_iteration = False
@@ -268,12 +272,12 @@ class _StopWhenAgreed:
     before_iteration = False
     order = 40  # the last: early stopping has seen this round
 
-    def __init__(self, job: Job, peers: Peers, stopper: EarlyStopping | None) -> None:
-        self._job, self._peers, self._stopper = job, peers, stopper
+    def __init__(self, job: Job, collective: Collective, stopper: EarlyStopping | None) -> None:
+        self._job, self._collective, self._stopper = job, collective, stopper
         self.heeded = False
 
     def __call__(self, env: Any) -> None:
-        asked = self._peers.add_up(np.array([float(self._job.stop or self._job.abandoned)]))[0]
+        asked = self._collective.all_reduce(np.array([float(self._job.stop or self._job.abandoned)]))[0]
         if asked and env.iteration + 1 < env.end_iteration:
             self.heeded = True
             best = None if self._stopper is None else self._stopper.best_iteration

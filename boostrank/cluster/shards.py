@@ -1,4 +1,4 @@
-"""Which worker reads which shard, and what all workers must agree on."""
+"""Shards: which worker reads which of them, and whether workers and shards go together."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from boostrank.core.errors import DataError, InputError
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What a worker says about itself.
+class WorkerInfo:
+    """A worker's description of itself.
 
     Args:
         host: name of its machine.
@@ -34,7 +34,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Shard:
-    """What a worker found in a shard.
+    """A shard as a worker has read it.
 
     Args:
         path: of the file.
@@ -53,16 +53,16 @@ class Shard:
     fingerprint: str
 
 
-def refuse_differences(facts: Mapping[str, Mapping[str, str]]) -> None:
-    """Workers that are not alike would train on different things, or hang.
+def refuse_differences(properties: Mapping[str, Mapping[str, str]]) -> None:
+    """Refuse workers that are not alike: they would train on different things, or hang.
 
     Args:
-        facts: worker -> what must be the same on all of them.
+        properties: worker -> what must be the same on all of them.
 
     Raises:
         InputError: what differs, and where.
     """
-    (first, expected), *others = facts.items()
+    (first, expected), *others = properties.items()
     for name, value in expected.items():
         for worker, found in others:
             if found.get(name) != value:
@@ -73,13 +73,13 @@ def refuse_differences(facts: Mapping[str, Mapping[str, str]]) -> None:
 
 
 def refuse_unreachable(hosts: Mapping[str, str]) -> None:
-    """Workers on several machines cannot meet at an address that means "this machine" on each of them.
+    """Refuse a loopback address where there are several machines.
 
     Args:
         hosts: worker's address (tcp://10.0.0.7:4711) -> name of its machine.
 
     Raises:
-        InputError: a loopback address among several machines.
+        InputError: there is such an address.
     """
     if len(set(hosts.values())) < 2:
         return
@@ -126,7 +126,7 @@ def place(
     load = {worker: sum(sizes[worker][path] for path in (already or {}).get(worker, ())) for worker in sizes}
     owner: dict[str, str] = {}
     for path in shards:
-        seen = {worker: mine[path] for worker, mine in sizes.items() if path in mine}
+        seen = {worker: readable[path] for worker, readable in sizes.items() if path in readable}
         if not seen:
             raise InputError(
                 f"{path}: no worker can read it. Workers read their shards themselves, so each must lie where a worker "
@@ -140,7 +140,7 @@ def place(
                 f"{path}: {size:,} bytes on {one}, {other_size:,} on {other}. It must be one file, or have a name of "
                 "its own on each machine"
             )
-    for path in sorted(shards, key=lambda path: -max(mine.get(path, 0) for mine in sizes.values())):
+    for path in sorted(shards, key=lambda path: -max(readable.get(path, 0) for readable in sizes.values())):
         able = [worker for worker in sizes if path in sizes[worker]]
         owner[path] = min(able, key=lambda worker: load[worker])
         load[owner[path]] += sizes[owner[path]][path]
@@ -148,7 +148,7 @@ def place(
 
 
 def refuse_shared_queries(shards: Sequence[tuple[str, Shard]]) -> None:
-    """A query in two shards would be ranked as two shorter ones, each without the other's documents.
+    """Refuse a query in two shards: it would be ranked as two shorter ones.
 
     Args:
         shards: worker and shard.

@@ -1,4 +1,4 @@
-"""`train` as `boostrank.train` is called, for a Dask cluster."""
+"""Training on a Dask cluster: `train`, called as `boostrank.train` is."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def train(
         check_writable(checkpoint)
     with contextlib.nullcontext() if checkpoint is None else reserved(checkpoint):
         try:
-            training.gather(paths, sets, dict(reading or {}), port)
+            training.prepare(paths, sets, dict(reading or {}), port)
             if tell is not None:
                 tell(training.inventory)
             return training.run(names, list(callbacks), checkpoint, checkpoint_every)

@@ -1,12 +1,13 @@
-"""What runs on a worker: read shards, say what is in them, train in step with the others.
+"""Functions that run on a worker: read shards, describe them, train in step with the other workers.
 
-`claim`, `pulse`, `gather` and `release` answer the client at any time; `read`, `settle` and `fit` are the work, one
-after the other. Between them a worker keeps what it has read here, and only for one training at a time.
+`claim`, `heartbeat`, `open_tracker` and `release` answer the client at any time; `read`, `read_validation` and `fit`
+are the work, one after the other. Between them a worker keeps its data here, and only for one training at a time.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import os
 import platform
 import threading
@@ -15,12 +16,13 @@ import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from boostrank.cluster.collective import PeerFailed
-from boostrank.cluster.shards import Facts, Shard
+from boostrank.cluster.collective import WorkerFailed
+from boostrank.cluster.job import Job
+from boostrank.cluster.shards import Shard, WorkerInfo
 from boostrank.core.errors import (
     BoostrankError,
     DataError,
@@ -35,47 +37,9 @@ from boostrank.core.errors import (
 from boostrank.core.machine import openmp_environment
 
 if TYPE_CHECKING:
-    from boostrank.cluster.fitting import Plan
+    from boostrank.cluster.fitting import TrainingTask
     from boostrank.data.dataset import RankingDataset
     from boostrank.data.libsvm.reader import FeatureSpace
-
-# A client that has not been heard of for so long is gone: the training ends, and the worker is free.
-CLIENT_SILENCE_SECONDS = 60.0
-
-
-@dataclass
-class Job:
-    """A worker's part in one training.
-
-    Args:
-        token: of the training.
-        name: of this worker, for messages.
-    """
-
-    token: str
-    name: str
-    threads: int = 1
-    paths: tuple[str, ...] = ()
-    training: list[RankingDataset] = field(default_factory=list)
-    validation: list[list[RankingDataset]] = field(default_factory=list)
-    news: list[Any] = field(default_factory=list)
-    """Of each round so far: (round, rounds in all, metrics), on the first worker."""
-    checkpoint: tuple[int, bytes] | None = None
-    stop: bool = False
-    running: bool = False
-    tracker: Any = None
-    heard: float = field(default_factory=time.monotonic)
-
-    @property
-    def abandoned(self) -> bool:
-        """Whether the client is gone."""
-        return time.monotonic() - self.heard > CLIENT_SILENCE_SECONDS
-
-    @property
-    def files(self) -> str:
-        """The shards, for messages."""
-        more = len(self.paths) - 3
-        return ", ".join(self.paths[:3]) + (f" and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True)
@@ -120,8 +84,8 @@ _job: Job | None = None
 _guard = threading.Lock()
 
 
-def claim(token: str, paths: Sequence[str], dask_worker: Any = None) -> Facts:
-    """Facts about this worker, which from now on works for this training unless it is busy with another."""
+def claim(token: str, paths: Sequence[str], dask_worker: Any = None) -> WorkerInfo:
+    """This worker, which from now on works for this training unless it is busy with another."""
     global _job
     for name, value in openmp_environment().items():  # read once, when XGBoost is loaded
         os.environ.setdefault(name, value)
@@ -133,11 +97,11 @@ def claim(token: str, paths: Sequence[str], dask_worker: Any = None) -> Facts:
         else:
             _job = Job(token, str(dask_worker.address), threads=threads)
     sizes = {path: os.path.getsize(path) for path in paths if os.path.isfile(path) and os.access(path, os.R_OK)}
-    return Facts(platform.node(), threads, versions(), busy, sizes)
+    return WorkerInfo(platform.node(), threads, versions(), busy, sizes)
 
 
 def versions() -> dict[str, str]:
-    """What must be the same wherever a training runs."""
+    """Versions that must be the same wherever a training runs."""
     import boostrank
     from boostrank.backends import get_backend
 
@@ -145,8 +109,8 @@ def versions() -> dict[str, str]:
     return found | {package: version(package) for package in ("numpy", "numba")}
 
 
-def gather(token: str, workers: int, host: str, port: int) -> dict[str, Any]:
-    """Open the place where the workers meet; what each needs to find it."""
+def open_tracker(token: str, workers: int, host: str, port: int) -> dict[str, Any]:
+    """Start the tracker through which the workers find each other; the arguments that each needs."""
     from boostrank.backends.xgboost.workers import Tracker
 
     job = _job_of(token)
@@ -154,8 +118,8 @@ def gather(token: str, workers: int, host: str, port: int) -> dict[str, Any]:
     return dict(job.tracker.arguments)
 
 
-def pulse(token: str, seen: int, checkpoint: int, stop: bool) -> tuple[list[Any], tuple[int, bytes] | None] | None:
-    """The client is there, and wants to know what is new; None from a worker that knows nothing of the training.
+def heartbeat(token: str, seen: int, checkpoint: int, stop: bool) -> tuple[list[Any], tuple[int, bytes] | None] | None:
+    """Note that the client is alive, and give it what is new; None from a worker that does not have the training.
 
     Args:
         token: of the training.
@@ -166,7 +130,7 @@ def pulse(token: str, seen: int, checkpoint: int, stop: bool) -> tuple[list[Any]
     job = _job
     if job is None or job.token != token:
         return None
-    job.heard = time.monotonic()
+    job.last_contact = time.monotonic()
     job.stop = job.stop or stop
     model = job.checkpoint if job.checkpoint and job.checkpoint[0] > checkpoint else None
     return job.news[seen:], model
@@ -180,7 +144,7 @@ def release(token: str) -> None:
             if _job.tracker is not None:
                 _job.tracker.close()
             if _job.running:
-                _job.stop, _job.heard = True, -CLIENT_SILENCE_SECONDS
+                _job.stop, _job.last_contact = True, -math.inf
             else:
                 _job = None
 
@@ -192,7 +156,7 @@ def _job_of(token: str) -> Job:
 
 
 def _where(token: str) -> str:
-    """This worker and its shards, for the beginning of a message."""
+    """This worker and its shards, as the beginning of a message."""
     job = _job
     if job is None or job.token != token:
         return ""
@@ -204,7 +168,7 @@ def _reporting(work: Callable[..., Any]) -> Callable[..., Done | Failed]:
 
     @functools.wraps(work)
     def reported(*arguments: Any) -> Done | Failed:
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("ignore")
             warnings.simplefilter("always", DataWarning)
             warnings.simplefilter("always", TrainingWarning)
@@ -217,8 +181,8 @@ def _reporting(work: Callable[..., Any]) -> Callable[..., Done | Failed]:
                 kind = "DataError" if isinstance(error, DataError) else type(error).__name__
                 where = _where(arguments[0]) if work.__name__ == "fit" else ""  # what reads names the file
                 return Failed(kind, f"{where}{error}", False)
-            except PeerFailed:
-                return Failed("PeerFailed", "another worker failed", True)
+            except WorkerFailed:
+                return Failed("WorkerFailed", "another worker failed", True)
             except Exception as error:
                 kind = type(error).__name__
                 lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -226,7 +190,7 @@ def _reporting(work: Callable[..., Any]) -> Callable[..., Done | Failed]:
                     return Failed(kind, lines[0] if lines else kind, True)
                 words = f"{_where(arguments[0])}{kind}{f': {lines[0]}' if lines else ''}"
                 return Failed(kind, words, False, traceback.format_exc())
-        return Done(value, tuple((w.category.__name__, str(w.message)) for w in told))
+        return Done(value, tuple((w.category.__name__, str(w.message)) for w in caught))
 
     return reported
 
@@ -239,7 +203,7 @@ def read(token: str, paths: Sequence[str], options: Mapping[str, Any], agreed: M
         token: of the training.
         paths: its shards.
         options: of the reader.
-        agreed: what the training is; comes back as this worker understood it.
+        agreed: parameters of the training; they come back as this worker understood them.
     """
     job = _job_of(token)
     job.paths = tuple(paths)
@@ -248,7 +212,7 @@ def read(token: str, paths: Sequence[str], options: Mapping[str, Any], agreed: M
 
 
 @_reporting
-def settle(token: str, space: FeatureSpace, valid: Sequence[Sequence[str]], options: Mapping[str, Any]) -> Any:
+def read_validation(token: str, space: FeatureSpace, valid: Sequence[Sequence[str]], options: Mapping[str, Any]) -> Any:
     """Read the validation shards, and once more each training shard that does not name every feature by itself."""
     job = _job_of(token)
     job.training = [
@@ -262,15 +226,15 @@ def settle(token: str, space: FeatureSpace, valid: Sequence[Sequence[str]], opti
 
 
 @_reporting
-def fit(token: str, rank: int, meeting: Mapping[str, Any], plan: Plan) -> Any:
-    """Train; the outcome as `fitting.fit` gives it."""
+def fit(token: str, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -> Any:
+    """Train; see `fitting.fit`."""
     from boostrank.cluster import fitting
 
     global _job
     job = _job_of(token)
     job.running = True
     try:
-        return fitting.fit(job, rank, meeting, plan)
+        return fitting.fit(job, rank, tracker, task)
     finally:
         job.running = False
         with _guard:

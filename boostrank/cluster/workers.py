@@ -1,4 +1,4 @@
-"""The workers of one training, as the client talks to them: who there are, what they work on, who is gone."""
+"""Workers of one training, as the client addresses them: claimed, given work, asked at any time, released."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 
 from boostrank.cluster import worker
 from boostrank.cluster.connect import import_distributed
-from boostrank.cluster.shards import Facts, refuse_differences
+from boostrank.cluster.job import CLIENT_SILENCE_SECONDS
+from boostrank.cluster.shards import WorkerInfo, refuse_differences
 from boostrank.core.errors import DataWarning, InputError, TrainingError, TrainingWarning, WorkerLost, warn_user
 
 _LOOK_EVERY = 0.1  # seconds between looks at the work
@@ -23,15 +24,15 @@ Listener = Callable[[list[Any], tuple[int, bytes] | None], None]
 """Hears what is new on the first worker: rounds, and the latest model."""
 
 
-class Crew:
+class Workers:
     """Workers that belong to one training from `claim` to `release`.
 
     Args:
         client: `distributed.Client`.
 
     Attributes:
-        workers: addresses of those that take part; their order is that of `work`.
-        facts: about every worker that was claimed.
+        addresses: of those that take part; their order is that of `work`.
+        info: about every worker that was claimed.
         seen: rounds that the client knows of.
         received: round of the last model that it has.
         stop: whether the training shall end after the round that is under way.
@@ -39,8 +40,8 @@ class Crew:
 
     def __init__(self, client: Any) -> None:
         self._client, self._token = client, secrets.token_hex(8)
-        self.workers: list[str] = []
-        self.facts: dict[str, Facts] = {}
+        self.addresses: list[str] = []
+        self.info: dict[str, WorkerInfo] = {}
         self.seen = self.received = 0
         self.stop = False
 
@@ -55,27 +56,27 @@ class Crew:
             raise InputError("the Dask cluster has no worker: start some with `dask worker ADDRESS`")
         given_up = time.monotonic() + _BUSY_SECONDS
         while True:
-            self.facts = self._facts_of(present, paths)
-            busy = next((address for address, found in self.facts.items() if found.busy), None)
+            self.info = self._info_of(present, paths)
+            busy = next((address for address, found in self.info.items() if found.busy), None)
             if busy is None:
                 break
             if time.monotonic() > given_up:
-                raise InputError(f"worker {busy} {self.facts[busy].busy} for another training: wait until that is over")
+                raise InputError(f"worker {busy} {self.info[busy].busy} for another training: wait until that is over")
             # Two clients that start together may each have some: whoever sleeps less takes all.
             self.release()
             time.sleep(_LISTEN_EVERY * random.uniform(0.5, 1.5))
         refuse_differences(
-            {"the client": worker.versions()} | {address: found.versions for address, found in self.facts.items()}
+            {"the client": worker.versions()} | {address: found.versions for address, found in self.info.items()}
         )
-        self.facts = {address: self.facts[address] for address in present}
-        self.workers = present
+        self.info = {address: self.info[address] for address in present}
+        self.addresses = present
 
     def keep(self, workers: list[str]) -> None:
         """Go on with some of them; the others are free."""
-        idle = [address for address in self.workers if address not in workers]
+        idle = [address for address in self.addresses if address not in workers]
         if idle:
             self._ask(idle, worker.release)
-        self.workers = workers
+        self.addresses = workers
 
     def release(self) -> None:
         """Whatever happened, the workers are free for others."""
@@ -89,11 +90,11 @@ class Crew:
             WorkerLost: there is none.
             TrainingError: what was raised there.
         """
-        answer = self._ask(self.workers[:1], question, *arguments).get(self.workers[0])
+        answer = self._ask(self.addresses[:1], question, *arguments).get(self.addresses[0])
         if answer is None:
-            raise self._lost(self.workers[0], "")
+            raise self._lost(self.addresses[0], "")
         if isinstance(answer, Exception):
-            raise TrainingError(f"worker {self.workers[0]}: {answer}") from answer
+            raise TrainingError(f"worker {self.addresses[0]}: {answer}") from answer
         return answer
 
     def work(
@@ -104,7 +105,7 @@ class Crew:
         *,
         when: Callable[[], str] = str,
     ) -> list[Any]:
-        """A piece of work on every worker, and its results.
+        """Run a task on every worker; its results.
 
         Args:
             task: of `worker`, wrapped there so that it returns `Done` or `Failed`.
@@ -118,12 +119,12 @@ class Crew:
         """
         futures = [
             self._client.submit(
-                task, self._token, *mine, workers=[address], allow_other_workers=False, pure=False, retries=0
+                task, self._token, *work, workers=[address], allow_other_workers=False, pure=False, retries=0
             )
-            for address, mine in zip(self.workers, arguments, strict=True)
+            for address, work in zip(self.addresses, arguments, strict=True)
         ]
         results: dict[int, worker.Done | worker.Failed] = {}
-        heard, parting = 0.0, float("inf")
+        last_contact, parting = 0.0, float("inf")
         try:
             while len(results) < len(futures) and time.monotonic() < parting:
                 time.sleep(_LOOK_EVERY)
@@ -132,9 +133,9 @@ class Crew:
                         results[i] = future.result()
                         if isinstance(results[i], worker.Failed):
                             parting = min(parting, time.monotonic() + _PARTING_SECONDS)
-                if time.monotonic() - heard > _LISTEN_EVERY:
+                if time.monotonic() - last_contact > _LISTEN_EVERY:
                     self._hear(listen, when())
-                    heard = time.monotonic()
+                    last_contact = time.monotonic()
             if listen is not None:
                 with contextlib.suppress(WorkerLost):
                     self._hear(listen, when())
@@ -157,39 +158,39 @@ class Crew:
         )
         return answers
 
-    def _facts_of(self, workers: Sequence[str], paths: list[str]) -> dict[str, Facts]:
-        facts: dict[str, Facts] = {}
+    def _info_of(self, workers: Sequence[str], paths: list[str]) -> dict[str, WorkerInfo]:
+        info: dict[str, WorkerInfo] = {}
         for address, answer in self._ask(workers, worker.claim, paths).items():
             if isinstance(answer, Exception):
                 raise InputError(
                     f"worker {address} cannot train: {type(answer).__name__}: {answer}. Every worker needs boostrank "
                     "and XGBoost: pip install 'boostrank[dask,xgboost]'"
                 ) from answer
-            facts[address] = answer
-        return facts
+            info[address] = answer
+        return info
 
     def _hear(self, listen: Listener | None, when: str) -> None:
-        """Let every worker know that the client is there, and hear what is new.
+        """Send every worker a heartbeat; the first one answers what is new.
 
         Raises:
             WorkerLost: one of them is gone, or the scheduler.
         """
         try:
             present = self._present()
-            gone = [address for address in self.workers if address not in present]
+            gone = [address for address in self.addresses if address not in present]
             answers: dict[str, Any] = {}
             if not gone:
-                answers = self._ask(self.workers, worker.pulse, self.seen, self.received, self.stop)
-                gone = [a for a in self.workers if answers.get(a) is None or isinstance(answers[a], Exception)]
+                answers = self._ask(self.addresses, worker.heartbeat, self.seen, self.received, self.stop)
+                gone = [a for a in self.addresses if answers.get(a) is None or isinstance(answers[a], Exception)]
         except OSError as error:  # also a connection that is closed, or that timed out
             raise WorkerLost(
                 f"the Dask scheduler cannot be reached any more{when} ({type(error).__name__}: {error}); the workers "
-                f"end the training by themselves within {worker.CLIENT_SILENCE_SECONDS:.0f} seconds"
+                f"end the training by themselves within {CLIENT_SILENCE_SECONDS:.0f} seconds"
             ) from error
         if gone:
             raise self._lost(gone[0], when)
         if listen is not None:
-            news, model = answers[self.workers[0]]
+            news, model = answers[self.addresses[0]]
             self.seen += len(news)
             if model is not None:
                 self.received = model[0]
@@ -197,7 +198,7 @@ class Crew:
 
     def _lost(self, address: str, when: str) -> WorkerLost:
         return WorkerLost(
-            f"worker {address} on {self.facts[address].host} is gone{when}: it was killed (out of memory?), or its "
+            f"worker {address} on {self.info[address].host} is gone{when}: it was killed (out of memory?), or its "
             "machine cannot be reached. The training is over on all workers"
         )
 
@@ -210,7 +211,7 @@ class Crew:
                 raise WorkerLost(f"the workers lost contact with each other{when}: {cause.message}")
             raise cause.error()
         kinds = {"DataWarning": DataWarning, "TrainingWarning": TrainingWarning}
-        told = {warning: None for result in results if isinstance(result, worker.Done) for warning in result.warnings}
-        for kind, words in told:
-            warn_user(words, kinds.get(kind, TrainingWarning))
-        return [result.value for result in results if isinstance(result, worker.Done)]
+        done = [result for result in results if isinstance(result, worker.Done)]
+        for kind, message in dict.fromkeys(warning for result in done for warning in result.warnings):
+            warn_user(message, kinds.get(kind, TrainingWarning))
+        return [result.value for result in done]

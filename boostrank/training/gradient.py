@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from boostrank.core.errors import TrainingError, TrainingWarning, warn_user
 from boostrank.core.queries import QueryIndex
-from boostrank.kernels.objective.driver import AddUp, PassStats, alone
+from boostrank.kernels.objective.driver import AddUp as AllReduce
+from boostrank.kernels.objective.driver import PassStats, alone
 from boostrank.objective.bound import BoundObjective, Evaluation
 from boostrank.objective.description import TrainingObjective
 
@@ -25,7 +26,7 @@ class GuardedGradient:
         objective: ours, or None with `function`.
         labels_of: labels and queries of an engine's data set.
         function: a callable of the user's own, (scores, data set) -> (gradient, hessian).
-        add_up: see `BoundObjective`.
+        all_reduce: see `BoundObjective`.
     """
 
     def __init__(
@@ -33,10 +34,10 @@ class GuardedGradient:
         objective: TrainingObjective | None,
         labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]],
         function: Any = None,
-        add_up: AddUp = alone,
+        all_reduce: AllReduce = alone,
     ) -> None:
         self._objective, self._labels_of, self._function = objective, labels_of, function
-        self._add_up = add_up
+        self._all_reduce = all_reduce
         self._bound: BoundObjective | None = None
         self.seconds = 0.0
         self.stats: PassStats | None = None
@@ -47,7 +48,7 @@ class GuardedGradient:
         """Give our objective its data. At the first call unless done before: a `lgb.Dataset` must not be asked for its
         labels before LightGBM has merged the training parameters into it."""
         if self._objective is not None and self._bound is None:
-            self._bound = self._objective.bind(*self._labels_of(dataset), self._add_up)
+            self._bound = self._objective.bind(*self._labels_of(dataset), self._all_reduce)
 
     def __call__(self, scores: npt.NDArray[Any], dataset: Any, round: int) -> tuple[Any, Any]:
         self._watch(scores, round)
@@ -84,7 +85,7 @@ class GuardedGradient:
             low, high = float(step.min()), float(step.max())
             moved = high - low > 1e-6 * max(high, -low) + 4 * float(np.finfo(step.dtype).eps) * largest
         # Among several processes: the queries of one may lie in one leaf, of a tree that has many.
-        self._still = 0 if self._add_up(np.array([float(moved)]))[0] else self._still + 1
+        self._still = 0 if self._all_reduce(np.array([float(moved)]))[0] else self._still + 1
         if self._still == _STANDSTILL_ROUNDS:
             warn_user(
                 f"the last {_STANDSTILL_ROUNDS} trees before round {round} have one leaf: no split was allowed. "

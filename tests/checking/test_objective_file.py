@@ -20,7 +20,7 @@ from boostrank.checking import Status, check_contract
 from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.objective.user_file import load_objective, template_text
 from tests.cli.conftest import invoke
-from tests.training.test_trainer import ranking
+from tests.training.test_train import ranking
 
 ARGUMENTS = "scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch"
 OWN = f"""

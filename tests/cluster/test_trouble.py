@@ -24,8 +24,8 @@ distributed = pytest.importorskip("distributed", reason="Dask is not installed: 
 xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed")
 
 from boostrank.backends.xgboost import workers as xgb_workers  # noqa: E402
-from boostrank.cluster import train, worker  # noqa: E402
-from boostrank.cluster import workers as crew  # noqa: E402
+from boostrank.cluster import job, train, worker  # noqa: E402
+from boostrank.cluster import workers as cluster_workers  # noqa: E402
 
 
 def plant(module: str, name: str, trouble: str) -> None:
@@ -77,7 +77,7 @@ def jobs() -> str | None:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers need not long to say what they know."""
-    monkeypatch.setattr(crew, "_PARTING_SECONDS", 0.5)
+    monkeypatch.setattr(cluster_workers, "_PARTING_SECONDS", 0.5)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_two_trainings_at_once_take_turns(cluster: Any, data: Path) -> None:
 
 def silence(seconds: float) -> None:
     """On a worker: how long it waits for its client."""
-    worker.CLIENT_SILENCE_SECONDS = seconds
+    job.CLIENT_SILENCE_SECONDS = seconds
 
 
 def test_a_client_that_was_suspended_hears_that_the_training_ended_early(cluster: Any, data: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_client_that_was_suspended_hears_that_the_training_ended_early(cluster
         with pytest.warns(TrainingWarning, match=r"ended the training after round \d+ of 100000: was it suspended"):
             model = train(cluster, PARAMS, [data / "s0.txt", data / "s1.txt"], 100_000, callbacks=[suspended])
     finally:
-        cluster.run(silence, worker.CLIENT_SILENCE_SECONDS)
+        cluster.run(silence, job.CLIENT_SILENCE_SECONDS)
     assert 1 <= model.best_iteration < 100_000
 
 

@@ -24,7 +24,7 @@ from boostrank.objectives import OBJECTIVES
 from tests.objectives.conformance import make_query
 from tests.reference import sdcg as sdcg_twin
 from tests.reference._ranking import descending
-from tests.training.test_trainer import ranking
+from tests.training.test_train import ranking
 
 SIZES = np.array([3, 40, 1, 25, 12])
 RNG = np.random.default_rng(5)

@@ -12,7 +12,7 @@ import boostrank
 from boostrank.data.dataset import RankingDataset
 
 from .real_models import SIZE, data, train_lightgbm, train_xgboost
-from .test_trainer import BACKENDS, FAST, ranking
+from .test_train import BACKENDS, FAST, ranking
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -19,7 +19,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm.reader import read_libsvm
 from boostrank.data.libsvm.stream import stream_libsvm
 
-from .test_trainer import BACKENDS, FAST, ranking
+from .test_train import BACKENDS, FAST, ranking
 
 
 def frame(seed: int = 0, columns: str = "abcde") -> pd.DataFrame:

@@ -15,7 +15,7 @@ import boostrank
 from boostrank.core.errors import DataError, ModelError
 from boostrank.data.dataset import RankingDataset
 
-from .test_trainer import BACKENDS, FAST, ranking
+from .test_train import BACKENDS, FAST, ranking
 
 
 @pytest.fixture(scope="module", params=BACKENDS)

@@ -22,7 +22,7 @@ from boostrank.formats.files import (
     sidecar_path,
     write_model_files,
 )
-from tests.core.test_atomic import fail_call
+from tests.core.test_files import fail_call
 from tests.training.real_models import lightgbm_models, train_xgboost, xgboost_models
 
 OLD = lightgbm_models()["lambdarank"].encode(), {"objective": "sdcg", "rounds": 3}

@@ -102,7 +102,7 @@ def member(arguments: Mapping[str, Any], rank: int) -> Iterator[None]:
         raise LostContact(_first_line(error)) from error
 
 
-def add_up(sums: Float64Array) -> Float64Array:
+def all_reduce(sums: Float64Array) -> Float64Array:
     """Sums over all workers; the same bytes on each of them.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boostrank.cluster.collective import PeerFailed, Peers
+from boostrank.cluster.collective import Collective, WorkerFailed
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.synthetic import make_ranking_data
@@ -33,7 +33,7 @@ class Room:
         self._brought: list[Float64Array] = []
         self._barrier = threading.Barrier(members, timeout=PATIENCE)
 
-    def add_up(self, sums: Float64Array) -> Float64Array:
+    def all_reduce(self, sums: Float64Array) -> Float64Array:
         self._brought.append(sums)
         self._barrier.wait()
         total = np.sum(self._brought, axis=0)
@@ -43,13 +43,13 @@ class Room:
         return total
 
 
-def run(*works: Callable[[Peers], Any]) -> list[Any]:
+def run(*works: Callable[[Collective], Any]) -> list[Any]:
     """Each in a thread of its own; results or errors."""
     room = Room(len(works))
 
-    def one(work: Callable[[Peers], Any]) -> Any:
+    def one(work: Callable[[Collective], Any]) -> Any:
         try:
-            return work(Peers(room.add_up, Lost))
+            return work(Collective(room.all_reduce, Lost))
         except Exception as error:
             return error
 
@@ -58,24 +58,24 @@ def run(*works: Callable[[Peers], Any]) -> list[Any]:
 
 
 def test_what_fails_on_one_worker_fails_on_all_and_nobody_waits() -> None:
-    def good(peers: Peers) -> None:
-        with peers.together():
-            peers.add_up(np.ones(3))
+    def good(collective: Collective) -> None:
+        with collective.together():
+            collective.all_reduce(np.ones(3))
 
-    def bad(peers: Peers) -> None:
-        with peers.together():
-            raise ValueError("mine")
+    def bad(collective: Collective) -> None:
+        with collective.together():
+            raise ValueError("part")
 
     first, second, third = run(good, bad, good)
     assert isinstance(second, ValueError)
-    assert isinstance(first, PeerFailed)
-    assert isinstance(third, PeerFailed)
+    assert isinstance(first, WorkerFailed)
+    assert isinstance(third, WorkerFailed)
 
 
 def test_all_is_well_when_every_worker_succeeds() -> None:
-    def work(peers: Peers) -> list[float]:
-        with peers.together():
-            return list(peers.add_up(np.array([1.0, 2.0])))
+    def work(collective: Collective) -> list[float]:
+        with collective.together():
+            return list(collective.all_reduce(np.array([1.0, 2.0])))
 
     assert run(work, work) == [[2.0, 4.0], [2.0, 4.0]]
 
@@ -94,18 +94,18 @@ def test_gradients_over_workers_are_those_of_one_machine(objective: TrainingObje
     object.__setattr__(queries, "weights", rng.uniform(0.5, 2.0, 30))
     cuts = [range(0, 4), range(4, 30), range(30, 30)]  # uneven, and one worker without any row
 
-    def worker(mine: range) -> Callable[[Peers], Any]:
-        index, rows = queries.take(np.array(mine, dtype=np.int64))
+    def worker(part: range) -> Callable[[Collective], Any]:
+        index, rows = queries.take(np.array(part, dtype=np.int64))
         bound_labels, bound_scores = labels[rows], scores[rows]
 
-        def work(peers: Peers) -> Any:
-            result = objective.bind(bound_labels, index, peers.add_up).gradient(bound_scores, 1)
+        def work(collective: Collective) -> Any:
+            result = objective.bind(bound_labels, index, collective.all_reduce).gradient(bound_scores, 1)
             return result.grad, result.hess, result.stats
 
         return work
 
     expected = objective.bind(labels, queries).gradient(scores, 1)
-    parts = run(*(worker(mine) for mine in cuts))
+    parts = run(*(worker(part) for part in cuts))
     np.testing.assert_allclose(np.concatenate([p[0] for p in parts]), expected.grad, rtol=1e-6)
     np.testing.assert_allclose(np.concatenate([p[1] for p in parts]), expected.hess, rtol=1e-6)
     for _, _, stats in parts:
@@ -118,11 +118,13 @@ def test_trees_stand_still_only_when_they_do_so_on_every_worker(moving: bool) ->
     """All queries of one worker may lie in one leaf of a tree that has many; another has no queries at all."""
     sizes = (3, 4, 0)
 
-    def worker(number: int) -> Callable[[Peers], Any]:
-        def work(peers: Peers) -> list[str]:
+    def worker(number: int) -> Callable[[Collective], Any]:
+        def work(collective: Collective) -> list[str]:
             queries = QueryIndex.from_sizes([sizes[number]] if sizes[number] else [])
             labels = np.arange(sizes[number], dtype=np.float64)
-            guarded = GuardedGradient(Objective("shf-sdcg"), lambda _: (labels, queries), add_up=peers.add_up)
+            guarded = GuardedGradient(
+                Objective("shf-sdcg"), lambda _: (labels, queries), all_reduce=collective.all_reduce
+            )
             scores = np.zeros(sizes[number])
             for round in range(5):
                 guarded(scores, None, round)
@@ -142,8 +144,8 @@ def test_fault_95_sums_of_parts_give_the_metric_of_the_whole() -> None:
     names = ["ndcg@1,10", "map", "mrr@5"]
     expected = BoundMetrics(names, whole.labels, whole.queries).values(scores)
     total = dict.fromkeys(expected, (0.0, 0.0))
-    for mine in (range(0, 3), range(3, 40), range(40, 40)):
-        index, rows = whole.queries.take(np.array(mine, dtype=np.int64))
+    for part in (range(0, 3), range(3, 40), range(40, 40)):
+        index, rows = whole.queries.take(np.array(part, dtype=np.int64))
         part = BoundMetrics(names, whole.labels[rows], index, Conventions(), partial=True).sums(scores[rows])
         total = {name: (total[name][0] + part[name][0], total[name][1] + part[name][1]) for name in expected}
     assert {name: value / weight for name, (value, weight) in total.items()} == pytest.approx(expected, abs=1e-12)
