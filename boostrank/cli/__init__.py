@@ -14,7 +14,7 @@ import click
 from boostrank import __version__
 from boostrank.cli.errors import OutputClosed, run_reporting_errors
 
-# command -> (module, what it is in a list)
+# command -> (module, or module:name; its line in the list of commands)
 _COMMANDS = {
     "train": ("train", "Train a ranker from a libsvm file."),
     "average": ("average", "Several models as one model file."),
@@ -31,11 +31,11 @@ _COMMANDS = {
     "objectives": ("objectives", "What each objective is, its parameters and its paper."),
     "check-objective": ("check_objective", "Check an objective of your own, and say what to mend."),
     "doctor": ("doctor", "Look for what is wrong with ranking data, and how to mend it."),
-    "split": ("split", "Split ranking data into training, validation and test queries."),
-    "sample": ("sample", "Draw whole queries from ranking data."),
-    "shard": ("shard", "Spread ranking data over files of about equal size."),
-    "sort": ("sort", "Bring the rows of each query together."),
-    "merge": ("merge", "Join ranking data sets into one file."),
+    "split": ("file_tools:split", "Split ranking data into training, validation and test queries."),
+    "sample": ("file_tools:sample", "Draw whole queries from ranking data."),
+    "shard": ("file_tools:shard", "Spread ranking data over files of about equal size."),
+    "sort": ("file_tools:sort", "Bring the rows of each query together."),
+    "merge": ("file_tools:merge", "Join ranking data sets into one file."),
     "make-data": ("make_data", "Generate realistic ranking data with a known truth."),
 }
 
@@ -49,7 +49,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"boostrank.cli.{_COMMANDS[cmd_name][0]}").command
+        module, _, name = _COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(f"boostrank.cli.{module}"), name or "command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

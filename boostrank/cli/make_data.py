@@ -8,39 +8,20 @@ from pathlib import Path
 import click
 
 from boostrank.cli.errors import say
-from boostrank.cli.options import Command, option, with_options
-
-_options = with_options(
-    option(
-        "--queries", metavar="N", type=click.IntRange(3), default=3000, show_default=True,
-        help="Queries in all three files.",
-    ),
-    option(
-        "--seed", metavar="N", type=click.IntRange(0), default=0, show_default=True,
-        help="The same seed, the same bytes.",
-    ),
-    option(
-        "--mean-length", metavar="X", type=click.FloatRange(1), default=40.0, show_default=True,
-        help="Documents a query, on average.",
-    ),
-    option(
-        "--max-length", metavar="N", type=click.IntRange(1), default=1000, show_default=True,
-        help="Documents of the longest query.",
-    ),
-    option(
-        "--useless", metavar="N", type=click.IntRange(0), default=8, show_default=True,
-        help="Features that say nothing.",
-    ),
-    option(
-        "--label-noise", metavar="X", type=click.FloatRange(0), default=0.5, show_default=True,
-        help="The judges' noise, in standard deviations of the relevance.",
-    ),
-)  # fmt: skip
+from boostrank.cli.options import COUNT, Command, option
 
 
 @click.command("make-data", cls=Command, short_help="Generate realistic ranking data with a known truth.")
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False))
-@_options
+@option("--queries", type=click.IntRange(3), default=3000, help="Queries in all three files.")
+@option("--seed", type=click.IntRange(0), default=0, help="The same seed, the same bytes.")
+@option("--mean-length", type=click.FloatRange(1), default=40.0, help="Documents a query, on average.")
+@option("--max-length", type=COUNT, default=1000, help="Documents of the longest query.")
+@option("--useless", type=click.IntRange(0), default=8, help="Features that say nothing.")
+@option(
+    "--label-noise", type=click.FloatRange(0), default=0.5,
+    help="The judges' noise, in standard deviations of the relevance.",
+)  # fmt: skip
 def command(
     directory: str, queries: int, seed: int, mean_length: float, max_length: int, useless: int, label_noise: float
 ) -> None:

@@ -18,10 +18,15 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+COUNT = click.IntRange(1)
+
+
 class Option(click.Option):
-    """An option that says under which heading the help lists it."""
+    """An option that knows under which heading the help lists it; a default is shown, a whole number is called N."""
 
     def __init__(self, *args: Any, section: str = "Options", **kwargs: Any) -> None:
+        numbers = {click.IntRange: "N", click.FloatRange: "X"}
+        kwargs = {"metavar": numbers.get(type(kwargs.get("type"))), "show_default": "default" in kwargs} | kwargs
         super().__init__(*args, **kwargs)
         self.section = section
 

@@ -1,11 +1,11 @@
-"""How training gets on: one live line on a terminal, a plain line now and then elsewhere."""
+"""Progress of training, reading and other steps: one live line on a terminal, a plain line now and then elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections import deque
-from typing import Any
+from typing import Any, Self
 
 from boostrank.cli.errors import say
 
@@ -72,7 +72,35 @@ class RoundProgress:
         return f"{duration(a_round * (self.total - self.rounds))} left"
 
 
-class ReadProgress:
+class _Status:
+    """A line about work that takes a while: rewritten in place on a terminal, now and then printed elsewhere."""
+
+    def __init__(self) -> None:
+        self._started = self._shown = time.monotonic()
+        self._live: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def _show(self, line: str, now: float) -> None:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.markup import escape
+
+            if self._live is None:
+                self._live = Console(stderr=True, highlight=False).status("")
+                self._live.start()
+            self._live.update(escape(line))
+        elif now - self._shown >= _READING_EVERY:
+            say(line)
+            self._shown = now
+
+
+class ReadProgress(_Status):
     """Called with the bytes read and their total; shows the share once reading takes a while.
 
     Args:
@@ -80,16 +108,8 @@ class ReadProgress:
     """
 
     def __init__(self, path: str) -> None:
-        self._path, self._started = path, time.monotonic()
-        self._live: Any = None
-        self._told = self._started
-
-    def __enter__(self) -> ReadProgress:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._live is not None:
-            self._live.stop()
+        super().__init__()
+        self._path = path
 
     def __call__(self, done: int, total: int | None) -> None:
         now = time.monotonic()
@@ -99,58 +119,25 @@ class ReadProgress:
         share = f"{done / 1e6:,.1f}" + (f" of {total / 1e6:,.1f} MB" if total else " MB") + f", {speed / 1e6:,.0f} MB/s"
         if total and speed > 0:
             share += f", {duration((total - done) / speed)} left"
-        if sys.stderr.isatty():
-            if self._live is None:
-                from rich.console import Console
-
-                self._live = Console(stderr=True, highlight=False).status("")
-                self._live.start()
-            self._live.update(f"reading {_escaped(self._path)}: {share}")
-        elif now - self._told >= _READING_EVERY:
-            say(f"reading {self._path}: {share}")
-            self._told = now
+        self._show(f"reading {self._path}: {share}", now)
 
 
-class StepProgress:
-    """Called with what is being done, the documents done, and all documents; shows them once it takes a while."""
+class StepProgress(_Status):
+    """Called with the step, the documents done, and all documents; shows them once it takes a while."""
 
     def __init__(self) -> None:
-        self._what, self._first = "", 0
-        self._started = self._told = time.monotonic()
-        self._live: Any = None
+        super().__init__()
+        self._step, self._first = "", 0
 
-    def __enter__(self) -> StepProgress:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._live is not None:
-            self._live.stop()
-
-    def __call__(self, what: str, done: int, total: int) -> None:
+    def __call__(self, step: str, done: int, total: int) -> None:
         now = time.monotonic()
-        if what != self._what:
-            self._what, self._first, self._started = what, done, now
+        if step != self._step:
+            self._step, self._first, self._started = step, done, now
         if now - self._started < _PATIENCE:
             return
         since = done - self._first
         left = f", {duration((now - self._started) * (total - done) / since)} left" if since else ""
-        line = f"{what}: {done:,} of {total:,} documents{left}"
-        if sys.stderr.isatty():
-            if self._live is None:
-                from rich.console import Console
-
-                self._live = Console(stderr=True, highlight=False).status("")
-                self._live.start()
-            self._live.update(line)
-        elif now - self._told >= _READING_EVERY:
-            say(line)
-            self._told = now
-
-
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
+        self._show(f"{step}: {done:,} of {total:,} documents{left}", now)
 
 
 class _LiveLine:
@@ -176,8 +163,8 @@ class _LiveLine:
     def stop(self) -> None:
         self._progress.stop()
 
-    def say(self, words: str) -> None:
-        self._progress.update(self._task, values=words)
+    def say(self, text: str) -> None:
+        self._progress.update(self._task, values=text)
 
     def show(self, rounds: int, total: int, values: str, left: str) -> None:
         self._progress.update(
@@ -195,10 +182,10 @@ class _PlainLines:
 
     def stop(self) -> None: ...
 
-    def say(self, words: str) -> None:
+    def say(self, text: str) -> None:
         now = time.monotonic()
         if now - (self._last_time or now) >= _READING_EVERY:
-            say(words)
+            say(text)
             self._last_time = now
         self._last_time = self._last_time or now
 

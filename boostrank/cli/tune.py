@@ -8,20 +8,20 @@ import math
 import os
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from boostrank.cli.config import read_config
 from boostrank.cli.engines import prepare_engines
 from boostrank.cli.errors import DONE, INTERRUPTED, say
-from boostrank.cli.options import Assignment, Command, DataFile, InputFile, option, with_options
+from boostrank.cli.options import COUNT, Assignment, Command, DataFile, option, with_options
 from boostrank.cli.progress import duration
 from boostrank.cli.reading import SECTION as READING
 from boostrank.cli.reading import Reader, check_not_read, reading_options
 from boostrank.cli.train import command as train_command
 from boostrank.cli.train import train_params
-from boostrank.cli.train_options import OUTPUT
+from boostrank.cli.train_options import OUTPUT, config_option
 
 if TYPE_CHECKING:
     from boostrank.tuning.result import Trial, TuningResult
@@ -34,38 +34,31 @@ _SHARED = (
     "metrics", "eval_at", "conventions", "early_stopping",
 )  # fmt: skip
 
+_output, _search = (partial(option, section=section) for section in (OUTPUT, SEARCH))
 _options = with_options(
-    option(
-        "--valid", type=DataFile(), section=OUTPUT, show_default="folds of TRAIN", help="Measure trials on this file."
-    ),
-    option(
-        "-o", "--output", type=click.Path(), default="tuned.toml", show_default=True, section=OUTPUT,
+    _output("--valid", type=DataFile(), show_default="folds of TRAIN", help="Measure trials on this file."),
+    _output(
+        "-o", "--output", type=click.Path(), default="tuned.toml",
         help="Where the configuration is written; `boostrank train --config` takes it.",
     ),
-    option(
-        "--study", metavar="FILE", type=click.Path(), show_default="OUTPUT.study", section=OUTPUT,
+    _output(
+        "--study", metavar="FILE", type=click.Path(), show_default="OUTPUT.study",
         help="Remembers the trials: Optuna's journal.",
     ),
-    option("--resume", is_flag=True, section=OUTPUT, help="Go on with the study, if there is one."),
-    option(
-        "--config", type=InputFile(), is_eager=True, callback=read_config, section=OUTPUT,
-        help="TOML file: long option names as keys, tables [set] and [param]. The command line wins.",
-    ),
-    option("--json", "as_json", is_flag=True, section=OUTPUT, help="Print one JSON object."),
-    option(
-        "--trials", metavar="N", type=click.IntRange(1), default=50, show_default=True, section=SEARCH,
-        help="Trials in all, those of a study that goes on included.",
-    ),
-    option(
-        "--folds", metavar="K", type=click.IntRange(2), default=5, show_default=True, section=SEARCH,
+    _output("--resume", is_flag=True, help="Go on with the study, if there is one."),
+    config_option,
+    _output("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    _search("--trials", type=COUNT, default=50, help="Trials in all, those of a study that goes on included."),
+    _search(
+        "--folds", metavar="K", type=click.IntRange(2), default=5,
         help="Without --valid: hold out each of K folds of whole queries once.",
     ),
-    option(
-        "--space", multiple=True, type=Assignment(), section=SEARCH,
+    _search(
+        "--space", multiple=True, type=Assignment(),
         help="Search this too, or otherwise: sigma=0.1:10:log, num_leaves=7:63, objective=shf-sdcg,xe-ndcg; may be "
         "repeated.",
     ),
-    option("--no-trees", is_flag=True, section=SEARCH, help="Leave the trees' parameters as they are."),
+    _search("--no-trees", is_flag=True, help="Leave the trees' parameters as they are."),
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import boostrank
 from boostrank.backends import BACKENDS
-from boostrank.cli import options, sort, train_options
+from boostrank.cli import _COMMANDS, file_tools, options, train_options
 from boostrank.core.conventions import PRESETS
 from boostrank.data.tools.file_tools import DEFAULT_MEMORY
 from boostrank.training.params import DEFAULT_OBJECTIVE
@@ -29,10 +29,7 @@ print(*sys.modules, file=sys.stderr)
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["--version"], ["train", "--help"], ["predict", "--help"], ["evaluate", "--help"],
-     ["compare", "--help"], ["objectives", "--help"], ["check-objective", "--help"], ["make-data", "--help"],
-     ["doctor", "--help"], ["split", "--help"], ["sample", "--help"], ["shard", "--help"], ["sort", "--help"],
-     ["merge", "--help"]],
+    [["--help"], ["--version"], *([command, "--help"] for command in _COMMANDS)],
     ids=" ".join,
 )  # fmt: skip
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
@@ -48,5 +45,5 @@ def test_version_is_the_package_s() -> None:
 def test_what_help_says_without_importing_is_true() -> None:
     assert tuple(PRESETS) == options.CONVENTIONS
     assert train_options.BACKENDS == BACKENDS
-    assert sort.DEFAULT_MEMORY_MB << 20 == DEFAULT_MEMORY
+    assert file_tools.DEFAULT_MEMORY_MB << 20 == DEFAULT_MEMORY
     assert train_options.DEFAULT_OBJECTIVE == DEFAULT_OBJECTIVE
