@@ -226,7 +226,7 @@ class BoundMetrics:
     ) -> None:
         asked = [metrics] if isinstance(metrics, (str, Metric)) else metrics
         self.metrics = tuple(Metric.parse(m) if isinstance(m, str) else m for m in asked)
-        self.conventions = Conventions.named(conventions) if isinstance(conventions, str) else conventions
+        self.conventions = Conventions.of(conventions)
         self.queries = queries
         self._threads = resolve_threads(threads)
         y = _writable(labels)

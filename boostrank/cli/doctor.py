@@ -13,6 +13,7 @@ from boostrank.cli.errors import BAD_INPUT, DONE, say
 from boostrank.cli.options import Command, DataFile, option, threads_option
 from boostrank.cli.progress import ReadProgress, duration
 from boostrank.cli.reading import name_of, reading_of, reading_options
+from boostrank.core.formatting import count_of
 
 if TYPE_CHECKING:
     from boostrank.data.doctor import Facts, Finding
@@ -64,7 +65,7 @@ def command(
             _print(finding, width)
         notes = len(findings) - errors - warnings
         click.echo(
-            ", ".join(_count(n, word) for n, word in ((errors, "error"), (warnings, "warning"), (notes, "note")))
+            ", ".join(count_of(n, word) for n, word in ((errors, "error"), (warnings, "warning"), (notes, "note")))
         )
     return BAD_INPUT if errors else WARNED if warnings and strict else DONE
 
@@ -85,7 +86,3 @@ def _print(finding: Finding, width: int) -> None:
     for heading, text in (("cost", finding.cost), ("fix", finding.fix)):
         if text:
             click.echo(click.wrap_text(f"{heading}: {text}", width, _INDENT[:2], _INDENT))
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'s' * (number != 1)}"

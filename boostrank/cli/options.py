@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from boostrank.core.errors import InputError
+from boostrank.core.formatting import typed_value
 
 if TYPE_CHECKING:
     from boostrank.metric import Conventions
@@ -68,7 +69,7 @@ class Assignment(click.ParamType):  # type: ignore[type-arg]
         name, equals, text = str(value).partition("=")
         if not (equals and name.strip() and text.strip()):
             self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
-        return name.strip(), _typed(text.strip())
+        return name.strip(), typed_value(text.strip())
 
 
 class InputFile(click.ParamType):  # type: ignore[type-arg]
@@ -158,12 +159,3 @@ def threads_option(section: str = "Options") -> Callable[[F], F]:
         "--threads", metavar="N", type=click.IntRange(1), show_default="every core allowed", section=section,
         help="Threads to use.",
     )  # fmt: skip
-
-
-def _typed(text: str) -> int | float | bool | str:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return {"true": True, "false": False}.get(text.lower(), text)

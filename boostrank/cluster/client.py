@@ -33,6 +33,7 @@ from boostrank.core.errors import (
     WorkerLost,
     warn_user,
 )
+from boostrank.core.formatting import count_of
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import default_feature_names
 from boostrank.data.libsvm.reader import FeatureSpace
@@ -85,9 +86,7 @@ class ClusterTraining:
         if objective is not None and objective.total_rounds is None:
             objective = objective.over(self._before + self._given.rounds)
         self._objective = objective
-        if conventions is None:
-            conventions = Conventions(gain=self._given.gain)
-        self._rules = Conventions.named(conventions) if isinstance(conventions, str) else conventions
+        self._rules = Conventions.of(conventions, self._given.gain)
         self._shards: list[tuple[str, Shard]] = []
         self._space = FeatureSpace(1, 0)
         self._news: list[Any] = []
@@ -135,8 +134,8 @@ class ClusterTraining:
         workers = [self._workers.info[address] for address in self._workers.addresses]
         shards = [shard for _, shard in self._shards]
         return (
-            f"{_count(len(workers), 'worker')} with {_count(sum(info.threads for info in workers), 'thread')} on "
-            f"{_count(len({info.host for info in workers}), 'machine')}: {_count(len(shards), 'shard')}, "
+            f"{count_of(len(workers), 'worker')} with {count_of(sum(info.threads for info in workers), 'thread')} on "
+            f"{count_of(len({info.host for info in workers}), 'machine')}: {count_of(len(shards), 'shard')}, "
             f"{sum(shard.rows for shard in shards):,} rows, {sum(len(shard.qids) for shard in shards):,} queries, "
             f"{self._space.n_features:,} features"
         )
@@ -270,10 +269,6 @@ class ClusterTraining:
         return RankingModel(
             self._engine, booster, best_rounds=first.best_rounds, info=info, evals_result=first.history, summary=summary
         )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _space_of(shards: Sequence[Shard], reading: Mapping[str, Any]) -> FeatureSpace:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from boostrank.core.errors import ParameterError, did_you_mean
-from boostrank.core.gains import parse_gain
+from boostrank.core.gains import Gain, parse_gain
 
 TIES = ("expected", "input", "pessimistic", "optimistic", "docno")
 EMPTY = ("exclude", "one", "zero")
@@ -103,6 +103,13 @@ class Conventions:
         if preset is None:
             raise ParameterError(f"unknown metric conventions {name!r}.{did_you_mean(name, PRESETS)}")
         return preset
+
+    @classmethod
+    def of(cls, conventions: Conventions | str | None, gain: Gain = "exponential") -> Conventions:
+        """Conventions as they are, by name, or the default ones with a gain."""
+        if conventions is None:
+            return cls(gain=gain)
+        return cls.named(conventions) if isinstance(conventions, str) else conventions
 
     def describe(self) -> str:
         """One line to print beside results."""

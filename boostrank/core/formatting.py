@@ -1,4 +1,4 @@
-"""Sizes of memory and files, as people write them."""
+"""Sizes, counts and values as people write them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,21 @@ def parse_size(text: str) -> int:
     if not 1.0 <= size < 2**63:
         raise ParameterError(f"{text!r} is not a size such as 800MB, 1.5GB or 2GiB")
     return int(size)
+
+
+def typed_value(text: str) -> int | float | bool | str:
+    """A number, `true` or `false`, or the text itself."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def count_of(number: int, noun: str) -> str:
+    """`1 worker`, `2,000 workers`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def size_words(size: float) -> str:

@@ -245,7 +245,7 @@ def report(
     bounds = dict(matters or {})
     negligible = bounds.get(first) or _NEGLIGIBLE
     found: dict[str, Any] = dict.fromkeys(SECTIONS)
-    rules = Conventions.named(conventions) if isinstance(conventions, str) else conventions
+    rules = Conventions.of(conventions)
     shared: dict[str, Any] = {"conventions": rules, "seed": seed, "threads": threads}
     # Of thousands of changed scores, ties by name are not worth what they cost.
     nameless = shared | {"conventions": replace(rules, ties="expected") if rules.ties == "docno" else rules}

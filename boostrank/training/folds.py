@@ -82,7 +82,7 @@ def train_folds(
     rest = dict(params or {})
     seed = pop_seed(rest)
     checked = split_params(rest, num_boost_round, get_backend(backend))
-    rules = Conventions(gain=checked.gain) if conventions is None else conventions
+    rules = Conventions.of(conventions, checked.gain)
     models: list[RankingModel] = []
     values: dict[str, list[Float64Array]] = {}
     weights: list[Float64Array] = []

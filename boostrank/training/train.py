@@ -107,7 +107,7 @@ def train(
             train_set, RankingDataset
         ):  # what is wrong with the labels is said before the features are binned
             gradient.bind(native_train)
-    rules = _conventions(conventions, given)
+    rules = Conventions.of(conventions, given.gain)
     watch = _Stopwatch(_metric_functions(given, labels_of, rules, feval))
     history = History()
     stopper, late = _stopping(given, objective, before, valid, native_train, callbacks or ())
@@ -284,12 +284,6 @@ def _metric_functions(
 
         functions.append(ours)
     return functions + ([] if feval is None else list(feval) if isinstance(feval, list | tuple) else [feval])
-
-
-def _conventions(conventions: Conventions | str | None, given: TrainingParameters) -> Conventions:
-    if conventions is None:
-        return Conventions(gain=given.gain)
-    return Conventions.named(conventions) if isinstance(conventions, str) else conventions
 
 
 def _stopping(

@@ -151,7 +151,7 @@ class _Search:
         if metric is None:
             raise ParameterError("without a metric there is nothing to search for: metric='ndcg'")
         self.metric, self._threads = metric, checked.threads
-        self._conventions = Conventions(gain=checked.gain) if conventions is None else conventions
+        self._conventions = Conventions.of(conventions, checked.gain)
         self._parts = _parts(train_set, valid_set, folds, self.seed)
         self.folds = len(self._parts) if valid_set is None else 0
         self._prints = [train_set.fingerprint] + ([] if valid_set is None else [valid_set.fingerprint])

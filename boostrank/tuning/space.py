@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from boostrank.core.errors import ParameterError
+from boostrank.core.formatting import typed_value
 from boostrank.core.params import Param, find_param
 
 # A declared parameter on a logarithmic scale, without bounds, is searched so many times below and above its default.
@@ -89,11 +90,11 @@ def parse_dimension(text: str) -> Dimension:
     """
     span = _SPAN.fullmatch(text.strip())
     if span is None:
-        values = tuple(_value(word.strip()) for word in _split(text) if word.strip())
+        values = tuple(typed_value(word.strip()) for word in _split(text) if word.strip())
         if len(values) < 2:
             raise ParameterError(f"{text!r} is no range: write LOW:HIGH, LOW:HIGH:log, or values A,B,C")
         return Choice(values)
-    low, high = _value(span["low"].strip()), _value(span["high"].strip())
+    low, high = typed_value(span["low"].strip()), typed_value(span["high"].strip())
     if isinstance(low, str | bool) or isinstance(high, str | bool):
         raise ParameterError(f"{text!r} is no range: {span['low']!r} and {span['high']!r} must be numbers")
     return Span(low, high, span["log"] is not None, isinstance(low, int) and isinstance(high, int))
@@ -146,12 +147,3 @@ def _split(text: str) -> list[str]:
         else:
             parts[-1] += letter
     return parts
-
-
-def _value(word: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(word)
-        except ValueError:
-            pass
-    return {"true": True, "false": False}.get(word.lower(), word)

@@ -76,7 +76,7 @@ def find_conventions(
         ParameterError: the target is not a number.
     """
     wanted, slack = _target(target)
-    start = Conventions.named(base) if isinstance(base, str) else base
+    start = Conventions.of(base)
     if start.ties == "docno":
         start = replace(start, ties="expected")
     y = np.asarray(labels, dtype=np.float64)

@@ -96,7 +96,7 @@ def importance(
     workers = resolve_threads(threads)
     data = ranker.check_features(data)
     trees = ranker.trees()
-    rules = Conventions.named(conventions) if isinstance(conventions, str) else conventions
+    rules = Conventions.of(conventions)
     if rules.ties == "docno":  # of thousands of changed scores, ties by name are not worth what they cost
         rules = replace(rules, ties="expected")
     if rules.max_grade is None and data.n_documents:  # the data's largest label, not that of each part

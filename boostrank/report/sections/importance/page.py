@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from boostrank.core.formatting import count_of
 from boostrank.report.html.marks import chip, facts, whisker
 from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import Beside, Fold, Part, Section
@@ -75,7 +76,7 @@ def _facts(found: Importance) -> list[tuple[str, Any, str]]:
         told.append(("harmful", f"{count['harmful']:,}", "shuffling them makes the ranking better"))
     if found.clusters:
         alike = sum(len(c.features) for c in found.clusters)
-        told.append(("rank alike", f"{alike:,}", f"features in {_count(len(found.clusters), 'cluster')}"))
+        told.append(("rank alike", f"{alike:,}", f"features in {count_of(len(found.clusters), 'cluster')}"))
     if count["query-level"]:
         told.append(("query-level", f"{count['query-level']:,}", "the same for all documents of a query"))
     return told
@@ -128,7 +129,7 @@ def _detail(worth: Worth, i: int, alike: Sequence[str]) -> Markup:
         told.append(join(f"{way}: {found.metric} loses {worth.loss[i]:+.4f}, {worth.low[i]:+.4f} to "
                          f"{worth.high[i]:+.4f} (95%){of}."))  # fmt: skip
         told.append(join(f"Gain: {worth.gain[i]:.2%} of all, rank {worth.rank[i]} of {worth.rank.size:,}, in "
-                         f"{_count(int(found.splits[i]), 'split')}."))  # fmt: skip
+                         f"{count_of(int(found.splits[i]), 'split')}."))  # fmt: skip
     if math.isfinite(found.shap[i]) and verdict != "unused":
         told.append(join(f"SHAP: moves the score by {found.shap[i]:.4f} ± {found.shap_error[i]:.4f} on average, "
                          "centred within the query."))  # fmt: skip
@@ -144,8 +145,8 @@ def _removable(found: Importance) -> list[Part]:
     left = found.value - removed.loss
     parts: list[Part] = [
         tag("h3", "Removable features"),
-        tag("p", f"{_count(len(removed.features), 'feature')} in the trees, each by itself, order nothing that matters"
-            ": ", _names(removed.features), f". With all of them neutralised at once, {found.metric} is ",
+        tag("p", f"{count_of(len(removed.features), 'feature')} in the trees, each by itself, order nothing that "
+            "matters: ", _names(removed.features), f". With all of them neutralised at once, {found.metric} is ",
             tag("b", f"{left:.4f}"), f" instead of {found.value:.4f}: a loss of {removed.loss:+.4f}, "
             f"{removed.low:+.4f} to {removed.high:+.4f} (95%)."),
     ]  # fmt: skip
@@ -213,7 +214,7 @@ def _method(found: Importance) -> Markup:
     walked = "" if found.by == "walk" else f" The engine scored the shuffled documents ({found.by})."
     shap = f" SHAP is of {found.shap_documents:,} documents." if found.shap_documents else " There is no SHAP."
     return tag(
-        "p", f"Measured on {of}, each query shuffled {_count(found.repeats, 'time')} by draws of its own. Intervals "
+        "p", f"Measured on {of}, each query shuffled {count_of(found.repeats, 'time')} by draws of its own. Intervals "
         "are 95%, by bootstrap over queries; they hold what the choice of queries and what the shuffling make "
         "uncertain, and each is of one feature: among 100 features without effect about five miss 0. "
         f"A loss below {found.negligible:g} is taken not to matter.{shap}{walked}",
@@ -230,7 +231,3 @@ def _names(names: Sequence[str], most: int = 12) -> Markup:
     shown = [join(bdi(name), ", " if i + 1 < len(names[:most]) else "") for i, name in enumerate(names[:most])]
     more = f" and {len(names) - most:,} more" if len(names) > most else None
     return join(*shown, more)
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}{'s' * (n != 1)}"

@@ -242,7 +242,7 @@ def verdict(
 def conventions_for(conventions: Conventions | str, labels: Float64Array) -> Conventions:
     """The conventions, with the data's largest label as the best grade where they name none: parts of the data may
     not have it."""
-    rules = Conventions.named(conventions) if isinstance(conventions, str) else conventions
+    rules = Conventions.of(conventions)
     if rules.max_grade is None and labels.size:
         rules = replace(rules, max_grade=float(labels.max()))
     return rules
