@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import glob
 import os
 import time
@@ -15,48 +16,33 @@ from boostrank.cli.errors import say
 from boostrank.cli.options import option, with_options
 from boostrank.cli.progress import ReadProgress, duration
 from boostrank.core.errors import InputError
+from boostrank.data.options import DECLARED, FeatureSpace, ReaderOptions
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
-    from boostrank.data.libsvm.reader import FeatureSpace
     from boostrank.training.model import RankingModel
 
 SECTION = "Reading"
 
-reading_options = with_options(
-    option(
-        "--missing-token", "missing_tokens", multiple=True, metavar="WORD", section=SECTION,
-        help="Read this word (NULL, NA) as a missing value; may be repeated.",
-    ),
-    option(
-        "--zero-based", type=click.Choice(["auto", "true", "false"]), default="auto", show_default=True,
-        section=SECTION,
-        help="Whether the first feature has number 0; auto: if 0 occurs, or as in training.",
-    ),
-    option(
-        "--inf", type=click.Choice(["stop", "keep", "missing"]), default="stop", show_default=True, section=SECTION,
-        help="Infinite values: refuse, keep, or read as missing.",
-    ),
-    option(
-        "--on-bad-line", type=click.Choice(["stop", "skip"]), default="stop", show_default=True, section=SECTION,
-        help="Stop at a row that cannot be read, or skip and count such rows.",
-    ),
-    option(
-        "--max-bad-share", metavar="X", type=click.FloatRange(0, 1), default=0.001, show_default=True, section=SECTION,
-        help="Refuse the file when more than this share of its rows would be skipped.",
-    ),
-    option("--regroup", is_flag=True, section=SECTION, help="Bring the scattered rows of a query together."),
-    option("--label-map", metavar="OLD=NEW,...", section=SECTION, help="Replace labels, as --label-map=-1=0,2=1."),
-    option("--strict", is_flag=True, section=SECTION, help="Refuse what is otherwise warned of."),
-    option(
-        "--max-feature", metavar="N", type=click.IntRange(1), default=2**24, show_default=True, section=SECTION,
-        help="Largest feature number that is believed.",
-    ),
-    option(
-        "--max-bytes", metavar="N", type=click.IntRange(1), section=SECTION,
-        help="Refuse more text than this, counted as it is unpacked.",
-    ),
-)  # fmt: skip
+
+def _option(field: Any) -> Any:
+    """The declaration of a reader option as one of the command line."""
+    declared, default = DECLARED[field.name], field.default
+    kind: Any = click.Choice(declared.choices) if declared.choices else None
+    if declared.low is not None:
+        number: Any = click.FloatRange if isinstance(default, float) else click.IntRange
+        kind = number(declared.low, declared.high)
+    several = default == ()
+    return option(
+        f"--{field.name.removesuffix('s' if several else '').replace('_', '-')}", field.name, is_flag=default is False,
+        multiple=several, metavar=declared.metavar or None, type=kind, default=default,
+        show_default=default not in (None, False, ()), section=SECTION,
+        help=declared.help + (" May be repeated." if several else ""),
+    )  # fmt: skip
+
+
+_FIELDS = [field for field in dataclasses.fields(ReaderOptions) if DECLARED[field.name].metavar is not None]
+reading_options = with_options(*map(_option, _FIELDS))
 
 
 class Reader:
@@ -72,19 +58,17 @@ class Reader:
         self, given: Mapping[str, Any], *, keep_comments: bool = False, stream: Mapping[str, Any] | None = None
     ) -> None:
         self._stream = stream
-        self._options = reading_of(given) | {"threads": given["threads"], "keep_comments": keep_comments}
+        self._reading = ReaderOptions(**reading_of(given), keep_comments=keep_comments)
+        self._options = self._reading.changed | {"threads": given["threads"]}
 
     def read(self, paths: str | Sequence[str], *, like: RankingDataset | FeatureSpace | None = None) -> RankingDataset:
         """One file, or several as one data set; says on standard error what was in it."""
-        from boostrank.data.libsvm.reader import read_libsvm
-        from boostrank.data.libsvm.stream import stream_libsvm
+        from boostrank.data.readers import read_files
 
         started, name = time.monotonic(), name_of(paths)
         with ReadProgress(name) as progress:
-            if self._stream is None:
-                data = read_libsvm(paths, like=like, progress=progress, **self._options)
-            else:
-                data = stream_libsvm(paths, like=like, progress=progress, **self._stream, **self._options)
+            stream = {} if self._stream is None else {"stream": True, **self._stream}
+            data: RankingDataset = read_files(paths, like=like, progress=progress, **stream, **self._options)
         how = "remembered" if data.on_disk and not data.features.is_open else "read"
         say(
             f"{name}: {data.n_documents:,} rows, {len(data.queries):,} queries, {data.n_features:,} features, "
@@ -95,12 +79,11 @@ class Reader:
     def feature_space(self, model: RankingModel, path: str) -> FeatureSpace:
         """How the files of a model count features."""
         from boostrank.core.errors import DataWarning
-        from boostrank.data.libsvm.reader import FeatureSpace
 
         base = model.index_base
         if base is None:
-            base = 0 if self._options["zero_based"] == "true" else 1
-            if self._options["zero_based"] == "auto":
+            base = 0 if self._reading.zero_based == "true" else 1
+            if self._reading.zero_based == "auto":
                 warnings.warn(
                     f"{path} does not say what number its first feature has in files: taken as 1 "
                     "(--zero-based true: 0; --zero-based false: 1, and no warning)",
@@ -132,12 +115,8 @@ class Reader:
 
 
 def reading_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the reader is told by `reading_options`."""
-    names = (
-        "missing_tokens", "zero_based", "inf", "on_bad_line", "max_bad_share", "regroup", "label_map", "strict",
-        "max_feature", "max_bytes",
-    )  # fmt: skip
-    return {name: given[name] for name in names}
+    """The options of the reader among those of a command."""
+    return {field.name: given[field.name] for field in _FIELDS}
 
 
 def name_of(paths: str | Sequence[str]) -> str:

@@ -36,7 +36,7 @@ from boostrank.core.errors import (
 from boostrank.core.formatting import count_of
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import default_feature_names
-from boostrank.data.libsvm.reader import FeatureSpace
+from boostrank.data.options import FeatureSpace
 from boostrank.metric import Conventions
 from boostrank.training.model import RankingModel, TrainingSummary
 from boostrank.training.params import headline, split_params

@@ -39,7 +39,7 @@ from boostrank.core.machine import openmp_environment
 if TYPE_CHECKING:
     from boostrank.cluster.fitting import TrainingTask
     from boostrank.data.dataset import RankingDataset
-    from boostrank.data.libsvm.reader import FeatureSpace
+    from boostrank.data.options import FeatureSpace
 
 
 @dataclass(frozen=True)

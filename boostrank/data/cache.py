@@ -160,7 +160,8 @@ def reader_version() -> str:
     """Digest of the code that turns text into numbers: another reader, other entries."""
     package = Path(__file__).parents[1]
     digest = hashlib.blake2b(digest_size=8)
-    for path in [*sorted((package / "data/libsvm").glob("*.py")), package / "kernels/runtime/intrinsics.py"]:
+    code = [*sorted((package / "data/libsvm").glob("*.py")), package / "data/options.py"]
+    for path in [*code, package / "kernels/runtime/intrinsics.py"]:
         digest.update(path.name.encode() + path.read_bytes())
     return f"{digest.hexdigest()} {sys.byteorder}"
 

@@ -17,11 +17,15 @@ from scipy import sparse
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.options import FeatureSpace, Progress, takes_reader_options
+from boostrank.data.readers import read_files
 
 _ROWS_AT_A_TIME = 1 << 14
 _NUMBERED = re.compile(r"f\d+")
 
 Features = Any  # float32[N, d] C-ordered, scipy.sparse.csr_matrix of float32, or boostrank.data.store.StoredFeatures
+
+Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 
 @dataclass(frozen=True)
@@ -84,27 +88,64 @@ class RankingDataset:
             raise DataError(f"label of row {bad[0]} is {labels[bad[0]]}; labels must be finite numbers")
 
     @classmethod
-    def from_libsvm(cls, path: str | PathLike[str] | Sequence[str | PathLike[str]], **options: Any) -> RankingDataset:
-        """Read libsvm (SVMrank, LETOR) files as one data set; see `boostrank.data.libsvm.reader.read_libsvm` for
-        options.
+    @takes_reader_options
+    def read(
+        cls, path: Paths, *, format: str = "auto", like: RankingDataset | FeatureSpace | None = None,
+        threads: int | None = None, progress: Progress = None, **options: Any,
+    ) -> RankingDataset:  # fmt: skip
+        """Read files of any format that `boostrank.data.readers` knows as one data set.
 
         Args:
             path: a file, plain or compressed; several; a pattern, `shards/*.gz`; or "-", standard input.
-            options: of `read_libsvm`.
-        """
-        from boostrank.data.libsvm.reader import read_libsvm
+            format: its name; "auto": as the names of the files end, libsvm if they do not say.
+            like: the training data: width, names and counting of the features come from it.
+            threads: that read; None for every available core.
+            progress: called with the bytes read and their total, None when that is not known.
+            {options}
 
-        return read_libsvm(path, **options)
+        Raises:
+            FileFormatError: what cannot be read, the first by line.
+            ParameterError: options out of range, in contradiction, or that the format has no use for.
+        """
+        given: dict[str, Any] = {"like": like, "threads": threads, "progress": progress}
+        data: RankingDataset = read_files(path, format=format, **given, **options)
+        return data
 
     @classmethod
-    def stream(
-        cls, path: str | PathLike[str] | Sequence[str | PathLike[str]], *, cache: str | PathLike[str] | bool = True,
-        external_memory: bool = False, **options: Any,
+    @takes_reader_options
+    def from_libsvm(
+        cls, path: Paths, *, like: RankingDataset | FeatureSpace | None = None, threads: int | None = None,
+        progress: Progress = None, **options: Any,
     ) -> RankingDataset:  # fmt: skip
-        """Read libsvm files without holding their features in memory; `boostrank.data.libsvm.stream.stream_libsvm`."""
-        from boostrank.data.libsvm.stream import stream_libsvm
+        """Read libsvm (SVMrank, LETOR) files as one data set; `boostrank.data.libsvm.reader.read_libsvm`.
 
-        return stream_libsvm(path, cache=cache, external_memory=external_memory, **options)
+        Args:
+            path, like, threads, progress: as of `read`.
+            {options}
+        """
+        given: dict[str, Any] = {"like": like, "threads": threads, "progress": progress}
+        data: RankingDataset = read_files(path, format="libsvm", **given, **options)
+        return data
+
+    @classmethod
+    @takes_reader_options
+    def stream(
+        cls, path: Paths, *, cache: str | PathLike[str] | bool = True, external_memory: bool = False,
+        format: str = "auto", like: RankingDataset | FeatureSpace | None = None, threads: int | None = None,
+        progress: Progress = None, **options: Any,
+    ) -> RankingDataset:  # fmt: skip
+        """Read files without holding their features in memory; see `boostrank.data.libsvm.stream.stream_libsvm`.
+
+        Args:
+            path, format, like, threads, progress: as of `read`.
+            cache: folder of the cache; True for `.boostrank-cache` beside the first file, False for none.
+            external_memory: whether XGBoost shall keep its bins on disk too.
+            {options}
+        """
+        given: dict[str, Any] = {"like": like, "threads": threads, "progress": progress}
+        given |= {"cache": cache, "external_memory": external_memory}
+        data: RankingDataset = read_files(path, format=format, stream=True, **given, **options)
+        return data
 
     @classmethod
     def from_arrays(
@@ -213,6 +254,11 @@ class RankingDataset:
     def is_sparse(self) -> bool:
         """Whether the features, or what is read of them from disk, are a CSR matrix."""
         return bool(self.features.is_sparse if self.on_disk else sparse.issparse(self.features))
+
+    @property
+    def feature_space(self) -> FeatureSpace:
+        """The features, which later files are read into."""
+        return FeatureSpace(self.provenance.index_base, self.n_features, self.feature_names)
 
     @property
     def on_disk(self) -> bool:

@@ -17,7 +17,7 @@ from boostrank.core.types import Int64Array
 from boostrank.data.libsvm import parser as parse
 from boostrank.data.libsvm.blocks import Block, Parser
 from boostrank.data.libsvm.chunks import FileSource, Load, Source, Text, open_source
-from boostrank.data.libsvm.options import check_options
+from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.reader import has_qid
 from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.data.libsvm.sources import AnySource, expand
@@ -27,11 +27,6 @@ SAMPLE_BYTES = 12 << 20
 
 _PLACE_BYTES = 1 << 20
 _COUNTED_CELLS = 500_000  # values in which distinct ones are counted
-_READER_DEFAULTS: dict[str, Any] = {
-    "zero_based": "auto", "n_features": None, "layout": "auto", "missing_tokens": (), "inf": "stop",
-    "on_bad_line": "skip", "max_bad_share": 1.0, "strict": False, "regroup": False, "label_map": None,
-    "max_feature": 2**24, "keep_comments": False, "like": None,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -83,7 +78,7 @@ def survey(source: AnySource, **options: Any) -> Survey:
     Args:
         source: as for `boostrank.data.libsvm.reader.read_libsvm`. Of a pipe the sample is taken away: it can be read
             once.
-        options: of `read_libsvm`, those that change what text means.
+        options: of `boostrank.data.options.ReaderOptions`.
 
     Raises:
         FileFormatError: a file that cannot be opened or unpacked.
@@ -93,9 +88,8 @@ def survey(source: AnySource, **options: Any) -> Survey:
     sizes = [_regular_size(one) for one in files]
     known = [size for size in sizes if size is not None]
     disk = sum(known) if len(known) == len(files) else None
-    chosen = {name: options[name] for name in _READER_DEFAULTS if name in options}
-    said = check_options(**(_READER_DEFAULTS | chosen | {"on_bad_line": "skip", "strict": False, "like": None}))
-    sample = _Sample(said.for_parser(), [token.encode() for token in said.missing_tokens])
+    reading = LibsvmOptions(**options | {"on_bad_line": "skip", "strict": False})
+    sample = _Sample(reading.for_parser(), [token.encode() for token in reading.missing_tokens])
     for i, wanted in _places(sizes):
         opened = open_source(files[i], None)
         try:
@@ -104,7 +98,7 @@ def survey(source: AnySource, **options: Any) -> Survey:
             opened.close()
     if not sample.rows:
         raise DataError(f"{files[0]}: no row of the sample can be read as `label qid:ID number:value ...`")
-    base = said.base if said.base is not None else int(not sample.has_zero)
+    base = reading.base if reading.base is not None else int(not sample.has_zero)
     return sample.told(len(files), disk, base)
 
 

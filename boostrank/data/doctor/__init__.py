@@ -6,7 +6,7 @@ Nothing ends it at the first error. The text is read once, as a stream, with the
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from boostrank.core.gains import Gain, parse_gain
@@ -14,8 +14,9 @@ from boostrank.core.machine import resolve_threads
 from boostrank.data.doctor.checks import AGAINST_TRAINING, BETWEEN_SETS, OF_A_SET, OF_TRAINING_DATA
 from boostrank.data.doctor.finding import Finding, Severity, in_order
 from boostrank.data.doctor.profile import Facts
-from boostrank.data.libsvm.options import check_options
+from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.sources import AnySource
+from boostrank.data.options import Progress
 
 __all__ = ["Facts", "Finding", "Severity", "doctor", "examine", "look_at"]
 
@@ -34,8 +35,7 @@ def doctor(
         valid, test: data sets that are looked at too, and compared: a path, or a sequence of sets, each as `files`.
         gain: what labels are worth, as in training.
         threads: that read; None for every available core.
-        options: `missing_tokens`, `zero_based`, `inf`, `label_map`, `regroup`, `on_bad_line`, `max_bad_share`,
-            `max_feature` and `max_bytes` of `read_libsvm`: the findings are what training with them would meet.
+        options: of `boostrank.data.options.ReaderOptions`: the findings are what training with them would meet.
 
     Raises:
         ParameterError: options out of range, or in contradiction.
@@ -46,7 +46,7 @@ def doctor(
 
 def look_at(
     files: AnySource, *, role: str = "train", gain: Gain = "exponential", threads: int | None = None,
-    progress: Callable[[int, int | None], None] | None = None, max_bytes: int | None = None, **options: Any,
+    progress: Progress = None, **options: Any,
 ) -> Facts:  # fmt: skip
     """One pass over one data set; arguments as of `doctor`.
 
@@ -54,8 +54,8 @@ def look_at(
         role: "train", "valid" or "test": what the data are for.
         progress: called with the bytes read and their total, None when that is not known.
     """
-    facts = Facts(role, check_options(**{**_DEFAULTS, **options}), parse_gain(gain))
-    facts.read(files, resolve_threads(threads), max_bytes, progress)
+    facts = Facts(role, LibsvmOptions(**options), parse_gain(gain))
+    facts.read(files, resolve_threads(threads), progress)
     return facts
 
 
@@ -74,10 +74,3 @@ def examine(sets: Sequence[Facts]) -> list[Finding]:
 
 def _several(sets: str | Sequence[AnySource]) -> Sequence[AnySource]:
     return [sets] if isinstance(sets, str) else sets
-
-
-_DEFAULTS: Mapping[str, Any] = {
-    "zero_based": "auto", "n_features": None, "layout": "auto", "missing_tokens": (), "inf": "stop",
-    "on_bad_line": "stop", "max_bad_share": 0.001, "strict": False, "regroup": False, "label_map": None,
-    "max_feature": 2**24, "keep_comments": False, "like": None,
-}  # fmt: skip

@@ -20,7 +20,7 @@ from boostrank.data.doctor.batches import CHUNK_BYTES, Batch, Cutter, LinedBlock
 from boostrank.data.doctor.counts import Alike, Label, Part, StandIn
 from boostrank.data.doctor.finding import percent
 from boostrank.data.libsvm import parser as parse
-from boostrank.data.libsvm.options import ReadOptions
+from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.reader import has_qid
 from boostrank.data.libsvm.reasons import reason
 from boostrank.data.libsvm.side_files import (
@@ -32,6 +32,7 @@ from boostrank.data.libsvm.side_files import (
     weights_of_queries,
 )
 from boostrank.data.libsvm.sources import AnySource, Opened, expand, parsed
+from boostrank.data.options import Progress
 
 SHOWN_ROWS = 5  # refused rows that are told one by one
 MOST_LABELS = 1000  # different labels that are counted one by one
@@ -71,7 +72,7 @@ class Facts:
         hashes: of each row, of its features.
     """
 
-    def __init__(self, role: str, options: ReadOptions, gain: str | tuple[float, ...]) -> None:
+    def __init__(self, role: str, options: LibsvmOptions, gain: str | tuple[float, ...]) -> None:
         self.role, self.options, self.gain = role, options, gain
         self.parts: list[Part] = []
         self.counts = np.zeros(parse.N_STATE, np.int64)
@@ -99,13 +100,11 @@ class Facts:
 
     # Reading ---------------------------------------------------------------------------------------------------------
 
-    def read(
-        self, source: AnySource, threads: int, max_bytes: int | None, progress: Callable[..., None] | None
-    ) -> None:
+    def read(self, source: AnySource, threads: int, progress: Progress) -> None:
         """Go over the text once; what cannot be read is noted, and ends the pass when nothing behind it can be."""
         cutter = Cutter()
         try:
-            opened = Opened(expand(source), max_bytes)
+            opened = Opened(expand(source), self.options.max_bytes)
             try:
                 for batch in self._batches(opened, cutter, threads, progress):
                     self._add(batch)
@@ -191,7 +190,7 @@ class Facts:
         assert block.ids is not None
         assert block.values is not None
         labels = block.labels.copy()
-        for old, new in self.options.label_map.items():
+        for old, new in self.options.relabelled.items():
             labels[block.labels == old] = new
         return Rows(labels, block.lines + self.n_lines, block.row_ends, block.ids, block.values)
 

@@ -14,7 +14,7 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import Features, Provenance, RankingDataset, default_feature_names
 from boostrank.data.libsvm import parser as parse
 from boostrank.data.libsvm.blocks import BadRow, Block, dense_matrix, sparse_matrix
-from boostrank.data.libsvm.options import ReadOptions
+from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.reasons import reason
 from boostrank.data.libsvm.side_files import (
     GROUP_SUFFIXES,
@@ -52,7 +52,7 @@ class Assembly:
         store: where features are left on disk; None assembles them in memory.
     """
 
-    def __init__(self, options: ReadOptions, store: RowStore | None = None) -> None:
+    def __init__(self, options: LibsvmOptions, store: RowStore | None = None) -> None:
         self.options, self.store = options, store
         self.parts: list[Part] = []
         self.blocks: list[Block | None] = []
@@ -140,7 +140,7 @@ class Assembly:
                 weights = weights[order]
             queries = QueryIndex(queries.ptr, queries.qid, weights_of_queries(weights_file, weights, queries))
         mapped = labels.copy()
-        for old, new in options.label_map.items():
+        for old, new in options.relabelled.items():
             mapped[labels == old] = new
         space = options.space
         names = (
@@ -320,7 +320,7 @@ class Assembly:
         top, line = int(self.counts[parse.TOP_ID]), int(self.counts[parse.TOP_LINE])
         if options.space is not None:
             columns = options.space.n_features
-            if base == 0 and not has_zero and top == columns and options.zero_based is None:
+            if base == 0 and not has_zero and top == columns and options.zero_based == "auto":
                 file, line = self._where(line)
                 raise FileFormatError(
                     f"no row has feature 0 but this one has feature {top}, one past the last of the 0-based training "

@@ -14,6 +14,7 @@ import numpy as np
 from boostrank.core.errors import DataError, FileFormatError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.dataset import query_values
 
 GROUP_SUFFIXES = (".query", ".group")
 WEIGHT_SUFFIX = ".weight"
@@ -66,8 +67,6 @@ def read_weights(path: str) -> Float64Array:
 
 def weights_of_queries(path: str, weights: Float64Array, queries: QueryIndex) -> Float64Array:
     """float64[Q] from one weight a query or one a row; the rows of a query must agree."""
-    from boostrank.data.dataset import query_values
-
     try:
         return query_values(weights, queries)
     except DataError as error:

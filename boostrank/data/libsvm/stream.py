@@ -21,16 +21,15 @@ from boostrank.core.machine import return_memory
 from boostrank.core.queries import QueryIndex
 from boostrank.data.cache import FOLDER, Cache, entry_name, file_state, let_clock_pass, reader_version
 from boostrank.data.dataset import Provenance, RankingDataset
-from boostrank.data.libsvm.options import FeatureSpace
+from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.reader import read_libsvm
 from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
 from boostrank.data.libsvm.sources import AnySource, OneSource, expand
+from boostrank.data.options import FeatureSpace, Progress, takes_reader_options
 from boostrank.data.store import RowStore, StoredFeatures
 
 # Chunks of the reader: its buffers are a part of the memory that is held to be small.
 CHUNK_BYTES = 4 << 20
-
-_NO_EFFECT = ("threads", "progress", "chunk_bytes", "like")
 
 
 @dataclass(frozen=True)
@@ -40,15 +39,20 @@ class Origin:
     cache: Cache
     key: Mapping[str, Any]
     names: tuple[str, ...]
-    told: list[str] = field(default_factory=list)
-    """What was said about the cache already: one line is enough."""
+    refusals: list[str] = field(default_factory=list)
+    """Why the cache could not be written: one warning is enough."""
 
 
+@takes_reader_options
 def stream_libsvm(
     source: AnySource,
     *,
     cache: str | os.PathLike[str] | bool = True,
     external_memory: bool = False,
+    like: RankingDataset | FeatureSpace | None = None,
+    threads: int | None = None,
+    progress: Progress = None,
+    chunk_bytes: int = CHUNK_BYTES,
     **options: Any,
 ) -> RankingDataset:
     """Read libsvm text; its features stay on disk, and `RankingDataset.features` reads slices of them.
@@ -61,21 +65,24 @@ def stream_libsvm(
         cache: folder of the cache; True for `.boostrank-cache` beside the first file, False for none. What can be read
             only once (a pipe) has none.
         external_memory: whether XGBoost shall keep its bins on disk too.
-        options: those of `read_libsvm`; `regroup` cannot move rows here.
+        like, threads, progress, chunk_bytes: as for `read_libsvm`.
+        {options}
 
     Raises:
         FileFormatError, ParameterError: as `read_libsvm`.
-        DataError: queries with scattered rows.
+        DataError: queries with scattered rows: `regroup` cannot move them on the disk.
         TrainingError: the disk is full.
     """
     files = expand(source)
     paths = [os.fspath(one) for one in files if isinstance(one, (str, os.PathLike)) and os.path.isfile(one)]
-    options.setdefault("chunk_bytes", CHUNK_BYTES)
-    if cache is False or len(paths) < len(files) or options.get("keep_comments"):
+    key = LibsvmOptions(like=like, **options).changed
+    options |= {"like": like, "threads": threads, "progress": progress, "chunk_bytes": chunk_bytes}
+    if cache is False or len(paths) < len(files) or "keep_comments" in key:
         return _read(files, None, external_memory, options)
     folder = Path(paths[0]).parent / FOLDER if cache is True else Path(cache)
     let_clock_pass(paths)
-    origin = Origin(Cache(folder), _key(paths, options), tuple(paths))
+    of_files = {"files": _states(paths), "reader": reader_version(), "options": key, "like": _like(like)}
+    origin = Origin(Cache(folder), of_files, tuple(paths))
     name = entry_name("data", *origin.names, origin.key["options"], origin.key["like"])
     known = origin.cache.load(name, origin.key)
     if known is not None:
@@ -89,19 +96,9 @@ def stream_libsvm(
 
 def tell_refusal(origin: Origin, saved: bool) -> None:
     """One line when the cache cannot be written; everything else goes on without it."""
-    if not saved and not origin.told:
-        origin.told.append(str(origin.cache.refused))
+    if not saved and not origin.refusals:
+        origin.refusals.append(str(origin.cache.refused))
         warn_user(f"no cache in {origin.cache.folder}: {origin.cache.refused}", DataWarning)
-
-
-def _key(paths: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    like = options.get("like")
-    return {
-        "files": _states(paths),
-        "reader": reader_version(),
-        "options": {name: value for name, value in sorted(options.items()) if name not in _NO_EFFECT},
-        "like": _like(like),
-    }
 
 
 def _like(like: RankingDataset | FeatureSpace | None) -> Any:
@@ -109,10 +106,10 @@ def _like(like: RankingDataset | FeatureSpace | None) -> Any:
     if not isinstance(like, RankingDataset):
         return None if like is None else [like.index_base, like.n_features, list(like.feature_names)]
     ids = like.queries.qid
-    told = ids.tobytes() if ids.dtype.kind == "i" else "\n".join(map(str, ids.tolist())).encode()
+    names = ids.tobytes() if ids.dtype.kind == "i" else "\n".join(map(str, ids.tolist())).encode()
     return [
         like.provenance.index_base, like.n_features, entry_name("names", like.feature_names),
-        like.provenance.options.get("queries"), entry_name("ids", told.hex()),
+        like.provenance.options.get("queries"), entry_name("ids", names.hex()),
     ]  # fmt: skip
 
 

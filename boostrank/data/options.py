@@ -1,0 +1,191 @@
+"""Reader options: declared once, for the readers' signatures and documentation, the command line, caches and workers.
+
+Nothing heavy is imported: `boostrank COMMAND --help` is made from these declarations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from boostrank.core.errors import ParameterError
+
+F = TypeVar("F", bound=Callable[..., Any])
+Progress = Callable[[int, int | None], None] | None
+"""Called with the bytes read and their total, None when that is not known."""
+
+LARGEST_MAX_FEATURE = 2**31 - 2
+_WIDTH = 116
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What is said of a reader option beside its name, type and default.
+
+    Args:
+        help: a sentence.
+        choices: the allowed words.
+        low, high: closed bounds of a number.
+        metavar: what stands for the value in the command's help; None: not an option of the commands.
+    """
+
+    help: str
+    choices: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    metavar: str | None = ""
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuse a value that is not allowed.
+
+        Raises:
+            ParameterError: it is none of the choices, or out of range.
+        """
+        if self.choices and value not in self.choices:
+            raise ParameterError(f"{name}={value!r} is not one of {', '.join(self.choices)}")
+        if self.low is not None and value is not None:
+            high = math.inf if self.high is None else self.high
+            if not self.low <= value <= high:
+                allowed = f"at least {self.low}" if high == math.inf else f"{self.low} to {high}"
+                raise ParameterError(f"{name}={value!r} is out of range; allowed: {allowed}")
+
+
+def _declare(default: Any, help: str, **declared: Any) -> Any:
+    return dataclasses.field(default=default, metadata={"declared": Declared(help, **declared)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReaderOptions:
+    """Options that change what is read, checked; every field is a keyword of the readers.
+
+    Raises:
+        ParameterError: a value that is not allowed.
+    """
+
+    missing_tokens: str | Sequence[str] = _declare(
+        (), "Words that stand for a missing value (NaN), exactly as they are in the file: NULL, NA.", metavar="WORD"
+    )
+    zero_based: bool | str | None = _declare(
+        "auto", "Whether the first feature has number 0; auto: if number 0 occurs, or as in the training data.",
+        choices=("auto", "true", "false"),
+    )  # fmt: skip
+    inf: str = _declare(
+        "stop", "Infinite values: refuse, keep, or read as missing.", choices=("stop", "keep", "missing")
+    )
+    on_bad_line: str = _declare(
+        "stop", "Stop at the first row that cannot be read, or skip such rows and count them.",
+        choices=("stop", "skip"),
+    )  # fmt: skip
+    max_bad_share: float = _declare(
+        0.001, "Refuse the data when more than this share of the rows would be skipped.", low=0, high=1, metavar="X"
+    )
+    regroup: bool = _declare(False, "Bring the scattered rows of a query together, stably.")
+    label_map: Mapping[float, float] | str | None = _declare(
+        None, "Replace labels, others stay: -1=0,2=1.", metavar="OLD=NEW,..."
+    )
+    strict: bool = _declare(False, "Refuse what is otherwise warned of.")
+    max_feature: int = _declare(
+        2**24, "Largest feature number that is believed.", low=1, high=LARGEST_MAX_FEATURE, metavar="N"
+    )
+    max_bytes: int | None = _declare(
+        None, "Refuse more text than this, counted as it is unpacked, all files together.", low=1, metavar="N"
+    )
+    n_features: int | None = _declare(
+        None, "Width of the data; larger numbers are refused. None: the largest number in the files decides.",
+        metavar=None,
+    )  # fmt: skip
+    layout: str = _declare(
+        "auto", "auto: dense when at least half of the cells are present. The numbers are the same.",
+        choices=("auto", "dense", "csr"), metavar=None,
+    )  # fmt: skip
+    keep_comments: bool = _declare(
+        False, "Keep what stands behind `#`, without the blanks around it.", metavar=None
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        word = {None: "auto", False: "false", True: "true"}
+        if not isinstance(self.zero_based, str):
+            object.__setattr__(self, "zero_based", word[None if self.zero_based is None else bool(self.zero_based)])
+        for name, declared in DECLARED.items():
+            declared.check(name, getattr(self, name))
+        if self.n_features is not None and not 1 <= self.n_features <= self.max_feature + 1:
+            raise ParameterError(f"n_features={self.n_features!r} is out of range; allowed: 1 to max_feature + 1")
+        tokens = (self.missing_tokens,) if isinstance(self.missing_tokens, str) else tuple(self.missing_tokens)
+        for token in tokens:
+            if not token or any(c.isspace() or c in "#:" or not c.isprintable() for c in token):
+                raise ParameterError(f"missing token {token!r} must be a word without blanks, ':' and '#'")
+        object.__setattr__(self, "missing_tokens", tokens)
+        object.__setattr__(self, "label_map", parse_label_map(self.label_map))
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """The options that differ from their defaults."""
+        default = ReaderOptions()
+        return {name: value for name in DECLARED if (value := getattr(self, name)) != getattr(default, name)}
+
+
+DECLARED: dict[str, Declared] = {one.name: one.metadata["declared"] for one in dataclasses.fields(ReaderOptions)}
+"""Name -> declaration, in the order in which help lists them."""
+
+
+@dataclass(frozen=True)
+class FeatureSpace:
+    """The features of a training set, which later files are read into.
+
+    Args:
+        index_base: number of the first feature in the training file, 0 or 1; None (it was an array): 1, unless
+            `zero_based` is given.
+        n_features: columns.
+        feature_names: their names; empty for `f1`, `f2`, ...
+    """
+
+    index_base: int | None
+    n_features: int
+    feature_names: tuple[str, ...] = ()
+
+
+def takes_reader_options(function: F) -> F:
+    """Decorator: `**options` are those of `ReaderOptions`, in the signature and in the docstring (at `{options}`)."""
+    signature = inspect.signature(function)
+    given = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    options = list(inspect.signature(ReaderOptions).parameters.values())
+    function.__signature__ = signature.replace(parameters=[*given, *options])  # type: ignore[attr-defined]
+    if function.__doc__:
+        margin = next(line for line in function.__doc__.splitlines() if "{options}" in line).partition("{")[0]
+        lines = [
+            textwrap.fill(f"{one.name}: {_sentence(DECLARED[one.name])}", _WIDTH, initial_indent=margin,
+                          subsequent_indent=margin + "    ", break_long_words=False, break_on_hyphens=False)
+            for one in options
+        ]  # fmt: skip
+        function.__doc__ = function.__doc__.replace(margin + "{options}", "\n".join(lines))
+    return function
+
+
+def _sentence(declared: Declared) -> str:
+    words = " | ".join(f'"{choice}"' for choice in declared.choices)
+    return f"{words}. {declared.help}" if words else declared.help
+
+
+def parse_label_map(label_map: Mapping[float, float] | str | None) -> dict[float, float]:
+    """Old label -> new label, from a mapping or from text such as "-1=0,2=1".
+
+    Raises:
+        ParameterError: not of that form, or not finite numbers.
+    """
+    if label_map is None:
+        return {}
+    try:
+        if isinstance(label_map, str):
+            pairs = [(float(old), float(new)) for old, new in (part.split("=") for part in label_map.split(","))]
+        else:
+            pairs = [(float(old), float(new)) for old, new in label_map.items()]
+    except (TypeError, ValueError, AttributeError):
+        raise ParameterError(f"label_map={label_map!r}: give old=new pairs, e.g. --label-map=-1=0,2=1") from None
+    if not all(math.isfinite(number) for pair in pairs for number in pair) or len(dict(pairs)) < len(pairs):
+        raise ParameterError(f"label_map={label_map!r}: labels must be finite numbers, each mapped once")
+    return dict(pairs)

@@ -1,0 +1,80 @@
+"""Readers: one file a format of ranking data. `READERS` finds them; nothing else lists them."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from boostrank.core.errors import ParameterError
+from boostrank.core.registry import Registry
+
+_PACKED = (".gz", ".bz2", ".xz", ".zst")
+
+
+@dataclass(frozen=True)
+class ReaderSpec:
+    """A format of ranking data.
+
+    Args:
+        name: as users type it.
+        read: `read(source, *, like=None, threads=None, progress=None, **options)` gives a `RankingDataset`. `source` is
+            a path, or a sequence of them; `like` the training data or its `FeatureSpace`; `progress` is called with the
+            bytes read and their total. Of `boostrank.data.options.ReaderOptions` it takes those that it knows.
+        stream: the same with features on disk, `cache` and `external_memory` more; None: the format must fit in memory.
+        endings: of the names of its files, before the ending of a compression. Without any it is what files hold whose
+            names say nothing.
+        aliases: other names that people type.
+    """
+
+    name: str
+    read: Callable[..., Any]
+    stream: Callable[..., Any] | None = None
+    endings: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+
+
+READERS: Registry[ReaderSpec] = Registry("boostrank.data.readers", "format of data")
+
+
+def read_files(source: Any, *, format: str = "auto", stream: bool = False, **options: Any) -> Any:
+    """The data set in some files, by the reader of their format.
+
+    Args:
+        source: a path, a pattern, "-", a binary file object, or a sequence of them.
+        format: a name of `READERS`; "auto": as the names of the files end.
+        stream: whether features stay on disk.
+        options: of the reader.
+
+    Raises:
+        ParameterError: files of several formats, or what the format's reader cannot do.
+    """
+    spec = _format_of(source) if format == "auto" else READERS.get(format)
+    read = spec.stream if stream else spec.read
+    if read is None:
+        raise ParameterError(f"{spec.name} files are read into memory alone: no streaming (--route memory)")
+    _refuse_unknown(spec, read, options)
+    return read(source, **options)
+
+
+def _format_of(source: Any) -> ReaderSpec:
+    sources: Sequence[Any] = source if isinstance(source, (list, tuple)) else [source]
+    found = {_format_of_name(str(one) if isinstance(one, (str, os.PathLike)) else "") for one in sources}
+    if len(found) > 1:
+        raise ParameterError(f"files of several formats ({', '.join(sorted(one.name for one in found))}): name one")
+    return next(iter(found), READERS.get("libsvm"))
+
+
+def _format_of_name(name: str) -> ReaderSpec:
+    for packed in _PACKED:
+        name = name.removesuffix(packed)
+    return next((spec for spec in READERS if name.endswith(spec.endings or ("\0",))), READERS.get("libsvm"))
+
+
+def _refuse_unknown(spec: ReaderSpec, read: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    known = inspect.signature(read).parameters
+    unknown = [name for name in options if name not in known]
+    if unknown and not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values()):
+        raise ParameterError(f"{spec.name} files are read without {unknown[0]}: it means nothing there")
