@@ -99,7 +99,7 @@ def command(
     from boostrank.metric import Metric
     from boostrank.report.comparison.analysis import compare
     from boostrank.report.comparison.gate import Condition
-    from boostrank.report.html.charts import need_report_extra
+    from boostrank.report.html.vega import need_report_extra
     from boostrank.report.rank_changes import Ranker
     from boostrank.report.segments import read_segments
 

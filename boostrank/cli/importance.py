@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import fnmatch
 import json
 import math
@@ -131,7 +130,8 @@ def command(
             threads=threads, progress=progress,
         )  # fmt: skip
     if as_json:
-        click.echo(json.dumps(_as_json(told), allow_nan=False))
+        correlation = {"features": told.correlated, "values": told.correlation.round(4)}
+        click.echo(json.dumps(jsonable(told.to_dict() | {"correlation": correlation})))
     elif as_csv:
         rows = told.rows()
         writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
@@ -172,24 +172,6 @@ def read_groups(path: str, names: Sequence[str]) -> dict[str, list[str]]:
             members += found
         groups[name.strip()] = list(dict.fromkeys(members))
     return groups
-
-
-def _as_json(told: Importance) -> dict[str, Any]:
-    alone = (
-        "metric", "value", "low", "high", "queries", "documents", "all_queries", "all_documents", "shap_documents",
-        "repeats", "by", "negligible", "redundant",
-    )  # fmt: skip
-    found: dict[str, Any] = jsonable(
-        {name: getattr(told, name) for name in alone}
-        | {
-            "features": told.rows(),
-            "groups": [dataclasses.asdict(e) for e in told.groups],
-            "clusters": [dataclasses.asdict(e) for e in told.clusters],
-            "removed": None if told.removed is None else dataclasses.asdict(told.removed),
-            "correlation": {"features": list(told.correlated), "values": told.correlation.round(4).tolist()},
-        }
-    )
-    return found
 
 
 def _print(told: Importance, model: str, top: int) -> None:

@@ -25,6 +25,7 @@ from boostrank.cli.options import (
 from boostrank.cli.progress import StepProgress
 from boostrank.cli.reading import Reader, check_not_read, document_names, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
+from boostrank.report.sections import METRICS, section_names
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
@@ -36,7 +37,7 @@ _METRICS = ("ndcg@1,3,5,10", "map", "mrr")
 _options = with_options(
     option("--data", required=True, metavar="DATA", type=DataFile(), section=MEASURES, help="Labelled queries."),
     option(
-        "--metric", "metrics", multiple=True, metavar="NAME", default=_METRICS, show_default=True, section=MEASURES,
+        "--metric", "metrics", multiple=True, metavar="NAME", default=METRICS, show_default=True, section=MEASURES,
         help="ndcg@1,3,5,10, map, ...; may be repeated; the largest cut-off of the first is what all else is about.",
     ),
     conventions_option(MEASURES),
@@ -53,6 +54,10 @@ _options = with_options(
            help="What `boostrank noise --json` printed: differences that luck explains are grey."),
     option("--seed", metavar="N", type=click.IntRange(0), default=0, show_default=True, section=MEASURES,
            help="Of shuffles, samples and resampling."),
+    option("--only", multiple=True, metavar="SECTION", type=click.Choice(section_names()), section=RESULTS,
+           help=f"This section alone; may be repeated: {', '.join(section_names())}."),
+    option("--skip", multiple=True, metavar="SECTION", type=click.Choice(section_names()), section=RESULTS,
+           help="Without this section; may be repeated."),
     option("-o", "--output", metavar="FILE", type=click.Path(), section=RESULTS,
            help="Write one page that needs no network."),
     option("--save", "folder", metavar="DIR", type=click.Path(), section=RESULTS,
@@ -81,6 +86,8 @@ def command(
     documents: int | None,
     noise: str | None,
     seed: int,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
     output: str | None,
     folder: str | None,
     as_json: bool,
@@ -99,7 +106,7 @@ def command(
     prepare_engines()
     from boostrank.core.files import check_output, write_output
     from boostrank.metric import Metric
-    from boostrank.report.html.charts import need_report_extra
+    from boostrank.report.html.vega import need_report_extra
     from boostrank.report.page import report
     from boostrank.report.segments import read_segments
     from boostrank.training.model import RankingModel
@@ -135,7 +142,7 @@ def command(
             ranker, dataset, wanted, conventions=rules, baseline=previous, baseline_name=baseline, segments=table,
             groups=together, documents=documents, matters=matters,
             docnos=_names(dataset, data, needed=rules.ties == "docno"), name=model, data_name=data, seed=seed,
-            threads=threads, progress=progress,
+            only=only or None, skip=skip, threads=threads, progress=progress,
         )  # fmt: skip
     for section, why in found.missing.items():
         say(f"no {section}: {why}")

@@ -76,7 +76,7 @@ def command(
     from boostrank.training.model import RankingModel
 
     if html is not None:
-        from boostrank.report.html.charts import need_report_extra
+        from boostrank.report.html.vega import need_report_extra
 
         need_report_extra()
         check_output(html)

@@ -1,4 +1,4 @@
-"""Find what a package holds: one file a thing, no list to keep."""
+"""Registry: what a package holds, one file a thing, no list to keep."""
 
 from __future__ import annotations
 
@@ -34,23 +34,31 @@ class Registry(Generic[T]):
     Args:
         package: dotted name of the package to search.
         what: what its members are called in messages ("objective").
+        within: of a member that is a folder, the module that defines `SPEC`; "" for the folder's own.
     """
 
-    def __init__(self, package: str, what: str) -> None:
-        self._package, self._what = package, what
+    def __init__(self, package: str, what: str, within: str = "") -> None:
+        self._package, self._what, self._within = package, what, within
         self._added: dict[str, T] = {}
 
     @cached_property
     def _found(self) -> dict[str, T]:
-        package = importlib.import_module(self._package)
         found: dict[str, T] = {}
-        for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda m: m.name):
-            if info.name.startswith("_"):
-                continue
-            spec = getattr(importlib.import_module(f"{self._package}.{info.name}"), "SPEC", None)
+        for name in self.modules():
+            spec = getattr(importlib.import_module(f"{self._package}.{name}"), "SPEC", None)
             if spec is not None:
                 found[spec.name] = spec
         return found
+
+    def modules(self) -> list[str]:
+        """The modules that are looked at, below the package; imports none of them."""
+        package = importlib.import_module(self._package)
+        modules = sorted(pkgutil.iter_modules(package.__path__), key=lambda module: module.name)
+        return [
+            f"{module.name}.{self._within}" if module.ispkg and self._within else module.name
+            for module in modules
+            if not module.name.startswith("_")
+        ]
 
     def add(self, spec: T) -> None:
         """Add one that lives outside the package (a user's own)."""

@@ -1,4 +1,4 @@
-"""Everything about a ranker on one page: what it is worth, what it rests on, how it learnt, where it fails.
+"""Report: everything about a ranker on one page, from what it is worth to where it fails.
 
 found = report(model, data)
 found.to_html(), found.frames["worst queries"], found.charts["learning-prefixes"].to_svg()
@@ -7,12 +7,11 @@ found.save("folder")
 
 from __future__ import annotations
 
-import dataclasses
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
-from importlib import import_module
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from graphlib import TopologicalSorter
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,93 +21,76 @@ import numpy.typing as npt
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import BoostrankError, ParameterError
+from boostrank.core.files import write_atomically
 from boostrank.core.jsonable import jsonable
-from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
-from boostrank.report.sections.importance.analysis import importance
-from boostrank.report.sections.learning.analysis import Learning, learning
-from boostrank.report.sections.queries.analysis import QueryValues, query_values
-from boostrank.report.sections.shapes.analysis import Shapes, shapes
-from boostrank.report.sections.verdict.analysis import METRICS, Verdict, verdict
+from boostrank.report.html.charts import Chart
+from boostrank.report.html.markup import bdi, tag
+from boostrank.report.html.page import PageSection, drawn_in, page
+from boostrank.report.html.tables import Table
+from boostrank.report.html.vega import need_report_extra
+from boostrank.report.section import Context, Section, in_rows
+from boostrank.report.sections import METRICS, SECTIONS
 from boostrank.training.model import RankingModel
 from boostrank.training.params import headline
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from boostrank.report.html.charts import Chart
-    from boostrank.report.html.page import Part, Section
-    from boostrank.report.html.tables import Table
-    from boostrank.report.sections.importance.result import Importance
-
-SECTIONS = ("verdict", "importance", "shapes", "learning", "queries")
-"""In the order of the page."""
-
-_TITLES = {
-    "verdict": "Verdict", "importance": "Feature importance", "shapes": "Shapes", "learning": "Learning",
-    "queries": "Queries",
-}  # fmt: skip
-_NEGLIGIBLE = 0.001
-
-Progress = Callable[[str, int, int], None]
+    from boostrank.report.section import Progress
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
     """What `report` found.
 
+    Each result is an attribute of its section's name, such as `verdict`: None where it cannot be had.
+
     Args:
         model, data: what they are called.
         about: of the model, in words.
-        verdict, importance, shapes, learning, queries: each part by itself; None where it cannot be had, and then
-        missing: section -> why.
+        results: section -> what it found.
+        missing: section -> why there is nothing, of those that were asked for.
     """
 
     model: str
     data: str
     about: str
-    verdict: Verdict | None
-    importance: Importance | None
-    shapes: Shapes | None
-    learning: Learning | None
-    queries: QueryValues | None
+    results: Mapping[str, Any]
     missing: Mapping[str, str]
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in SECTIONS.names():
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self.results.get(name)
+
     @cached_property
-    def sections(self) -> tuple[Section, ...]:
+    def sections(self) -> tuple[PageSection, ...]:
         """What the page shows.
 
         Raises:
             MissingDependency: the extra `report` is not installed.
         """
-        from boostrank.report.html.charts import need_report_extra
-        from boostrank.report.html.page import Section
-
         need_report_extra()
-        drawn = []
-        for name in SECTIONS:
-            found = getattr(self, name)
-            if found is None:
-                why = f"This cannot be told: {self.missing.get(name, 'it was not asked for')}."
-                drawn.append(Section(name, _TITLES[name], [why]))
-            else:
-                drawn.append(import_module(f"boostrank.report.sections.{name}.page").section(found))
-        return tuple(drawn)
+        return tuple(
+            section.on_page(self.results[section.name])
+            if section.name in self.results
+            else section.missing(self.missing.get(section.name, "it was not asked for"))
+            for section in on_page_order()
+        )
 
     @cached_property
     def charts(self) -> dict[str, Chart]:
         """Name -> chart, which can be saved as a picture or as numbers."""
-        from boostrank.report.html.charts import Chart
-
-        return {part.name: part for part in _flat(self.sections) if isinstance(part, Chart)}
+        return {part.name: part for section in self.sections for part in drawn_in(section.parts)
+                if isinstance(part, Chart)}  # fmt: skip
 
     @cached_property
     def tables(self) -> dict[str, Table]:
         """Name -> table of the page."""
-        from boostrank.report.html.tables import Table
-
-        return {part.name: part for part in _flat(self.sections) if isinstance(part, Table)}
+        return {part.name: part for section in self.sections for part in drawn_in(section.parts)
+                if isinstance(part, Table)}  # fmt: skip
 
     @cached_property
     def frames(self) -> dict[str, pd.DataFrame]:
@@ -117,21 +99,8 @@ class Report:
         Raises:
             MissingDependency: there is no pandas.
         """
-        frames: dict[str, Any] = {}
-        if self.verdict is not None:
-            frames["verdict"] = self.verdict.to_frame()
-        if self.importance is not None:
-            frames["importance"] = self.importance.to_frame()
-        if self.shapes is not None:
-            frames |= {name: self.shapes.to_frame(name) for name in ("curves", "dependence", "interactions")}
-        if self.learning is not None:
-            frames |= {"history": self.learning.history_frame(), "prefixes": self.learning.curve.to_frame()}
-            if self.learning.descent is not None:
-                frames["objective"] = self.learning.descent.to_frame()
-                frames["gradient"] = self.learning.descent.shares_frame()
-        if self.queries is not None:
-            frames |= {"queries": self.queries.to_frame(), "parts": self.queries.parts_frame()}
-        return frames
+        found = [section for section in on_page_order() if section.name in self.results]
+        return {name: frame for section in found for name, frame in section.frames(self.results[section.name]).items()}
 
     def to_html(self) -> str:
         """One page that needs no network.
@@ -139,19 +108,17 @@ class Report:
         Raises:
             MissingDependency: the extra `report` is not installed.
         """
-        from boostrank.report.html.markup import bdi, tag
-        from boostrank.report.html.page import page
-
-        of = [tag("p", self.about, *([" on ", bdi(self.data)] if self.data else []), ".", class_="faint")]
-        return page(f"Report on {self.model}", self.sections, summary=of)
+        summary = [tag("p", self.about, *([" on ", bdi(self.data)] if self.data else []), ".", class_="faint")]
+        return page(f"Report on {self.model}", self.sections, summary=summary)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the numbers of each query, for JSON: what is not a number is None."""
-        told: dict[str, Any] = {"model": self.model, "data": self.data, "about": self.about}
-        for name in SECTIONS:
-            found = getattr(self, name)
-            told[name] = None if found is None else _told(found)
-        plain: dict[str, Any] = jsonable(told | {"missing": dict(self.missing)})
+        results = {
+            section.name: self.results[section.name].to_dict() if section.name in self.results else None
+            for section in on_page_order()
+        }
+        names = {"model": self.model, "data": self.data, "about": self.about}
+        plain: dict[str, Any] = jsonable(names | results | {"missing": self.missing})
         return plain
 
     def save(self, folder: str | PathLike[str]) -> list[Path]:
@@ -167,8 +134,6 @@ class Report:
             MissingDependency: the extra `report` is not installed.
             TrainingError: a file cannot be written.
         """
-        from boostrank.core.files import write_atomically
-
         into = Path(folder)
         into.mkdir(parents=True, exist_ok=True)
         written = [into / "report.html"]
@@ -197,7 +162,8 @@ def report(
     documents: int | None = None,
     matters: Mapping[str, float] | None = None,
     docnos: Sequence[str] | None = None,
-    only: Sequence[str] = SECTIONS,
+    only: Sequence[str] | None = None,
+    skip: Sequence[str] = (),
     name: str | None = None,
     data_name: str | None = None,
     seed: int = 0,
@@ -220,7 +186,8 @@ def report(
         matters: metric -> the difference from which on two trainings differ by more than luck: smaller ones are grey.
         docnos: a name a row, "" where there is none. Under conventions that order tied documents by name, importance
             and learning take the mean over their orders.
-        only: the sections to work out, of `SECTIONS`.
+        only: the sections to work out, by their names in `SECTIONS`; None: all.
+        skip: sections to leave out.
         name, data_name: what model and data are called; by default the model's file, and the files of the data.
         seed: of shuffles, samples and bootstrap.
         threads: None means every available core.
@@ -230,83 +197,56 @@ def report(
         ParameterError: an unknown metric, convention or section, a number out of range.
         DataError: features that are not the model's; and where no section can be had, what is wrong.
     """
-    unknown = [one for one in only if one not in SECTIONS]
-    if unknown:
-        raise ParameterError(f"no section {unknown[0]!r}: {', '.join(SECTIONS)}")
+    wanted = on_page_order() if only is None else [SECTIONS.get(one) for one in only]
+    unwanted = [SECTIONS.get(one).name for one in skip]
     called = name or (os.fspath(model) if isinstance(model, str | PathLike) else "the model")
     ranker = model if isinstance(model, RankingModel) else RankingModel.load(model)
     asked = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
-    names = [n for m in asked for n in (Metric.parse(m) if isinstance(m, str) else m).names]
-    first = headline(names)
+    first = headline([n for m in asked for n in (Metric.parse(m) if isinstance(m, str) else m).names])
     if first is None:
         raise ParameterError("no metric to measure by: name one, such as ndcg@10")
     previous = _previous(baseline, baseline_name, data, threads)
     data = ranker.check_features(data)
-    bounds = dict(matters or {})
-    negligible = bounds.get(first) or _NEGLIGIBLE
-    found: dict[str, Any] = dict.fromkeys(SECTIONS)
-    rules = Conventions.of(conventions)
-    shared: dict[str, Any] = {"conventions": rules, "seed": seed, "threads": threads}
-    # Of thousands of changed scores, ties by name are not worth what they cost.
-    nameless = shared | {"conventions": replace(rules, ties="expected") if rules.ties == "docno" else rules}
-
-    @cache
-    def scores() -> Float64Array:
-        """Of the walk through the trees if there was one: for 1,000,000 documents and 400 trees 40 s less."""
-        walked = None if found["learning"] is None else found["learning"].scores
-        return in_rows(ranker.predict(data, threads=threads), data) if walked is None else walked
-
-    steps: dict[str, Callable[[], Any]] = {
-        "learning": lambda: learning(
-            ranker, data, metric=first, documents=documents, negligible=negligible, progress=progress, **nameless
-        ),
-        "verdict": lambda: verdict(
-            scores(), data, asked, previous=previous, docnos=docnos, matters=bounds, progress=progress, **shared
-        ),
-        "queries": lambda: query_values(
-            ranker, data, scores(), metric=first, segments=segments, docnos=docnos, **shared
-        ),
-        "importance": lambda: importance(
-            ranker, data, metric=first, groups=groups, documents=documents, progress=progress, **nameless
-        ),
-        "shapes": lambda: shapes(
-            ranker, data, importance=found["importance"], seed=seed, threads=threads, progress=progress
-        ),
-    }
+    context = Context(
+        ranker, data, asked, first, Conventions.of(conventions), previous, segments, groups, documents,
+        dict(matters or {}), docnos, seed, threads, progress,
+    )  # fmt: skip
     errors: dict[str, BoostrankError] = {}
-    for section, step in steps.items():
-        if section not in only:
-            continue
+    for section in _running_order([section for section in wanted if section.name not in unwanted]):
         try:
-            found[section] = step()
+            context.results[section.name] = section.run(context)
         except ParameterError:
             raise
-        except BoostrankError as error:  # a page without one of its parts is better than none
-            errors[section] = error
-    if errors and not any(found.values()):
+        except BoostrankError as error:  # a page without one of its sections is better than none
+            errors[section.name] = error
+    if errors and not context.results:
         raise next(iter(errors.values()))
-    missing = {section: str(error) for section, error in errors.items()}
     files = ", ".join(data.provenance.files)
-    return Report(
-        model=called, data=files if data_name is None else data_name, about=_about(ranker, data), missing=missing,
-        **found,
-    )  # fmt: skip
+    missing = {section: str(error) for section, error in errors.items()}
+    return Report(called, files if data_name is None else data_name, _about(ranker, data), context.results, missing)
+
+
+def on_page_order() -> list[Section]:
+    """All sections as they stand on the page."""
+    return sorted(SECTIONS, key=lambda section: section.place)
+
+
+def _running_order(sections: Sequence[Section]) -> list[Section]:
+    """Each after those whose results it uses."""
+    known = {section.name: section for section in sections}
+    order = TopologicalSorter({name: [one for one in s.after if one in known] for name, s in known.items()})
+    return [known[name] for name in order.static_order()]
 
 
 def _previous(
-    given: Any, name: str | None, data: RankingDataset, threads: int | None
-) -> tuple[str, npt.ArrayLike] | None:  # fmt: skip
-    if given is None:
+    baseline: Any, name: str | None, data: RankingDataset, threads: int | None
+) -> tuple[str, npt.ArrayLike] | None:
+    if baseline is None:
         return None
-    called = name or (os.fspath(given) if isinstance(given, str | PathLike) else "the previous model")
-    model = RankingModel.load(given) if isinstance(given, str | PathLike) else given
-    told = model.predict(data, threads=threads) if isinstance(model, RankingModel) else np.asarray(model, np.float64)
-    return called, in_rows(told, data)
-
-
-def in_rows(values: Float64Array, data: RankingDataset) -> Float64Array:
-    """Values in the order in which the rows were given, in the order of the data set's rows."""
-    return values if data.input_rows is None else values[data.input_rows]
+    called = name or (os.fspath(baseline) if isinstance(baseline, str | PathLike) else "the previous model")
+    model = RankingModel.load(baseline) if isinstance(baseline, str | PathLike) else baseline
+    scores = model.predict(data, threads=threads) if isinstance(model, RankingModel) else np.asarray(model, np.float64)
+    return called, in_rows(scores, data)
 
 
 def _about(model: RankingModel, data: RankingDataset) -> str:
@@ -316,33 +256,3 @@ def _about(model: RankingModel, data: RankingDataset) -> str:
         f"{model.backend}{trained}, {model.best_iteration:,} rounds, {model.n_features:,} features; "
         f"{len(data.queries):,} queries of {data.n_documents:,} documents"
     )
-
-
-def _flat(sections: Iterable[Section]) -> list[Part]:
-    from boostrank.report.html.page import Beside, Fold
-
-    def inside(parts: Iterable[Part]) -> list[Part]:
-        out: list[Part] = []
-        for part in parts:
-            out += inside(part.parts) if isinstance(part, Beside | Fold) else [part]
-        return out
-
-    return inside(part for section in sections for part in section.parts)
-
-
-def _told(found: Any) -> dict[str, Any]:
-    if hasattr(found, "to_dict"):
-        told: dict[str, Any] = found.to_dict()
-        return told
-    # `Importance` tells its features in rows.
-    alone = {
-        f.name: getattr(found, f.name)
-        for f in dataclasses.fields(found)
-        if isinstance(getattr(found, f.name), int | float | str)
-    }
-    return alone | {
-        "features": found.rows(),
-        "groups": [dataclasses.asdict(e) for e in found.groups],
-        "clusters": [dataclasses.asdict(e) for e in found.clusters],
-        "removed": None if found.removed is None else dataclasses.asdict(found.removed),
-    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import html
+import inspect
 import json
 import re
 from pathlib import Path
@@ -178,8 +179,23 @@ def test_the_api_gives_what_the_page_shows(model: Path, data: Path) -> None:
     assert found.charts["queries-values"].frame["queries"].sum() == result.queries
 
 
-def test_what_help_says_of_metrics_without_importing_is_true() -> None:
-    from boostrank.cli.report import _METRICS
-    from boostrank.report.sections.verdict.analysis import METRICS
+def test_the_command_measures_what_the_function_does() -> None:
+    from boostrank.cli.report import command
+    from boostrank.report import report
 
-    assert _METRICS == METRICS
+    (option,) = [param for param in command.params if param.name == "metrics"]
+    assert option.default == inspect.signature(report).parameters["metrics"].default
+
+
+def test_sections_are_chosen_and_left_out(model: Path, data: Path) -> None:
+    for arguments, there in (
+        (("--only", "verdict"), {"verdict"}),
+        (("--skip", "importance", "--skip", "shapes", "--skip", "learning"), {"verdict", "queries"}),
+    ):
+        result = invoke("report", model, "--data", data / "test.txt", "--json", "--threads", 1, *arguments)
+        assert result.exit_code == 0, result.stderr
+        found = json.loads(result.stdout)
+        assert {name for name in ("verdict", "importance", "shapes", "learning", "queries") if found[name]} == there
+    result = invoke("report", model, "--data", data / "test.txt", "--json", "--only", "verdicts")
+    assert result.exit_code == 2
+    assert "'verdicts' is not one of 'importance', 'learning', 'queries', 'shapes', 'verdict'" in result.stderr

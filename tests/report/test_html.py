@@ -18,12 +18,13 @@ import pandas as pd
 import pytest
 
 from boostrank.core.errors import MissingDependency, ParameterError
-from boostrank.report.html.charts import COLOURS, Chart, need_report_extra, theme
+from boostrank.report.html.charts import Chart
 from boostrank.report.html.marks import facts, whisker
 from boostrank.report.html.markup import data_block, tag
-from boostrank.report.html.page import Beside, Fold, Section, page
+from boostrank.report.html.page import Beside, Fold, PageSection, page
 from boostrank.report.html.tables import Cell, Column, Table, fixed
-from boostrank.report.sections.importance.page import section
+from boostrank.report.html.vega import COLOURS, need_report_extra, theme
+from boostrank.report.sections.importance.page import SPEC
 from boostrank.report.sections.importance.result import Effect, Importance
 
 EVIL = "</script><img src=x onerror=alert(1)>"
@@ -82,7 +83,7 @@ def test_without_the_extra_it_is_said_what_to_install(module: str, monkeypatch: 
 
 
 def test_a_page_without_charts_needs_no_library() -> None:
-    text = page("Words", [Section("a", "A", ["Some words.", Fold("More", ["<b>"])])])
+    text = page("Words", [PageSection("a", "A", ["Some words.", Fold("More", ["<b>"])])])
     assert len(text) < 50_000
     assert "&lt;b&gt;" in text
     assert "<nav" not in text
@@ -90,8 +91,12 @@ def test_a_page_without_charts_needs_no_library() -> None:
 
 def test_two_parts_of_one_name_are_refused_wherever_they_stand() -> None:
     table = Table("lines", [Column("a", "a")], [])
-    for parts in ([chart(), chart()], [Beside([chart()]), Fold("more", [table])], [Section("lines", "", [chart()])]):
-        sections = [part if isinstance(part, Section) else Section("s", "S", [part]) for part in parts]  # type: ignore[list-item]
+    for parts in (
+        [chart(), chart()],
+        [Beside([chart()]), Fold("more", [table])],
+        [PageSection("lines", "", [chart()])],
+    ):
+        sections = [part if isinstance(part, PageSection) else PageSection("s", "S", [part]) for part in parts]  # type: ignore[list-item]
         with pytest.raises(ValueError, match=r"one name: (lines|s)"):
             page("", sections)
 
@@ -172,7 +177,7 @@ def found() -> Importance:
 
 
 def test_importance_is_told_with_its_intervals_and_what_is_removable(found: Importance) -> None:
-    text = page("importance", [section(found)])
+    text = page("importance", [SPEC.on_page(found)])
     words = " ".join(re.sub(r"<script.*?</script>|<[^>]*>", "", text, flags=re.DOTALL).split())
     assert "ndcg@10 is 0.7460 instead of 0.7500: a loss of +0.0040, -0.0010 to +0.0090 (95%)" in words
     assert "Together they may matter" in words
@@ -201,7 +206,7 @@ def test_what_can_go_by_itself_is_not_said_to_go_together(
     found: Importance, high: float, low: float, words: str
 ) -> None:
     removed = Effect("removable", found.feature_names[2:4], 0.004, low, high, 0.0)
-    told = str(section(replace(found, removed=removed)).brief)
+    told = str(SPEC.on_page(replace(found, removed=removed)).brief)
     assert f"2 could each go by itself, {words}: without all of them ndcg@10 is 0.7460, not 0.7500." in told
 
 
@@ -211,4 +216,4 @@ def test_a_model_that_uses_nothing_has_a_page_too(found: Importance) -> None:
         found, verdicts=("unused",) * 6, gain=zeros, splits=zeros.astype(int), removed=None, clusters=(), groups=(),
         between=np.full(6, np.nan),
     )  # fmt: skip
-    assert "of 6; 0 are in the trees" in page("importance", [section(idle)])
+    assert "of 6; 0 are in the trees" in page("importance", [SPEC.on_page(idle)])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +18,8 @@ from boostrank.core.errors import ModelError, ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm.reader import write_libsvm
 from boostrank.data.synthetic import make_ranking_data
-from boostrank.report import Report, report
-from boostrank.report.page import SECTIONS
+from boostrank.report import Report, report, sections
+from boostrank.report.sections import SECTIONS, section_names
 from boostrank.training.model import RankingModel
 
 QUICK = ("verdict", "learning", "queries")
@@ -92,27 +96,29 @@ def test_a_part_that_cannot_be_had_leaves_the_others(
     def refuse(*_: Any, **__: Any) -> Any:
         raise ModelError("the trees are away")
 
-    monkeypatch.setattr("boostrank.report.page.learning", refuse)
+    monkeypatch.setattr("boostrank.report.sections.learning.page.learning", refuse)
     told = report(model, data, only=QUICK, threads=1)
     assert told.missing == {"learning": "the trees are away"}
     assert told.verdict is not None
     assert "This cannot be told: the trees are away." in told.to_html()
     assert told.to_dict()["learning"] is None
-    for name in ("verdict", "query_values"):
-        monkeypatch.setattr(f"boostrank.report.page.{name}", refuse)
+    for name in ("verdict.page.verdict", "queries.page.query_values"):
+        monkeypatch.setattr(f"boostrank.report.sections.{name}", refuse)
     with pytest.raises(ModelError, match="the trees are away"):
         report(model, data, only=QUICK, threads=1)
 
 
 def test_frames_tables_and_sections_have_their_names(found: Report) -> None:
-    assert tuple(section.name for section in found.sections) == SECTIONS
+    names = ["verdict", "importance", "shapes", "learning", "queries"]
+    assert [section.name for section in found.sections] == names
+    assert sorted(names) == section_names() == SECTIONS.names()
     assert {"verdict", "importance", "prefixes", "objective", "gradient", "queries", "parts"} <= set(found.frames)
     assert {"metrics", "worst", "prefixes"} <= set(found.tables)
     assert found.to_dict()["missing"] == {}
 
 
 def test_what_is_not_there_is_refused(model: RankingModel, data: RankingDataset) -> None:
-    with pytest.raises(ParameterError, match="no section 'verdicts'"):
+    with pytest.raises(ParameterError, match=r"unknown section 'verdicts'\. Did you mean 'verdict'"):
         report(model, data, only=("verdicts",))
     with pytest.raises(ParameterError, match="no metric"):
         report(model, data, ())
@@ -144,3 +150,79 @@ def test_features_on_disk_give_the_same(
     assert told.queries is not None
     assert found.queries is not None
     assert len(told.queries.worst) == len(found.queries.worst)
+
+
+CLICKS = '''
+"""Clicks: a section in one file."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from boostrank.report.html.tables import Column, Table
+from boostrank.report.section import Section
+
+
+@dataclass(frozen=True)
+class Clicks:
+    first: float
+
+    def to_dict(self):
+        return {"first": self.first}
+
+
+def draw(found):
+    return [Table("clicks-table", [Column("first", "clicks on the first", "number")], [[found.first]])]
+
+
+def run(context):
+    return Clicks(context.results["verdict"].headline.value / 2.0)
+
+
+SPEC = Section(
+    "clicks", "Clicks", run, draw, frames=lambda found: {"clicks": pd.DataFrame([found.to_dict()])},
+    brief=lambda found: f"{found.first:.3f} clicks", place=15, after=("verdict",),
+)
+'''
+
+
+@pytest.fixture
+def clicks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A new section: one file on the path of the package, and nothing else."""
+    (tmp_path / "clicks.py").write_text(CLICKS)
+    monkeypatch.setattr(sections, "__path__", [*sections.__path__, str(tmp_path)])
+    SECTIONS.__dict__.pop("_found", None)
+    yield tmp_path
+    SECTIONS.__dict__.pop("_found", None)
+    sys.modules.pop("boostrank.report.sections.clicks", None)
+
+
+def test_a_new_section_is_one_new_file(model: RankingModel, data: RankingDataset, clicks: Path) -> None:
+    found = report(model, data, only=("clicks", "verdict"), threads=1)
+    value = found.verdict.headline.value / 2.0
+    assert found.clicks.first == value
+    assert found.to_dict()["clicks"] == {"first": value}
+    assert found.frames["clicks"]["first"].tolist() == [value]
+    assert found.tables["clicks-table"].rows == [[value]]
+    assert [section.name for section in found.sections][:3] == ["verdict", "clicks", "importance"]
+    html = found.to_html()
+    assert ">Clicks</h2>" in html
+    assert f"{value:.3f} clicks" in html
+    assert report(model, data, only=("verdict",), threads=1).clicks is None
+    with pytest.raises(AttributeError, match="'Report' object has no attribute 'clicked'"):
+        _ = found.clicked
+
+
+def test_the_command_line_offers_a_new_section(clicks: Path) -> None:
+    code = (
+        "import sys, boostrank.report.sections as sections\n"
+        f"sections.__path__.append({str(clicks)!r})\n"
+        "from boostrank.cli import main\n"
+        "main(['report', '--help'])"
+    )
+    help_text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "clicks, importance, learning, queries, shapes, verdict" in " ".join(help_text.split())
+
+
+def test_a_report_can_be_copied(found: Report) -> None:
+    assert copy.copy(found).verdict is found.verdict

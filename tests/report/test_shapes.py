@@ -24,7 +24,7 @@ from boostrank.report.sections.importance.analysis import importance
 from boostrank.report.sections.importance.permutation_importance import Rows
 from boostrank.report.sections.shapes.ale import Curve, local_effects
 from boostrank.report.sections.shapes.analysis import Shapes, shapes
-from boostrank.report.sections.shapes.page import section
+from boostrank.report.sections.shapes.page import SPEC
 from boostrank.training.model import RankingModel
 
 QUERIES, SIZE = 60, 10
@@ -319,7 +319,7 @@ def test_the_section_shows_every_feature_and_escapes_its_name() -> None:
                       interactions=tuple(replace(i, first=names[data.feature_names.index(i.first)],
                                                  second=names[data.feature_names.index(i.second)])
                                          for i in told.interactions))  # fmt: skip
-    found = section(renamed)
+    found = SPEC.on_page(renamed)
     html = page("Shapes", [found])
     assert "<b>x" not in html
     assert all(name in html for name in data.feature_names[1:6])
@@ -337,12 +337,12 @@ def test_the_section_shows_every_feature_and_escapes_its_name() -> None:
 
 def test_a_section_says_when_no_two_features_act_together() -> None:
     told = replace(told_of("LightGBM, stumps"), top=())
-    assert any("No two of them act together" in part for part in section(told).parts if isinstance(part, str))
+    assert any("No two of them act together" in part for part in SPEC.on_page(told).parts if isinstance(part, str))
 
 
 def test_a_section_without_trees_says_so() -> None:
     told = shapes(lightgbm_model(world(), 2, min_gain_to_split=1e9), world())
-    assert section(told).parts == ["The trees split by no feature."]
+    assert SPEC.on_page(told).parts == ["The trees split by no feature."]
 
 
 def test_a_flat_curve_has_no_direction() -> None:

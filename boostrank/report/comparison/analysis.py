@@ -27,6 +27,7 @@ from boostrank.metric import BoundMetrics, Conventions, Metric
 from boostrank.report.comparison.gate import Condition
 from boostrank.report.comparison.result import Difference, SegmentDifference
 from boostrank.report.frames import pandas
+from boostrank.report.html.page import page_of
 from boostrank.report.rank_changes import (
     Churn,
     Move,
@@ -150,9 +151,7 @@ class Comparison:
         Args:
             data: what the data are called.
         """
-        from boostrank.report.comparison.page import compare_page
-
-        return compare_page(self, data)
+        return page_of(self, data)
 
     def to_frame(self, what: str = "differences") -> Any:
         """A pandas data frame.

@@ -11,28 +11,25 @@ import numpy as np
 from boostrank.core.types import Float64Array
 from boostrank.report.comparison.analysis import FEWEST_FOR_INTERVAL, RESAMPLES, Comparison, Regression
 from boostrank.report.comparison.result import Difference
-from boostrank.report.html.charts import COLOURS, Chart, need_report_extra
+from boostrank.report.html.charts import Chart
 from boostrank.report.html.marks import facts, whisker
 from boostrank.report.html.markup import Markup, bdi, join, tag
-from boostrank.report.html.page import Part, Section, page
+from boostrank.report.html.page import PageSection, Part, page
 from boostrank.report.html.tables import Cell, Column, Table
+from boostrank.report.html.vega import COLOURS
 from boostrank.report.rank_changes import Swap
 
 _ALPHA = 0.05
 _BINS = 40
 
 
-def compare_page(found: Comparison, data: str = "") -> str:
+def whole_page(found: Comparison, data: str = "") -> str:
     """The page.
 
     Args:
         found: the comparison.
         data: what the data are called.
-
-    Raises:
-        MissingDependency: the extra `report` is not installed.
     """
-    need_report_extra()
     first = next(iter(found.metrics))
     d = found.metrics[first]
     summary: list[Part] = [
@@ -43,12 +40,12 @@ def compare_page(found: Comparison, data: str = "") -> str:
         facts(*_facts(found, d)),
     ]  # fmt: skip
     sections = [
-        Section("difference", "The difference", [_metrics(found)]),
-        Section("queries", f"Query by query: {first}", _histogram(found.per_query[first], d), "Queries"),
-        Section("top", f"The top {found.churn.k}", [_churn(found)]),
-        Section("segments", f"Segments: {first}", _segments(found, first), "Segments"),
-        Section("regressions", f"Worst regressions: {first}", _regressions(found), "Worst regressions"),
-        Section("method", "How this was computed", [_method()], "Method"),
+        PageSection("difference", "The difference", [_metrics(found)]),
+        PageSection("queries", f"Query by query: {first}", _histogram(found.per_query[first], d), "Queries"),
+        PageSection("top", f"The top {found.churn.k}", [_churn(found)]),
+        PageSection("segments", f"Segments: {first}", _segments(found, first), "Segments"),
+        PageSection("regressions", f"Worst regressions: {first}", _regressions(found), "Worst regressions"),
+        PageSection("method", "How this was computed", [_method()], "Method"),
     ]
     heading = join(bdi(found.new), " against ", bdi(found.old))
     return page(f"{found.new} against {found.old}", sections, summary=summary, heading=heading)

@@ -29,6 +29,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.report.documents import document_names, find_document, find_query, shown_name
 from boostrank.report.explanation.counterfactuals import Change, Column, categories_of, cuts_of, smallest_changes
 from boostrank.report.frames import pandas
+from boostrank.report.html.page import page_of
 from boostrank.report.rank_changes import ranks_within
 from boostrank.report.scoring import Engine
 from boostrank.report.sections.importance.analysis import sample_queries
@@ -156,9 +157,7 @@ class Why:
         Raises:
             MissingDependency: the extra `report` is not installed.
         """
-        from boostrank.report.explanation.page import why_page
-
-        return why_page(self, model)
+        return page_of(self, model)
 
     def to_frame(self, what: str = "features") -> Any:
         """A pandas data frame.

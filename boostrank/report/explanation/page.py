@@ -7,26 +7,23 @@ from typing import Any
 
 from boostrank.report.explanation.analysis import Why
 from boostrank.report.frames import pandas
-from boostrank.report.html.charts import COLOURS, Chart, need_report_extra
-from boostrank.report.html.page import Section, page
+from boostrank.report.html.charts import Chart
+from boostrank.report.html.page import PageSection, page
 from boostrank.report.html.tables import Cell, Column, Table
+from boostrank.report.html.vega import COLOURS
 
 # Bars in the chart; the table has all.
 _BARS = 20
 _BAR_HEIGHT = 22
 
 
-def why_page(found: Why, model: str = "") -> str:
+def whole_page(found: Why, model: str = "") -> str:
     """The page.
 
     Args:
         found: what to show.
         model: what the model is called.
-
-    Raises:
-        MissingDependency: the extra `report` is not installed.
     """
-    need_report_extra()
     a, b = found.a, found.b
     side = "above" if a.rank < b.rank else "below"
     by = f"by {abs(found.difference):.5g}" if found.difference else "by the order of the rows alone"
@@ -45,8 +42,8 @@ def why_page(found: Why, model: str = "") -> str:
     return page(
         f"Why {a.name} stands {side} {b.name}",
         [
-            Section("features", "What each feature adds", parts),
-            Section("changes", "What would swap them", _changes(found)),
+            PageSection("features", "What each feature adds", parts),
+            PageSection("changes", "What would swap them", _changes(found)),
         ],
         summary=[told, documents, _smallest(found), *(f"{note}." for note in found.notes)],
     )

@@ -5,23 +5,19 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from boostrank.core.errors import MissingDependency, ParameterError
+from boostrank.core.errors import ParameterError
 from boostrank.core.files import AnyPath, write_atomically
 from boostrank.core.jsonable import jsonable
 from boostrank.report.html.markup import Markup, data_block, tag
+from boostrank.report.html.page import PageSection, page
+from boostrank.report.html.vega import need_report_extra, theme, vega_lite_version
 
 if TYPE_CHECKING:
     import pandas as pd
 
-COLOURS = {"main": "#3b7fc4", "good": "#1b9e77", "bad": "#d95f02", "faint": "#8b929a"}
-"""Colours that are told apart on white and on black, also by those who do not see red or green."""
-
-_CATEGORY = ["#3b7fc4", "#d95f02", "#1b9e77", "#a873c9", "#b38b14", "#d4587d", "#459bab", "#8b929a"]
 _DIGITS = 5
 # Of a picture made here; in a page charts are as wide as there is room.
 _WIDTH = 680
@@ -29,20 +25,6 @@ _WIDTH = 680
 _MOST_ELEMENTS = 2500
 _COMPOSED = ("hconcat", "vconcat", "concat", "facet", "repeat")
 _FACETS = ("row", "column", "facet")
-
-
-def need_report_extra() -> None:
-    """Find out before the work whether charts can be drawn.
-
-    Raises:
-        MissingDependency: pandas, altair or vl-convert-python is not installed, or they do not fit together.
-    """
-    for module in ("pandas", "altair", "vl_convert"):
-        try:
-            import_module(module)
-        except ImportError as error:
-            raise MissingDependency(f"charts need {module}: pip install 'boostrank[report]'") from error
-    _vega_lite()
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +48,8 @@ class Chart:
     about: str
     frame: pd.DataFrame
     figure: Any
+
+    needs_script = True
 
     def spec(self) -> dict[str, Any]:
         """The figure in Vega-Lite, with its data, rounded to five digits, as rows under `datasets`."""
@@ -118,7 +102,7 @@ class Chart:
         need_report_extra()
         import vl_convert
 
-        return str(vl_convert.vegalite_to_svg(self.spec(), vl_version=_vega_lite(), config=theme(dark=dark)))
+        return str(vl_convert.vegalite_to_svg(self.spec(), vl_version=vega_lite_version(), config=theme(dark=dark)))
 
     def save(self, path: AnyPath) -> None:
         """Write the chart, whole or not at all: .svg, .png or .html the picture, .csv or .json the numbers.
@@ -135,11 +119,9 @@ class Chart:
         elif ending == ".png":
             import vl_convert
 
-            made = vl_convert.vegalite_to_png(self.spec(), vl_version=_vega_lite(), config=theme(), scale=2)
+            made = vl_convert.vegalite_to_png(self.spec(), vl_version=vega_lite_version(), config=theme(), scale=2)
         elif ending == ".html":
-            from boostrank.report.html.page import Section, page
-
-            made = page(self.title, [Section("chart", "", [self])]).encode("utf-8", "backslashreplace")
+            made = page(self.title, [PageSection("chart", "", [self])]).encode("utf-8", "backslashreplace")
         elif ending == ".csv":
             made = self.frame.to_csv(index=False, lineterminator="\n").encode("utf-8", "backslashreplace")
         elif ending == ".json":
@@ -147,79 +129,6 @@ class Chart:
         else:
             raise ParameterError(f"{os.fspath(path)}: a chart is written as .svg, .png, .html, .csv or .json")
         write_atomically(path, made)
-
-
-def theme(*, dark: bool = False) -> dict[str, Any]:
-    """Vega-Lite's `config`: what all charts look like."""
-    text, faint, line, back, middle = (
-        ("#e6e8ea", "#9ba1a8", "#363b41", "#15181b", "#2b3036") if dark
-        else ("#1c2024", "#60666d", "#d9dde1", "#ffffff", "#f1f2f4")
-    )  # fmt: skip
-    main = COLOURS["main"]
-    axis = {"labelColor": faint, "titleColor": faint, "gridColor": line, "domainColor": line, "tickColor": line,
-            "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "labelLimit": 190,
-            "gridOpacity": 0.7}  # fmt: skip
-    return {
-        "background": back,
-        "padding": 2,
-        "font": "system-ui, sans-serif",
-        "aria": False,  # the element around it is named; thousands of marks are not worth reading out
-        "view": {"stroke": None},
-        "axis": axis,
-        # The default puts a number every 40 pixels.
-        "axisXQuantitative": {"tickCount": {"expr": "clamp(ceil(width / 80), 3, 12)"}},
-        "axisBand": {"grid": False, "domain": False, "ticks": False, "labelPadding": 6},
-        "legend": {"orient": "top", "labelColor": text, "titleColor": faint, "labelFontSize": 12, "titleFontSize": 12,
-                   "titleFontWeight": "normal", "symbolType": "circle", "symbolOpacity": 1, "offset": 8,
-                   "labelLimit": 260, "titleLimit": 400},
-        "header": {"labelColor": text, "titleColor": faint, "labelFontSize": 12, "titleFontSize": 12},
-        "title": {"color": text, "fontSize": 13, "anchor": "start"},
-        "mark": {"color": main},
-        "bar": {"color": main},
-        "line": {"color": main, "strokeWidth": 2},
-        "point": {"color": main, "filled": True, "size": 36, "opacity": 0.9},
-        "circle": {"color": main, "opacity": 0.75},
-        "rule": {"color": faint},
-        "text": {"color": text, "fontSize": 12},
-        "range": {
-            "category": _CATEGORY,
-            "diverging": [COLOURS["bad"], middle, main],
-            "heatmap": [middle, main],
-            "ramp": [middle, main],
-            "ordinal": ["#9bbfe3", "#6f9fd1", "#3b7fc4", "#2a62a0", "#1e4a7d"],
-        },
-    }  # fmt: skip
-
-
-@cache
-def vega_script() -> str:
-    """What draws charts in a browser, as `window.vegaEmbed`: about 0.9 MB; it takes two seconds to make.
-
-    Raises:
-        MissingDependency: the extra `report` is not installed.
-    """
-    need_report_extra()
-    import vl_convert
-
-    made = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=_vega_lite())
-    # Their licence (BSD, 3 clauses) wants to be named where they are passed on.
-    notice = "/* Vega, Vega-Lite, Vega-Embed: copyright University of Washington Interactive Data Lab, BSD-3-Clause */"
-    return f"{notice}(() => {{{made}\n}})();"
-
-
-@cache
-def _vega_lite() -> str:
-    """The version that Altair writes."""
-    import altair
-    import vl_convert
-
-    version = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    if version not in vl_convert.get_vegalite_versions():
-        raise MissingDependency(
-            f"altair writes Vega-Lite {version}, which this vl-convert-python does not draw: "
-            "pip install --upgrade 'boostrank[report]'"
-        )
-    return version
 
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -1,20 +1,36 @@
-"""A whole page in one file: it loads nothing, and its policy forbids it to."""
+"""Page: a whole document in one file; it loads nothing, and its policy forbids it to."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.resources import files
+from typing import Any, Protocol
 
-from boostrank.report.html.charts import Chart, theme, vega_script
+from boostrank.core.deprecation import renamed
 from boostrank.report.html.markup import Markup, bdi, data_block, tag
-from boostrank.report.html.tables import Table
+from boostrank.report.html.vega import need_report_extra, theme, vega_script
+
+__getattr__ = renamed(__name__, {"Section": f"{__name__}:PageSection"})
 
 # Before the first paint, so that what the script folds is not seen unfolded first.
 _EARLY = 'document.documentElement.classList.add("js");'
+
+
+class Drawn(Protocol):
+    """A chart or a table: what has a name on the page and draws itself."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def needs_script(self) -> bool: ...
+
+    def draw(self) -> Markup: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +48,12 @@ class Fold:
     parts: Sequence[Part]
 
 
-Part = Markup | Chart | Table | Beside | Fold | str
+Part = Markup | Drawn | Beside | Fold | str
 """What a section is made of; plain text is a paragraph."""
 
 
 @dataclass(frozen=True, eq=False)
-class Section:
+class PageSection:
     """A part of a page that the navigation leads to.
 
     Args:
@@ -56,7 +72,7 @@ class Section:
 
 
 def page(
-    title: str, sections: Sequence[Section], *, summary: Sequence[Part] = (), heading: Markup | None = None
+    title: str, sections: Sequence[PageSection], *, summary: Sequence[Part] = (), heading: Markup | None = None
 ) -> str:
     """The document.
 
@@ -71,11 +87,12 @@ def page(
         ValueError: two parts of one name.
     """
     parts = [*summary, *(part for section in sections for part in section.parts)]
-    charts = _names(parts, Chart)
-    names = [section.name for section in sections] + charts + _names(parts, Table)
+    drawn = drawn_in(parts)
+    names = [section.name for section in sections] + [part.name for part in drawn]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise ValueError(f"two parts of a page have one name: {', '.join(sorted(twice))}")
+    charts = any(part.needs_script for part in drawn)
     scripts = [vega_script()] if charts else []
     scripts.append(_own("script.js"))
     briefs = [
@@ -126,28 +143,46 @@ def page(
 
 def draw(part: Part) -> Markup:
     """A part as markup."""
-    if isinstance(part, Chart | Table):
-        return part.draw()
+    if isinstance(part, Markup):
+        return part
+    if isinstance(part, str):
+        return tag("p", part)
     if isinstance(part, Beside):
         return tag("div", *map(draw, part.parts), class_="beside")
     if isinstance(part, Fold):
         return tag("details", tag("summary", part.title), tag("div", *map(draw, part.parts)))
-    return part if isinstance(part, Markup) else tag("p", part)
+    return part.draw()
 
 
-def _section(section: Section) -> Markup:
+def drawn_in(parts: Iterable[Part]) -> list[Drawn]:
+    """The charts and tables among parts, those within parts too."""
+    found: list[Drawn] = []
+    for part in parts:
+        if isinstance(part, Beside | Fold):
+            found += drawn_in(part.parts)
+        elif not isinstance(part, str):
+            found.append(part)
+    return found
+
+
+def page_of(result: Any, name: str) -> str:
+    """The page of the result of an analysis, by `whole_page` of the module `page` beside that of its class.
+
+    Args:
+        result: such as `Why`.
+        name: what its model or its data are called; "" for nothing.
+
+    Raises:
+        MissingDependency: the extra `report` is not installed.
+    """
+    need_report_extra()
+    beside = import_module(f"{type(result).__module__.rpartition('.')[0]}.page")
+    return str(beside.whole_page(result, name))
+
+
+def _section(section: PageSection) -> Markup:
     heading = tag("h2", section.title) if section.title else None
     return tag("section", heading, *map(draw, section.parts), id=section.name)
-
-
-def _names(parts: Sequence[Part], kind: type[Chart] | type[Table]) -> list[str]:
-    found: list[str] = []
-    for part in parts:
-        if isinstance(part, kind):
-            found.append(part.name)
-        elif isinstance(part, Beside | Fold):
-            found += _names(part.parts, kind)
-    return found
 
 
 @cache

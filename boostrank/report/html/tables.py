@@ -86,6 +86,8 @@ class Table:
     caption: str = ""
     marked: frozenset[int] = frozenset()
 
+    needs_script = False
+
     def draw(self) -> Markup:
         """The element."""
         head = tag("thead", tag("tr", *map(self._heading, self.columns)))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.report.html.charts import COLOURS, Chart
+from boostrank.report.html.charts import Chart
+from boostrank.report.html.vega import COLOURS
 from boostrank.report.sections.importance.result import Importance
 
 if TYPE_CHECKING:

@@ -11,8 +11,10 @@ import numpy as np
 from boostrank.core.formatting import count_of
 from boostrank.report.html.marks import chip, facts, whisker
 from boostrank.report.html.markup import Markup, bdi, join, tag
-from boostrank.report.html.page import Beside, Fold, Part, Section
+from boostrank.report.html.page import Beside, Fold, Part
 from boostrank.report.html.tables import Cell, Column, Table
+from boostrank.report.section import Context, Section
+from boostrank.report.sections.importance.analysis import importance
 from boostrank.report.sections.importance.charts import Worth, gain_against_loss, heat_map, top_gains, top_losses
 from boostrank.report.sections.importance.result import VERDICTS, Effect, Importance
 
@@ -21,10 +23,10 @@ _FEW = 14
 _LOOKS = {"useful": "better", "harmful": "worse", "unused": "faint", "unclear": "faint"}
 
 
-def section(found: Importance) -> Section:
+def draw(found: Importance) -> list[Part]:
     """Tables and charts of what `boostrank.report.importance` found."""
     worth = Worth(found)
-    parts: list[Part] = [
+    return [
         tag("p", "Each feature in turn is shuffled among the documents of every query, which takes what it says of "
             f"one document against another away. What {found.metric} then loses is what the feature is worth to the "
             "ranking; gain only says how often and how profitably the trees split by it while they were trained."),
@@ -37,11 +39,10 @@ def section(found: Importance) -> Section:
         *_groups(found),
         Fold("How this was measured, and what the verdicts mean", [_method(found), _verdicts(found)]),
     ]  # fmt: skip
-    return Section("importance", "Feature importance", parts, short="Features", brief=_brief(worth))
 
 
-def _brief(worth: Worth) -> Markup:
-    found = worth.found
+def _brief(found: Importance) -> Markup:
+    worth = Worth(found)
     if not worth.used.size:
         return join("The trees use no feature.")
     first, useful = int(worth.used[0]), len(found.named("useful"))
@@ -231,3 +232,17 @@ def _names(names: Sequence[str], most: int = 12) -> Markup:
     shown = [join(bdi(name), ", " if i + 1 < len(names[:most]) else "") for i, name in enumerate(names[:most])]
     more = f" and {len(names) - most:,} more" if len(names) > most else None
     return join(*shown, more)
+
+
+def _run(context: Context) -> Importance:
+    return importance(
+        context.model, context.data, metric=context.metric, conventions=context.conventions_without_names,
+        groups=context.groups, documents=context.documents, seed=context.seed, threads=context.threads,
+        progress=context.progress,
+    )  # fmt: skip
+
+
+SPEC = Section(
+    "importance", "Feature importance", _run, draw, frames=lambda found: {"importance": found.to_frame()},
+    brief=_brief, place=20, short="Features",
+)  # fmt: skip

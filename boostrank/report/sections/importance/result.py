@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import MissingDependency
 from boostrank.core.types import Float64Array, Int64Array
+from boostrank.report.frames import pandas
 
 VERDICTS = {
     "useful": "shuffling it loses more than chance",
@@ -138,8 +138,17 @@ class Importance:
         Raises:
             MissingDependency: there is no pandas.
         """
-        try:
-            import pandas
-        except ModuleNotFoundError as error:
-            raise MissingDependency("a data frame needs pandas: pip install pandas; rows() works without") from error
-        return pandas.DataFrame(self.rows())
+        return pandas().DataFrame(self.rows())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the correlation, as plain data; what is not a number is NaN."""
+        alone = (
+            "metric", "value", "low", "high", "queries", "documents", "all_queries", "all_documents", "shap_documents",
+            "repeats", "by", "negligible", "redundant",
+        )  # fmt: skip
+        return {name: getattr(self, name) for name in alone} | {
+            "features": self.rows(),
+            "groups": [asdict(effect) for effect in self.groups],
+            "clusters": [asdict(effect) for effect in self.clusters],
+            "removed": None if self.removed is None else asdict(self.removed),
+        }

@@ -8,11 +8,13 @@ import numpy as np
 
 from boostrank.core.types import Int64Array
 from boostrank.report.frames import pandas
-from boostrank.report.html.charts import COLOURS, Chart
+from boostrank.report.html.charts import Chart
 from boostrank.report.html.markup import tag
-from boostrank.report.html.page import Beside, Fold, Part, Section
+from boostrank.report.html.page import Beside, Fold, Part
 from boostrank.report.html.tables import Column, Table
-from boostrank.report.sections.learning.analysis import Learning
+from boostrank.report.html.vega import COLOURS
+from boostrank.report.section import Context, Section
+from boostrank.report.sections.learning.analysis import Learning, learning
 from boostrank.report.sections.learning.objective_trace import Descent, Shares
 
 # Of a line in a picture; more cannot be seen.
@@ -20,7 +22,7 @@ _MOST_POINTS = 400
 _HEIGHT = 260
 
 
-def section(found: Learning) -> Section:
+def draw(found: Learning) -> list[Part]:
     """Charts of what `boostrank.report.sections.learning.analysis` found."""
     parts: list[Part] = [tag("p", tag("b", found.summary()))]
     if found.curve.rounds.size > 1:
@@ -34,7 +36,7 @@ def section(found: Learning) -> Section:
     parts += [tag("p", note, class_="faint") for note in found.notes]
     if found.curve.rounds.size > 1:
         parts.append(Fold("All points of the curve", [_table(found)]))
-    return Section("learning", "Learning", parts, brief=found.summary())
+    return parts
 
 
 def _rounds(title: str = "rounds") -> Any:
@@ -267,3 +269,21 @@ def _table(found: Learning) -> Table:
     names = ("rounds", "value", "low", "high", "lost", "lost_low", "lost_high")
     rows = [list(row) for row in zip(*(getattr(curve, name).tolist() for name in names), strict=True)]
     return Table("prefixes", columns, rows, caption="The first rounds of the model", order="rounds")
+
+
+def _run(context: Context) -> Learning:
+    return learning(
+        context.model, context.data, metric=context.metric, conventions=context.conventions_without_names,
+        documents=context.documents, negligible=context.negligible, seed=context.seed, threads=context.threads,
+        progress=context.progress,
+    )  # fmt: skip
+
+
+def _frames(found: Learning) -> dict[str, Any]:
+    frames = {"history": found.history_frame(), "prefixes": found.curve.to_frame()}
+    if found.descent is not None:
+        frames |= {"objective": found.descent.to_frame(), "gradient": found.descent.shares_frame()}
+    return frames
+
+
+SPEC = Section("learning", "Learning", _run, draw, _frames, brief=Learning.summary, place=40)

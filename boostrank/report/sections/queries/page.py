@@ -8,19 +8,21 @@ from typing import Any
 import numpy as np
 
 from boostrank.report.frames import pandas
-from boostrank.report.html.charts import COLOURS, Chart
+from boostrank.report.html.charts import Chart
 from boostrank.report.html.marks import facts
 from boostrank.report.html.markup import Markup, bdi, join, tag
-from boostrank.report.html.page import Part, Section
+from boostrank.report.html.page import Part
 from boostrank.report.html.tables import Cell, Column, Table, fixed
-from boostrank.report.sections.queries.analysis import QueryValues, WorstQuery
+from boostrank.report.html.vega import COLOURS
+from boostrank.report.section import Context, Section
+from boostrank.report.sections.queries.analysis import QueryValues, WorstQuery, query_values
 
 _LINE = 26
 # More parts of one kind are in the table alone.
 _MOST_DRAWN = 30
 
 
-def section(found: QueryValues) -> Section:
+def draw(found: QueryValues) -> list[Part]:
     """Tables and charts of what `boostrank.report.sections.queries.analysis` found."""
     parts: list[Part] = [facts(*_facts(found)), _histogram(found)]
     kinds = list(dict.fromkeys(part.kind for part in found.parts))
@@ -35,7 +37,7 @@ def section(found: QueryValues) -> Section:
             _worst(found),
         ]  # fmt: skip
     parts += [tag("p", note, class_="faint") for note in found.notes]
-    return Section("queries", "Queries", parts, brief=_brief(found))
+    return parts
 
 
 def _brief(found: QueryValues) -> Markup:
@@ -165,3 +167,17 @@ def _list(told: WorstQuery, number: int) -> Markup:
 
 def _look(part: float) -> str:
     return "" if math.isnan(part) or part == 0.0 else "better" if part > 0.0 else "worse"
+
+
+def _run(context: Context) -> QueryValues:
+    return query_values(
+        context.model, context.data, context.scores, metric=context.metric, conventions=context.conventions,
+        segments=context.segments, docnos=context.docnos, seed=context.seed, threads=context.threads,
+    )  # fmt: skip
+
+
+def _frames(found: QueryValues) -> dict[str, Any]:
+    return {"queries": found.to_frame(), "parts": found.parts_frame()}
+
+
+SPEC = Section("queries", "Queries", _run, draw, _frames, _brief, place=50, after=("learning",))

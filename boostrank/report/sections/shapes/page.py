@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from boostrank.report.frames import pandas
-from boostrank.report.html.charts import COLOURS, Chart
+from boostrank.report.html.charts import Chart
 from boostrank.report.html.markup import Markup, bdi, join, tag
-from boostrank.report.html.page import Beside, Fold, Part, Section
+from boostrank.report.html.page import Beside, Fold, Part
 from boostrank.report.html.tables import Cell, Column, Table
+from boostrank.report.html.vega import COLOURS
+from boostrank.report.section import Context, Section
 from boostrank.report.sections.shapes.ale import Curve
-from boostrank.report.sections.shapes.analysis import ROUNDING, Dependence, Shapes
+from boostrank.report.sections.shapes.analysis import ROUNDING, Dependence, Shapes, shapes
 
 _HEIGHT = 220
 # Pairs in the chart; the table has all.
@@ -28,10 +30,10 @@ _SKEWED = 20.0
 _SMALL, _LARGE = (120, 18), (420, 130)
 
 
-def section(found: Shapes) -> Section:
+def draw(found: Shapes) -> list[Part]:
     """Charts of what `boostrank.report.sections.shapes.analysis.shapes` found."""
     if not found.curves:
-        return Section("shapes", "Shapes", ["The trees split by no feature."])
+        return ["The trees split by no feature."]
     parts: list[Part] = [
         tag("p", "What the score does along one feature. ", tag("b", "The line"), " adds up how much the score of the "
             "documents there changes over a small step, all else as it is (accumulated local effects), with its 95% "
@@ -45,10 +47,12 @@ def section(found: Shapes) -> Section:
     parts += [tag("h3", "All features in the trees"), _table(found)]
     parts += [tag("p", f"{note}.", class_="faint") for note in found.notes]
     parts.append(Fold("How this was measured", [_method(found)]))
-    return Section("shapes", "Shapes", parts, brief=_brief(found))
+    return parts
 
 
 def _brief(found: Shapes) -> Markup:
+    if not found.curves:
+        return join()
     largest = max(found.curves, key=lambda curve: curve.swing)
     if math.isnan(largest.rising):
         return join("No feature moves the score.")
@@ -304,3 +308,17 @@ def _method(found: Shapes) -> Markup:
 
 def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "feature"
+
+
+def _run(context: Context) -> Shapes:
+    return shapes(
+        context.model, context.data, importance=context.results.get("importance"), seed=context.seed,
+        threads=context.threads, progress=context.progress,
+    )  # fmt: skip
+
+
+def _frames(found: Shapes) -> dict[str, Any]:
+    return {name: found.to_frame(name) for name in ("curves", "dependence", "interactions")}
+
+
+SPEC = Section("shapes", "Shapes", _run, draw, _frames, _brief, place=30, after=("importance",))

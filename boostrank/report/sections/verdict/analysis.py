@@ -25,11 +25,9 @@ from boostrank.metric import BoundMetrics, Metric
 from boostrank.report.conventions.analysis import TieReport, tied_documents
 from boostrank.report.frames import pandas
 from boostrank.report.means import means_over_queries
+from boostrank.report.sections import METRICS
 from boostrank.report.sections.verdict.single_feature import single_feature
 from boostrank.training.params import headline
-
-METRICS = ("ndcg@1,3,5,10", "map", "mrr")
-"""What is measured unless told otherwise."""
 
 MODEL, SINGLE, FILE_ORDER = "the model", "the best single feature", "the order of the file"
 

@@ -6,19 +6,21 @@ import math
 from typing import Any
 
 from boostrank.report.frames import pandas
-from boostrank.report.html.charts import COLOURS, Chart
+from boostrank.report.html.charts import Chart
 from boostrank.report.html.marks import facts
 from boostrank.report.html.markup import Markup, bdi, join, tag
-from boostrank.report.html.page import Fold, Part, Section
+from boostrank.report.html.page import Fold, Part
 from boostrank.report.html.tables import Cell, Column, Table
+from boostrank.report.html.vega import COLOURS
 from boostrank.report.means import FEWEST_FOR_INTERVAL
-from boostrank.report.sections.verdict.analysis import FILE_ORDER, MODEL, Standing, Verdict
+from boostrank.report.section import Context, Section
+from boostrank.report.sections.verdict.analysis import FILE_ORDER, MODEL, Standing, Verdict, verdict
 
 # A line of the chart, in pixels.
 _LINE = 30
 
 
-def section(found: Verdict) -> Section:
+def draw(found: Verdict) -> list[Part]:
     """Table and chart of what `boostrank.report.sections.verdict.analysis` found."""
     parts: list[Part] = [
         tag("p", _sentence(found)),
@@ -30,7 +32,7 @@ def section(found: Verdict) -> Section:
         *(tag("p", note, class_="faint") for note in found.notes),
         Fold("How this was measured", _method(found)),
     ]
-    return Section("verdict", "Verdict", parts, brief=_brief(found))
+    return parts
 
 
 def _brief(found: Verdict) -> Markup:
@@ -161,3 +163,17 @@ def _method(found: Verdict) -> list[Part]:
     ]  # fmt: skip
     told += [join(tag("b", bdi(b.name)), ": ", bdi(b.about), ".") for b in found.baselines if b.about]
     return [tag("p", one) for one in told]
+
+
+def _run(context: Context) -> Verdict:
+    return verdict(
+        context.scores, context.data, context.metrics, conventions=context.conventions, previous=context.previous,
+        docnos=context.docnos, matters=context.matters, seed=context.seed, threads=context.threads,
+        progress=context.progress,
+    )  # fmt: skip
+
+
+SPEC = Section(
+    "verdict", "Verdict", _run, draw, frames=lambda found: {"verdict": found.to_frame()}, brief=_brief, place=10,
+    after=("learning",),
+)  # fmt: skip
