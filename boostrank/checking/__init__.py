@@ -1,4 +1,4 @@
-"""Check an objective against the kernel contract, and say what to mend: `boostrank check-objective my.py`."""
+"""Checks of an objective against the kernel contract, with what mends it: `boostrank check-objective my.py`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""What a check found, and how it is told."""
+"""Findings: the result of each check of an objective, and of all of them."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from boostrank.core.deprecation import renamed_attributes
 
 
 class Status(enum.Enum):
@@ -23,7 +25,7 @@ class Finding:
     Args:
         check: its name, one word or two.
         status: how it ended.
-        told: what was seen, one line.
+        message: what was seen, one line.
         example: the smallest example that fails: scores, labels, gains, and the document.
         why: why it matters.
         mend: what to change.
@@ -31,10 +33,12 @@ class Finding:
 
     check: str
     status: Status
-    told: str
+    message: str
     example: str = ""
     why: str = ""
     mend: str = ""
+
+    __getattr__ = renamed_attributes({"told": "message"})
 
 
 @dataclass(frozen=True)
@@ -60,11 +64,11 @@ class Verdict:
         return {"objective": self.objective, "passed": self.passed, "checks": findings}
 
 
-def passed(check: str, told: str) -> Finding:
+def passed(check: str, message: str) -> Finding:
     """A check that found nothing wrong."""
-    return Finding(check, Status.PASS, told)
+    return Finding(check, Status.PASS, message)
 
 
-def skipped(check: str, told: str) -> Finding:
+def skipped(check: str, message: str) -> Finding:
     """A check that does not apply, with the reason."""
-    return Finding(check, Status.SKIP, told)
+    return Finding(check, Status.SKIP, message)

@@ -1,4 +1,4 @@
-"""What only running shows: the same bytes on any number of threads, the cost by length, and whether trees learn."""
+"""Measurements of an objective: equal bytes on any number of threads, the cost by length, and whether trees learn."""
 
 from __future__ import annotations
 
@@ -76,25 +76,25 @@ def cost(spec: ObjectiveSpec) -> Finding:
     except BoostrankError as error:
         return _broken("speed", error)
     shape = "n or n log n" if power < _LINEAR else "n^2" if _QUADRATIC <= power < _CUBIC else f"about n^{power:.1f}"
-    told = ", ".join(f"{seconds * 1e9:,.0f} at {length:,}" for length, seconds in measured.items())
-    told = f"ns a document, by length of list: {told}; a query costs {shape}"
+    costs = ", ".join(f"{seconds * 1e9:,.0f} at {length:,}" for length, seconds in measured.items())
+    message = f"ns a document, by length of list: {costs}; a query costs {shape}"
     if power >= _CUBIC:
         return Finding(
-            "speed", Status.FAIL, told, "", "a list of 1,000 documents costs a thousand million steps a round",
+            "speed", Status.FAIL, message, "", "a list of 1,000 documents costs a thousand million steps a round",
             "look for a sum inside a pair loop that does not depend on the pair, and keep it in scratch",
         )  # fmt: skip
     if power >= _QUADRATIC and not spec.quadratic:
         return Finding(
-            "speed", Status.FAIL, told, "",
+            "speed", Status.FAIL, message, "",
             "quadratic=False switches off the guard that stops a list of 100,000 documents before it takes minutes",
             "declare quadratic=True",
         )  # fmt: skip
     if power < _LINEAR and spec.quadratic:
         return Finding(
-            "speed", Status.NOTE, told, "", "the driver refuses lists of more than 50,000 documents without need",
+            "speed", Status.NOTE, message, "", "the driver refuses lists of more than 50,000 documents without need",
             "declare quadratic=False",
         )  # fmt: skip
-    return passed("speed", told)
+    return passed("speed", message)
 
 
 def _seconds_a_document(spec: ObjectiveSpec, length: int, queries: int) -> float:
@@ -129,21 +129,21 @@ def _learns(spec: ObjectiveSpec, backend: str) -> Finding:
         return _broken(backend, error)
     end = _ndcg(data, model.predict(data, threads=1))
     usual = _lambdarank()
-    told = f"{_METRIC} of the training set {start:.3f} -> {end:.3f} in {ROUNDS} rounds (LambdaRank: {usual:.3f})"
+    message = f"{_METRIC} of the training set {start:.3f} -> {end:.3f} in {ROUNDS} rounds (LambdaRank: {usual:.3f})"
     if end <= start:
         return Finding(
-            backend, Status.FAIL, f"the training made the ranking worse: {told}",
+            backend, Status.FAIL, f"the training made the ranking worse: {message}",
             f"{len(data.queries)} generated queries, {data.n_documents:,} documents",
-            "following the forces must lift relevant documents",
+            "following the gradient must lift relevant documents",
             "a relevant document that stands too low needs a negative gradient: scores move against it",
         )  # fmt: skip
     if end - start < 0.5 * (usual - start):
         return Finding(
-            backend, Status.NOTE, f"{told}: less than half of what LambdaRank learns", "",
-            "forces may be too weak where they matter, or the hessian too large",
+            backend, Status.NOTE, f"{message}: less than half of what LambdaRank learns", "",
+            "gradients may be too weak where they matter, or the hessian too large",
             "compare grad / hess with the steps that you expect; try train_discount-like weights",
         )  # fmt: skip
-    return passed(backend, told)
+    return passed(backend, message)
 
 
 def _broken(check: str, error: BoostrankError) -> Finding:

@@ -52,8 +52,8 @@ class Example:
 
     def __str__(self) -> str:
         lists = {"scores": self.scores, "labels": self.labels, "gains": self.gains}
-        told = ", ".join(f"{name} {_listed(values)}" for name, values in lists.items())
-        return f"{self.what}: {told}" if len(self) else self.what
+        numbers = ", ".join(f"{name} {_listed(values)}" for name, values in lists.items())
+        return f"{self.what}: {numbers}" if len(self) else self.what
 
 
 class Output(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a kernel must keep, each rule a function of a probe; examples are tried from the shortest on."""
+"""Rules of the kernel contract, each a function of a probe; examples are tried from the shortest on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from boostrank.checking.probe import (
 )
 from boostrank.core.types import Float64Array, HessianKind
 
-# How far forces may be from what they should be, as a share of the largest: training needs no more, and what is
+# How far gradients may be from what they should be, as a share of the largest: training needs no more, and what is
 # wrong (a sign, a factor, a missing term) is wrong by far more.
 _DERIVATIVE_TOLERANCE = 1e-4
 _SYMMETRY_TOLERANCE = 1e-5
@@ -51,7 +51,7 @@ def outputs_are_written(probe: Probe) -> Finding:
                 return _failed(
                     "outputs", f"{name} is not written, or added to what stood there", example, values,
                     document=int(stale[0]),
-                    why="the memory holds forces of another query",
+                    why="the memory holds gradients of another query",
                     mend=f"begin with grad[:] = 0.0 and hess[:] = 0.0, before any return, and then add to {name}",
                 )  # fmt: skip
     return passed("outputs", "every element of grad and hess is written")
@@ -130,7 +130,7 @@ def hessian_is_not_negative(probe: Probe) -> Finding:
                 "hessian",
                 Status.NOTE,
                 "not negative, but zero for documents that are pushed",
-                example=_told(example, values, int(idle[0])),
+                example=_location(example, values, int(idle[0])),
                 why="such documents take the longest steps that the driver's floor allows",
                 mend="give each pair's curvature to both of its documents",
             )
@@ -142,7 +142,7 @@ def gradient_is_the_derivative(probe: Probe) -> Finding:
     if not probe.spec.exact_gradient:
         return skipped(
             "gradient",
-            "the objective says that its forces are not the derivative of the loss it reports",
+            "the objective says that its gradient is not the derivative of the loss it reports",
         )
     for example, values in _cases(probe, ordinary_examples()):
         output = probe.run(example, values)
@@ -153,10 +153,10 @@ def gradient_is_the_derivative(probe: Probe) -> Finding:
             others = [probe.run(e, values).grad for e in ordinary_examples()]
             whole = [_derivative(probe, e, values, _loss, g) for e, g in zip(ordinary_examples(), others, strict=True)]
             # One query of two documents agrees with any factor: all of them tell whether it is one.
-            told, mend = _disagreement(np.concatenate(others), np.concatenate(whole))
+            message, mend = _disagreement(np.concatenate(others), np.concatenate(whole))
             p = int(np.argmax(error))
             return _failed(
-                "gradient", told, example, values, document=p,
+                "gradient", message, example, values, document=p,
                 detail=f"gradient {output.grad[p]:.6g}, finite difference of the loss {wanted[p]:.6g}",
                 why="the trees follow the gradient: they would minimise something else than the loss that you see",
                 mend=mend,
@@ -178,7 +178,7 @@ def _exact_curvature(probe: Probe) -> Finding:
     for example, values in _cases(probe, ordinary_examples()):
         _, grad, hess = probe.run(example, values)
         wanted = np.array(
-            [_derivative(probe, example, values, partial(_force, p), hess, only=p)[p] for p in range(len(example))]
+            [_derivative(probe, example, values, partial(_gradient, p), hess, only=p)[p] for p in range(len(example))]
         )
         error = np.abs(hess - wanted)
         if error.max() > _DERIVATIVE_TOLERANCE * float(np.abs(wanted).max()) + 1e-9 * float(np.abs(grad).max() + 1.0):
@@ -211,10 +211,10 @@ def _majorising_curvature(probe: Probe) -> Finding:
 
 
 def shifts_change_nothing(probe: Probe) -> Finding:
-    """Forces cancel within a query, and adding a constant to all scores changes none of them."""
+    """Gradients sum to zero over a query, and adding a constant to all scores changes none of them."""
     if not probe.spec.shift_invariant:
         return skipped("shift", "shift_invariant=False: the objective cares for the scores' level")
-    why = "only score differences rank; a force on the level of a query is spent by trees on nothing"
+    why = "only score differences rank; a gradient on the level of a query is spent by trees on nothing"
     mend = "use scores as differences only, and give document j what you take from document i; or declare "
     mend += "shift_invariant=False if the level is meant, as in a regression"
     for example, values in _cases(probe, ordinary_examples()):
@@ -223,7 +223,13 @@ def shifts_change_nothing(probe: Probe) -> Finding:
         if abs(total) > _SYMMETRY_TOLERANCE * size:
             detail = f"the gradient sums to {total:.4g}, its sizes to {size:.4g}"
             return _failed(
-                "shift", "the forces of a query do not cancel", example, values, detail=detail, why=why, mend=mend
+                "shift",
+                "the gradient does not sum to zero over a query",
+                example,
+                values,
+                detail=detail,
+                why=why,
+                mend=mend,
             )
         there = probe.run(example.at(example.scores + 2.0), values)
         for name in ("grad", "hess"):
@@ -232,15 +238,13 @@ def shifts_change_nothing(probe: Probe) -> Finding:
                 detail = (
                     f"{name} {getattr(here, name)[p]:.6g}, with 2 added to every score {getattr(there, name)[p]:.6g}"
                 )
-                told = f"adding 2 to every score changes {name}"
-                return _failed(
-                    "shift", told, example, values, document=p, detail=detail, why=why, mend=mend
-                )  # fmt: skip
-    return passed("shift", "forces cancel, and a constant added to all scores changes nothing")
+                message = f"adding 2 to every score changes {name}"
+                return _failed("shift", message, example, values, document=p, detail=detail, why=why, mend=mend)
+    return passed("shift", "the gradient sums to zero, and a constant added to all scores changes nothing")
 
 
 def file_order_changes_nothing(probe: Probe) -> Finding:
-    """Documents in another order get the same forces; a note where that fails at tied scores alone."""
+    """Documents in another order get the same gradients; a note where that fails at tied scores alone."""
     if probe.spec.random:
         return skipped("order", "the objective draws random numbers by position")
     why = "the order of rows in a file means nothing: relevant rows may stand first because somebody sorted them"
@@ -248,9 +252,8 @@ def file_order_changes_nothing(probe: Probe) -> Finding:
     for example, values in _cases(probe, ordinary_examples()):
         p = _moved(probe, example, values)
         if p is not None:
-            return _failed(
-                "order", "the forces depend on the order of the rows", example, values, document=p, why=why, mend=mend
-            )  # fmt: skip
+            message = "the gradient depends on the order of the rows"
+            return _failed("order", message, example, values, document=p, why=why, mend=mend)
     for example, values in _cases(probe, [e for e in special_examples() if "tied" in e.what]):
         p = _moved(probe, example, values)
         if p is not None:
@@ -258,11 +261,11 @@ def file_order_changes_nothing(probe: Probe) -> Finding:
                 "order",
                 Status.NOTE,
                 "independent of the order of the rows, except among tied scores",
-                example=_told(example, values, p),
+                example=_location(example, values, p),
                 why="in the first round every score is tied: there the order of the file speaks (as in LambdaRank)",
                 mend="treat documents with equal scores alike",
             )
-    return passed("order", "rows in another order get the same forces, among ties too")
+    return passed("order", "rows in another order get the same gradients, among ties too")
 
 
 def nothing_to_learn_is_left_alone(probe: Probe) -> Finding:
@@ -276,12 +279,12 @@ def nothing_to_learn_is_left_alone(probe: Probe) -> Finding:
             return Finding(
                 "idle",
                 Status.NOTE,
-                f"forces where no order is better than another ({example.what})",
-                example=_told(example, values, int(pushed[0])),
-                why="no ranking metric can gain from them, and they take capacity from the trees",
-                mend="return 0.0 with zeros in both outputs when all gains are equal, unless the force is meant",
+                f"a gradient where no order is better than another ({example.what})",
+                example=_location(example, values, int(pushed[0])),
+                why="no ranking metric can gain from it, and it takes capacity from the trees",
+                mend="return 0.0 with zeros in both outputs when all gains are equal, unless the gradient is meant",
             )
-    return passed("idle", "no force where all labels are equal")
+    return passed("idle", "no gradient where all labels are equal")
 
 
 RULES: tuple[Callable[[Probe], Finding], ...] = (
@@ -307,7 +310,7 @@ def _flat(example: Example) -> Example:
 
 
 def _moved(probe: Probe, example: Example, values: Values) -> int | None:
-    """A document whose forces change when the rows are reversed or shuffled."""
+    """A document whose gradient changes when the rows are reversed or shuffled."""
     here = probe.run(example, values)
     n = len(example)
     for rows in (np.arange(n)[::-1], np.random.default_rng(3).permutation(n)):
@@ -323,7 +326,7 @@ def _loss(output: Output) -> float:
     return output.loss
 
 
-def _force(document: int, output: Output) -> float:
+def _gradient(document: int, output: Output) -> float:
     return float(output.grad[document])
 
 
@@ -358,7 +361,7 @@ def _disagreement(grad: Float64Array, wanted: Float64Array) -> tuple[str, str]:
     """What is wrong with a gradient, and what to look for."""
     if np.abs(wanted).max() <= 1e-6 * np.abs(grad).max():
         return "the returned loss does not change with the scores, but there is a gradient", (
-            "return the loss; or declare exact_gradient=False if the forces are the derivative of no loss"
+            "return the loss; or declare exact_gradient=False if the gradient is the derivative of no loss"
         )
     factor = float(grad @ wanted / (wanted @ wanted))
     if np.abs(grad - factor * wanted).max() <= 1e-3 * np.abs(wanted).max() * max(1.0, abs(factor)) and factor != 0.0:
@@ -370,8 +373,8 @@ def _disagreement(grad: Float64Array, wanted: Float64Array) -> tuple[str, str]:
             "look for a missing factor: an inner derivative (1 / sigma), a 2, the other end of each pair"
         )
     return "the gradient is not the derivative of the returned loss", (
-        "differentiate the returned loss by one score, every term of it; or declare exact_gradient=False if the forces "
-        "are meant to differ, as LambdaRank's are"
+        "differentiate the returned loss by one score, every term of it; or declare exact_gradient=False if the "
+        "gradient is meant to differ, as LambdaRank's is"
     )
 
 
@@ -393,7 +396,7 @@ def _same(one: Output, other: Output) -> bool:
     return not any(_differing(a, b).size for a, b in zip(_arrays(one), _arrays(other), strict=True))
 
 
-def _told(example: Example, values: Values, document: int | None = None, detail: str = "") -> str:
+def _location(example: Example, values: Values, document: int | None = None, detail: str = "") -> str:
     words = [str(example)]
     if document is not None:
         words.append(f"document {document}{f': {detail}' if detail else ''}")
@@ -406,7 +409,7 @@ def _told(example: Example, values: Values, document: int | None = None, detail:
 
 def _failed(
     check: str,
-    told: str,
+    message: str,
     example: Example,
     values: Values,
     *,
@@ -415,4 +418,4 @@ def _failed(
     why: str,
     mend: str,
 ) -> Finding:
-    return Finding(check, Status.FAIL, told, _told(example, values, document, detail), why, mend)
+    return Finding(check, Status.FAIL, message, _location(example, values, document, detail), why, mend)

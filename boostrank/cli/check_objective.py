@@ -65,7 +65,7 @@ def command(context: click.Context, /, file: str | None, template: bool, as_json
 
 def _print(finding: Finding, width: int) -> None:
     word = finding.status.value
-    click.echo(f"  {word.upper() if word == 'fail' else word:<5} {finding.check:<9} {finding.told}")
+    click.echo(f"  {word.upper() if word == 'fail' else word:<5} {finding.check:<9} {finding.message}")
     for heading, text in (("example", finding.example), ("why", finding.why), ("mend", finding.mend)):
         if text:
             click.echo(click.wrap_text(f"{heading}: {text}", max(60, width), _INDENT, _INDENT))

@@ -38,7 +38,7 @@ def backend_for(context: click.Context, backend: str) -> str:
     if context.get_parameter_source("backend") is ParameterSource.DEFAULT or backend == "xgboost":
         return "xgboost"
     raise InputError(
-        "--dask trains with XGBoost: LightGBM lets nobody add up numbers over its workers, so neither the metric nor "
+        "--dask trains with XGBoost: LightGBM gives nobody a sum over its workers, so neither the metric nor "
         "the moment to stop would be the same on all of them. Leave --backend out"
     )
 

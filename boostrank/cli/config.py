@@ -57,7 +57,7 @@ def _key(parameter: click.Parameter) -> str:
 
 
 def _as_typed(option: click.Parameter, value: Any) -> Any:
-    """The value as it would come from the command line, where click tells words apart by itself."""
+    """The value as it would come from the command line, where click splits several values by itself."""
     if option.multiple if isinstance(option, click.Option) else False:
         return [str(v) for v in value] if isinstance(value, list) else [str(value)]
     return ",".join(str(v) for v in value) if isinstance(value, list) else value

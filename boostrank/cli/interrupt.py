@@ -1,4 +1,4 @@
-"""Ctrl-C once: the round is finished, model and checkpoint are written. Twice: at once. SIGTERM: as Ctrl-C once."""
+"""Signals. Ctrl-C once: the round is finished, model and checkpoint are written. Twice: at once. SIGTERM: as once."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def graceful_stop() -> Iterator[StopRequest]:
         os.close(reader)
 
 
-def _listen(reader: int, request: StopRequest, tell: Callable[[str], None]) -> None:
+def _listen(reader: int, request: StopRequest, echo: Callable[[str], None]) -> None:
     first = 0.0
     while byte := os.read(reader, 1):
         if byte[0] not in (signal.SIGINT, signal.SIGTERM):
@@ -101,12 +101,12 @@ def _listen(reader: int, request: StopRequest, tell: Callable[[str], None]) -> N
             request.exit_status = 128 + byte[0]
             request.made, first = True, now
             if request.saving:
-                tell("the training is over and the model is being written (Ctrl-C once more: at once)")
+                echo("the training is over and the model is being written (Ctrl-C once more: at once)")
             else:
-                tell("stopping after this round (Ctrl-C once more: at once, and nothing is written)")
+                echo("stopping after this round (Ctrl-C once more: at once, and nothing is written)")
         elif byte[0] == signal.SIGINT and now - first > _ONE_PRESS_SECONDS:
             if sys.stderr.isatty():
                 sys.stderr.write(_SHOW_CURSOR)
             outcome = "the model may not have been written" if request.saving else "nothing was written"
-            tell(f"boostrank: stopped at once; {outcome}")
+            echo(f"boostrank: stopped at once; {outcome}")
             os._exit(INTERRUPTED)

@@ -13,22 +13,24 @@ if TYPE_CHECKING:
     from boostrank.core.params import Param
     from boostrank.kernels.objective.contract import ObjectiveSpec
 
+_AUTO = "the default: LambdaRank's pairs, half and half with XE-NDCG"
+
 
 @click.command("objectives", cls=Command, short_help="What each objective is, its parameters and its paper.")
 @click.argument("name", required=False)
 @option("--json", "as_json", is_flag=True, help="Print JSON.")
 @option("--markdown", is_flag=True, help="Print the table of the README.")
 def command(name: str | None, as_json: bool, markdown: bool) -> None:
-    """List the objectives, or tell everything about NAME."""
+    """List the objectives, or describe NAME in full."""
     from boostrank.objectives import OBJECTIVES
 
     if name is not None and name.lower() == "auto" and not markdown:
-        _tell_auto(as_json)
+        _print_auto(as_json)
         return
     chosen = list(OBJECTIVES) if name is None else [OBJECTIVES.get(name)]
     if as_json:
-        told = [described(spec) for spec in chosen]
-        click.echo(json.dumps(told if name is None else told[0], indent=2))
+        descriptions = [described(spec) for spec in chosen]
+        click.echo(json.dumps(descriptions if name is None else descriptions[0], indent=2))
     elif markdown:
         click.echo(markdown_table(chosen))
     elif name is None:
@@ -68,7 +70,7 @@ def _plain(param: Param) -> dict[str, Any]:
 
 
 def _options(spec: ObjectiveSpec | None = None) -> list[Param]:
-    """What every objective takes beside its own parameters."""
+    """Options that every objective takes beside its own parameters."""
     from boostrank.kernels.objective.options import OPTIONS
 
     return [option for option in OPTIONS if spec is None or option not in spec.params]
@@ -109,29 +111,29 @@ def _print_list(specs: list[ObjectiveSpec]) -> None:
     with page.section("Objectives"):
         page.write_dl(
             [
-                ("auto", "the default: LambdaRank's pairs, half and half with XE-NDCG"),
+                ("auto", _AUTO),
                 *((s.name, s.summary) for s in specs),
             ]
         )
     with page.section("Of the engines themselves"):
         page.write_dl([(f"{engine}:{name}", "") for engine, names in NATIVE_OBJECTIVES.items() for name in names])
     with page.section("Two mixed: 'mix(FIRST, SECOND, ...)', each as NAME or NAME(parameter=value, ...)"):
-        page.write_dl([(f"{p.name}={_shown(p.default)}", _told(p)) for p in MIXTURE_PARAMS])
+        page.write_dl([(f"{p.name}={_shown(p.default)}", _help_of(p)) for p in MIXTURE_PARAMS])
     with page.section("Options that every objective takes"):
-        page.write_dl([(f"{p.name}={_shown(p.default)}", _told(p)) for p in _options()])
-    page.write("\nboostrank objectives NAME tells more about one of the former.\n")
+        page.write_dl([(f"{p.name}={_shown(p.default)}", _help_of(p)) for p in _options()])
+    page.write("\nboostrank objectives NAME describes one of the former in full.\n")
     click.echo(page.getvalue().strip())
 
 
-def _tell_auto(as_json: bool) -> None:
+def _print_auto(as_json: bool) -> None:
     from boostrank.objective.mixture import AUTO
 
-    told = "the default: LambdaRank's pairs, half and half with XE-NDCG, on LightGBM from a linear start"
+    summary = f"{_AUTO}, on LightGBM from a linear start"
     if as_json:
-        click.echo(json.dumps({"name": "auto", "summary": told, "objective": AUTO}, indent=2))
+        click.echo(json.dumps({"name": "auto", "summary": summary, "objective": AUTO}, indent=2))
         return
     page = _page()
-    page.write_text(f"auto: {told}")
+    page.write_text(f"auto: {summary}")
     page.write_paragraph()
     page.write_dl([("stands for", AUTO)])
     click.echo(page.getvalue().strip())
@@ -140,7 +142,7 @@ def _tell_auto(as_json: bool) -> None:
 def _print_one(spec: ObjectiveSpec) -> None:
     page = _page()
     page.write_text(f"{spec.name}: {spec.summary}")
-    facts = {
+    rows = {
         "also called": ", ".join(spec.aliases),
         "equation": spec.equation,
         "Hessian": spec.hessian.value,
@@ -149,12 +151,12 @@ def _print_one(spec: ObjectiveSpec) -> None:
         "differs": spec.deviation,
     }
     page.write_paragraph()
-    page.write_dl([(heading, text) for heading, text in facts.items() if text])
+    page.write_dl([(heading, text) for heading, text in rows.items() if text])
     if spec.params:
         with page.section("Parameters"):
-            page.write_dl([(f"{p.name}={_typed(spec, p)}", _told(p)) for p in spec.params])
+            page.write_dl([(f"{p.name}={_typed(spec, p)}", _help_of(p)) for p in spec.params])
     with page.section("Options that every objective takes"):
-        page.write_dl([(f"{p.name}={_typed(spec, p)}", _told(p)) for p in _options(spec)])
+        page.write_dl([(f"{p.name}={_typed(spec, p)}", _help_of(p)) for p in _options(spec)])
     click.echo(page.getvalue().strip())
 
 
@@ -163,6 +165,6 @@ def _page() -> click.HelpFormatter:
     return click.HelpFormatter(width=context.terminal_width, max_width=100)
 
 
-def _told(param: Param) -> str:
+def _help_of(param: Param) -> str:
     allowed = param.range + (f", unit: {param.unit}" if param.unit else "")
     return f"{param.help} ({allowed}{'; may follow a schedule' if param.schedulable else ''})"

@@ -1,4 +1,4 @@
-"""The end of a training: the model is written, or as much is kept as can be."""
+"""Saving of a trained model, or of as much as can be kept where that fails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | No
     """Write the model; where that fails, to the folder of temporary files, so that hours of work are not lost.
 
     Raises:
-        TrainingError: it could not be written where it should be; the words say what is kept.
+        TrainingError: it could not be written where it should be; the message says what is kept.
     """
     from boostrank.core.errors import TrainingError
 
@@ -50,8 +50,8 @@ def _of_checkpoint(checkpoint: Checkpoint) -> str:
     return f"the same command with --resume goes on from {checkpoint.path}, which holds {checkpoint.holds} rounds"
 
 
-def tell_checkpoint(checkpoint: Checkpoint, *, stopped: bool) -> None:
-    """What became of the checkpoint, at the end of the training."""
+def report_checkpoint(checkpoint: Checkpoint, *, stopped: bool) -> None:
+    """Print what became of the checkpoint, at the end of the training."""
     if checkpoint.failures:
         say(f"{checkpoint.failures} checkpoints could not be written")
     if stopped and checkpoint.holds is not None:

@@ -20,7 +20,7 @@ from boostrank.cli.options import Command, DataFile
 from boostrank.cli.plan import announced
 from boostrank.cli.progress import RoundProgress, duration
 from boostrank.cli.reading import Reader, check_not_read, reading_options
-from boostrank.cli.saving import save_or_rescue, tell_checkpoint
+from boostrank.cli.saving import report_checkpoint, save_or_rescue
 from boostrank.cli.tables import aligned
 from boostrank.cli.train_folds import check_alone, train_on_folds
 from boostrank.cli.train_options import LINEAR, START_WORDS, train_options
@@ -126,7 +126,7 @@ def _run(
         say(f"resumed after round {checkpoint.resumed_at}")
     _report(trained, model, progress, stopped=stop.heeded, as_json=given["as_json"])
     if checkpoint:
-        tell_checkpoint(checkpoint, stopped=stop.heeded)
+        report_checkpoint(checkpoint, stopped=stop.heeded)
     return stop.exit_status if stop.heeded else DONE
 
 
@@ -154,7 +154,7 @@ def _streaming(
     context: click.Context, given: dict[str, Any], train: tuple[str, ...], valid: tuple[str, ...],
     checked: TrainingParameters,
 ) -> dict[str, Any] | None:  # fmt: skip
-    """How features are left on disk; None when they come to memory. Says what that will cost.
+    """Streaming options; None where features come to memory. Prints what the route will cost.
 
     Raises:
         UsageError: options that contradict each other.
@@ -201,9 +201,9 @@ def train_params(context: click.Context, given: dict[str, Any]) -> dict[str, Any
         "metric": list(given["metrics"]) or None,
         "eval_at": given["eval_at"],
     }
-    for name, value in (settings | {key: said for key, said in options.items() if said is not None}).items():
+    for name, value in (settings | {key: value for key, value in options.items() if value is not None}).items():
         if name in params and name != "verbosity":
-            raise click.UsageError(f"{name} is said twice: once by --param, once by its own option", context)
+            raise click.UsageError(f"{name} is given twice: by --param, and by its own option", context)
         params[name] = value
     return params
 
@@ -220,7 +220,7 @@ def _loaded(objective: str | None) -> str | ObjectiveSpec | None:
 def _check_sides(
     objective: str | ObjectiveSpec | None, settings: dict[str, Any], own: dict[str, Any], backend: str
 ) -> None:
-    """`boostrank.train` sorts one dictionary; here `--set` is the objective's and `--param` (`own`) the engine's."""
+    """Refuse what is under the wrong option: `--set` is for the objective, `--param` (`own`) for the engine."""
     from boostrank.core.errors import ParameterError
     from boostrank.core.params import find_param, resolve_params
     from boostrank.kernels.noise import SEED
@@ -233,8 +233,8 @@ def _check_sides(
     if objective is None or isinstance(objective, str):
         name = objective or default_objective(backend)
         if ":" in name:
-            for said in settings:
-                raise ParameterError(f"{name} takes its parameters from the engine: use --param for {said!r}")
+            for setting in settings:
+                raise ParameterError(f"{name} takes its parameters from the engine: use --param for {setting!r}")
             return
         try:
             takes = accepted_params(name)
@@ -242,14 +242,14 @@ def _check_sides(
             return  # `boostrank.train` says what is wrong with the name
     else:
         name, takes = objective.name, (*objective.params, *OPTIONS)
-    for said in own:
-        param = find_param(said, takes)
+    for key, value in own.items():
+        param = find_param(key, takes)
         if param is not None and param is not SEED:
-            raise ParameterError(f"{said!r} is a parameter of objective {name!r}: use --set {said}={own[said]}")
+            raise ParameterError(f"{key!r} is a parameter of objective {name!r}: use --set {key}={value}")
     if "gain" in own:
         raise ParameterError(f"the gain is not the engine's: use --gain {own['gain']}")
-    for said in settings:
-        if find_param(said, [SEED]):
+    for key in settings:
+        if find_param(key, [SEED]):
             raise ParameterError("the objective and the trees have one seed: use --seed")
     resolve_params(takes, settings, owner=f"objective {name!r}")
 
@@ -260,7 +260,7 @@ def _shortened(names: tuple[str, ...], most: int = 8) -> str:
 
 
 def _checked(params: dict[str, Any], given: dict[str, Any]) -> TrainingParameters:
-    """The parameters by reader: everything that can be refused is, before a byte is read."""
+    """The checked parameters: whatever can be refused is refused before a byte is read."""
     from boostrank.backends import get_backend
     from boostrank.training.params import split_params
 
@@ -284,7 +284,7 @@ def _stopper(
 
     for name in STOPPING_NAMES:
         if params.pop(name, None) is not None and given["early_stopping"]:
-            raise click.UsageError(f"{name} is said twice: once by --param, once by its own option", context)
+            raise click.UsageError(f"{name} is given twice: by --param, and by its own option", context)
     patience = given["early_stopping"] or checked.stopping_rounds
     if not patience:
         return None
@@ -333,10 +333,10 @@ def _report(model: RankingModel, path: str, progress: RoundProgress, *, stopped:
     summary = model.summary
     assert summary is not None  # it was just trained
     if as_json:
-        told = dataclasses.asdict(summary) | {"tree_seconds": summary.tree_seconds}
-        told |= {"model": path, "backend": model.backend, "objective": model.info["objective"]["name"]}
-        told |= {"rounds": progress.rounds, "stopped": stopped, "metrics": model.best_score}
-        click.echo(json.dumps(told))
+        fields = dataclasses.asdict(summary) | {"tree_seconds": summary.tree_seconds}
+        fields |= {"model": path, "backend": model.backend, "objective": model.info["objective"]["name"]}
+        fields |= {"rounds": progress.rounds, "stopped": stopped, "metrics": model.best_score}
+        click.echo(json.dumps(fields))
     if stopped:
         say(f"stopped after round {progress.rounds} of {progress.total}")
     dead = "" if summary.dead_queries is None else f", {summary.dead_queries:,} of them dead (no gradient)"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from boostrank.training.model import RankingModel
     from boostrank.training.params import TrainingParameters
 
-# What asks for another way of training.
+# Options that ask for another kind of training.
 _ALONE = ("valid", "init_model", "checkpoint_every", "checkpoint", "resume", "dask", "cache")
 
 
@@ -40,7 +40,7 @@ def train_on_folds(
     params: dict[str, Any], given: dict[str, Any], checked: TrainingParameters, train_set: RankingDataset,
     metric: str | None, path: str,
 ) -> int:  # fmt: skip
-    """Train, save, and say what came of it; the exit status."""
+    """Train, save, and print the result; the exit status."""
     from boostrank.training.callbacks import EarlyStopping
     from boostrank.training.folds import train_folds
 
@@ -66,20 +66,20 @@ def train_on_folds(
             )  # fmt: skip
         stop.saving = True
         one.save(path)
-    told = one.info["folds"]
-    stopped = len(told["rounds"]) < folds or stop.heeded
+    record = one.info["folds"]
+    stopped = len(record["rounds"]) < folds or stop.heeded
     if given["as_json"]:
-        click.echo(json.dumps({"model": path, "backend": one.backend, "stopped": stopped} | told))
+        click.echo(json.dumps({"model": path, "backend": one.backend, "stopped": stopped} | record))
         return stop.exit_status if stopped else DONE
     if stopped:
-        say(f"stopped in fold {len(told['rounds'])} of {folds}; the model holds what is there")
-    for name, value in told["held_out"].items():
+        say(f"stopped in fold {len(record['rounds'])} of {folds}; the model holds what is there")
+    for name, value in record["held_out"].items():
         if name == metric:
             click.echo(
                 f"{name} {value['value']:.4f} [{value['low']:.4f}, {value['high']:.4f}] of single models on the "
                 f"{value['queries']:,} queries that each had not seen"
             )
-    click.echo(f"{path}: the average of {len(told['rounds'])} models, {one.best_iteration} rounds in all")
+    click.echo(f"{path}: the average of {len(record['rounds'])} models, {one.best_iteration} rounds in all")
     return stop.exit_status if stopped else DONE
 
 

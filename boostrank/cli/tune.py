@@ -116,7 +116,7 @@ def command(context: click.Context, /, train: tuple[str, ...], valid: str | None
             return INTERRUPTED
         found, stopped = search(0, None), True
     write_output(output, _as_toml(found, given).encode())
-    click.echo(json.dumps(_as_json(found)) if given["as_json"] else "\n".join(_told(found, output)))
+    click.echo(json.dumps(_as_json(found)) if given["as_json"] else "\n".join(_summary(found, output)))
     return INTERRUPTED if stopped else DONE
 
 
@@ -140,7 +140,7 @@ class _Progress:
         say(f"{trial.number + 1}/{total}  {value}{top}" + (f"  {duration(left)} left" if remain else ""))
 
 
-def _told(found: TuningResult, output: str) -> list[str]:
+def _summary(found: TuningResult, output: str) -> list[str]:
     where = f"{found.folds} folds" if found.folds else "the validation set"
     lines = [
         f"{found.metric} with the parameters as given: {found.start:.4f} on {found.queries:,} queries of {where}; "

@@ -28,3 +28,16 @@ def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
         return getattr(importlib.import_module(home), new)
 
     return get
+
+
+def renamed_attributes(names: Mapping[str, str]) -> Callable[[Any, str], Any]:
+    """A `__getattr__` for a class whose attributes have changed names: old name -> new name."""
+
+    def get(self: Any, name: str) -> Any:
+        kind = type(self).__name__
+        if name not in names:
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+        warnings.warn(f"{kind}.{name} is now {kind}.{names[name]}; the old name will go", FutureWarning, stacklevel=2)
+        return getattr(self, names[name])
+
+    return get

@@ -1,4 +1,4 @@
-"""What went wrong, where, and what mends it.
+"""Errors and warnings: what went wrong, where, and what mends it.
 
 Every exception that boostrank raises on purpose derives from `BoostrankError`; its `exit_code` is what the
 command line leaves with (2: the input or the command is at fault; 3: the work failed).
@@ -83,12 +83,12 @@ class MissingDependency(BoostrankError, ImportError):
     exit_code = 2
 
 
-def warn_user(words: str, category: type[Warning]) -> None:
+def warn_user(message: str, category: type[Warning]) -> None:
     """`warnings.warn`, pointing at the first line outside boostrank: the caller's own."""
     level, frame = 1, sys._getframe(0)
     while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "boostrank":
         level, frame = level + 1, frame.f_back  # type: ignore[assignment]
-    warnings.warn(words, category, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)
 
 
 def did_you_mean(name: str, candidates: Iterable[str], *, list_all: bool = True) -> str:

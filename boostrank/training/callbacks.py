@@ -1,4 +1,4 @@
-"""Callbacks of our own. They take LightGBM's `CallbackEnv` and work on either engine."""
+"""Callbacks of our own: early stopping and history. They take LightGBM's `CallbackEnv` and work on either engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class EarlyStopping:
     """Stop when one named metric on one named data set has not improved for a while; keep the best round.
 
     LightGBM's own watches every metric and stops on whichever stalls first; XGBoost's guesses the direction from the
-    metric's name. This one watches what it is told, or else the first metric of the first set that is not trained on,
+    metric's name. This one watches one metric, or else the first metric of the first set that is not trained on,
     and the direction comes with the metric.
 
     Args:

@@ -1,5 +1,5 @@
-"""A linear start made on the spot: a ridge regression within queries, and what folds that did not see them say of the
-training rows.
+"""Cross-fitted linear start: a ridge regression within queries, and for each training row the prediction of folds that
+do not hold it.
 
     w = argmin (1/Q) sum_q (v_q/n_q) sum_i (t_i - x_i w)^2 + ridge |w|^2
 
@@ -11,11 +11,11 @@ A feature enters as its rank among the training documents, straight between some
 outliers of documents to come are harmless; and by whether it is 0, or missing, since that is how ranking data say that
 something is not there. So a start is a function of each feature, linear in pieces, which trees can hold.
 
-Trees that began with what the regression says of its own rows would take its overfitting for knowledge. So they begin
-with what regressions of the other folds say (as in stacking: Wolpert 1992; cross-fitting: Chernozhukov et al. 2018),
-and the model holds the regression of all rows. The ridge is the one of the least squared error over the folds. The
-scale of the scores is half of that at which a softmax over a query comes closest to its gains: at the whole scale,
-pairs that the regression got right are beyond what trees still feel (`experiments/peers`).
+Trees that began with the regression's predictions of its own rows would take its overfitting for knowledge. So they
+begin with the predictions of the other folds' regressions (as in stacking: Wolpert 1992; cross-fitting: Chernozhukov et
+al. 2018), and the model holds the regression of all rows. The ridge is the one of the least squared error over the
+folds. The scale of the scores is half of that at which a softmax over a query comes closest to its gains: at the whole
+scale, pairs that the regression got right are beyond what trees still feel (`experiments/peers`).
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ class CrossFitted:
     Args:
         start: the regression of all rows.
         scores: float64[N], of the training rows, from the folds that they are not in.
-        told: how it was made, for the sidecar.
+        description: how it was made, for the sidecar.
     """
 
     start: LinearStart
     scores: Float64Array
-    told: dict[str, Any]
+    description: dict[str, Any]
 
 
 def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1) -> CrossFitted:
@@ -105,17 +105,22 @@ def _fitted(data: RankingDataset, gains: Float64Array, threads: int) -> CrossFit
     whole, *without = (_solved(_without(sums, k), np.array([ridge]))[0] for k in (None, *range(FOLDS)))
     others = [Curves.of(list(rows.curves(w, sums).items())) for w in without]
 
-    def said(part: _Part, x: Float32Array) -> Float64Array:
+    def predicted(part: _Part, x: Float32Array) -> Float64Array:
         out, of_row = np.zeros(len(x)), fold[part.of_row]
         for k in np.unique(of_row).tolist():
             out[of_row == k] = others[k].values(x[of_row == k]).sum(axis=1)
         return out
 
-    scores = np.concatenate([np.zeros(0), *rows.each(rows.parts, said)])
+    scores = np.concatenate([np.zeros(0), *rows.each(rows.parts, predicted)])
     scale = SHARE * _softmax_scale(scores, above_least(gains, data.queries), weights, data.queries)
     start = LinearStart(data.feature_names, rows.curves(scale * whole, sums))
-    told = {"model": "ridge regression within queries, cross-fitted", "ridge": ridge, "scale": scale, "folds": FOLDS}
-    return CrossFitted(start, scale * scores, told)
+    description = {
+        "model": "ridge regression within queries, cross-fitted",
+        "ridge": ridge,
+        "scale": scale,
+        "folds": FOLDS,
+    }
+    return CrossFitted(start, scale * scores, description)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,10 +182,10 @@ class _Rows:
         each, found = _over(weights, sums.scale), {}
         basis = list(self.basis)
         for feature in np.unique(self.basis.feature[each != 0.0]).tolist():
-            mine = np.flatnonzero((self.basis.feature == feature) & (each != 0.0))
+            columns = np.flatnonzero((self.basis.feature == feature) & (each != 0.0))
             found[feature] = combined(
-                [Curve.line(0.0, 1.0, 1.0), *(basis[j][1] for j in mine.tolist())],
-                [-float(each[mine] @ sums.mean[mine]), *each[mine].tolist()],
+                [Curve.line(0.0, 1.0, 1.0), *(basis[j][1] for j in columns.tolist())],
+                [-float(each[columns] @ sums.mean[columns]), *each[columns].tolist()],
             )
         return found
 
@@ -192,9 +197,9 @@ def _parts(data: RankingDataset) -> Iterator[_Part]:
     while first < len(queries):
         last = int(np.searchsorted(queries.ptr, queries.ptr[first] + most, side="right")) - 1
         last = min(max(last, first + 1), len(queries))
-        mine = QueryIndex(queries.ptr[first : last + 1] - queries.ptr[first], queries.qid[first:last])
+        part = QueryIndex(queries.ptr[first : last + 1] - queries.ptr[first], queries.qid[first:last])
         at = slice(int(queries.ptr[first]), int(queries.ptr[last]))
-        yield _Part(mine, first, at, np.repeat(np.arange(first, last), mine.sizes))
+        yield _Part(part, first, at, np.repeat(np.arange(first, last), part.sizes))
         first = last
 
 
@@ -282,8 +287,8 @@ def _sums(rows: _Rows, target: Float64Array, weights: Float64Array, fold: Int64A
     def products(part: _Part, rows_here: Float32Array) -> tuple[Any, ...]:
         x, sizes, t = rows.basis.values(rows_here), part.queries.sizes, target[part.at]
         moments = len(x), x.sum(axis=0), np.einsum("ij,ij->j", x, x)
-        mine = slice(part.first, part.first + sizes.size)
-        weight = np.where(_mean(t * t, part.queries) > 0.0, weights[mine], 0.0)
+        span = slice(part.first, part.first + sizes.size)
+        weight = np.where(_mean(t * t, part.queries) > 0.0, weights[span], 0.0)
         root = np.repeat(np.sqrt(weight / sizes), sizes)
         x -= np.repeat(_mean(x, part.queries), sizes, axis=0)
         x *= root[:, np.newaxis]
@@ -296,7 +301,7 @@ def _sums(rows: _Rows, target: Float64Array, weights: Float64Array, fold: Int64A
             *(z.T @ z for z, _ in of_fold),
             np.array([z.T @ y for z, y in of_fold]),
             np.array([y @ y for _, y in of_fold]),
-            np.bincount(fold[mine], weight, FOLDS),
+            np.bincount(fold[span], weight, FOLDS),
             *moments,
         )
 

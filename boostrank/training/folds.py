@@ -1,4 +1,4 @@
-"""Train on folds, and average: every query trains, every query is held out once, and one model file comes of it.
+"""Training on folds, averaged: every query trains, every query is held out once, and one model file comes of it.
 
 With a validation set one part of the data chooses the round and is lost to the trees. Here each of K models stops on a
 fold of its own, and their mean has learnt from all queries (Breiman 1996, "Bagging predictors"; van der Laan et al.
@@ -66,7 +66,7 @@ def train_folds(
         num_boost_round: of each model, at most.
         folds: of whole queries, at least 2: as many trainings, and as many times the trees.
         callbacks: of the k-th training.
-        after: told of each model.
+        after: called with each model.
         backend: "lightgbm" or "xgboost".
         conventions: of the metrics.
         start: as for `boostrank.train`.

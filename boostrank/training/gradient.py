@@ -1,4 +1,4 @@
-"""What the engine calls each round: our gradient or a user's, guarded, timed, and watched for a standstill."""
+"""Gradient that the engine calls each round: ours or a user's, checked, timed, and watched for a standstill."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def beginning(
         if not isinstance(train_set, RankingDataset):
             raise ParameterError(f"start='linear' needs a RankingDataset, not {type(train_set).__name__}")
         made = cross_fit.cross_fitted(train_set, gain, threads)
-        return Beginning(engine.begin_with(made.start), made.scores, made.told)
+        return Beginning(engine.begin_with(made.start), made.scores, made.description)
     ranker = _linear_ranker(start, train_set)
     linear: Any = get_backend(LINEAR)
     booster = engine.begin_with(linear.linear_start(ranker.booster, ranker.best_iteration))

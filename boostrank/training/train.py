@@ -1,4 +1,4 @@
-"""`train`: `lgb.train` and `xgb.train` with an objective that knows queries and metrics that say what they count."""
+"""Training: `train`, which is `lgb.train` and `xgb.train` with objectives of whole queries and our metrics."""
 
 from __future__ import annotations
 
@@ -169,17 +169,17 @@ def with_objective_of(init_model: Any, params: Mapping[str, Any] | None) -> dict
         ParameterError: the model was trained with code that only its author has.
     """
     given = dict(params or {})
-    told = init_model.info.get("objective") if isinstance(init_model, RankingModel) else None
-    if not told or any(name in given for name in OBJECTIVE_NAMES):
+    before = init_model.info.get("objective") if isinstance(init_model, RankingModel) else None
+    if not before or any(name in given for name in OBJECTIVE_NAMES):
         return given
-    if ":" in told["name"]:
-        return given | {"objective": told["name"]}
+    if ":" in before["name"]:
+        return given | {"objective": before["name"]}
     try:
-        return given | {"objective": objective_from_dict(told)}
+        return given | {"objective": objective_from_dict(before)}
     except (KeyError, ParameterError) as error:
         raise ParameterError(
-            f"the model that is continued was trained with objective {told['name']!r}, which cannot be made again from "
-            "its file: say objective="
+            f"the model that is continued was trained with objective {before['name']!r}, which cannot be made again "
+            "from its file: give objective="
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Search for the parameters that rank best, and say how much of what was found may be luck."""
+"""Search for the parameters that rank best, with a measure of how much of the gain may be luck."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search found."""
+"""Result of a search."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class TuningResult:
-    """What a search found.
+    """Result of a search.
 
     Args:
         metric: its name, as "ndcg@10".

@@ -1,4 +1,4 @@
-"""`tune`: Optuna proposes, `boostrank.train` trains, queries are never cut, and luck is measured first.
+"""Search: Optuna proposes, `boostrank.train` trains, queries are never cut, and luck is measured first.
 
 A trial is measured on queries that it was not trained on: a validation set, or folds of whole queries of which each is
 held out once. Trials are compared query by query with the best one so far; between folds a trial is given up when it
@@ -87,7 +87,7 @@ def tune(
         backend: "lightgbm", "xgboost" or "linear".
         conventions: of the metrics.
         study: a file that remembers the trials; where it is there, the search goes on. None: nothing is remembered.
-        progress: told of each trial.
+        progress: called after each trial.
 
     Raises:
         InputError: parameters or data that cannot be used; a study of another search, with what differs.
@@ -110,8 +110,8 @@ def tune(
         # A sampler of its own for each trial: a search that goes on proposes what it would have proposed.
         remembered.sampler = optuna.samplers.TPESampler(seed=search.seed + done, multivariate=True)
         trial = remembered.ask()
-        state, told = search.run(trial, remembered)
-        remembered.tell(trial, told, getattr(optuna.trial.TrialState, state))
+        state, value = search.run(trial, remembered)
+        remembered.tell(trial, value, getattr(optuna.trial.TrialState, state))
         if progress is not None:
             every = search.trials(optuna, remembered)
             progress(every[-1], trials, _best(every))
@@ -185,14 +185,14 @@ class _Search:
         if "start" not in study.user_attrs:
             runs = [self._evaluate({}, self.seed, lucky=i) for i in range(_BASELINE_RUNS)]
             values = [self._mean(per_query) for per_query, _ in runs]
-            told = {
+            measured = {
                 "per_query": _rounded(runs[0][0]), "values": values, "rounds": int(np.median([r for _, r in runs])),
             }  # fmt: skip
-            study.set_user_attr("start", told)
-        told = study.user_attrs["start"]
-        self._start = _as_array(told["per_query"])
-        self._started_at, self._sd = float(np.mean(told["values"])), float(np.std(told["values"], ddof=1))
-        self.start_rounds = int(told["rounds"])
+            study.set_user_attr("start", measured)
+        start = study.user_attrs["start"]
+        self._start = _as_array(start["per_query"])
+        self._started_at, self._sd = float(np.mean(start["values"])), float(np.std(start["values"], ddof=1))
+        self.start_rounds = int(start["rounds"])
 
     def run(self, trial: Any, study: Any) -> tuple[str, float | None]:
         """One trial: the name of its state, and its value."""

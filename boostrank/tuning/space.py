@@ -1,4 +1,4 @@
-"""What is searched: the trees' parameters, and those that an objective declares with bounds or a logarithmic scale."""
+"""Search space: the trees' parameters, and those that an objective declares with bounds or a logarithmic scale."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def parse_dimension(text: str) -> Dimension:
 
 
 def declared_dimension(param: Param) -> Dimension | None:
-    """How a declared parameter is searched unless told otherwise; None where its declaration does not bound it."""
+    """Range in which a declared parameter is searched by default; None where its declaration does not bound it."""
     if param.kind not in ("number", "integer"):
         return None
     whole = param.kind == "integer"
@@ -116,7 +116,7 @@ def declared_dimension(param: Param) -> Dimension | None:
 def full_space(
     params: Sequence[Param], fixed: Mapping[str, Any], given: Mapping[str, Dimension], trees: bool = True
 ) -> dict[str, Dimension]:
-    """What is searched for one objective: what its parameters declare, the trees', and what was given, which wins.
+    """Search space of one objective: what its parameters declare, the trees', and what was given, which wins.
 
     Args:
         params: the objective's.

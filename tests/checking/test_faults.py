@@ -48,7 +48,7 @@ def test_the_template_breaks_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "check", "told", "example", "mend"),
+    ("fault", "check", "message", "example", "mend"),
     [
         (
             (FORCES, FORCES.replace("-=", "?").replace("+=", "-=").replace("?", "+=")),
@@ -107,18 +107,18 @@ def test_the_template_breaks_nothing(tmp_path: Path) -> None:
         ),
         (
             (FORCES, FORCES.splitlines()[0]),
-            "shift", "do not cancel", "the gradient sums to", "give document j what you take from document i",
+            "shift", "does not sum to zero", "the gradient sums to", "give document j what you take from document i",
         ),
         (("range(n)", "range(n + 1)"), "runs", "raises IndexError", "", "kernel contract"),
     ],
 )  # fmt: skip
 def test_a_fault_is_found_with_its_smallest_example_and_what_to_mend(
-    tmp_path: Path, fault: tuple[str, str], check: str, told: str, example: str, mend: str
+    tmp_path: Path, fault: tuple[str, str], check: str, message: str, example: str, mend: str
 ) -> None:
     failed = failures(with_faults(tmp_path, fault))
     assert check in failed, list(failed)
     found = failed[check]
-    assert told in found.told
+    assert message in found.message
     assert example in found.example + "; "
     assert mend in found.mend
     assert found.why

@@ -73,13 +73,13 @@ def test_one_function_trains_on_every_engine_in_their_own_functions(own: Path, m
     boosted = xgb.train({"base_score": 0, "max_depth": 3, "nthread": 1}, matrix, 4, obj=objective)
     assert np.corrcoef(boosted.predict(matrix), wanted)[0, 1] > 0.8
 
-    told = ours.info["objective"]
+    described = ours.info["objective"]
     digest = hashlib.sha256(own.read_bytes()).hexdigest()
-    assert told["name"] == "centred-squares"
-    assert told["source"] == {"file": own.name, "sha256": digest}
-    assert told["params"] == {"weight": 1.0}
+    assert described["name"] == "centred-squares"
+    assert described["source"] == {"file": own.name, "sha256": digest}
+    assert described["params"] == {"weight": 1.0}
     with pytest.raises(ParameterError, match=r"centred_squares\.py.* import it"):
-        boostrank.Objective.from_dict(told)
+        boostrank.Objective.from_dict(described)
     with pytest.raises(ParameterError, match="a kernel, not an objective"):
         boostrank.train({"objective": module.SPEC.kernel}, data, 1)
 
@@ -102,9 +102,9 @@ def test_the_command_line_trains_with_a_file_and_says_so_in_the_sidecar(data: Pa
         "train", data / "train.txt", "--objective", f"{own}:SPEC", "--set", "weight=3", "--rounds", 3, "--model", model
     )
     assert result.exit_code == 0, result.stderr
-    told = json.loads(Path(f"{model}.meta.json").read_text())["objective"]
-    assert told["source"]["file"] == own.name
-    assert told["params"] == {"weight": 3.0}
+    described = json.loads(Path(f"{model}.meta.json").read_text())["objective"]
+    assert described["source"]["file"] == own.name
+    assert described["params"] == {"weight": 3.0}
     refused = invoke("train", data / "train.txt", "--objective", own, "--set", "sigma=3", "--model", model)
     assert refused.exit_code == 2
     assert "objective 'centred-squares' has no parameter 'sigma'" in refused.stderr
@@ -125,7 +125,7 @@ def test_the_printed_template_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("x = (1,\n", "my.py:1:5: '(' was never closed"),
         ("import math\n\nx = math.nosuch\n", "my.py:3: AttributeError: module 'math' has no attribute 'nosuch'"),
@@ -141,12 +141,12 @@ def test_the_printed_template_passes(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_file_is_one_line_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+def test_what_is_wrong_with_a_file_is_one_line_with_its_place(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "my.py"
     path.write_text(text)
     with pytest.raises(FileFormatError) as error:
         load_objective(path)
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert str(error.value).startswith(f"{path}:")
     assert "\n" not in str(error.value)
 
@@ -161,14 +161,14 @@ def test_a_file_with_several_objectives_is_asked_for_a_name(tmp_path: Path) -> N
 
 
 def test_a_missing_file_and_an_unknown_name_are_usage_errors(tmp_path: Path) -> None:
-    for argument, told in (
+    for argument, message in (
         (tmp_path / "no.py", "No such file"),
         ("nosuch", "unknown objective"),
         (None, "name a file"),
     ):
         result = invoke("check-objective", *([] if argument is None else [argument]))
         assert result.exit_code == 2
-        assert told in result.stderr
+        assert message in result.stderr
 
 
 def test_the_file_in_the_readme_keeps_the_contract(tmp_path: Path) -> None:

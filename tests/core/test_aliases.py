@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pickle
 import subprocess
 import sys
 import warnings
@@ -44,3 +45,14 @@ def test_the_new_names_do_not_warn() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", FutureWarning)
         importlib.import_module("boostrank.report.noise.analysis")
+
+
+def test_an_old_attribute_gives_the_new_one_and_warns() -> None:
+    from boostrank.checking.findings import Finding, Status
+
+    finding = Finding("order", Status.PASS, "well")
+    with pytest.warns(FutureWarning, match=r"Finding\.told is now Finding\.message"):
+        assert finding.told == "well"
+    with pytest.raises(AttributeError, match="no attribute 'tale'"):
+        finding.tale  # noqa: B018
+    assert pickle.loads(pickle.dumps(finding)) == finding

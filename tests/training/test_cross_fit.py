@@ -96,7 +96,7 @@ def test_scores_are_those_of_plain_least_squares(blocks: Any, weight: Any, most:
     monkeypatch.setattr(cross_fit, "MOST_COLUMNS", most)
     data = made(weight=weight)
     start = cross_fitted(data, "exponential", threads=2)
-    ridge, scale = start.told["ridge"], start.told["scale"]
+    ridge, scale = start.description["ridge"], start.description["scale"]
     whole = twin(data, ridge, np.ones(SIZES.size, bool), most < 99)
     np.testing.assert_allclose(said(start.start, data.features), scale * whole, rtol=1e-5, atol=1e-9)
     fold = np.random.default_rng(0).permutation(SIZES.size) % FOLDS
@@ -125,7 +125,7 @@ def test_the_ridge_errs_least_on_folds_and_the_scale_is_half_of_the_best(weight:
         return total
 
     errors = [error(ridge) for ridge in cross_fit.RIDGES]
-    assert start.told["ridge"] == cross_fit.RIDGES[int(np.argmin(errors))]
+    assert start.description["ridge"] == cross_fit.RIDGES[int(np.argmin(errors))]
     assert 0 < int(np.argmin(errors)) < len(errors) - 1
 
     def entropy(factor: float) -> float:
@@ -177,7 +177,7 @@ def test_trees_begin_with_the_scores_of_the_other_folds() -> None:
     model = boostrank.train(params, data, 2, start="linear")
     start = cross_fitted(data, "exponential")
     np.testing.assert_allclose(seen[0], start.scores, rtol=1e-12)
-    assert model.info["start"] == start.told
+    assert model.info["start"] == start.description
     trees = seen[1] - seen[0]
     own = said(start.start, data.features)
     assert not np.allclose(own, start.scores, atol=0.01)

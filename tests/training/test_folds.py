@@ -43,15 +43,15 @@ def test_the_model_is_the_mean_of_trainings_that_stop_on_their_folds(data: Ranki
         held.append(BoundMetrics(["ndcg@5"], inside.labels, inside.queries).per_query(model.predict(inside))["ndcg@5"])
     mean = np.mean([model.predict(data) for model in parts], axis=0)
     np.testing.assert_allclose(one.predict(data), mean, atol=1e-12)
-    told = one.info["folds"]
-    assert told["rounds"] == [model.best_iteration for model in parts] == [model.best_iteration for model in seen]
-    assert min(told["rounds"]) < 40
+    record = one.info["folds"]
+    assert record["rounds"] == [model.best_iteration for model in parts] == [model.best_iteration for model in seen]
+    assert min(record["rounds"]) < 40
     values = np.concatenate(held)
     counted = values[~np.isnan(values)]
-    assert told["held_out"]["ndcg@5"]["value"] == pytest.approx(counted.mean(), abs=1e-12)
-    assert told["held_out"]["ndcg@5"]["queries"] == counted.size
-    assert told["held_out"]["ndcg@5"]["low"] < counted.mean() < told["held_out"]["ndcg@5"]["high"]
-    assert set(told["held_out"]) == {"ndcg@3", "ndcg@5"}
+    assert record["held_out"]["ndcg@5"]["value"] == pytest.approx(counted.mean(), abs=1e-12)
+    assert record["held_out"]["ndcg@5"]["queries"] == counted.size
+    assert record["held_out"]["ndcg@5"]["low"] < counted.mean() < record["held_out"]["ndcg@5"]["high"]
+    assert set(record["held_out"]) == {"ndcg@3", "ndcg@5"}
 
 
 def test_it_can_be_ended_after_a_fold(data: RankingDataset) -> None:
