@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,8 +11,8 @@ from boostrank.cli.engines import prepare_engines
 from boostrank.cli.errors import DONE, GATE_SHUT, say
 from boostrank.cli.noise_file import read_matters
 from boostrank.cli.options import (
+    COUNT,
     Command,
-    DataFile,
     InputFile,
     chosen_conventions,
     conventions_option,
@@ -22,39 +20,46 @@ from boostrank.cli.options import (
     threads_option,
     with_options,
 )
-from boostrank.cli.reading import Reader, document_names, reading_options
+from boostrank.cli.reading import Reader, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
-from boostrank.cli.tables import aligned, shown
-from boostrank.core.errors import InputError
+from boostrank.cli.study import (
+    MEASURES,
+    RESULTS,
+    check_page,
+    data_option,
+    gain_option,
+    html_option,
+    json_option,
+    known_names,
+    noise_option,
+    print_json,
+    print_wrapped,
+    seed_option,
+    segments_option,
+    write_page,
+)
+from boostrank.cli.tables import aligned, print_table, shown
 
 if TYPE_CHECKING:
-    from boostrank.data.dataset import RankingDataset
     from boostrank.report.comparison.analysis import Comparison, Regression
     from boostrank.report.comparison.result import Difference
     from boostrank.report.rank_changes import Churn
 
-MEASURES, RESULTS = "Measures", "Results"
-
 _options = with_options(
-    option("--data", required=True, metavar="DATA", type=DataFile(), section=MEASURES, help="Documents with labels."),
-    option(
-        "--metric", "metrics", multiple=True, metavar="NAME", default=("ndcg@10",), show_default=True,
-        section=MEASURES, help="ndcg@10, map, ...; may be repeated; the first one tells regressions.",
-    ),
+    data_option(MEASURES, "Documents with labels."),
+    option("--metric", "metrics", multiple=True, metavar="NAME", default=("ndcg@10",), section=MEASURES,
+           help="ndcg@10, map, ...; may be repeated; the first one tells regressions."),
     conventions_option(MEASURES),
-    option("--gain", section=MEASURES, help="Gain of a label: exponential, linear, or a table 0,1,3,7."),
-    option("--segments", metavar="FILE", type=InputFile(), section=MEASURES,
-           help="Lines `qid,segment`: look at each segment by itself too."),
-    option("--top", metavar="K", type=click.IntRange(1), default=10, show_default=True, section=MEASURES,
+    gain_option(MEASURES),
+    segments_option(MEASURES),
+    option("--top", metavar="K", type=COUNT, default=10, section=MEASURES,
            help="How far down the lists documents that moved are counted and told."),
-    option("--noise", metavar="FILE", type=InputFile(), section=MEASURES,
-           help="What `boostrank noise --json` printed: says of differences that luck explains them."),
-    option("--seed", metavar="N", type=click.IntRange(0), default=0, show_default=True, section=MEASURES,
-           help="Of the resampling."),
+    noise_option(MEASURES, "says of differences that luck explains them."),
+    seed_option(MEASURES, "Of the resampling."),
     option("--fail-if", "conditions", multiple=True, metavar="CONDITION", section=RESULTS,
            help="Exit with 1 when this holds: `ndcg@10 < -0.002 at p<0.05`; may be repeated."),
-    option("--json", "as_json", is_flag=True, section=RESULTS, help="Print one JSON object."),
-    option("--html", metavar="FILE", section=RESULTS, help="Write one page that needs no network."),
+    json_option(RESULTS),
+    html_option(RESULTS),
     threads_option(RESULTS),
 )  # fmt: skip
 
@@ -66,24 +71,10 @@ _options = with_options(
 @reading_options
 @click.pass_context
 def command(
-    context: click.Context,
-    /,
-    old: str,
-    new: str,
-    data: str,
-    metrics: tuple[str, ...],
-    conventions: str | None,
-    gain: str | None,
-    segments: str | None,
-    top: int,
-    noise: str | None,
-    seed: int,
-    conditions: tuple[str, ...],
-    as_json: bool,
-    html: str | None,
-    threads: int | None,
+    context: click.Context, /, old: str, new: str, data: str, metrics: tuple[str, ...], segments: str | None, top: int,
+    noise: str | None, seed: int, conditions: tuple[str, ...], as_json: bool, html: str | None, threads: int | None,
     **given: Any,
-) -> int:
+) -> int:  # fmt: skip
     """Compare NEW with OLD query by query: the release gate.
 
     Each is a model, of boostrank, LightGBM or XGBoost, or a file with one score a line in the order of DATA.
@@ -95,23 +86,19 @@ def command(
     if old == new:
         raise click.UsageError("the same file is given twice", context)
     prepare_engines()
-    from boostrank.core.files import check_output, write_output
     from boostrank.metric import Metric
     from boostrank.report.comparison.analysis import compare
     from boostrank.report.comparison.gate import Condition
-    from boostrank.report.html.vega import need_report_extra
     from boostrank.report.rank_changes import Ranker
     from boostrank.report.segments import read_segments
 
     # What is wrong with the command is said before anything is read.
     wanted = [Metric.parse(name) for name in metrics]
     gate = [Condition.parse(text) for text in conditions]
-    rules = chosen_conventions(conventions, gain)
+    rules = chosen_conventions(given["conventions"], given["gain"])
     table = None if segments is None else read_segments(segments)
     matters = None if noise is None else read_matters(noise)
-    if html is not None:
-        need_report_extra()
-        check_output(html)
+    check_page(html)
     models = {path: load_ranker(path) for path in (old, new)}
     reader = Reader({**given, "threads": threads}, keep_comments=True)
     rankers: list[Ranker] = []
@@ -119,32 +106,21 @@ def command(
         rankers.append(Ranker(path, scores_of(path, models[path], dataset, threads), models[path], dataset))
     found = compare(
         rankers[0], rankers[1], dataset, wanted, conventions=rules, segments=table, fail_if=gate, top=top,
-        matters=matters, docnos=_names(dataset, data, needed=rules.ties == "docno"), threads=threads, seed=seed,
+        matters=matters, docnos=known_names(dataset, data, needed=rules.ties == "docno"), threads=threads, seed=seed,
     )  # fmt: skip
     if html is not None:
-        write_output(html, found.to_html(data).encode("utf-8", "backslashreplace"))
-        say(f"{html}: written")
+        write_page(html, found.to_html(data))
     if as_json:
-        click.echo(json.dumps(found.to_dict()))
+        print_json(found.to_dict())
     else:
-        _print(found, data, context.terminal_width or shutil.get_terminal_size().columns)
+        _print(found, data, context)
     return GATE_SHUT if found.failed else DONE
 
 
-def _names(data: RankingDataset, path: str, *, needed: bool) -> list[str] | None:
-    """What the comments call the documents, if all have one."""
-    try:
-        return document_names(data, path)
-    except InputError:
-        if needed:
-            raise
-        return None
-
-
-def _print(found: Comparison, data: str, width: int) -> None:
+def _print(found: Comparison, data: str, context: click.Context) -> None:
     first = next(iter(found.metrics))
     click.echo(f"{found.new} against {found.old} on {data}, query by query")
-    _table(["metric", *_COLUMNS, "p"], [[n, *_cells(d), f"{d.p:.4f}"] for n, d in found.metrics.items()])
+    print_table([["metric", *_COLUMNS, "p"], *([n, *_cells(d), f"{d.p:.4f}"] for n, d in found.metrics.items())])
     for name, d in found.metrics.items():
         if d.by_luck:
             click.echo(f"{name}: two trainings may differ by {d.matters:.4f} by luck, which explains this difference")
@@ -156,21 +132,21 @@ def _print(found: Comparison, data: str, width: int) -> None:
             if s.kind == kind and s.difference.metric == first
         ]
         click.echo(f"\nby {kind}, {first}; p is Holm's for all segments")
-        _table([kind, *_COLUMNS, "p"], rows)
+        print_table([[kind, *_COLUMNS, "p"], *rows])
     if found.regressions:
         click.echo(f"\nworst of {found.metrics[first].worse:,} regressions, {first}")
         table = [["qid", "old", "new", "difference"]]
         table += [[shown(r.qid), f"{r.old:.4f}", f"{r.new:.4f}", f"{r.new - r.old:+.4f}"] for r in found.regressions]
-        told = ["", *map(_told, found.regressions)]
-        for line, words in zip(aligned(table), told, strict=True):
-            click.echo(f"  {line}  {words}".rstrip())
+        reasons = ["", *map(_reason, found.regressions)]
+        for line, reason in zip(aligned(table), reasons, strict=True):
+            click.echo(f"  {line}  {reason}".rstrip())
     for note in found.notes:
         say(note)
     click.echo()
     for outcome in found.outcomes:
         where = f" ({shown(', '.join(outcome.where))})" if outcome.where else ""
         click.echo(f"{'FAILS' if outcome.holds else 'passes'}: {outcome.condition}{where}")
-    click.echo(click.wrap_text(found.conventions.describe(), width))
+    print_wrapped(context, [found.conventions.describe()], indent="")
 
 
 _COLUMNS = ("queries", "old", "new", "difference", "95% interval", "better", "same", "worse")
@@ -182,11 +158,6 @@ def _cells(d: Difference) -> list[str]:
     return [f"{d.queries:,}", f"{d.old:.4f}", f"{d.new:.4f}", f"{d.mean:+.4f}", interval, *counts]
 
 
-def _table(heading: list[str], rows: list[list[str]]) -> None:
-    for line in aligned([heading, *rows]):
-        click.echo(f"  {line}")
-
-
 def _churn(top: Churn) -> str:
     first = "" if math.isnan(top.first) else f"; another document is first in {top.first:.1%}"
     if not top.queries:
@@ -194,7 +165,7 @@ def _churn(top: Churn) -> str:
     return f"top {top.k}: {top.changed:.1%} of it is new in the {top.queries:,} queries with more documents{first}"
 
 
-def _told(regression: Regression) -> str:
+def _reason(regression: Regression) -> str:
     swap = regression.swap
     if swap is None:
         return ""

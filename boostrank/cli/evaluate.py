@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,23 +20,22 @@ from boostrank.cli.options import (
 )
 from boostrank.cli.reading import Reader, document_names, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
-from boostrank.cli.tables import aligned
+from boostrank.cli.study import MEASURES, gain_option, json_option, print_json, print_wrapped
+from boostrank.cli.tables import print_table
 
 if TYPE_CHECKING:
     from boostrank.metric import MetricResult, PairedDifference
 
 DEFAULT_METRICS = ("ndcg@1,3,5,10",)
-MEASURES = "Measures"
-
 
 _options = with_options(
     option(
-        "--metric", "metrics", multiple=True, metavar="NAME", default=DEFAULT_METRICS, show_default=True,
+        "--metric", "metrics", multiple=True, metavar="NAME", default=DEFAULT_METRICS,
         section=MEASURES, help="ndcg@10, map, ...; may be repeated.",
     ),
     conventions_option(MEASURES),
-    option("--gain", section=MEASURES, help="Gain of a label: exponential, linear, or a table 0,1,3,7."),
-    option("--json", "as_json", is_flag=True, section=MEASURES, help="Print one JSON object."),
+    gain_option(MEASURES),
+    json_option(MEASURES),
     threads_option(MEASURES),
 )  # fmt: skip
 
@@ -50,17 +47,9 @@ _options = with_options(
 @reading_options
 @click.pass_context
 def command(
-    context: click.Context,
-    /,
-    rankers: tuple[str, ...],
-    data: str,
-    metrics: tuple[str, ...],
-    conventions: str | None,
-    gain: str | None,
-    as_json: bool,
-    threads: int | None,
-    **given: Any,
-) -> None:
+    context: click.Context, /, rankers: tuple[str, ...], data: str, metrics: tuple[str, ...], as_json: bool,
+    threads: int | None, **given: Any,
+) -> None:  # fmt: skip
     """Measure rankers on DATA (`-` reads standard input, '*.gz' several files), with 95% intervals over its queries.
 
     Each ranker is a model, or a file with one score a line in the order of DATA; which of the two is seen from its
@@ -72,7 +61,7 @@ def command(
     from boostrank.metric import BoundMetrics, Metric, paired_difference
 
     wanted = [Metric.parse(name) for name in metrics]
-    rules = chosen_conventions(conventions, gain)
+    rules = chosen_conventions(given["conventions"], given["gain"])
     models = {path: load_ranker(path) for path in rankers}
     by_name = rules.ties == "docno"
     reader = Reader({**given, "threads": threads}, keep_comments=by_name)
@@ -91,18 +80,18 @@ def command(
         for path in others
     }
     if as_json:
-        click.echo(json.dumps(_as_json(results, differences)))
+        print_json(_as_json(results, differences))
         return
     for path in results:
         _print_block(path, results[path], first, differences.get(path))
-    click.echo(click.wrap_text(rules.describe(), context.terminal_width or shutil.get_terminal_size().columns))
+    print_wrapped(context, [rules.describe()], indent="")
 
 
 def _as_json(
     results: dict[str, dict[str, MetricResult]], differences: dict[str, dict[str, PairedDifference]]
 ) -> dict[str, Any]:
     """Metric -> numbers; with several rankers, ranker -> metric -> numbers and `difference` to the first."""
-    told: dict[str, dict[str, dict[str, Any]]] = {
+    numbers: dict[str, dict[str, dict[str, Any]]] = {
         path: {
             name: {"mean": r.mean, "low": r.low, "high": r.high, "queries": r.queries} for name, r in metrics.items()
         }
@@ -110,8 +99,8 @@ def _as_json(
     }
     for path, metrics in differences.items():
         for name, difference in metrics.items():
-            told[path][name]["difference"] = dataclasses.asdict(difference)
-    return told if len(told) > 1 else next(iter(told.values()))
+            numbers[path][name]["difference"] = dataclasses.asdict(difference)
+    return numbers if len(numbers) > 1 else next(iter(numbers.values()))
 
 
 def _print_block(
@@ -129,6 +118,5 @@ def _print_block(
         columns[3:] = ["difference", "95% interval", "p"]
         for row, d in zip(rows, differences.values(), strict=True):
             row[3:] = [f"{d.mean:+.4f}", f"{d.low:+.4f} to {d.high:+.4f}", f"{d.p:.4f}"]
-    for line in aligned([columns, *rows]):
-        click.echo(f"  {line}")
+    print_table([columns, *rows])
     click.echo()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import fnmatch
-import json
 import math
 import sys
 from collections.abc import Sequence
@@ -14,8 +13,8 @@ import click
 
 from boostrank.cli.engines import prepare_engines
 from boostrank.cli.options import (
+    COUNT,
     Command,
-    DataFile,
     InputFile,
     chosen_conventions,
     conventions_option,
@@ -24,10 +23,19 @@ from boostrank.cli.options import (
     with_options,
 )
 from boostrank.cli.progress import StepProgress
-from boostrank.cli.reading import Reader, reading_options
-from boostrank.cli.tables import aligned
+from boostrank.cli.reading import reading_options
+from boostrank.cli.study import (
+    data_option,
+    gain_option,
+    groups_option,
+    json_option,
+    listed,
+    print_json,
+    read_for_model,
+    seed_option,
+)
+from boostrank.cli.tables import print_table
 from boostrank.core.errors import FileFormatError, InputError
-from boostrank.core.jsonable import jsonable
 
 if TYPE_CHECKING:
     from boostrank.report.sections.importance.analysis import Effect, Importance
@@ -36,49 +44,29 @@ SHUFFLING = "Shuffling"
 OUTPUT = "Output"
 
 _options = with_options(
-    option("--data", required=True, metavar="DATA", type=DataFile(), section=SHUFFLING, help="Labelled queries."),
-    option(
-        "--metric", metavar="NAME", default="ndcg@10", show_default=True, section=SHUFFLING,
-        help="What is lost, with one cut-off.",
-    ),
+    data_option(SHUFFLING),
+    option("--metric", metavar="NAME", default="ndcg@10", section=SHUFFLING, help="What is lost, with one cut-off."),
     conventions_option(SHUFFLING),
-    option("--gain", section=SHUFFLING, help="Gain of a label: exponential, linear, or a table 0,1,3,7."),
-    option(
-        "--groups", metavar="FILE", type=InputFile(), section=SHUFFLING,
-        help="Features shuffled together, a group a line: `text: bm25_*, tf_title`.",
-    ),
-    option(
-        "--repeats", metavar="R", type=click.IntRange(1), show_default="1 to 5, as the work allows",
-        section=SHUFFLING, help="Shuffles of each query.",
-    ),
-    option(
-        "--documents", metavar="N", type=click.IntRange(0), show_default="as many as take half a minute",
-        section=SHUFFLING, help="Shuffle a sample of whole queries with about N documents; 0: all.",
-    ),
-    option(
-        "--shap-documents", metavar="N", type=click.IntRange(0), show_default="as many as take ten seconds",
-        section=SHUFFLING, help="Explain a sample of whole queries with about N documents; 0: none.",
-    ),
-    option(
-        "--negligible", metavar="X", type=click.FloatRange(0), default=0.001, show_default=True, section=SHUFFLING,
-        help="A loss that does not matter.",
-    ),
-    option(
-        "--redundant", metavar="R", type=click.FloatRange(0, 1), default=0.9, show_default=True, section=SHUFFLING,
-        help="Rank correlation within queries from which on features are taken for alike.",
-    ),
-    option(
-        "--seed", metavar="S", type=click.IntRange(0), default=0, show_default=True, section=SHUFFLING,
-        help="Of shuffles and samples.",
-    ),
-    option(
-        "--top", metavar="N", type=click.IntRange(1), default=30, show_default=True, section=OUTPUT,
-        help="Features in the table; --json and --csv have all.",
-    ),
-    option("--json", "as_json", is_flag=True, section=OUTPUT, help="Print one JSON object."),
+    gain_option(SHUFFLING),
+    groups_option(SHUFFLING),
+    option("--repeats", type=COUNT, show_default="1 to 5, as the work allows", section=SHUFFLING,
+           help="Shuffles of each query."),
+    option("--documents", type=click.IntRange(0), show_default="as many as take half a minute", section=SHUFFLING,
+           help="Shuffle a sample of whole queries with about N documents; 0: all."),
+    option("--shap-documents", type=click.IntRange(0), show_default="as many as take ten seconds", section=SHUFFLING,
+           help="Explain a sample of whole queries with about N documents; 0: none."),
+    option("--negligible", type=click.FloatRange(0), default=0.001, section=SHUFFLING,
+           help="A loss that does not matter."),
+    option("--redundant", type=click.FloatRange(0, 1), default=0.9, section=SHUFFLING,
+           help="Rank correlation within queries from which on features are taken for alike."),
+    seed_option(SHUFFLING, "Of shuffles and samples."),
+    option("--top", type=COUNT, default=30, section=OUTPUT, help="Features in the table; --json and --csv have all."),
+    json_option(OUTPUT),
     option("--csv", "as_csv", is_flag=True, section=OUTPUT, help="Print one line a feature, separated by commas."),
     threads_option(OUTPUT),
 )  # fmt: skip
+# Options that the function takes as they are.
+_PASSED = ("metric", "repeats", "documents", "shap_documents", "seed", "negligible", "redundant", "threads")
 
 
 @click.command("importance", cls=Command, short_help="What each feature is worth to the ranking.")
@@ -87,25 +75,7 @@ _options = with_options(
 @reading_options
 @click.pass_context
 def command(
-    context: click.Context,
-    /,
-    model: str,
-    data: str,
-    metric: str,
-    conventions: str | None,
-    gain: str | None,
-    groups: str | None,
-    top: int,
-    as_json: bool,
-    as_csv: bool,
-    threads: int | None,
-    repeats: int | None,
-    documents: int | None,
-    shap_documents: int | None,
-    negligible: float,
-    redundant: float,
-    seed: int,
-    **given: Any,
+    context: click.Context, /, model: str, data: str, top: int, as_json: bool, as_csv: bool, **given: Any
 ) -> None:
     """What the ranking of DATA loses when a feature is shuffled among the documents of each query.
 
@@ -117,28 +87,25 @@ def command(
         raise click.UsageError("--json and --csv are two outputs: take one", context)
     prepare_engines()
     from boostrank.report.sections.importance.analysis import importance
-    from boostrank.training.model import RankingModel
 
-    ranker = RankingModel.load(model)
-    reader = Reader({**given, "threads": threads})
-    dataset = reader.read(data, like=reader.feature_space(ranker, model))
+    ranker, dataset = read_for_model(model, data, given)
+    groups = read_groups(given["groups"], ranker.feature_names) if given["groups"] else None
+    rules = chosen_conventions(given["conventions"], given["gain"])
     with StepProgress() as progress:
-        told = importance(
-            ranker, dataset, metric=metric, conventions=chosen_conventions(conventions, gain),
-            groups=read_groups(groups, ranker.feature_names) if groups else None, repeats=repeats,
-            documents=documents, shap_documents=shap_documents, seed=seed, negligible=negligible, redundant=redundant,
-            threads=threads, progress=progress,
+        found = importance(
+            ranker, dataset, conventions=rules, groups=groups, progress=progress,
+            **{name: given[name] for name in _PASSED},
         )  # fmt: skip
     if as_json:
-        correlation = {"features": told.correlated, "values": told.correlation.round(4)}
-        click.echo(json.dumps(jsonable(told.to_dict() | {"correlation": correlation})))
+        correlation = {"features": found.correlated, "values": found.correlation.round(4)}
+        print_json(found.to_dict() | {"correlation": correlation})
     elif as_csv:
-        rows = told.rows()
+        rows = found.rows()
         writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows({name: "" if value != value else value for name, value in row.items()} for row in rows)
     else:
-        _print(told, model, top)
+        _print(found, model, top)
 
 
 def read_groups(path: str, names: Sequence[str]) -> dict[str, list[str]]:
@@ -174,14 +141,15 @@ def read_groups(path: str, names: Sequence[str]) -> dict[str, list[str]]:
     return groups
 
 
-def _print(told: Importance, model: str, top: int) -> None:
+def _print(found: Importance, model: str, top: int) -> None:
     from boostrank.report.sections.importance.analysis import VERDICTS
 
     echo = click.echo
-    echo(f"{model}: {told.metric} {told.value:.4f}, {told.low:.4f} to {told.high:.4f}, {told.queries:,} queries count")
-    echo(_how(told))
+    interval = f"{found.low:.4f} to {found.high:.4f}"
+    echo(f"{model}: {found.metric} {found.value:.4f}, {interval}, {found.queries:,} queries count")
+    echo(_how(found))
     echo()
-    rows = told.rows()
+    rows = found.rows()
     shown = [row for row in rows if row["verdict"] != "unused"][:top]
     gain = sum(row["gain"] for row in rows) or 1.0
     table = [["feature", "loss", "95% interval", "+-shuffles", "gain", "splits", "SHAP", "+-", "verdict"]]
@@ -194,55 +162,49 @@ def _print(told: Importance, model: str, top: int) -> None:
                 f"{row['splits']:,}", _number(row["shap"], ".3f"), _number(row["shap_error"], ".3f"), row["verdict"],
             ]
         )  # fmt: skip
-    for line in aligned(table):
-        echo(f"  {line}")
+    print_table(table)
     used = sum(row["verdict"] != "unused" for row in rows)
     if used > len(shown):
         echo(f"  ... and {used - len(shown)} more (--top {used})")
     echo()
-    for effects, title in ((told.groups, "groups, shuffled together"), (told.clusters, "features that rank alike")):
+    for effects, title in ((found.groups, "groups, shuffled together"), (found.clusters, "features that rank alike")):
         if effects:
             echo(title)
-            for line in aligned([["", "loss", "95% interval"], *(_effect_row(e) for e in effects)]):
-                echo(f"  {line}")
+            print_table([["", "loss", "95% interval"], *map(_effect_row, effects)])
             echo()
     for verdict in dict.fromkeys(row["verdict"] for row in shown):
         echo(f"{verdict}: {VERDICTS[verdict]}")
     if used < len(rows):
-        unused = told.named("unused")
-        echo(f"unused, {len(unused):,} of {len(rows):,} features: {_some(unused)}")
-    if told.removed is not None:
-        _print_removed(told, told.removed)
+        unused = found.named("unused")
+        echo(f"unused, {len(unused):,} of {len(rows):,} features: {listed(unused)}")
+    if found.removed is not None:
+        _print_removed(found, found.removed)
 
 
-def _how(told: Importance) -> str:
-    of = f"{told.documents:,} documents"
-    if told.documents < told.all_documents:
-        of = f"a sample of whole queries, {told.documents:,} of {told.all_documents:,} documents"
-    shuffles = f"{told.repeats} shuffle{'s' * (told.repeats > 1)} of each query"
+def _how(found: Importance) -> str:
+    of = f"{found.documents:,} documents"
+    if found.documents < found.all_documents:
+        of = f"a sample of whole queries, {found.documents:,} of {found.all_documents:,} documents"
+    shuffles = f"{found.repeats} shuffle{'s' * (found.repeats > 1)} of each query"
     held = "intervals: over queries and shuffles"
-    shap = f"SHAP of {told.shap_documents:,} documents" if told.shap_documents else "no SHAP"
-    walked = "" if told.by == "walk" else f"; scored by the engine ({told.by})"
+    shap = f"SHAP of {found.shap_documents:,} documents" if found.shap_documents else "no SHAP"
+    walked = "" if found.by == "walk" else f"; scored by the engine ({found.by})"
     return f"{of}; {shuffles}; {held}; {shap}{walked}"
 
 
-def _print_removed(told: Importance, removed: Effect) -> None:
-    left = told.value - removed.loss
+def _print_removed(found: Importance, removed: Effect) -> None:
+    left = found.value - removed.loss
     click.echo(
-        f"removable, {len(removed.features)} features: {_some(removed.features)}; all neutralised together: "
-        f"{told.metric} {left:.4f}, loss {removed.loss:+.4f}, {removed.low:+.4f} to {removed.high:+.4f}"
+        f"removable, {len(removed.features)} features: {listed(removed.features)}; all neutralised together: "
+        f"{found.metric} {left:.4f}, loss {removed.loss:+.4f}, {removed.low:+.4f} to {removed.high:+.4f}"
     )
-    if removed.high > told.negligible:
+    if removed.high > found.negligible:
         click.echo("together they may matter: take them out step by step, and train again")
 
 
 def _effect_row(effect: Effect) -> list[str]:
-    label = effect.name if not effect.name.startswith("cluster ") else _some(effect.features)
+    label = effect.name if not effect.name.startswith("cluster ") else listed(effect.features)
     return [label, f"{effect.loss:+.4f}", f"{effect.low:+.4f} to {effect.high:+.4f}"]
-
-
-def _some(names: Sequence[str], most: int = 12) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _number(value: float, spec: str) -> str:

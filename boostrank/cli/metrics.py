@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,18 +19,16 @@ from boostrank.cli.options import (
     threads_option,
     with_options,
 )
-from boostrank.cli.reading import Reader, document_names, reading_options
+from boostrank.cli.reading import Reader, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
-from boostrank.cli.tables import aligned
-from boostrank.core.errors import InputError
+from boostrank.cli.study import MEASURES, json_option, known_names, print_json, print_wrapped
+from boostrank.cli.tables import print_table
 
 if TYPE_CHECKING:
-    from boostrank.data.dataset import RankingDataset
     from boostrank.report.conventions.analysis import Explanation, Reading
     from boostrank.report.conventions.target import Match
 
 LIBRARIES = "lightgbm,xgboost,catboost,sklearn,trec,letor"
-MEASURES = "Measures"
 # So many rows of --target: those that meet it; or the nearest ones, when none does.
 MOST_HITS, NEAREST = 20, 5
 
@@ -54,24 +50,15 @@ class _Names(click.ParamType):  # type: ignore[type-arg]
 
 
 _options = with_options(
-    option(
-        "--at", type=Cutoffs(), default="10", show_default=True, section=MEASURES,
-        help="Ranks at which the metric is cut.",
-    ),
-    option(
-        "--as", "names", metavar="NAME,...", type=_Names(), default=LIBRARIES, show_default=True, section=MEASURES,
-        help=f"Whose conventions: {', '.join(CONVENTIONS)}.",
-    ),
+    option("--at", type=Cutoffs(), default="10", section=MEASURES, help="Ranks at which the metric is cut."),
+    option("--as", "names", metavar="NAME,...", type=_Names(), default=LIBRARIES, section=MEASURES,
+           help=f"Whose conventions: {', '.join(CONVENTIONS)}."),
     conventions_option(MEASURES),
-    option(
-        "--metric", metavar="NAME", default="ndcg", show_default=True, section=MEASURES,
-        help="ndcg, map, err, ... without its cut-off.",
-    ),
-    option(
-        "--target", metavar="X", section=MEASURES,
-        help="Look for the conventions that give somebody else's number, to the digits that it has.",
-    ),
-    option("--json", "as_json", is_flag=True, section=MEASURES, help="Print one JSON object."),
+    option("--metric", metavar="NAME", default="ndcg", section=MEASURES,
+           help="ndcg, map, err, ... without its cut-off."),
+    option("--target", metavar="X", section=MEASURES,
+           help="Look for the conventions that give somebody else's number, to the digits that it has."),
+    json_option(MEASURES),
     threads_option(MEASURES),
 )  # fmt: skip
 
@@ -83,19 +70,9 @@ _options = with_options(
 @reading_options
 @click.pass_context
 def command(
-    context: click.Context,
-    /,
-    ranker: str,
-    data: str,
-    at: tuple[int, ...],
-    names: tuple[str, ...],
-    conventions: str | None,
-    metric: str,
-    target: str | None,
-    as_json: bool,
-    threads: int | None,
-    **given: Any,
-) -> None:
+    context: click.Context, /, ranker: str, data: str, at: tuple[int, ...], names: tuple[str, ...],
+    conventions: str | None, metric: str, target: str | None, as_json: bool, threads: int | None, **given: Any,
+) -> None:  # fmt: skip
     """The same scores as each library measures them, the differences taken apart.
 
     MODEL|SCORES is a model, or a file with one score a line in the order of DATA. The way from one number to another
@@ -108,64 +85,48 @@ def command(
     from boostrank.report.conventions.analysis import explain_conventions
     from boostrank.report.conventions.target import find_conventions
 
-    wanted = Metric(metric.strip(), at)
+    wanted, base = Metric(metric.strip(), at), conventions or "default"
     model = load_ranker(ranker)
     reader = Reader({**given, "threads": threads}, keep_comments="trec" in (*names, conventions))
     ((_, dataset),) = reader.read_for({ranker: model}, data)
     scores = scores_of(ranker, model, dataset, threads)
+    measured = (dataset.labels, scores, dataset.queries, wanted)
     if target is not None:
-        matches = find_conventions(
-            target, dataset.labels, scores, dataset.queries, wanted, base=conventions or "default", threads=threads
-        )
-        _print_matches(matches, target, as_json=as_json)
+        _print_matches(find_conventions(target, *measured, base=base, threads=threads), target, as_json=as_json)
         return
-    told = explain_conventions(
-        dataset.labels, scores, dataset.queries, wanted, names,
-        base=conventions or "default", docnos=_document_names(dataset, data), threads=threads,
-    )  # fmt: skip
+    docnos = None if dataset.comments is None else known_names(dataset, data, needed=False)
+    explanations = explain_conventions(*measured, names, base=base, docnos=docnos, threads=threads)
     if as_json:
-        click.echo(json.dumps({one.metric: _as_json(one) for one in told}))
+        print_json({one.metric: _as_json(one) for one in explanations})
         return
-    width = context.terminal_width or shutil.get_terminal_size().columns
-    for one in told:
-        _print(one, width)
+    for one in explanations:
+        _print(one, context)
 
 
-def _document_names(dataset: RankingDataset, path: str) -> list[str] | None:
-    """Names of the documents, None where a row has none."""
-    try:
-        return document_names(dataset, path) if dataset.comments is not None else None
-    except InputError:
-        return None
-
-
-def _as_json(told: Explanation) -> dict[str, Any]:
-    plain = dataclasses.asdict(told)
+def _as_json(found: Explanation) -> dict[str, Any]:
+    plain = dataclasses.asdict(found)
     del plain["metric"]
-    plain["ties"] |= {"mass": told.ties.mass, "worth": told.ties.worth}
+    plain["ties"] |= {"mass": found.ties.mass, "worth": found.ties.worth}
     return plain
 
 
-def _print(told: Explanation, width: int) -> None:
+def _print(found: Explanation, context: click.Context) -> None:
     from boostrank.report.conventions.analysis import STEPS
 
-    printed = {r.name: _printed_changes(r, told.value) for r in told.readings if r.value is not None}
+    printed = {r.name: _printed_changes(r, found.value) for r in found.readings if r.value is not None}
     titles = [step.name for step in STEPS if any(step.name in changes for changes in printed.values())]
-    rows = [["", told.metric, *titles], [told.base, f"{told.value:.4f}", *("" for _ in titles)]]
-    for reading in told.readings:
+    rows = [["", found.metric, *titles], [found.base, f"{found.value:.4f}", *("" for _ in titles)]]
+    for reading in found.readings:
         if reading.value is not None:
             cells = (printed[reading.name].get(title, "") for title in titles)
             rows.append([reading.name, f"{reading.value:.4f}", *cells])
-    click.echo(f"{told.metric} as each computes it; from {told.base} in steps, which add up from left to right:")
+    click.echo(f"{found.metric} as each computes it; from {found.base} in steps, which add up from left to right:")
     click.echo()
-    for line in aligned(rows):
-        click.echo(f"  {line}")
+    print_table(rows)
     click.echo()
-    for reading in told.readings:
-        click.echo(click.wrap_text(_sentence(reading, printed.get(reading.name, {}), told.base), width, "", "  "))
+    print_wrapped(context, (_sentence(one, printed.get(one.name, {}), found.base) for one in found.readings))
     click.echo()
-    for text in _about_the_data(told):
-        click.echo(click.wrap_text(text, width, "", "  "))
+    print_wrapped(context, _about_the_data(found))
     click.echo()
 
 
@@ -190,11 +151,11 @@ def _sentence(reading: Reading, printed: dict[str, str], base: str) -> str:
     return f"{reading.name} says {reading.value:.4f}: {why}" + (f" ({reading.note})" if reading.note else "")
 
 
-def _about_the_data(told: Explanation) -> list[str]:
-    ties = told.ties
+def _about_the_data(found: Explanation) -> list[str]:
+    ties = found.ties
     return [
-        f"Queries: {told.queries:,}; {told.empty:,} have no relevant document, {told.single:,} have one document"
-        + (f", {told.short:,} are shorter than the cut-off" if "@" in told.metric else "")
+        f"Queries: {found.queries:,}; {found.empty:,} have no relevant document, {found.single:,} have one document"
+        + (f", {found.short:,} are shorter than the cut-off" if "@" in found.metric else "")
         + ".",
         f"Ties: {ties.mass:.2%} of the documents ({ties.tied:,} of {ties.documents:,}) have the score of a document "
         "with another label in their query.",
@@ -207,7 +168,7 @@ def _print_matches(matches: list[Match], target: str, *, as_json: bool) -> None:
     hits = [match for match in matches if match.hit]
     if as_json:
         shown = [dataclasses.asdict(match) for match in hits or matches[:NEAREST]]
-        click.echo(json.dumps({"target": target, "tried": len(matches), "hits": len(hits), "nearest": shown}))
+        print_json({"target": target, "tried": len(matches), "hits": len(hits), "nearest": shown})
         return
     tried = f"of {len(matches):,} combinations of conventions that matter for these data"
     if hits:
@@ -223,7 +184,6 @@ def _print_matches(matches: list[Match], target: str, *, as_json: bool) -> None:
         for m in rows
     ]  # fmt: skip
     click.echo()
-    for line in aligned([titles, *cells]):
-        click.echo(f"  {line}")
+    print_table([titles, *cells])
     if len(hits) > len(rows):
         click.echo(f"  ... and {len(hits) - len(rows):,} more")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
-import shutil
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -19,7 +17,8 @@ from boostrank.cli.options import Command, DataFile, InputFile, option, with_opt
 from boostrank.cli.progress import duration
 from boostrank.cli.reading import SECTION as READING
 from boostrank.cli.reading import Reader, reading_options
-from boostrank.cli.tables import aligned
+from boostrank.cli.study import json_option, print_json, print_wrapped
+from boostrank.cli.tables import print_table
 from boostrank.cli.train import command as train_command
 from boostrank.cli.train import train_params
 from boostrank.cli.train_options import OUTPUT
@@ -36,14 +35,14 @@ _SHARED = (
 _options = with_options(
     option("--valid", required=True, type=DataFile(), section=OUTPUT, help="Measure on this file."),
     option(
-        "--runs", metavar="N", type=click.IntRange(3), default=10, show_default=True, section=OUTPUT,
+        "--runs", type=click.IntRange(3), default=10, section=OUTPUT,
         help="Trainings for each source of luck.",
     ),
     option(
         "--config", type=InputFile(), is_eager=True, callback=read_config, section=OUTPUT,
         help="TOML file: long option names as keys, tables [set] and [param]. The command line wins.",
     ),
-    option("--json", "as_json", is_flag=True, section=OUTPUT, help="Print one JSON object."),
+    json_option(OUTPUT),
 )  # fmt: skip
 
 
@@ -76,11 +75,11 @@ def command(
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
         seconds = expected_seconds(params, train_set, valid_set, given["rounds"], **how)
         say(f"{runs * len(SOURCES)} trainings of {given['rounds']} rounds: about {duration(seconds)} at most")
-        told = measure_noise(params, train_set, valid_set, given["rounds"], **how, progress=_Progress())
+        found = measure_noise(params, train_set, valid_set, given["rounds"], **how, progress=_Progress())
     if as_json:
-        click.echo(json.dumps(_as_json(told)))
+        print_json(_as_json(found))
     else:
-        _print(told, context.terminal_width or shutil.get_terminal_size().columns)
+        _print(found, context)
 
 
 # Before those of reading, as in `boostrank train`.
@@ -100,7 +99,7 @@ class _Progress:
         say(f"{done}/{total}  {source}  {name} {value:.4f}" + (f"  {duration(left)} left" if done < total else ""))
 
 
-def _as_json(told: NoiseReport) -> dict[str, Any]:
+def _as_json(found: NoiseReport) -> dict[str, Any]:
     def plain(spread: Spread) -> dict[str, float]:
         numbers = {"sd": spread.sd, "low": spread.low, "high": spread.high, "matters": spread.matters}
         return {name: number for name, number in numbers.items() if not math.isnan(number)}
@@ -108,47 +107,46 @@ def _as_json(told: NoiseReport) -> dict[str, Any]:
     metrics = {
         name: {
             "value": result.mean,
-            "matters": told.matters(name),
+            "matters": found.matters(name),
             "sources": {
-                source: plain(told.spread(source, name)) | {"values": values[name].tolist()}
-                for source, values in told.values.items()
+                source: plain(found.spread(source, name)) | {"values": values[name].tolist()}
+                for source, values in found.values.items()
             },
-            "validation queries": plain(told.over_queries(name)),
+            "validation queries": plain(found.over_queries(name)),
         }
-        for name, result in told.first.items()
+        for name, result in found.first.items()
     }
-    return {"runs": told.runs, "seconds": told.seconds, "metrics": metrics}
+    return {"runs": found.runs, "seconds": found.seconds, "metrics": metrics}
 
 
-def _print(told: NoiseReport, width: int) -> None:
-    for name, result in told.first.items():
+def _print(found: NoiseReport, context: click.Context) -> None:
+    for name, result in found.first.items():
         rows = [["", "runs", "standard deviation", "95% interval", "matters from"]]
-        for source, values in told.values.items():
-            spread = told.spread(source, name)
+        for source, values in found.values.items():
+            spread = found.spread(source, name)
             rows.append([source, str(values[name].size), *_cells(spread), f"{spread.matters:.4f}"])
-        rows.append(["validation queries", "", *_cells(told.over_queries(name)), ""])
+        rows.append(["validation queries", "", *_cells(found.over_queries(name)), ""])
         click.echo(f"{name}, {result.mean:.4f} with nothing changed")
-        for line in aligned(rows):
-            click.echo(f"  {line}")
+        print_table(rows)
         click.echo()
-    bounds = ", ".join(f"{told.matters(name):.4f} in {name}" for name in told.first)
-    for text in (
+    bounds = ", ".join(f"{found.matters(name):.4f} in {name}" for name in found.first)
+    texts = (
         f"Two single trainings on these data that differ by less than {bounds} may differ by luck.",
         "matters from: luck of this kind alone gives a larger difference of two trainings once in twenty times.",
         "validation queries: what other validation queries would do to the number. Rankers that are compared on the "
         "same queries share it: boostrank evaluate pairs them.",
-        *_idle(told),
-    ):
-        click.echo(click.wrap_text(text, width, "", "  "))
+        *_idle(found),
+    )
+    print_wrapped(context, texts)
 
 
 def _cells(spread: Spread) -> list[str]:
     return [f"{spread.sd:.4f}", f"{spread.low:.4f} to {spread.high:.4f}"]
 
 
-def _idle(told: NoiseReport) -> list[str]:
+def _idle(found: NoiseReport) -> list[str]:
     """Sources that changed nothing at all."""
     idle = [
-        source for source, values in told.values.items() if all(told.spread(source, name).sd == 0.0 for name in values)
+        source for source, values in found.values.items() if not any(found.spread(source, one).sd for one in values)
     ]
     return [f"{source}: no difference at all with these settings; not followed further." for source in idle]

@@ -1,8 +1,10 @@
-"""Columns of text, the same on a terminal and in a file; and text that is safe to show."""
+"""Tables of text, the same on a terminal and in a file; and text that is safe to show."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+import click
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -13,6 +15,12 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
         cells = [first.ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(others, widths[1:], strict=True))]
         lines.append("  ".join(cells).rstrip())
     return lines
+
+
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    """The rows, aligned and indented."""
+    for line in aligned(rows):
+        click.echo(f"  {line}")
 
 
 def shown(text: str) -> str:

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import math
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from boostrank.cli.engines import prepare_engines
 from boostrank.cli.errors import say
-from boostrank.cli.options import Command, DataFile, InputFile, option, threads_option, with_options
+from boostrank.cli.options import COUNT, Command, DataFile, InputFile, option, threads_option, with_options
 from boostrank.cli.progress import StepProgress
-from boostrank.cli.reading import Reader, reading_options
-from boostrank.cli.tables import aligned, shown
+from boostrank.cli.reading import reading_options
+from boostrank.cli.study import (
+    check_page,
+    html_option,
+    json_option,
+    listed,
+    print_json,
+    read_for_model,
+    width_of,
+    write_page,
+)
+from boostrank.cli.tables import aligned, print_table, shown
 
 if TYPE_CHECKING:
     from boostrank.report.explanation.analysis import Why
@@ -25,12 +33,10 @@ _BAR, _LEAST = 20, 5
 
 _options = with_options(
     option("--qid", metavar="Q", required=True, help="The query that holds both documents."),
-    option(
-        "--top", metavar="N", type=click.IntRange(1), default=12, show_default=True, section=OUTPUT,
-        help="Features in each table; --json and --html have all.",
-    ),
-    option("--json", "as_json", is_flag=True, section=OUTPUT, help="Print one JSON object."),
-    option("--html", metavar="FILE", section=OUTPUT, help="Write one page that needs no network."),
+    option("--top", type=COUNT, default=12, section=OUTPUT,
+           help="Features in each table; --json and --html have all."),
+    json_option(OUTPUT),
+    html_option(OUTPUT),
     threads_option(OUTPUT),
 )  # fmt: skip
 
@@ -44,19 +50,9 @@ _options = with_options(
 @reading_options
 @click.pass_context
 def command(
-    context: click.Context,
-    /,
-    model: str,
-    data: str,
-    a: str,
-    b: str,
-    qid: str,
-    top: int,
-    as_json: bool,
-    html: str | None,
-    threads: int | None,
-    **given: Any,
-) -> None:
+    context: click.Context, /, model: str, data: str, a: str, b: str, qid: str, top: int, as_json: bool,
+    html: str | None, threads: int | None, **given: Any,
+) -> None:  # fmt: skip
     """Why document A of query Q stands above (or below) document B, and the smallest change that would swap them.
 
     \b
@@ -71,56 +67,46 @@ def command(
     swap the two, the nearest that occurs in DATA. Their size is the share of DATA's documents in between.
     """
     prepare_engines()
-    from boostrank.core.files import check_output, write_output
     from boostrank.report.explanation.analysis import why
-    from boostrank.training.model import RankingModel
 
-    if html is not None:
-        from boostrank.report.html.vega import need_report_extra
-
-        need_report_extra()
-        check_output(html)
-    ranker = RankingModel.load(model)
-    reader = Reader({**given, "threads": threads}, keep_comments=True)
-    dataset = reader.read(data, like=reader.feature_space(ranker, model))
+    check_page(html)
+    ranker, dataset = read_for_model(model, data, {**given, "threads": threads}, keep_comments=True)
     with StepProgress() as progress:
-        told = why(ranker, dataset, qid, a, b, threads=threads, progress=progress)
+        found = why(ranker, dataset, qid, a, b, threads=threads, progress=progress)
     if html is not None:
-        write_output(html, told.to_html(model).encode("utf-8", "backslashreplace"))
-        say(f"{html}: written")
+        write_page(html, found.to_html(model))
     if as_json:
-        click.echo(json.dumps(told.to_dict(), allow_nan=False))
+        print_json(found.to_dict())
     else:
-        _print(told, top, context.terminal_width or shutil.get_terminal_size().columns)
+        _print(found, top, width_of(context))
 
 
-def _print(told: Why, top: int, width: int) -> None:
+def _print(found: Why, top: int, width: int) -> None:
     table = [["", "rank", "score", "label"]]
     table += [
         [f"{letter}  {shown(one.name)}", f"{one.rank:,}", f"{one.score:.6g}", f"{one.label:g}"]
-        for letter, one in (("A", told.a), ("B", told.b))
+        for letter, one in (("A", found.a), ("B", found.b))
     ]
-    click.echo(_verdict(told))
-    for line in aligned(table):
-        click.echo(f"  {line}")
-    if not any(map(math.isnan, told.parts)):
-        _print_parts(told, top, width)
-    _print_changes(told, top)
-    for note in told.notes:
+    click.echo(_verdict(found))
+    print_table(table)
+    if not any(map(math.isnan, found.parts)):
+        _print_parts(found, top, width)
+    _print_changes(found, top)
+    for note in found.notes:
         say(note)
 
 
-def _verdict(told: Why) -> str:
-    side = "above" if told.a.rank < told.b.rank else "below"
+def _verdict(found: Why) -> str:
+    side = "above" if found.a.rank < found.b.rank else "below"
     because = "the order of the rows alone: their scores are equal"
-    if told.difference:
-        because = f"{abs(told.difference):.6g}"
-    return f"query {shown(told.qid)}, {told.documents:,} documents: A stands {side} B by {because}"
+    if found.difference:
+        because = f"{abs(found.difference):.6g}"
+    return f"query {shown(found.qid)}, {found.documents:,} documents: A stands {side} B by {because}"
 
 
-def _print_parts(told: Why, top: int, width: int) -> None:
+def _print_parts(found: Why, top: int, width: int) -> None:
     click.echo("\nwhat each feature adds to A's score beyond B's (TreeSHAP)")
-    rows = [row for row in told.rows() if row["part"] != 0.0]
+    rows = [row for row in found.rows() if row["part"] != 0.0]
     table = [["feature", "A", "B", "A - B"]]
     table += [[shown(r["feature"]), _value(r["a"]), _value(r["b"]), f"{r['part']:+.4g}"] for r in rows[:top]]
     lines = aligned(table)
@@ -143,31 +129,26 @@ def _bar(share: float, room: int) -> str:
     return f"{('-' * length).rjust(room)}|" if share < 0 else f"{' ' * room}|{'+' * length}"
 
 
-def _print_changes(told: Why, top: int) -> None:
+def _print_changes(found: Why, top: int) -> None:
     click.echo()
-    if told.smallest is None:
-        click.echo(f"no change of one feature swaps them ({told.tried:,} values tried)")
+    if found.smallest is None:
+        click.echo(f"no change of one feature swaps them ({found.tried:,} values tried)")
     else:
-        of = f"{told.sampled:,} documents"
+        of = f"{found.sampled:,} documents"
         click.echo(f"smallest changes of one feature that swap them; size: the share of {of} that lies in between")
         table = [["feature", "of", "now", "then", "size"]]
         table += [
             [shown(c.feature), c.document.upper(), _value(c.now), _value(c.value) + "*" * (not c.seen), f"{c.step:.1%}"]
-            for c in told.changes[:top]
+            for c in found.changes[:top]
         ]
-        for line in aligned(table):
-            click.echo(f"  {line}")
-        if len(told.changes) > top:
-            click.echo(f"  ... and {len(told.changes) - top} more (--top {len(told.changes)})")
-        if any(not change.seen for change in told.changes[:top]):
+        print_table(table)
+        if len(found.changes) > top:
+            click.echo(f"  ... and {len(found.changes) - top} more (--top {len(found.changes)})")
+        if any(not change.seen for change in found.changes[:top]):
             click.echo("  * no document has such a value")
-    if told.query_level:
-        click.echo(f"not changed, since the query has them, not its documents: {_some(told.query_level)}")
+    if found.query_level:
+        click.echo(f"not changed, since the query has them, not its documents: {shown(listed(found.query_level))}")
 
 
 def _value(value: float) -> str:
     return "missing" if math.isnan(value) else f"{value:.6g}"
-
-
-def _some(names: tuple[str, ...], most: int = 12) -> str:
-    return shown(", ".join(names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,139 @@
+"""Studies of rankers: options, reading and output that their commands share."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boostrank.cli.errors import say
+from boostrank.cli.options import DataFile, InputFile, option
+from boostrank.cli.reading import Reader, document_names
+from boostrank.core.errors import InputError
+from boostrank.core.jsonable import jsonable
+
+if TYPE_CHECKING:
+    from boostrank.data.dataset import RankingDataset
+    from boostrank.training.model import RankingModel
+
+MEASURES, RESULTS = "Measures", "Results"
+
+
+def data_option(section: str, help: str = "Labelled queries.") -> Any:
+    """`--data DATA`."""
+    return option("--data", required=True, metavar="DATA", type=DataFile(), section=section, help=help)
+
+
+def gain_option(section: str) -> Any:
+    """`--gain GAIN`."""
+    return option("--gain", section=section, help="Gain of a label: exponential, linear, or a table 0,1,3,7.")
+
+
+def groups_option(section: str) -> Any:
+    """`--groups FILE`."""
+    text = "Features shuffled together, a group a line: `text: bm25_*, tf_title`."
+    return option("--groups", metavar="FILE", type=InputFile(), section=section, help=text)
+
+
+def segments_option(section: str) -> Any:
+    """`--segments FILE`."""
+    text = "Lines `qid,segment`: look at each segment by itself too."
+    return option("--segments", metavar="FILE", type=InputFile(), section=section, help=text)
+
+
+def noise_option(section: str, help: str) -> Any:
+    """`--noise FILE`."""
+    text = f"What `boostrank noise --json` printed: {help}"
+    return option("--noise", metavar="FILE", type=InputFile(), section=section, help=text)
+
+
+def seed_option(section: str, help: str) -> Any:
+    """`--seed N`."""
+    return option("--seed", type=click.IntRange(0), default=0, section=section, help=help)
+
+
+def json_option(section: str) -> Any:
+    """`--json`."""
+    return option("--json", "as_json", is_flag=True, section=section, help="Print one JSON object.")
+
+
+def html_option(section: str) -> Any:
+    """`--html FILE`."""
+    return option("--html", metavar="FILE", section=section, help="Write one page that needs no network.")
+
+
+def read_for_model(
+    model: str, data: str | Sequence[str], given: dict[str, Any], *, keep_comments: bool = False
+) -> tuple[RankingModel, RankingDataset]:
+    """A model, and data in its order of features.
+
+    Args:
+        model, data: files.
+        given: the values of the reader's options, and `threads`.
+        keep_comments: whether the rows' comments are needed.
+    """
+    from boostrank.training.model import RankingModel
+
+    ranker = RankingModel.load(model)
+    reader = Reader(given, keep_comments=keep_comments)
+    return ranker, reader.read(data, like=reader.feature_space(ranker, model))
+
+
+def known_names(data: RankingDataset, path: str, *, needed: bool) -> list[str] | None:
+    """What the comments call the documents, if all have a name.
+
+    Raises:
+        InputError: names are needed, and a row has none.
+    """
+    try:
+        return document_names(data, path)
+    except InputError:
+        if needed:
+            raise
+        return None
+
+
+def check_page(path: str | None) -> None:
+    """Find out before the work whether a page can be drawn and written."""
+    if path is None:
+        return
+    from boostrank.core.files import check_output
+    from boostrank.report.html.vega import need_report_extra
+
+    need_report_extra()
+    check_output(path)
+
+
+def write_page(path: str | None, html: str) -> None:
+    """Write a page, and say so."""
+    if path is None:
+        return
+    from boostrank.core.files import write_output
+
+    write_output(path, html.encode("utf-8", "backslashreplace"))
+    say(f"{path}: written")
+
+
+def print_json(value: Any) -> None:
+    """One JSON object; what is not a number is null."""
+    click.echo(json.dumps(jsonable(value), allow_nan=False))
+
+
+def print_wrapped(context: click.Context, texts: Iterable[str], indent: str = "  ") -> None:
+    """Paragraphs as wide as the terminal."""
+    width = width_of(context)
+    for text in texts:
+        click.echo(click.wrap_text(text, width, "", indent))
+
+
+def width_of(context: click.Context) -> int:
+    """Columns of the terminal."""
+    return context.terminal_width or shutil.get_terminal_size().columns
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """The first names, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
