@@ -393,5 +393,5 @@ def _docno_order(
     if names.size != queries.n_documents:
         raise DataError(f"{names.size} document names for {queries.n_documents} documents")
     rank = np.unique(names, return_inverse=True)[1] if names.size else np.zeros(0, np.int64)
-    owner = np.repeat(np.arange(len(queries)), queries.sizes)
+    owner = queries.of_rows()
     return np.lexsort((-rank, owner)).astype(np.int64)

@@ -7,11 +7,12 @@ are answered in one place, and the answers of the known libraries have names (`C
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.gains import Gain, parse_gain
+from boostrank.core.types import Float64Array
 
 TIES = ("expected", "input", "pessimistic", "optimistic", "docno")
 EMPTY = ("exclude", "one", "zero")
@@ -110,6 +111,10 @@ class Conventions:
         if conventions is None:
             return cls(gain=gain)
         return cls.named(conventions) if isinstance(conventions, str) else conventions
+
+    def over(self, labels: Float64Array) -> Conventions:
+        """With the largest of the labels as the best grade, where none is named: parts of the data may not have it."""
+        return self if self.max_grade is not None or not labels.size else replace(self, max_grade=float(labels.max()))
 
     def describe(self) -> str:
         """One line to print beside results."""

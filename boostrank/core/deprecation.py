@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any
 
 
@@ -13,7 +14,8 @@ def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         module: its `__name__`.
-        names: old name -> "package.module:name", or "package.module" where the name is the same there.
+        names: old name -> "package.module:name", or "package.module" where the name is the same there;
+            the name may be of a class's attribute ("RankingDataset.take").
 
     Returns:
         A function that gives the new object with a FutureWarning, and raises AttributeError for other names.
@@ -25,7 +27,7 @@ def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
         home, _, new = names[name].partition(":")
         new = new or name
         warnings.warn(f"{module}.{name} is now {home}.{new}; the old name will go", FutureWarning, stacklevel=2)
-        return getattr(importlib.import_module(home), new)
+        return attrgetter(new)(importlib.import_module(home))
 
     return get
 

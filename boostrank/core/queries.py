@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -144,9 +145,37 @@ class QueryIndex:
         """The query id of every row."""
         return np.repeat(self.qid, self.sizes)
 
+    def of_rows(self) -> Int64Array:
+        """int64[N]: the query (position, not id) that owns each row."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
     def of_row(self, row: int) -> int:
         """The query (position, not id) that owns a row."""
         return int(np.searchsorted(self.ptr, row, side="right") - 1)
+
+    def ranks(self, scores: npt.ArrayLike) -> Int64Array:
+        """Rank of each document in its query, int64[N]: 1 is best; equal scores keep the order of the rows."""
+        order = np.lexsort((-np.asarray(scores, dtype=np.float64), self.of_rows()))
+        ranks = np.empty(order.size, np.int64)
+        ranks[order] = np.arange(order.size) - np.repeat(self.ptr[:-1], self.sizes) + 1
+        return ranks
+
+    def sample(self, documents: int, seed: int) -> Int64Array:
+        """Whole queries at random with about `documents` documents, ascending; all of them if there are no more.
+
+        Their number is fixed in advance: to stop at so many documents would favour short lists.
+        """
+        count = len(self)
+        if documents >= self.n_documents:
+            return np.arange(count)
+        chosen = np.random.default_rng(seed).permutation(count)[: max(1, count * documents // self.n_documents)]
+        return np.sort(chosen)
+
+    def blocks(self, documents: int) -> list[tuple[int, int]]:
+        """Ranges of queries with about so many documents each, at least one query."""
+        marks = np.arange(documents, self.n_documents, documents)
+        cuts = np.unique(np.concatenate([[0], np.searchsorted(self.ptr, marks), [len(self)]]))
+        return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
     def take(self, queries: npt.ArrayLike) -> tuple[QueryIndex, Int64Array]:
         """Some whole queries, in the order asked for, and the rows they own.

@@ -302,6 +302,32 @@ class RankingDataset:
             input_rows=None,
         )  # fmt: skip
 
+    def sample(self, documents: int, seed: int) -> RankingDataset:
+        """Whole queries at random with about `documents` documents, in their order; see `QueryIndex.sample`."""
+        chosen = self.queries.sample(documents, seed)
+        return self if chosen.size == len(self.queries) else self.take(chosen)
+
+    def shuffled(self, rng: np.random.Generator) -> RankingDataset:
+        """The same queries in another order, and the rows of each in another order; queries are numbered anew."""
+        index, rows = self.queries.take(rng.permutation(len(self.queries)))
+        return self._numbered(index, rows[np.lexsort((rng.random(rows.size), index.of_rows()))])
+
+    def redrawn(self, rng: np.random.Generator) -> RankingDataset:
+        """As many queries, drawn with replacement; one that is drawn twice is two queries; they are numbered anew."""
+        count = len(self.queries)
+        return self._numbered(*self.queries.take(np.sort(rng.integers(0, count, count))))
+
+    def _numbered(self, index: QueryIndex, rows: Int64Array) -> RankingDataset:
+        index = replace(index, qid=np.arange(len(index)))
+        return replace(
+            self, features=self.features[rows], labels=self.labels[rows], queries=index, comments=None,
+            input_rows=None,
+        )  # fmt: skip
+
+    def in_row_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Values in the order in which the rows came in, in the order of this data set's rows."""
+        return values if self.input_rows is None else values[self.input_rows]
+
     def in_input_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Values of this data set's rows (predictions), in the order in which the rows came in."""
         if self.input_rows is None:

@@ -30,7 +30,7 @@ from boostrank.report.html.markup import bdi, tag
 from boostrank.report.html.page import PageSection, drawn_in, page
 from boostrank.report.html.tables import Table
 from boostrank.report.html.vega import need_report_extra
-from boostrank.report.section import Context, Section, in_rows
+from boostrank.report.section import Context, Section
 from boostrank.report.sections import METRICS, SECTIONS
 from boostrank.training.model import RankingModel
 from boostrank.training.params import headline
@@ -246,7 +246,7 @@ def _previous(
     called = name or (os.fspath(baseline) if isinstance(baseline, str | PathLike) else "the previous model")
     model = RankingModel.load(baseline) if isinstance(baseline, str | PathLike) else baseline
     scores = model.predict(data, threads=threads) if isinstance(model, RankingModel) else np.asarray(model, np.float64)
-    return called, in_rows(scores, data)
+    return called, data.in_row_order(scores)
 
 
 def _about(model: RankingModel, data: RankingDataset) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
 from boostrank.core.queries import QueryIndex
@@ -112,24 +111,15 @@ class Swap:
     features: tuple[FeatureChange, ...] = ()
 
 
-def ranks_within(scores: npt.ArrayLike, queries: QueryIndex) -> Int64Array:
-    """Rank of each document in its query, int64[N]: 1 is best; equal scores keep the order of the rows."""
-    owner = np.repeat(np.arange(len(queries)), queries.sizes)
-    order = np.lexsort((-np.asarray(scores, dtype=np.float64), owner))
-    ranks = np.empty(order.size, np.int64)
-    ranks[order] = np.arange(order.size) - np.repeat(queries.ptr[:-1], queries.sizes) + 1
-    return ranks
-
-
 def churn(old: Int64Array, new: Int64Array, queries: QueryIndex, k: int) -> Churn:
     """Compare the top k of two rankings.
 
     Args:
-        old, new: int64[N], from `ranks_within`.
+        old, new: int64[N], from `QueryIndex.ranks`.
         queries: which rows belong to which query.
         k: at least 1.
     """
-    owner = np.repeat(np.arange(len(queries)), queries.sizes)
+    owner = queries.of_rows()
 
     def entered(depth: int) -> Float64Array:
         return np.bincount(owner[(new <= depth) & (old > depth)], minlength=len(queries)) / depth

@@ -6,9 +6,10 @@ import numpy as np
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import DenseRows
 from boostrank.formats.trees import Trees
 from boostrank.kernels.trees.walker import Walker
-from boostrank.report.sections.importance.permutation_importance import Rows, Scorer
+from boostrank.report.sections.importance.permutation_importance import Scorer
 from boostrank.training.model import RankingModel
 
 # Rows on which the walk is compared with the engine.
@@ -55,7 +56,7 @@ def scorer_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: 
     engine = Engine(model, trees.used, threads)
     if trees.forest is None:
         return engine, trees.why_not
-    rows = Rows(data, trees.used, model.absent_is_missing)
+    rows = DenseRows(data, trees.used, model.absent_is_missing)
     reach = None if trees.forest.start is None else rows.reach(threads)
     try:
         walker = Walker(trees.forest, trees.used, reach)

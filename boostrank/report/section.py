@@ -63,7 +63,7 @@ class Context:
             known: Float64Array | None = getattr(result, "scores", None)
             if known is not None:
                 return known
-        return in_rows(self.model.predict(self.data, threads=self.threads), self.data)
+        return self.data.in_row_order(self.model.predict(self.data, threads=self.threads))
 
     @property
     def negligible(self) -> float:
@@ -120,8 +120,3 @@ class Section:
     def missing(self, reason: str) -> PageSection:
         """The section of a page where there is no result."""
         return PageSection(self.name, self.title, [tag("p", f"This cannot be told: {reason}.")])
-
-
-def in_rows(values: Float64Array, data: RankingDataset) -> Float64Array:
-    """Values in the order in which the rows were given, in the order of the data set's rows."""
-    return values if data.input_rows is None else values[data.input_rows]

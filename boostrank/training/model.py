@@ -263,12 +263,12 @@ class RankingModel:
         """
         scores = self.predict(data, **options)
         if isinstance(data, RankingDataset):
-            ids = data.in_input_order(np.repeat(np.arange(len(data.queries)), data.queries.sizes))
+            ids = data.in_input_order(data.queries.of_rows())
         elif qid is not None:
             ids = np.unique(np.asarray(qid), return_inverse=True)[1]
         elif group is not None:
             queries = QueryIndex.from_sizes(np.asarray(group))
-            ids = np.repeat(np.arange(len(queries)), queries.sizes)
+            ids = queries.of_rows()
         else:
             raise DataError("rank needs to know the queries: give qid= or group=, or a RankingDataset")
         if ids.shape != scores.shape:

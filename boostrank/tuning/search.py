@@ -29,7 +29,6 @@ from boostrank.kernels.objective.options import OPTIONS
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.objective.mixture import accepted_params
 from boostrank.objectives import OBJECTIVES
-from boostrank.report.noise.analysis import shuffled
 from boostrank.training.folds import query_folds
 from boostrank.training.params import (
     OBJECTIVE_NAMES,
@@ -257,7 +256,7 @@ class _Search:
         values: list[Float64Array] = []
         rounds = []
         for (whole, held), metrics in zip(self._parts, self._measured, strict=True):
-            training = shuffled(whole, np.random.default_rng([seed, lucky])) if lucky else whole
+            training = whole.shuffled(np.random.default_rng([seed, lucky])) if lucky else whole
             model = train(
                 params | {"seed": seed + lucky}, training, self.rounds, valid_sets=[held], backend=self._backend,
                 conventions=self._conventions,

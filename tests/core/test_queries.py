@@ -73,3 +73,28 @@ def test_no_queries_are_an_index_too():
     empty = QueryIndex.from_sizes([])
     assert (len(empty), empty.n_documents, empty.longest) == (0, 0, 0)
     assert len(QueryIndex.from_ids([])) == 0
+
+
+def test_ranks_count_within_queries_and_equal_scores_keep_the_order_of_the_rows():
+    queries = QueryIndex.from_sizes([3, 1, 4])
+    assert queries.of_rows().tolist() == [0, 0, 0, 1, 2, 2, 2, 2]
+    assert queries.ranks([0.1, 0.9, 0.1, 5.0, 1, 3, 3, 2]).tolist() == [2, 1, 3, 1, 4, 1, 2, 3]
+    assert QueryIndex.from_sizes([]).ranks([]).tolist() == []
+
+
+def test_a_sample_holds_whole_queries_in_order_and_is_the_same_for_a_seed():
+    queries = QueryIndex.from_sizes([4] * 50)
+    some = queries.sample(40, 3)
+    assert some.size == 10
+    assert (np.diff(some) > 0).all()
+    assert some.tolist() == queries.sample(40, 3).tolist() != queries.sample(40, 4).tolist()
+    assert queries.sample(200, 0).tolist() == queries.sample(10**9, 1).tolist() == list(range(50))
+    assert queries.sample(1, 0).size == 1
+
+
+def test_blocks_cover_all_queries_once():
+    queries = QueryIndex.from_sizes([3, 10, 1, 1, 1, 20])
+    blocks = queries.blocks(5)
+    assert [q for a, b in blocks for q in range(a, b)] == list(range(6))
+    assert len(blocks) > 1
+    assert queries.blocks(1000) == [(0, 6)]

@@ -18,7 +18,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, evaluate, paired_difference
 from boostrank.report.comparison.analysis import Comparison, compare
-from boostrank.report.rank_changes import Move, churn, costliest_swap, ranks_within
+from boostrank.report.rank_changes import Move, churn, costliest_swap
 
 FAST = {"num_threads": 1, "verbose": -1, "min_data_in_leaf": 5, "num_leaves": 7}
 
@@ -167,7 +167,7 @@ def test_the_top_is_compared_as_sets(held_out: RankingDataset) -> None:
         shares.append(1 - len({*tops[0][:4]} & {*tops[1][:4]}) / 4 if b - a > 4 else np.nan)
         if b - a > 1:
             firsts.append(tops[0][0] != tops[1][0])
-    ranks = [ranks_within(s, held_out.queries) for s in (old, new)]
+    ranks = [held_out.queries.ranks(s) for s in (old, new)]
     top = churn(*ranks, held_out.queries, 4)
     np.testing.assert_allclose(top.per_query, shares)
     assert top.changed == pytest.approx(np.nanmean(shares))

@@ -18,14 +18,14 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import DenseRows
 from boostrank.data.synthetic import SyntheticData, make_ranking_data
 from boostrank.formats.trees import Trees
 from boostrank.kernels.trees.walker import Walker
 from boostrank.metric import Metric
 from boostrank.report import Importance, importance
 from boostrank.report.scoring import Engine
-from boostrank.report.sections.importance.analysis import sample_queries
-from boostrank.report.sections.importance.permutation_importance import Losses, Rows, Unit, measure_losses
+from boostrank.report.sections.importance.permutation_importance import Losses, Unit, measure_losses
 from boostrank.training.model import RankingModel
 
 NDCG = Metric.parse("ndcg@10")
@@ -117,7 +117,7 @@ def test_the_value_is_that_of_evaluate(world: Any, greedy: RankingModel, told: I
 
 def test_centred_contributions_are_those_of_the_booster(world: Any, greedy: RankingModel, told: Importance) -> None:
     data = world[1].dataset
-    some = data.take(sample_queries(data, 500, 0))
+    some = data.take(data.queries.sample(500, 0))
     assert told.shap_documents == some.n_documents
     parts = greedy.booster.predict(some.features, pred_contrib=True)[:, :-1]
     means = [np.abs(p - p.mean(axis=0)).mean(axis=0) for p in np.split(parts, some.queries.ptr[1:-1])]
@@ -145,7 +145,7 @@ def trees_of(model: RankingModel) -> Trees:
 def losses(model: RankingModel, data: RankingDataset, *, scorer: Any = None, seed: int = 0, repeats: int = 1) -> Losses:
     trees = trees_of(model)
     assert trees.forest is not None
-    rows = Rows(data, trees.used)
+    rows = DenseRows(data, trees.used)
     units = [Unit(str(c), (i,), int(c)) for i, c in enumerate(trees.used)]
     walker = scorer or Walker(trees.forest, trees.used)
     return measure_losses(walker, rows, units, NDCG, Conventions(), repeats=repeats, seed=seed, threads=1)

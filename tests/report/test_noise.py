@@ -15,8 +15,6 @@ from boostrank.report.noise.analysis import (
     NoiseReport,
     expected_seconds,
     measure_noise,
-    redrawn,
-    shuffled,
     spread_of,
 )
 
@@ -46,19 +44,19 @@ def test_runs_that_are_all_alike_have_no_spread() -> None:
 
 
 def test_shuffled_rows_are_the_same_queries_in_another_order() -> None:
-    other = shuffled(TRAIN, np.random.default_rng(0))
+    other = TRAIN.shuffled(np.random.default_rng(0))
     before = [rows_of(TRAIN, q) for q in range(40)]
     after = [rows_of(other, q) for q in range(40)]
     assert before != after
     assert sorted(map(sorted, before)) == sorted(map(sorted, after))
     assert sorted(other.queries.sizes) == sorted(TRAIN.queries.sizes)
     longest = int(np.argmax(TRAIN.queries.sizes))
-    again = shuffled(TRAIN.take([longest]), np.random.default_rng(0))
+    again = TRAIN.take([longest]).shuffled(np.random.default_rng(0))
     assert not np.array_equal(again.features, TRAIN.take([longest]).features, equal_nan=True)
 
 
 def test_redrawn_queries_are_whole_and_some_come_twice() -> None:
-    other = redrawn(TRAIN, np.random.default_rng(0))
+    other = TRAIN.redrawn(np.random.default_rng(0))
     originals = [rows_of(TRAIN, q) for q in range(40)]
     drawn = [originals.index(rows_of(other, q)) for q in range(len(other.queries))]
     assert len(drawn) == 40

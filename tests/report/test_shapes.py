@@ -19,9 +19,9 @@ from boostrank.backends import get_backend
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import DenseRows
 from boostrank.report.html.page import Beside, page
 from boostrank.report.sections.importance.analysis import importance
-from boostrank.report.sections.importance.permutation_importance import Rows
 from boostrank.report.sections.shapes.ale import Curve, local_effects
 from boostrank.report.sections.shapes.analysis import Shapes, shapes
 from boostrank.report.sections.shapes.page import SPEC
@@ -155,9 +155,9 @@ class Formula:
         return np.array([self.scores(np.where(unit == u, other, rows)) for u in range(units)])
 
 
-def rows_of(X: Any, sizes: Any) -> Rows:
+def rows_of(X: Any, sizes: Any) -> DenseRows:
     data = RankingDataset.from_arrays(X, np.zeros(len(X)), group=sizes)
-    return Rows(data, np.arange(data.n_features))
+    return DenseRows(data, np.arange(data.n_features))
 
 
 @pytest.mark.parametrize("seed", [0])

@@ -15,7 +15,6 @@ from boostrank import RankingDataset, train
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.core.params import Param
 from boostrank.metric import BoundMetrics
-from boostrank.report.noise.analysis import shuffled
 from boostrank.tuning import Choice, Span, tune
 from boostrank.tuning.search import _Search
 from boostrank.tuning.space import declared_dimension, full_space, parse_dimension
@@ -88,7 +87,7 @@ def test_a_search_finds_what_the_start_lacks_and_its_numbers_are_those_of_the_tr
     metrics = BoundMetrics(["ndcg@5"], valid.labels, valid.queries)
     assert metrics.values(again.predict(valid))["ndcg@5"] == pytest.approx(found.best.value, abs=1e-12)
     assert found.best.rounds == again.best_iteration == found.best_rounds
-    rows = [data, *(shuffled(data, np.random.default_rng([3, i])) for i in range(1, 5))]
+    rows = [data, *(data.shuffled(np.random.default_rng([3, i])) for i in range(1, 5))]
     starts = [
         train(start | {"seed": 3 + i, "early_stopping_round": 50}, rows[i], 40, valid_sets=[valid]) for i in range(5)
     ]

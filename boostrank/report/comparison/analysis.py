@@ -37,7 +37,6 @@ from boostrank.report.rank_changes import (
     costliest_swap,
     explain,
     moves_in,
-    ranks_within,
 )
 from boostrank.report.segments import Segmentation, by_best_label, by_length, by_table, holm, read_segments
 from boostrank.training.model import RankingModel
@@ -241,7 +240,7 @@ def compare(
     told = tuple(
         part for name, values in per_query.items() for part in _in_segments(measured[name], values, cuts, data, seed)
     )
-    ranks = ranks_within(first.scores, data.queries), ranks_within(second.scores, data.queries)
+    ranks = data.queries.ranks(first.scores), data.queries.ranks(second.scores)
     of_segment = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
     grades = bound.metrics[0].spec.grades(data.labels, bound.conventions)
     name = bound.names[0]

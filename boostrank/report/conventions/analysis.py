@@ -363,7 +363,7 @@ def tied_documents(
         s = np.asarray(scores).astype(np.float32 if score_type == "float32" else np.float64)
     if not y.size:
         return 0
-    owner = np.repeat(np.arange(len(queries)), queries.sizes)
+    owner = queries.of_rows()
     order = np.lexsort((y, s, owner))
     y, s, owner = y[order], s[order], owner[order]
     first = np.concatenate([[True], (owner[1:] != owner[:-1]) | (s[1:] != s[:-1])])

@@ -26,14 +26,12 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import DenseRows
 from boostrank.report.documents import document_names, find_document, find_query, shown_name
 from boostrank.report.explanation.counterfactuals import Change, Column, categories_of, cuts_of, smallest_changes
 from boostrank.report.frames import pandas
 from boostrank.report.html.page import page_of
-from boostrank.report.rank_changes import ranks_within
 from boostrank.report.scoring import Engine
-from boostrank.report.sections.importance.analysis import sample_queries
-from boostrank.report.sections.importance.permutation_importance import Rows
 from boostrank.training.model import RankingModel
 
 # Of whole queries, that say which values are ordinary: ranks are off by 0.2% at most (1 / (2 sqrt(N))), give or take
@@ -213,11 +211,11 @@ def why(
     if stop - start < 2:
         raise DataError(f"query {qid} has one document: there is nothing to compare it with")
     trees = ranker.trees()
-    rows = Rows(data, trees.used, ranker.absent_is_missing)
+    rows = DenseRows(data, trees.used, ranker.absent_is_missing)
     engine = Engine(ranker, trees.used, resolve_threads(threads))
     here = rows[start:stop]
     scores = engine.scores(here)
-    ranks = ranks_within(scores, QueryIndex.from_sizes([scores.size]))
+    ranks = QueryIndex.from_sizes([scores.size]).ranks(scores)
     names = document_names(data) if docnos is None else docnos
     at = [find_document(told, query, data, ranks, names) - start for told in (a, b)]
     if at[0] == at[1]:
@@ -237,8 +235,10 @@ def why(
     if first.score == second.score:
         notes.append("the scores are equal: the order of the rows decides")
     most = min(_DOCUMENTS, max(1, _NUMBERS // max(1, trees.used.size)))
-    sample = np.union1d(sample_queries(data, most, seed), [query])
-    some = Rows(data if sample.size == len(data.queries) else data.take(sample), trees.used, ranker.absent_is_missing)
+    sample = np.union1d(data.queries.sample(most, seed), [query])
+    some = DenseRows(
+        data if sample.size == len(data.queries) else data.take(sample), trees.used, ranker.absent_is_missing
+    )
     known = some[: some.data.n_documents]
     fixed = _query_level(known, some.data.queries)
     if trees.forest is None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from scipy.special import chdtri, stdtrit
 
 from boostrank.backends import get_backend
 from boostrank.core.errors import DataError, ParameterError
-from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
@@ -246,28 +245,6 @@ def _variants(source: str, data: RankingDataset, seed: int, runs: int) -> Iterat
         if source == "seed":
             yield data, seed + run
         elif source == "row order":
-            yield shuffled(data, rng), seed
+            yield data.shuffled(rng), seed
         else:
-            yield redrawn(data, rng), seed
-
-
-def shuffled(data: RankingDataset, rng: np.random.Generator) -> RankingDataset:
-    """The same queries in another order, and the rows of each in another order."""
-    return _of_queries(data, rng.permutation(len(data.queries)), rng)
-
-
-def redrawn(data: RankingDataset, rng: np.random.Generator) -> RankingDataset:
-    """As many queries, drawn with replacement; one that is drawn twice is two queries."""
-    count = len(data.queries)
-    return _of_queries(data, np.sort(rng.integers(0, count, count)), None)
-
-
-def _of_queries(data: RankingDataset, chosen: Any, rng: np.random.Generator | None) -> RankingDataset:
-    index, rows = data.queries.take(chosen)
-    if rng is not None:
-        owner = np.repeat(np.arange(len(index)), index.sizes)
-        rows = rows[np.lexsort((rng.random(rows.size), owner))]
-    index = QueryIndex(index.ptr, np.arange(len(index)), index.weights, index.k)
-    return replace(
-        data, features=data.features[rows], labels=data.labels[rows], queries=index, comments=None, input_rows=None
-    )  # fmt: skip
+            yield data.redrawn(rng), seed

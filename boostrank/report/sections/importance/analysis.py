@@ -26,15 +26,16 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import DenseRows
 from boostrank.formats.trees import Trees
 from boostrank.metric import Metric
 from boostrank.report.scoring import scorer_of
-from boostrank.report.sections.importance.permutation_importance import Losses, Rows, Unit, measure_losses
+from boostrank.report.sections.importance.permutation_importance import Losses, Unit, measure_losses
 from boostrank.report.sections.importance.redundancy import clusters_of, rank_correlation, within_query_ranks
 from boostrank.report.sections.importance.result import VERDICTS, Effect, Importance
 from boostrank.training.model import RankingModel
 
-__all__ = ["VERDICTS", "Effect", "Importance", "importance", "sample_queries"]
+__all__ = ["VERDICTS", "Effect", "Importance", "importance"]
 
 # Documents times trees that are walked unless told otherwise: about half a minute on two cores.
 _WALKS = 100_000_000
@@ -99,15 +100,13 @@ def importance(
     rules = Conventions.of(conventions)
     if rules.ties == "docno":  # of thousands of changed scores, ties by name are not worth what they cost
         rules = replace(rules, ties="expected")
-    if rules.max_grade is None and data.n_documents:  # the data's largest label, not that of each part
-        rules = replace(rules, max_grade=float(data.labels.max()))
+    rules = rules.over(data.labels)
     wanted = _checked_groups(groups or {}, data.feature_names)
     say = progress or (lambda what, done, total: None)
 
     scorer, by = scorer_of(ranker, trees, data, workers)
     size = _Size.of(trees, data, by, repeats, documents)
-    chosen = sample_queries(data, size.documents, seed)
-    rows = Rows(data if chosen.size == len(data.queries) else data.take(chosen), trees.used, ranker.absent_is_missing)
+    rows = DenseRows(data.sample(size.documents, seed), trees.used, ranker.absent_is_missing)
     constant = set(rows.constant_within_queries(workers).tolist())
     correlation, correlated = _correlation(rows, constant, trees, seed)
     found = [[correlated[i] for i in members] for members in clusters_of(correlation, redundant)]
@@ -173,18 +172,6 @@ def importance(
         all_queries=len(data.queries), all_documents=data.n_documents, shap_documents=explained,
         repeats=size.repeats, by=by,
     )  # fmt: skip
-
-
-def sample_queries(data: RankingDataset, documents: int, seed: int) -> Int64Array:
-    """Whole queries at random with about `documents` documents, ascending; all of them if there are no more.
-
-    Their number is fixed in advance: to stop at so many documents would favour short lists.
-    """
-    count = len(data.queries)
-    if documents >= data.n_documents:
-        return np.arange(count)
-    chosen = np.random.default_rng(seed).permutation(count)[: max(1, count * documents // data.n_documents)]
-    return np.sort(chosen)
 
 
 def _check(
@@ -256,12 +243,12 @@ def _effects(
     )  # fmt: skip
 
 
-def _correlation(rows: Rows, constant: set[int], trees: Trees, seed: int) -> tuple[Float64Array, list[int]]:
+def _correlation(rows: DenseRows, constant: set[int], trees: Trees, seed: int) -> tuple[Float64Array, list[int]]:
     """Rank correlation within queries of the used features that vary there, and their numbers; most gain first where
     there are too many."""
     varying = [at for at in range(rows.columns.size) if at not in constant]
     varying = sorted(sorted(varying, key=lambda at: -trees.gain[rows.columns[at]])[:_CORRELATED_FEATURES])
-    chosen = sample_queries(rows.data, _CORRELATED_DOCUMENTS, seed)
+    chosen = rows.data.queries.sample(_CORRELATED_DOCUMENTS, seed)
     queries, numbers = rows.data.queries.take(chosen)
     columns = rows.columns[varying]
     ranks = within_query_ranks(replace(rows, columns=columns)[numbers], queries.ptr)
@@ -276,7 +263,7 @@ def _shap(
     nothing = np.full(d, np.nan), np.full(d, np.nan), 0
     if not documents:
         return nothing
-    chosen = sample_queries(data, documents, seed)
+    chosen = data.queries.sample(documents, seed)
     of_query = np.zeros((chosen.size, d))
     queries, numbers = data.queries.take(chosen)
     cuts = np.searchsorted(queries.ptr, np.arange(_EXPLAINED_AT_A_TIME, numbers.size, _EXPLAINED_AT_A_TIME))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -18,14 +17,13 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import DenseRows
 from boostrank.kernels.noise import round_seed
 from boostrank.kernels.runtime.jit import run_parallel
 from boostrank.kernels.trees.walker import permute_within
 from boostrank.metric import BoundMetrics, Metric
 
-# Documents a thread works on at a time, and score changes that it holds (32 MB).
-_DOCUMENTS_A_BLOCK = 4096
+# Score changes that a thread holds (32 MB).
 _CHANGES = 1 << 22
 
 Progress = Callable[[int, int], None]
@@ -47,7 +45,7 @@ class Unit:
 
     Args:
         name: of the feature or the group.
-        columns: places among the columns that `Rows` gives.
+        columns: places among the columns that `DenseRows` gives.
         stream: number of its random draws, the same for the same feature in every run.
         between: exchange values between queries, not within.
     """
@@ -56,69 +54,6 @@ class Unit:
     columns: tuple[int, ...]
     stream: int
     between: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Some columns of a data set, a few queries at a time.
-
-    Args:
-        data: the data set, in the model's order of features.
-        columns: int64[c], which.
-        absent_is_missing: what a sparse row does not name is missing, not zero.
-    """
-
-    data: RankingDataset
-    columns: Int64Array
-    absent_is_missing: bool = False
-
-    def __getitem__(self, rows: slice | Int64Array) -> Float32Array:
-        """float32[n, c], C order."""
-        part = self.data.features[rows]
-        if not hasattr(part, "toarray"):
-            return np.ascontiguousarray(part[:, self.columns], dtype=np.float32)
-        part = part[:, self.columns]
-        dense = np.ascontiguousarray(part.toarray(), dtype=np.float32)
-        if self.absent_is_missing:
-            named = part.copy()
-            named.data = np.ones_like(named.data)
-            dense[named.toarray() == 0] = np.nan
-        return dense
-
-    def blocks(self) -> list[tuple[int, int]]:
-        """Ranges of queries with some thousand documents each."""
-        ptr = self.data.queries.ptr
-        marks = np.arange(_DOCUMENTS_A_BLOCK, int(ptr[-1]), _DOCUMENTS_A_BLOCK)
-        cuts = np.unique(np.concatenate([[0], np.searchsorted(ptr, marks), [ptr.size - 1]]))
-        return [(int(a), int(b)) for a, b in pairwise(cuts)]
-
-    def reach(self, threads: int) -> Float64Array:
-        """float64[c]: the largest size of a value in each column, 0 where there is none."""
-        ptr = self.data.queries.ptr
-
-        def largest(span: tuple[int, int]) -> Float64Array:
-            rows = np.abs(self[int(ptr[span[0]]) : int(ptr[span[1]])])
-            return np.asarray(np.fmax.reduce(rows, axis=0, initial=0.0), dtype=np.float64)
-
-        found = run_parallel(largest, self.blocks(), threads)
-        return np.asarray(np.max([np.zeros(self.columns.size), *found], axis=0), dtype=np.float64)
-
-    def constant_within_queries(self, threads: int) -> Int64Array:
-        """Columns (places) that no query has two values of."""
-        ptr = self.data.queries.ptr
-
-        def varies(span: tuple[int, int]) -> Float64Array:
-            a, b = int(ptr[span[0]]), int(ptr[span[1]])
-            rows = self[a:b]
-            differs = rows[1:] != rows[:-1]
-            differs &= ~(np.isnan(rows[1:]) & np.isnan(rows[:-1]))
-            differs[ptr[span[0] + 1 : span[1]] - a - 1] = False  # from one query to the next
-            return np.asarray(differs.any(axis=0))
-
-        found = np.zeros(self.columns.size, dtype=bool)
-        for some in run_parallel(varies, self.blocks(), threads):
-            found |= some.astype(bool)
-        return np.flatnonzero(~found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +79,7 @@ class Losses:
 
 def measure_losses(
     scorer: Scorer,
-    rows: Rows,
+    rows: DenseRows,
     units: Sequence[Unit],
     metric: Metric,
     conventions: Conventions,
@@ -207,7 +142,7 @@ def measure_losses(
 class _Pass:
     """Units that share no column, shuffled in one go."""
 
-    def __init__(self, rows: Rows, members: Sequence[int], units: Sequence[Unit], seed: int) -> None:
+    def __init__(self, rows: DenseRows, members: Sequence[int], units: Sequence[Unit], seed: int) -> None:
         self._members, self._units, self._seed = list(members), [units[i] for i in members], seed
         self._unit = np.full(rows.columns.size, -1, np.int64)
         for i, unit in enumerate(self._units):

@@ -20,7 +20,6 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
 from boostrank.report.frames import pandas
 from boostrank.report.scoring import scorer_of
-from boostrank.report.sections.importance.analysis import sample_queries
 from boostrank.report.sections.learning.objective_trace import Descent, descend, objective_of, schedules_of
 from boostrank.report.sections.learning.staged_metrics import (
     PrefixCurve,
@@ -29,7 +28,6 @@ from boostrank.report.sections.learning.staged_metrics import (
     prefix_curve,
     walk_prefixes,
 )
-from boostrank.report.sections.verdict.analysis import conventions_for
 from boostrank.training.model import RankingModel
 
 # Documents and pairs that an objective is asked for at all points together: some ten seconds.
@@ -175,17 +173,16 @@ def learning(
         raise ParameterError("negligible and documents must be 0 or more")
     workers = resolve_threads(threads)
     data = model.check_features(data)
-    rules = conventions_for(conventions, data.labels)
+    rules = Conventions.of(conventions).over(data.labels)
     trees = model.trees()
     _, by = scorer_of(model, trees, data, workers)
     wanted = affordable(model, trees, by == "walk") if documents is None else documents or data.n_documents
-    chosen = sample_queries(data, wanted, seed)
-    part = data if chosen.size == len(data.queries) else data.take(chosen)
+    part = data.sample(wanted, seed)
     objective, why_not = objective_of(model, workers)
     asked = np.zeros(0, np.int64)
     if objective is not None:
         quadratic = any(p.spec.quadratic for p in objective.parts)
-        asked = sample_queries(part, _askable(part, quadratic), seed + 1)
+        asked = part.queries.sample(_askable(part, quadratic), seed + 1)
     name = one.names[0]
     walk = walk_prefixes(
         model, trees, part, name, rules, by=by, keep=asked, threads=workers, progress=progress

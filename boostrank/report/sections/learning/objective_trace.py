@@ -220,7 +220,7 @@ def descend(
 
 def _alike(gradient: npt.NDArray[Any], data: RankingDataset) -> int:
     """Queries without gradient and of one label."""
-    owner = np.repeat(np.arange(len(data.queries)), data.queries.sizes)
+    owner = data.queries.of_rows()
     first = data.labels[data.queries.ptr[owner]]
     moved, unlike = (np.bincount(owner, one, len(data.queries)) for one in (gradient != 0.0, data.labels != first))
     return int(np.count_nonzero((moved == 0) & (unlike == 0)))
@@ -258,7 +258,7 @@ class _Pull:
 
     def add(self, size: Float64Array, data: RankingDataset) -> None:
         """The share of each part, and its standard error as that of a ratio of sums over queries."""
-        count, owner = len(self.parts.names), np.repeat(np.arange(len(data.queries)), data.queries.sizes)
+        count, owner = len(self.parts.names), data.queries.of_rows()
         flat = np.bincount(owner * count + self.parts.of_query, size, len(data.queries) * count)
         of_query = flat.reshape(len(data.queries), count)
         total = float(of_query.sum())

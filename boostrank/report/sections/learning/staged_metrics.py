@@ -18,13 +18,13 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import DenseRows
 from boostrank.formats.trees import Trees
 from boostrank.kernels.runtime.jit import run_parallel
 from boostrank.kernels.trees.walker import Forest, Walker
 from boostrank.metric import BoundMetrics
 from boostrank.report.frames import pandas
 from boostrank.report.means import means_over_queries
-from boostrank.report.sections.importance.permutation_importance import Rows
 from boostrank.training.model import RankingModel
 
 POINTS = 40
@@ -162,7 +162,7 @@ def walk_prefixes(
     rounds = points(model.best_iteration)
     # Several trees a round (XGBoost's num_parallel_tree) belong together.
     cuts = (rounds * trees.count) // max(1, model.best_iteration)
-    rows, queries = Rows(data, trees.used, model.absent_is_missing), data.queries
+    rows, queries = DenseRows(data, trees.used, model.absent_is_missing), data.queries
     start, sections = start_alone(trees.forest), [some_trees(trees.forest, a, b) for a, b in pairwise(cuts.tolist())]
     reach = None if trees.forest.start is None else rows.reach(threads)
     # A section adds to what the ones before it gave.

@@ -22,8 +22,6 @@ from boostrank.metric import BoundMetrics, Metric
 from boostrank.report.documents import shown_name
 from boostrank.report.frames import pandas
 from boostrank.report.means import FEWEST_FOR_INTERVAL, means_over_queries
-from boostrank.report.rank_changes import ranks_within
-from boostrank.report.sections.verdict.analysis import conventions_for
 from boostrank.report.segments import Segmentation, by_best_label, by_length, by_table, read_segments
 from boostrank.training.model import RankingModel
 
@@ -191,7 +189,7 @@ def query_values(
         told = model.predict(data, threads=threads)
         scores = told if data.input_rows is None else told[data.input_rows]
     s = np.asarray(scores, dtype=np.float64)
-    rules = conventions_for(conventions, data.labels)
+    rules = Conventions.of(conventions).over(data.labels)
     bound = BoundMetrics([one], data.labels, data.queries, rules, threads, docnos=docnos)
     values = bound.per_query(s)[name]
     cuts = [by_length(data.queries), by_best_label(data.labels, data.queries)]
@@ -245,7 +243,7 @@ def _lists(
     ranks: list[Int64Array] = []
     for q in chosen:
         index, rows = data.queries.take([q])
-        rank = ranks_within(scores[rows], index)
+        rank = index.ranks(scores[rows])
         order = np.argsort(rank)
         below = order[_TOP:]
         best = below[np.argsort(-data.labels[rows[below]], kind="stable")][:_BELOW]

@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.data.rows import DenseRows
 from boostrank.kernels.runtime.jit import run_parallel
-from boostrank.report.sections.importance.permutation_importance import Rows, Scorer
+from boostrank.report.sections.importance.permutation_importance import Scorer
 
 RESAMPLES = 400
 # Score changes that a thread holds (32 MB).
@@ -79,7 +80,7 @@ class Curve:
 
 def local_effects(
     scorer: Scorer,
-    rows: Rows,
+    rows: DenseRows,
     names: tuple[str, ...],
     *,
     bins: int,
@@ -109,7 +110,7 @@ def local_effects(
     constant = set(rows.constant_within_queries(threads).tolist())
     queries = rows.data.queries
     times = _resamples(len(queries), seed)
-    owner = np.repeat(np.arange(len(queries)), queries.sizes)
+    owner = queries.of_rows()
     curves = []
     for c, name in enumerate(names):
         at, intervals = place[:, c].astype(np.int64), max(0, edges[c].size - 1)
@@ -153,7 +154,7 @@ def _interval(values: Float32Array, edges: Float64Array) -> npt.NDArray[np.int16
 
 def _walk(
     scorer: Scorer,
-    rows: Rows,
+    rows: DenseRows,
     values: Float32Array,
     edges: list[Float64Array],
     place: npt.NDArray[np.int16],

@@ -19,11 +19,10 @@ from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.rows import DenseRows
 from boostrank.formats.trees import Trees
 from boostrank.report.frames import pandas
 from boostrank.report.scoring import Engine, scorer_of
-from boostrank.report.sections.importance.analysis import sample_queries
-from boostrank.report.sections.importance.permutation_importance import Rows
 from boostrank.report.sections.importance.result import Importance
 from boostrank.report.sections.shapes.ale import Curve, local_effects
 from boostrank.report.sections.shapes.interactions import Interaction, interactions
@@ -232,12 +231,12 @@ def shapes(
     names = tuple(ranker.feature_names[i] for i in trees.used)
     place = {name: i for i, name in enumerate(names)}
 
-    def sampled(passes: int, units: int) -> Rows:
+    def sampled(passes: int, units: int) -> DenseRows:
         """Rows of as many documents as may be walked so often."""
         work = max(1, trees.count) * passes * (1 if by == "walk" else max(1, units))
         most = min((_WALKS if by == "walk" else _PREDICTIONS) // work, _MOST_NUMBERS // max(1, trees.used.size))
-        some = sample_queries(data, documents or max(1, min(most, _MOST_DOCUMENTS)), seed)
-        return Rows(data if some.size == len(data.queries) else data.take(some), trees.used, ranker.absent_is_missing)
+        some = data.sample(documents or max(1, min(most, _MOST_DOCUMENTS)), seed)
+        return DenseRows(some, trees.used, ranker.absent_is_missing)
 
     rows = sampled(3, trees.used.size)
     workers_here = workers if by == "walk" else 1
@@ -289,9 +288,9 @@ def _dependence(
     """Of the features, and the documents whose contributions were asked for."""
     if not documents or not chosen:
         return (), 0
-    queries, numbers = data.queries.take(sample_queries(data, documents, seed))
+    queries, numbers = data.queries.take(data.queries.sample(documents, seed))
     engine = Engine(model, trees.used, threads)
-    rows = Rows(data, trees.used, model.absent_is_missing)
+    rows = DenseRows(data, trees.used, model.absent_is_missing)
     places = [int(np.searchsorted(trees.used, model.feature_names.index(name))) for name in chosen]
     values, parts = np.empty((numbers.size, len(places))), np.empty((numbers.size, len(places)))
     for a in range(0, numbers.size, _EXPLAINED_AT_A_TIME):
@@ -304,7 +303,7 @@ def _dependence(
             return (), 0
         values[a:b] = here[:, places]
         say("contributions", b, numbers.size)
-    owner = np.repeat(np.arange(len(queries)), queries.sizes)
+    owner = queries.of_rows()
     for column in parts.T:
         column -= (np.bincount(owner, column, len(queries)) / np.maximum(queries.sizes, 1))[owner]
     kept = np.sort(np.random.default_rng(seed).permutation(numbers.size)[:points])

@@ -24,8 +24,9 @@ import numpy as np
 
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.rows import DenseRows
 from boostrank.kernels.runtime.jit import run_parallel
-from boostrank.report.sections.importance.permutation_importance import Rows, Scorer
+from boostrank.report.sections.importance.permutation_importance import Scorer
 
 Progress = Callable[[int, int], None]
 """Called with the documents done and all documents."""
@@ -52,7 +53,7 @@ class Interaction:
 
 def interactions(
     scorer: Scorer,
-    rows: Rows,
+    rows: DenseRows,
     names: Sequence[str],
     columns: Sequence[int],
     *,

@@ -186,7 +186,7 @@ def verdict(
         ParameterError: no metric, an unknown one.
         DataError: scores that do not fit the data, labels the gain cannot take, no query that counts.
     """
-    rules = conventions_for(conventions, data.labels)
+    rules = Conventions.of(conventions).over(data.labels)
     asked = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
     bound = BoundMetrics(asked, data.labels, data.queries, rules, threads, docnos=docnos)
     first = headline(bound.names)
@@ -235,15 +235,6 @@ def verdict(
         notes=tuple(notes),
         matters=dict(matters or {}),
     )  # fmt: skip
-
-
-def conventions_for(conventions: Conventions | str, labels: Float64Array) -> Conventions:
-    """The conventions, with the data's largest label as the best grade where they name none: parts of the data may
-    not have it."""
-    rules = Conventions.of(conventions)
-    if rules.max_grade is None and labels.size:
-        rules = replace(rules, max_grade=float(labels.max()))
-    return rules
 
 
 def _standings(
