@@ -1,20 +1,45 @@
-"""The engines behind one contract. Each engine is imported by one module, and only when it is asked for."""
+"""Engine registry: the engines behind one contract, each imported only when it is asked for."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from boostrank.backends.base import Backend
 from boostrank.core.errors import MissingDependency, ParameterError, did_you_mean
 
-_MODULES = {
-    "lightgbm": "boostrank.backends.lightgbm.backend",
-    "xgboost": "boostrank.backends.xgboost.backend",
-    "linear": "boostrank.backends.linear.backend",
-}
-_INSTALL = {"lightgbm": "pip install lightgbm", "xgboost": "pip install xgboost, or the much smaller xgboost-cpu"}
+if TYPE_CHECKING:
+    from boostrank.backends.base import Backend
 
-BACKENDS = tuple(_MODULES)
+
+@dataclass(frozen=True)
+class Engine:
+    """What is known of an engine before it is imported.
+
+    Args:
+        module: whose `BACKEND` it is.
+        install: what to type where it is missing.
+        native_objectives: its own ranking objectives, as they are spelt behind "name:".
+        default_objective: what is trained when nothing is said; None: what every engine trains.
+    """
+
+    module: str
+    install: str = ""
+    native_objectives: tuple[str, ...] = ()
+    default_objective: str | None = None
+
+
+ENGINES = {
+    "lightgbm": Engine("boostrank.backends.lightgbm.backend", "pip install lightgbm", ("lambdarank", "rank_xendcg")),
+    "xgboost": Engine(
+        "boostrank.backends.xgboost.backend",
+        "pip install xgboost, or the much smaller xgboost-cpu",
+        ("rank:ndcg", "rank:map", "rank:pairwise"),
+    ),
+    # SmoothRank as published
+    "linear": Engine("boostrank.backends.linear.backend", default_objective="smooth-ndcg"),
+}
+"""Name -> engine: an entry here, and one in `boostrank.formats.FORMATS`, is all that makes an engine known."""
 
 
 def get_backend(name: str) -> Backend:
@@ -25,14 +50,15 @@ def get_backend(name: str) -> Backend:
         MissingDependency: not installed; the message says what to type.
     """
     word = name.lower()
-    if word not in _MODULES:
-        raise ParameterError(f"unknown backend {name!r}.{did_you_mean(name, BACKENDS)}")
+    if word not in ENGINES:
+        raise ParameterError(f"unknown backend {name!r}.{did_you_mean(name, tuple(ENGINES))}")
+    engine = ENGINES[word]
     try:
-        module = import_module(_MODULES[word])
+        module = import_module(engine.module)
     except ModuleNotFoundError as error:
         if error.name != word:
             raise
-        raise MissingDependency(f"backend {word!r} is not installed: {_INSTALL[word]}") from error
+        raise MissingDependency(f"backend {word!r} is not installed: {engine.install}") from error
     except OSError as error:  # LightGBM's Linux wheel uses the system's OpenMP library, which a bare machine lacks
         raise MissingDependency(
             f"backend {word!r} cannot be loaded: {error}; if OpenMP is missing: apt-get install libgomp1 (Debian, "

@@ -1,118 +1,33 @@
-"""What an engine must do, and what passes between it and the trainer.
-
-Callbacks are LightGBM's: callables that take a `CallbackEnv`, with `order` and `before_iteration`, that may raise an
-exception with `best_iteration` and `best_score` to stop. Both engines call them, so `lgb.early_stopping`,
-`lgb.log_evaluation`, `lgb.record_evaluation` and `lgb.reset_parameter` work on either.
-"""
+"""Backend contract: what an engine must do, and what it is asked for by a training."""
 
 from __future__ import annotations
 
-import dataclasses
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import numpy.typing as npt
 
+from boostrank.backends.events import Callback
+from boostrank.backends.snapshot import Resumed, Snapshot
+from boostrank.core.deprecation import renamed
+from boostrank.core.errors import ModelError, ParameterError
+from boostrank.core.gains import Gain
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset
-from boostrank.kernels.trees.curves import Curve
+from boostrank.formats.base import LinearStart, ModelFormat
 
 if TYPE_CHECKING:
-    from boostrank.backends.snapshot import Resumed, Snapshot
     from boostrank.objective.bound import Evaluation
     from boostrank.objective.description import TrainingObjective
 
-
-class EvalResult(NamedTuple):
-    """One metric on one data set; the same fields, in the same order, as LightGBM's."""
-
-    dataset_name: str
-    metric_name: str
-    metric_value: float
-    maximize: bool
-    metric_std_dev: float | None = None
-
-    def is_cv_result(self) -> bool:
-        """Whether it stands for several folds; never, here. LightGBM's callbacks ask."""
-        return False
-
-
-@dataclass
-class CallbackEnv:
-    """What a callback sees; the same fields as LightGBM's.
-
-    Args:
-        model: the booster (LightGBM) or a stand-in with `reset_parameter` (XGBoost).
-        params: engine parameters, in LightGBM's names.
-        iteration: 0-based round, earlier rounds of a continued model included.
-        begin_iteration, end_iteration: first round of this training, and one past its last.
-        evaluation_result_list: metrics after this round; None before it.
-    """
-
-    model: Any
-    params: dict[str, Any]
-    iteration: int
-    begin_iteration: int
-    end_iteration: int
-    evaluation_result_list: list[Any] | None
-
-
-def beginning_at(env: Any, round: int) -> Any:
-    """The same environment, ours or LightGBM's of any version, of a training that began in this round."""
-    return _changed(env, begin_iteration=round)
-
-
-def later(env: Any, rounds: int) -> Any:
-    """The same environment with every round counted from another one."""
-    names = ("iteration", "begin_iteration", "end_iteration")
-    return _changed(env, **{name: getattr(env, name) + rounds for name in names})
-
-
-def _changed(env: Any, **fields: Any) -> Any:
-    if dataclasses.is_dataclass(env) and not isinstance(env, type):
-        return dataclasses.replace(env, **fields)
-    return env._replace(**fields)
-
-
-class StopTraining(Exception):
-    """Raised by a callback to end training in good order.
-
-    Args:
-        best_iteration: 0-based round of the model to use.
-        best_score: metrics at that round.
-    """
-
-    def __init__(self, best_iteration: int, best_score: Sequence[Any] = ()) -> None:
-        super().__init__(best_iteration)
-        self.best_iteration, self.best_score = best_iteration, list(best_score)
-
-
-Callback = Callable[[Any], None]
 GradientFunction = Callable[[npt.NDArray[Any], Any, int], tuple[Any, Any]]
 """(scores, engine's data set, round) -> gradient and hessian, float32[N]."""
 MetricFunction = Callable[[npt.NDArray[Any], Any], list[tuple[str, float, bool]]]
 """(scores, engine's data set) -> (metric, value, higher is better), as LightGBM's `feval` returns them."""
-
-
 EvaluateFunction = Callable[[npt.NDArray[Any], Any, int], "Evaluation"]
 """(scores, engine's data set, round) -> our objective there, in float64 and on no engine's scale."""
-
-
-@dataclass(frozen=True, eq=False)
-class LinearStart:
-    """A linear ranker that trees begin with: its score is the sum of a function of each feature.
-
-    Args:
-        feature_names: d names.
-        curves: column -> its function; other columns add nothing.
-    """
-
-    feature_names: tuple[str, ...]
-    curves: Mapping[int, Curve]
 
 
 @dataclass
@@ -154,22 +69,37 @@ class TrainRequest:
 
 
 class Backend(Protocol):
-    """One engine: trees, or linear models."""
+    """One engine: trees, linear models, or others. A backend derives from it; what has a body here it may leave."""
 
     name: str
     version: str
-    objective_params: frozenset[str]
+    format: ModelFormat
+    objective_params: frozenset[str] = frozenset()
     """Parameters that only the engine's own objectives read."""
-    objective_defaults: Mapping[str, Mapping[str, Any]]
+    objective_defaults: Mapping[str, Mapping[str, Any]] = {}
     """Objective -> parameters that are otherwise here than the objective says, unless they are given."""
+    grows_trees: bool = True
+    """Whether the parameters of trees are its own."""
+    starts_linear: bool = False
+    """Whether the objective `auto` begins with a linear ranker here: see `begin_with`."""
+    absent_is_missing: bool = False
+    """Whether its own data sets take what a sparse row does not name for missing, and not for zero."""
 
     def check_params(self, params: dict[str, Any]) -> None:
         """Refuse unknown parameters, and those that contradict what boostrank does."""
         ...
 
+    def native_gain(self, gain: Gain) -> dict[str, Any]:
+        """A gain that is not 2^label - 1, as parameters of the engine's own objectives.
+
+        Raises:
+            ParameterError: they cannot have it.
+        """
+        raise ParameterError(f"{self.name} has no objectives of its own")
+
     def is_native_dataset(self, data: Any) -> bool:
         """Whether this is the engine's own kind of data set."""
-        ...
+        return False
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
         """The engine's own form of a data set.
@@ -189,15 +119,15 @@ class Backend(Protocol):
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
         """What in these parameters keeps a training from being resumed exactly, in words; None if nothing."""
-        ...
+        return f"a training of {self.name} cannot be resumed"
 
     def snapshot(self, model: Any) -> Snapshot:
-        """A training after a round.
+        """A training after a round, for a backend that can be resumed.
 
         Args:
             model: what its callbacks find as `model`.
         """
-        ...
+        raise ParameterError(f"a training of {self.name} has no checkpoint")
 
     def rounds_of(self, booster: Any) -> int:
         """Rounds a booster holds."""
@@ -205,7 +135,7 @@ class Backend(Protocol):
 
     def load_booster(self, model: Any) -> Any:
         """The booster that users hand over to continue; files come through `RankingModel.load`, which checks them."""
-        ...
+        raise ParameterError(f"init_model must be a path or a RankingModel, not {type(model).__name__}")
 
     def begin_with(self, start: LinearStart) -> Any:
         """A booster of no rounds that scores as a linear ranker does, for training to continue.
@@ -213,7 +143,15 @@ class Backend(Protocol):
         Raises:
             ParameterError: this engine's files cannot hold one.
         """
-        ...
+        raise ParameterError(f"{self.name} cannot begin with a linear model")
+
+    def linear_start(self, booster: Any, rounds: int) -> LinearStart | None:
+        """The model of the first `rounds` rounds (0: all) as trees can begin with it; None: it is not linear.
+
+        Raises:
+            ParameterError: it is linear, but trees cannot begin with it.
+        """
+        return None
 
     def with_queries(self, booster: Any, features: Features, queries: QueryIndex | None) -> Features:
         """Features as `predict` and `contributions` take them, where a model looks at whole queries.
@@ -221,7 +159,7 @@ class Backend(Protocol):
         Raises:
             DataError: it does, and nobody knows them.
         """
-        ...
+        return features
 
     def predict(
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
@@ -243,10 +181,10 @@ class Backend(Protocol):
 
         Arguments as for `predict`, whose scores are the sums of the rows; the features not on disk.
         """
-        ...
+        raise ModelError("it has none")
 
     def to_bytes(self, booster: Any, *, rounds: int) -> bytes:
-        """The model file (plain LightGBM text, XGBoost JSON) of the first `rounds` rounds (0: all)."""
+        """The model file of the first `rounds` rounds (0: all)."""
         ...
 
     def from_bytes(self, data: bytes) -> Any:
@@ -258,36 +196,11 @@ class Backend(Protocol):
         ...
 
 
-def engine_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Feature names that both engines take, as near to the real ones as can be: `price [EUR]` becomes `price__EUR_`.
-
-    LightGBM refuses the characters of JSON and changes blanks, XGBoost refuses brackets and `<`. The model keeps the
-    real names.
-    """
-    safe = [re.sub(r"[\s\[\]{}\",:<>]", "_", name) for name in names]
-    taken: dict[str, int] = {}
-    for i, name in enumerate(safe):
-        taken[name] = taken.get(name, 0) + 1
-        if taken[name] > 1:
-            safe[i] = f"{name}.{i}"
-    return tuple(safe)
-
-
-def dense_batches(features: Features, batch_bytes: int = 16 << 20) -> list[tuple[int, int]]:
-    """Row ranges whose dense float32 form takes about `batch_bytes` each."""
-    rows, columns = features.shape
-    step = max(1, batch_bytes // max(1, 4 * columns))
-    return [(a, min(a + step, rows)) for a in range(0, rows, step)]
-
-
-def dense_rows(features: Features, start: int, stop: int) -> npt.NDArray[np.float32]:
-    """Some rows as a dense float32 array; what a sparse row does not name is zero."""
-    part = features[start:stop]
-    return np.ascontiguousarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float32)
-
-
-def ordered(callbacks: Sequence[Callback], *, before: bool) -> list[Callback]:
-    """Callbacks of one kind in the order LightGBM runs them: by `order`, unset ones first as given."""
-    kind = [cb for cb in callbacks if bool(getattr(cb, "before_iteration", False)) == before]
-    first = -len(callbacks)
-    return sorted(kind, key=lambda cb: getattr(cb, "order", first))
+_EVENTS, _FORMATS, _DENSE = "boostrank.backends.events", "boostrank.formats.base", "boostrank.data.dense"
+__getattr__ = renamed(
+    __name__,
+    {
+        "CallbackEnv": _EVENTS, "EvalResult": _EVENTS, "StopTraining": _EVENTS, "engine_names": _FORMATS,
+        "dense_batches": _DENSE, "dense_rows": _DENSE,
+    },
+)  # fmt: skip

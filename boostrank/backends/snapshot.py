@@ -1,4 +1,4 @@
-"""What lets a training stop after any round and go on as if it had not.
+"""Training snapshots: what an engine needs to go on after any round as if it had not stopped.
 
 Trees and scores are kept; whatever else a round depends on is a function of the round alone: schedules and noise are,
 and sampling is made so. Neither engine shows the state of its random numbers, so both are seeded anew in each round,
@@ -13,10 +13,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from boostrank.backends.base import Callback, EvalResult
-
-_MARKS = ("stopping_rounds", "eval_result", "remembers_rounds")
-"""What callbacks have that keep something from round to round: LightGBM's early stopping, its recorder, and ours."""
+from boostrank.backends.events import EvalResult
 
 
 @dataclass(frozen=True)
@@ -53,8 +50,3 @@ def round_seed(name: str, seed: int, round: int) -> int:
     """A seed for one use in one round, below 2^30: LightGBM adds the number of a block of rows to it."""
     digest = hashlib.blake2b(f"{name} {seed} {round}".encode(), digest_size=4).digest()
     return int.from_bytes(digest, "little") >> 2
-
-
-def remembers(callback: Callback) -> bool:
-    """Whether a callback keeps something from earlier rounds."""
-    return any(hasattr(callback, mark) for mark in _MARKS)

@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from boostrank.backends import get_backend
+from boostrank.backends import ENGINES, get_backend
 from boostrank.checking.findings import Finding, Status, passed, skipped
 from boostrank.core.errors import BoostrankError, MissingDependency
 from boostrank.core.queries import QueryIndex
@@ -111,13 +111,14 @@ def _seconds_a_document(spec: ObjectiveSpec, length: int, queries: int) -> float
 
 def learning(spec: ObjectiveSpec) -> Iterator[Finding]:
     """A short training on generated data: the training metric improves."""
-    yield _learns(spec, "lightgbm")
-    try:
-        get_backend("xgboost")
-    except MissingDependency:
-        yield skipped("xgboost", "not installed")
-        return
-    yield _learns(spec, "xgboost")
+    for name in ENGINES:
+        try:
+            engine = get_backend(name)
+        except MissingDependency:
+            yield skipped(name, "not installed")
+            continue
+        if engine.grows_trees:
+            yield _learns(spec, name)
 
 
 def _learns(spec: ObjectiveSpec, backend: str) -> Finding:

@@ -57,7 +57,7 @@ class StopWhenAsked:
 
     def __call__(self, env: Any) -> None:
         if self._request.made and env.iteration + 1 < env.end_iteration:
-            from boostrank.backends.base import StopTraining
+            from boostrank.backends.events import StopTraining
 
             if self._checkpoint is not None:
                 self._checkpoint.try_to_write(env)

@@ -104,8 +104,8 @@ def _shown(value: Any) -> str:
 
 
 def _print_list(specs: list[ObjectiveSpec]) -> None:
+    from boostrank.backends import ENGINES
     from boostrank.objective.mixture import MIXTURE_PARAMS
-    from boostrank.training.params import NATIVE_OBJECTIVES
 
     page = _page()
     with page.section("Objectives"):
@@ -116,7 +116,7 @@ def _print_list(specs: list[ObjectiveSpec]) -> None:
             ]
         )
     with page.section("Of the engines themselves"):
-        page.write_dl([(f"{engine}:{name}", "") for engine, names in NATIVE_OBJECTIVES.items() for name in names])
+        page.write_dl([(f"{name}:{own}", "") for name, engine in ENGINES.items() for own in engine.native_objectives])
     with page.section("Two mixed: 'mix(FIRST, SECOND, ...)', each as NAME or NAME(parameter=value, ...)"):
         page.write_dl([(f"{p.name}={_shown(p.default)}", _help_of(p)) for p in MIXTURE_PARAMS])
     with page.section("Options that every objective takes"):

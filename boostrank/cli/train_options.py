@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from boostrank.backends import ENGINES
 from boostrank.cli.config import read_config
 from boostrank.cli.options import (
     COUNT,
@@ -21,10 +22,10 @@ from boostrank.cli.options import (
 )
 from boostrank.cli.plan import memory_limit_option
 
-# As in boostrank.training.params, boostrank.backends and boostrank.planning.plan, which are heavy to import.
+# As in boostrank.training.params and boostrank.planning.plan, which are heavy to import.
 DEFAULT_OBJECTIVE = "auto"
 LINEAR = "linear"
-BACKENDS = ("lightgbm", "xgboost", LINEAR)
+BACKENDS = tuple(ENGINES)
 START_WORDS = ("auto", LINEAR, "none")
 ROUTES = ("auto", "memory", "bins", "external")
 OBJECTIVE, TREES, METRICS, OUTPUT = "Objective", "Trees", "Metrics and stopping", "Data and output"

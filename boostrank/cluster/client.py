@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from boostrank.backends import get_backend
-from boostrank.backends.base import Callback, CallbackEnv, EvalResult, StopTraining
+from boostrank.backends.events import Callback, CallbackEnv, EvalResult, StopTraining
 from boostrank.cluster import worker
 from boostrank.cluster.fitting import FitResult, TrainingTask
 from boostrank.cluster.job import CLIENT_SILENCE_SECONDS
@@ -37,6 +37,7 @@ from boostrank.core.formatting import count_of
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import default_feature_names
 from boostrank.data.options import FeatureSpace
+from boostrank.formats.info import ModelInfo
 from boostrank.metric import Conventions
 from boostrank.training.model import RankingModel, TrainingSummary
 from boostrank.training.params import headline, split_params
@@ -232,14 +233,14 @@ class ClusterTraining:
                     history.setdefault(result[0], {}).setdefault(result[1], []).append(result[2])
         return RankingModel(self._engine, self._engine.from_bytes(body), info=self._info(), evals_result=history)
 
-    def _info(self) -> dict[str, Any]:
+    def _info(self) -> ModelInfo:
         shards = [shard for _, shard in self._shards]
         info = describe_training(
             self._engine, self._given, self._objective, self._rules, None, QueryIndex.from_sizes([]), self._before,
             self._params,
         )  # fmt: skip
         digest = hashlib.blake2b("".join(sorted(shard.fingerprint for shard in shards)).encode(), digest_size=16)
-        info["data"] = {
+        data = {
             "absent": "zero",
             "files": [shard.path for shard in sorted(shards, key=lambda shard: shard.path)],
             "rows": sum(shard.rows for shard in shards),
@@ -249,8 +250,7 @@ class ClusterTraining:
             "feature_names": list(self._space.feature_names),
             "fingerprint": digest.hexdigest(),
         }
-        info["training"]["workers"] = len(self._workers.addresses)
-        return info
+        return info | {"data": data, "training": {**info["training"], "workers": len(self._workers.addresses)}}
 
     def _model(self, results: Sequence[FitResult]) -> RankingModel:
         first = results[0]

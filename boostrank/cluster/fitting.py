@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.backends import get_backend
-from boostrank.backends.base import Callback, StopTraining, TrainRequest
+from boostrank.backends.base import TrainRequest
+from boostrank.backends.events import Callback, StopTraining
 from boostrank.cluster.collective import Collective
 from boostrank.cluster.job import Job
 from boostrank.core.errors import DataError

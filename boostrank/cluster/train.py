@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from boostrank.backends.base import Callback
+from boostrank.backends.events import Callback
 from boostrank.cluster.client import ClusterTraining
 from boostrank.cluster.connect import import_distributed
 from boostrank.core.errors import FileFormatError, ParameterError

@@ -13,7 +13,7 @@ from types import ModuleType
 MOVED = {
     "backends.costs": "planning.costs",
     "backends.lgb": "backends.lightgbm.backend",
-    "backends.lgb_start": "backends.lightgbm.start",
+    "backends.lgb_start": "formats.lightgbm.start",
     "backends.lgb_stream": "backends.lightgbm.stream",
     "backends.linear_features": "backends.linear.features",
     "backends.linear_model": "formats.linear",
@@ -103,10 +103,10 @@ MOVED = {
     "training.bill": "planning.plan",
     "training.described": "training.provenance",
     "training.forest": "formats.trees",
-    "training.lightgbm_text": "formats.lightgbm",
+    "training.lightgbm_text": "formats.lightgbm.format",
     "training.model_text": "formats.files",
     "training.trainer": "training.train",
-    "training.tree_shape": "formats.tree_shape",
+    "training.tree_shape": "formats.trees",
     "training.xgboost_json": "formats.xgboost",
 }
 """Module of 0.1.0 -> where its contents are now; both below `boostrank`."""

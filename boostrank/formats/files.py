@@ -1,7 +1,7 @@
 """Model files: the engine's own text, and beside it a sidecar that says how the model was made.
 
-    model.txt             what LightGBM or XGBoost wrote; either opens it without boostrank. Or a linear model, JSON
-    model.txt.meta.json   the sidecar: JSON; what the trainer tells, and under "file" the checksums of both files
+    model.txt             what the engine wrote, which opens it without boostrank; of a linear model, JSON
+    model.txt.meta.json   the sidecar: JSON; see `ModelInfo`, and under "file" the checksums of both files
 
 A file is checked before an engine sees it: the checksum where there is a sidecar, the structure always. Nothing here
 is executed or unpickled.
@@ -24,25 +24,8 @@ from typing import Any
 
 from boostrank.core.errors import ModelError, TrainingError
 from boostrank.core.files import write_atomically
-from boostrank.formats.lightgbm import check_lightgbm_text, stamp_lightgbm
-from boostrank.formats.linear import is_linear, read_linear
-from boostrank.formats.xgboost import check_xgboost_json
-
-__all__ = [
-    "check_lightgbm_text",
-    "check_model",
-    "check_xgboost_json",
-    "content_sha256",
-    "engine_of",
-    "read_model_files",
-    "sidecar_path",
-    "stamp_lightgbm",
-    "write_model_files",
-]
-
-SCHEMA_VERSION = 1
-# The first boostrank that reads SCHEMA_VERSION: what an older one tells its user to install.
-READABLE_SINCE = "0.1.0"
+from boostrank.formats import parse_model
+from boostrank.formats.info import READABLE_SINCE, SCHEMA_VERSION
 
 _SUFFIX = ".meta.json"
 MAX_MODEL_BYTES = 2**31
@@ -57,41 +40,6 @@ def sidecar_path(path: str | os.PathLike[str]) -> Path:
 def content_sha256(data: bytes) -> str:
     """SHA-256 in hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
-
-
-def engine_of(body: bytes) -> str:
-    """ "lightgbm", "xgboost" or "linear", by how the file begins.
-
-    Raises:
-        ModelError: it is neither's.
-    """
-    if body.startswith(b"tree"):
-        return "lightgbm"
-    if is_linear(body):
-        return "linear"
-    if body.startswith(b"{"):
-        return "xgboost"
-    raise ModelError(
-        "neither LightGBM's model text nor XGBoost's JSON nor a linear model"
-        + (": the file is empty" if not body else "")
-    )
-
-
-def check_model(body: bytes) -> None:
-    """Refuse a model that its engine could not load safely.
-
-    Raises:
-        ModelError: no engine's, damaged or hostile.
-    """
-    engine = engine_of(body)
-    if engine != "lightgbm":
-        (check_xgboost_json if engine == "xgboost" else read_linear)(body)
-        return
-    try:
-        text = body.decode()
-    except UnicodeDecodeError as error:
-        raise ModelError(f"byte {error.start} is not UTF-8 text: the file is damaged") from None
-    check_lightgbm_text(text)
 
 
 def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mapping[str, Any]) -> None:
@@ -115,7 +63,7 @@ def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mappin
     final = _sealed(sidecar, seal)
     if len(final) > MAX_SIDECAR_BYTES or len(body) > MAX_MODEL_BYTES:
         raise TrainingError(f"{os.fspath(path)}: {len(body)} and {len(final)} bytes are too large to be read back")
-    previous = _what_is_there(Path(path), beside)
+    previous = _about_to_be_replaced(Path(path), beside)
     if previous is None:
         write_atomically(beside, final)
         write_atomically(path, body)
@@ -131,7 +79,7 @@ def read_model_files(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, Any
     """Read a model and its sidecar, and check both.
 
     Returns:
-        The engine's text, checked and fit for the engine that `engine_of` names, and the sidecar that
+        The engine's text, checked and fit for the engine that `format_of` names, and the sidecar that
         `write_model_files` was given; None when there is no sidecar, because the model was made elsewhere.
 
     Raises:
@@ -143,7 +91,7 @@ def read_model_files(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, Any
     if os.path.lexists(beside):
         sidecar = _open_sidecar(beside, _read(beside, MAX_SIDECAR_BYTES), body)
     try:
-        check_model(body)
+        parse_model(body)
     except ModelError as error:
         raise ModelError(f"{os.fspath(path)}: {error}") from None
     return body, sidecar
@@ -152,36 +100,36 @@ def read_model_files(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, Any
 def _sealed(sidecar: Mapping[str, Any], seal: Mapping[str, Any]) -> bytes:
     if "file" in sidecar:
         raise ValueError("the sidecar's key 'file' is taken by the checksums")
-    told = {"file": dict(seal), **sidecar}
-    told["file"]["checksum"] = _checksum(told)
-    return (json.dumps(told, indent=1, allow_nan=False) + "\n").encode()
+    content = {"file": dict(seal), **sidecar}
+    content["file"]["checksum"] = _checksum(content)
+    return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()
 
 
-def _checksum(told: Mapping[str, Any]) -> str:
+def _checksum(content: Mapping[str, Any]) -> str:
     """Of the content, not of its layout: an editor may reformat a sidecar, but not change it unnoticed."""
-    return content_sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode())
+    return content_sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
 
 
-def _what_is_there(path: Path, beside: Path) -> dict[str, Any] | None:
+def _about_to_be_replaced(path: Path, beside: Path) -> dict[str, Any] | None:
     """The model about to be replaced, as the next sidecar remembers it until the body is replaced too."""
     try:
         body = _read(path, MAX_MODEL_BYTES)
     except ModelError:
         return None
-    said = None
+    sidecar = None
     with contextlib.suppress(ModelError):
-        said = _open_sidecar(beside, _read(beside, MAX_SIDECAR_BYTES), body)
-    return {"body_sha256": content_sha256(body), "body_bytes": len(body), "said": said}
+        sidecar = _open_sidecar(beside, _read(beside, MAX_SIDECAR_BYTES), body)
+    return {"body_sha256": content_sha256(body), "body_bytes": len(body), "said": sidecar}
 
 
 def _open_sidecar(beside: Path, data: bytes, body: bytes) -> dict[str, Any] | None:
     """What the sidecar says about this body."""
     mend = f"restore both files from a copy; without {beside.name} the model still opens, but not how it was made"
     try:
-        said = json.loads(data)
+        content = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise ModelError(f"{beside}: broken JSON ({error}); {mend}") from None
-    seal = said.get("file") if isinstance(said, dict) else None
+    seal = content.get("file") if isinstance(content, dict) else None
     if not isinstance(seal, dict) or not isinstance(seal.get("schema_version"), int):
         raise ModelError(f"{beside}: not a sidecar of boostrank; {mend}")
     if seal["schema_version"] > SCHEMA_VERSION:
@@ -190,12 +138,12 @@ def _open_sidecar(beside: Path, data: bytes, body: bytes) -> dict[str, Any] | No
             f"{SCHEMA_VERSION}; install boostrank {str(seal.get('readable_since', '(newer)'))[:20]} or later"
         )
     checksum = seal.pop("checksum", None)
-    if checksum != _checksum(said):
+    if checksum != _checksum(content):
         raise ModelError(f"{beside}: its checksum does not fit: it was changed or damaged; {mend}")
-    del said["file"]
+    del content["file"]
     found = content_sha256(body)
     if found == seal.get("body_sha256"):
-        return dict(said)
+        return dict(content)
     previous = seal.get("previous")
     if isinstance(previous, dict) and found == previous.get("body_sha256"):
         return previous.get("said")

@@ -1,4 +1,4 @@
-"""A linear ranker, s = sum_j w_j (x_j - mean_j) / scale_j + intercept, and its file: JSON of numbers and names.
+"""Linear model format: a ranker s = sum_j w_j (x_j - mean_j) / scale_j + intercept in JSON of numbers and names.
 
 {"format": "boostrank linear", "version": 1, "rounds": 37, "scaling": "standard", "intercept": 0.2,
  "features": ["f1", ...], "weights": [...], "means": [...], "scales": [...]}
@@ -13,14 +13,39 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.backends.linear.features import SCALINGS, Scaling
-from boostrank.core.errors import ModelError
+from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.types import Float64Array
+from boostrank.formats.base import LinearStart, ModelFormat
+from boostrank.formats.trees import Trees
+from boostrank.kernels.trees.curves import Curve
+
+STANDARD, BY_QUERY, NONE = SCALINGS = ("standard", "query-minmax", "none")
 
 _FORMAT, _VERSION = "boostrank linear", 1
 _BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"boostrank linear"')
 _KEYS = {"format", "version", "rounds", "scaling", "intercept", "features", "weights", "means", "scales"}
 _MOST_ROUNDS = 10**9
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """What is taken from each feature, and what the rest is divided by.
+
+    Args:
+        kind: standard: the standard deviation over the training rows; query-minmax: within each query the least value
+            becomes 0 and the largest 1, as LETOR's QueryLevelNorm does; none: 1.
+        mean: float64[d], over the training rows that have the feature. A missing value counts as this one; under
+            query-minmax as the least of its query.
+        scale: float64[d]; 0 for a feature that never changes, which is left out.
+    """
+
+    kind: str
+    mean: Float64Array
+    scale: Float64Array
+
+    def coefficients(self, weights: Float64Array) -> Float64Array:
+        """Float64[..., d]: what the features themselves are multiplied by, for weights of the scaled ones."""
+        return np.divide(weights, self.scale, out=np.zeros(np.shape(weights)), where=self.scale > 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +82,7 @@ class LinearModel:
     def to_bytes(self, rounds: int = 0) -> bytes:
         """The file of the model after so many rounds (0: all). Numbers come back to the last bit."""
         weights = self.weights(rounds)
-        told = {
+        content = {
             "format": _FORMAT,
             "version": _VERSION,
             "rounds": rounds or self.rounds,
@@ -68,50 +93,78 @@ class LinearModel:
             "means": self.scaling.mean.tolist(),
             "scales": self.scaling.scale.tolist(),
         }
-        return (json.dumps(told, allow_nan=False) + "\n").encode()
+        return (json.dumps(content, allow_nan=False) + "\n").encode()
+
+    def trees(self, n_features: int) -> Trees:
+        """No trees: every feature with a weight counts as one use, and the size of its scaled weight as its gain."""
+        size = np.abs(self.weights()[:-1])
+        used = np.flatnonzero(size).astype(np.int64)
+        return Trees(None, "a linear model has no trees", 0, size, (size > 0.0).astype(np.int64), used)
+
+    def start(self, rounds: int = 0) -> LinearStart:
+        """The model of so many rounds (0: all) as trees can begin with it.
+
+        Raises:
+            ParameterError: its features are scaled within each query.
+        """
+        if self.scaling.kind == BY_QUERY:
+            raise ParameterError(
+                "trees cannot begin with a linear model that scales features within each query, which no tree can: "
+                "train that with scaling=standard or none"
+            )
+        weights = self.weights(rounds)
+        slopes, means = self.scaling.coefficients(weights[:-1]), self.scaling.mean
+        base, curves = float(weights[-1]), {}
+        for j in np.flatnonzero(slopes).tolist() or [0]:
+            # A missing value counts as the feature's mean; the first feature says the intercept too.
+            curves[j] = Curve.line(float(slopes[j]), base - float(slopes[j] * means[j]), base)
+            base = 0.0
+        return LinearStart(self.feature_names, curves)
 
 
-def is_linear(body: bytes) -> bool:
-    """Whether a model file is ours, by how it begins."""
-    return _BEGINNING.match(body[:200]) is not None
+class LinearFormat(ModelFormat):
+    """The file of a linear ranker."""
+
+    name = "linear"
+    title = "a linear model"
+
+    def recognises(self, body: bytes) -> bool:
+        return _BEGINNING.match(body[:200]) is not None
+
+    def parse(self, body: bytes) -> LinearModel:
+        try:
+            content = json.loads(body.decode(), object_pairs_hook=_once, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            raise ModelError(f"broken JSON ({str(error)[:200]}): the file is damaged") from None
+        if not isinstance(content, dict) or content.get("format") != _FORMAT:
+            raise ModelError("not a linear model of boostrank")
+        version = content.get("version")
+        if isinstance(version, int) and not isinstance(version, bool) and version > _VERSION:
+            raise ModelError(f"a linear model of format version {str(version)[:20]}: install a newer boostrank")
+        if version != _VERSION or set(content) != _KEYS:
+            raise ModelError(f"a linear model has version {_VERSION} and the keys {', '.join(sorted(_KEYS))}")
+        names, rounds = content["features"], content["rounds"]
+        if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
+            raise ModelError("'features' must be a list of names")
+        if len(set(names)) < len(names):
+            raise ModelError("'features' has a name twice")
+        try:
+            "".join(names).encode()
+        except UnicodeEncodeError:
+            raise ModelError("'features' has a name that is not valid Unicode") from None
+        if type(rounds) is not int or not 1 <= rounds <= _MOST_ROUNDS:
+            raise ModelError(f"'rounds' must be a whole number from 1 to {_MOST_ROUNDS}")
+        if content["scaling"] not in SCALINGS:
+            raise ModelError(f"'scaling' must be one of {', '.join(SCALINGS)}")
+        numbers = {key: _numbers(content[key], key, len(names)) for key in ("weights", "means", "scales")}
+        intercept = _numbers([content["intercept"]], "intercept", 1)
+        if numbers["scales"].min() < 0.0:
+            raise ModelError("'scales' has a negative number")
+        path = np.append(numbers["weights"], intercept).reshape(1, -1)
+        return LinearModel(tuple(names), Scaling(content["scaling"], numbers["means"], numbers["scales"]), rounds, path)
 
 
-def read_linear(body: bytes) -> LinearModel:
-    """The model in a file; nothing in it is executed, and every number is checked.
-
-    Raises:
-        ModelError: damaged, or from a newer boostrank.
-    """
-    try:
-        told = json.loads(body.decode(), object_pairs_hook=_once, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"broken JSON ({str(error)[:200]}): the file is damaged") from None
-    if not isinstance(told, dict) or told.get("format") != _FORMAT:
-        raise ModelError("not a linear model of boostrank")
-    version = told.get("version")
-    if isinstance(version, int) and not isinstance(version, bool) and version > _VERSION:
-        raise ModelError(f"a linear model of format version {str(version)[:20]}: install a newer boostrank")
-    if version != _VERSION or set(told) != _KEYS:
-        raise ModelError(f"a linear model has version {_VERSION} and the keys {', '.join(sorted(_KEYS))}")
-    names, rounds = told["features"], told["rounds"]
-    if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
-        raise ModelError("'features' must be a list of names")
-    if len(set(names)) < len(names):
-        raise ModelError("'features' has a name twice")
-    try:
-        "".join(names).encode()
-    except UnicodeEncodeError:
-        raise ModelError("'features' has a name that is not valid Unicode") from None
-    if type(rounds) is not int or not 1 <= rounds <= _MOST_ROUNDS:
-        raise ModelError(f"'rounds' must be a whole number from 1 to {_MOST_ROUNDS}")
-    if told["scaling"] not in SCALINGS:
-        raise ModelError(f"'scaling' must be one of {', '.join(SCALINGS)}")
-    numbers = {key: _numbers(told[key], key, len(names)) for key in ("weights", "means", "scales")}
-    intercept = _numbers([told["intercept"]], "intercept", 1)
-    if numbers["scales"].min() < 0.0:
-        raise ModelError("'scales' has a negative number")
-    path = np.append(numbers["weights"], intercept).reshape(1, -1)
-    return LinearModel(tuple(names), Scaling(told["scaling"], numbers["means"], numbers["scales"]), rounds, path)
+LINEAR = LinearFormat()
 
 
 def _numbers(values: Any, key: str, count: int) -> Float64Array:

@@ -1,7 +1,7 @@
-"""XGBoost's model JSON: a check before its loader sees a file.
+"""XGBoost model format: its JSON is taken apart and checked before XGBoost's loader sees it; trees, merge.
 
 XGBoost's loader follows node numbers, tree numbers and category offsets of a JSON file without looking whether they
-stay inside their arrays. `check_xgboost_json` refuses such files with words. It knows what XGBoost 1.6 to 3.x write.
+stay inside their arrays. `parse` refuses such files with words. It knows what XGBoost 1.6 to 3.x write.
 """
 
 from __future__ import annotations
@@ -9,15 +9,18 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import ModelError
+from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.formats.tree_shape import MAX_DEPTH, depths
+from boostrank.formats.base import ModelFormat
+from boostrank.formats.trees import MAX_DEPTH, TreeArrays, Trees, depths
+from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT
 
 _INT32_MAX = 2**31 - 1
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -35,34 +38,113 @@ _WHOLE_TYPES = {
     13: (-(2**31), 2**31 - 1), 14: (0, 2**32 - 1), 15: (-(2**63), 2**63 - 1), 16: (0, 2**63 - 1),
 }  # fmt: skip
 _REAL_TYPES = (7, 8)
+_NO_SETS = (np.zeros(0, np.int64),) * 3
 
 
-def check_xgboost_json(data: bytes | Mapping[str, Any]) -> None:
-    """Refuse a model that XGBoost would not load, or would load and then read outside its memory.
+@dataclass(frozen=True, eq=False)
+class _Tree:
+    """One tree, checked.
 
     Args:
-        data: the file's bytes, or the same already parsed.
-
-    Raises:
-        ModelError: what is wrong, and in which tree.
+        left, right: int64[n], children of each node; -1 at a leaf.
+        feature, default_left: int64[n].
+        condition: float64[n], the threshold of a split, the value of a leaf.
+        gain: float64[n].
+        categories: the lists of categories, one after another.
+        with_set: the nodes that split by one, ascending.
+        set_sizes: how many categories each has.
     """
-    model = data if isinstance(data, Mapping) else _parse(data)
-    _integers(_get(model, "version", list), "version", 0, _INT32_MAX, length=3)
-    learner = _get(model, "learner", dict)
-    n_features = _check_learner(learner)
-    booster = _get(learner, "gradient_booster", dict, "learner")
-    name = _get(booster, "name", str, "gradient_booster")
-    if name == "dart":
-        inner = _get(booster, "gbtree", dict, "gradient_booster")
-        n_trees = _check_forest(_get(inner, "model", dict, "gbtree"), n_features)
-        _get(booster, "weight_drop", list, "dart")
-    elif name == "gbtree":
-        n_trees = _check_forest(_get(booster, "model", dict, "gradient_booster"), n_features)
-    else:
-        raise ModelError(f"the booster is {name[:40]!r}: only tree models (gbtree, dart) are rankers here")
-    weights = tree_weights(booster)
-    if weights is not None:
-        _reals(weights, "weight_drop", length=n_trees)
+
+    left: Int64Array
+    right: Int64Array
+    feature: Int64Array
+    default_left: Int64Array
+    condition: Float64Array
+    gain: Float64Array
+    categories: Int64Array
+    with_set: Int64Array
+    set_sizes: Int64Array
+
+
+@dataclass(frozen=True, eq=False)
+class XGBoostModel:
+    """A model JSON, taken apart and checked.
+
+    Args:
+        document: all of it.
+        forest: the part of it that holds the trees.
+        parsed: the trees.
+        weights: float64[T], what each tree counts; None where all count alike.
+    """
+
+    document: dict[str, Any]
+    forest: dict[str, Any]
+    parsed: tuple[_Tree, ...]
+    weights: Float64Array | None
+
+    def to_bytes(self) -> bytes:
+        """The file; numbers may be spelt otherwise."""
+        return json.dumps(self.document).encode()
+
+    def trees(self, n_features: int) -> Trees:
+        """As `ParsedModel.trees`."""
+        weights = np.ones(len(self.parsed)) if self.weights is None else self.weights
+        trees = [_as_arrays(tree, weight) for tree, weight in zip(self.parsed, weights.tolist(), strict=True)]
+        return TreeArrays.concatenated(trees).joined(n_features)
+
+
+class XGBoostFormat(ModelFormat):
+    """XGBoost's JSON."""
+
+    name = "xgboost"
+    title = "XGBoost's JSON"
+
+    def recognises(self, body: bytes) -> bool:
+        return body.startswith(b"{")
+
+    def parse(self, body: bytes) -> XGBoostModel:
+        model = _parse(body)
+        _integers(_get(model, "version", list), "version", 0, _INT32_MAX, length=3)
+        learner = _get(model, "learner", dict)
+        n_features = _check_learner(learner)
+        booster = _get(learner, "gradient_booster", dict, "learner")
+        name = _get(booster, "name", str, "gradient_booster")
+        if name == "dart":
+            _get(booster, "weight_drop", list, "dart")
+            forest = _get(_get(booster, "gbtree", dict, "gradient_booster"), "model", dict, "gbtree")
+        elif name == "gbtree":
+            forest = _get(booster, "model", dict, "gradient_booster")
+        else:
+            raise ModelError(f"the booster is {name[:40]!r}: only tree models (gbtree, dart) are rankers here")
+        trees = _check_forest(forest, n_features)
+        weights = tree_weights(booster)
+        weights = None if weights is None else _reals(weights, "weight_drop", length=len(trees))
+        return XGBoostModel(model, forest, trees, weights)
+
+    def merge(self, models: Sequence[XGBoostModel]) -> bytes:
+        if any(model.weights is not None for model in models):
+            raise ModelError("dart weighs its trees by itself, and cannot be averaged")
+        starts = {model.document["learner"]["learner_model_param"]["base_score"] for model in models}
+        if len(starts) > 1:
+            raise ParameterError(f"the models start from different scores: {', '.join(sorted(starts))}")
+        trees = [_divided(tree, len(models)) for model in models for tree in model.forest["trees"]]
+        ends = [0]
+        for model in models:
+            rounds = model.forest.get("iteration_indptr") or list(range(len(model.parsed) + 1))
+            ends += [ends[-1] + end for end in rounds[1:]]
+        learner = models[0].document["learner"]
+        forest = models[0].forest | {
+            "trees": [tree | {"id": i} for i, tree in enumerate(trees)],
+            "tree_info": [group for model in models for group in model.forest["tree_info"]],
+            "iteration_indptr": ends,
+        }
+        forest["gbtree_model_param"] = forest["gbtree_model_param"] | {"num_trees": str(len(trees))}
+        booster = learner["gradient_booster"] | {"model": forest}
+        merged = models[0].document | {"learner": learner | {"gradient_booster": booster, "attributes": {}}}
+        return json.dumps(merged).encode()
+
+
+XGBOOST = XGBoostFormat()
 
 
 def tree_weights(booster: Mapping[str, Any]) -> Any:
@@ -71,10 +153,61 @@ def tree_weights(booster: Mapping[str, Any]) -> Any:
     They stand in a booster "dart" around the "gbtree" up to XGBoost 3.2, in the "gbtree" itself in 3.3, and beside its
     trees since 3.4.
     """
-    return booster.get("weight_drop", booster.get("model", {}).get("weight_drop"))
+    forest = booster.get("model")
+    return booster.get("weight_drop", forest.get("weight_drop") if isinstance(forest, dict) else None)
 
 
-def _parse(data: bytes) -> Mapping[str, Any]:
+def _divided(tree: Mapping[str, Any], parts: int) -> dict[str, Any]:
+    """The tree with its scores divided by this."""
+    leaf = np.array(tree["left_children"]) < 0
+    condition = np.array(tree["split_conditions"], dtype=np.float64)
+    condition[leaf] /= parts
+    return dict(tree) | {
+        "split_conditions": condition.astype(np.float32).astype(np.float64).tolist(),
+        "base_weights": (np.array(tree["base_weights"], dtype=np.float64) / parts).tolist(),
+    }
+
+
+def _as_arrays(tree: _Tree, weight: float) -> TreeArrays:
+    leaf = tree.left < 0
+    inner = ~leaf
+    condition = tree.condition.astype(np.float32)
+    # Places of the nodes among the nodes, and of the leaves among the leaves.
+    place = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(inner) - 1)
+    # What pruning took away stays in the list as leaves that no node leads to.
+    reached = np.zeros(leaf.size, dtype=bool)
+    reached[np.concatenate([[0], tree.left[inner], tree.right[inner]])] = True
+    # Left is value < condition in float32: value <= the float32 below. Nothing is below -inf, or equal to NaN.
+    below = np.nextafter(condition[inner], np.float32(-np.inf)).astype(np.float64)
+    number = np.full(leaf.size, -1, np.int64)
+    number[tree.with_set] = np.arange(tree.with_set.size)
+    categorical = number[inner] >= 0
+    kind = np.where(tree.default_left[inner], NAN_LEFT, 0) | np.where(categorical, CATEGORICAL | LISTED_RIGHT, 0)
+    sets = [_as_bits(part) for part in np.split(tree.categories, np.cumsum(tree.set_sizes))[:-1]]
+    return TreeArrays(
+        nodes=np.array([inner.sum()]),
+        leaves=np.array([leaf.sum()]),
+        feature=tree.feature[inner],
+        threshold=np.where(categorical, number[inner], np.where(np.isneginf(condition[inner]), np.nan, below)),
+        kind=kind.astype(np.uint8),
+        left=place[tree.left[inner]],
+        right=place[tree.right[inner]],
+        gain=tree.gain[inner],
+        value=np.where(reached, condition * np.float32(weight), 0.0)[leaf].astype(np.float64),
+        sets=np.concatenate([np.zeros(0, np.uint32), *sets]),
+        set_sizes=np.array([one.size for one in sets], np.int64),
+        tree_sets=np.array([len(sets)]),
+    )
+
+
+def _as_bits(categories: Int64Array) -> npt.NDArray[np.uint32]:
+    """A set of categories as bits."""
+    bits = np.zeros((int(categories.max()) // 32 + 1) * 32, np.uint8)
+    bits[categories] = 1
+    return np.packbits(bits, bitorder="little").view("<u4").astype(np.uint32)
+
+
+def _parse(data: bytes) -> dict[str, Any]:
     if not data.startswith(b"{"):
         raise ModelError("this is not an XGBoost JSON model: it must begin with '{'")
     if data[1:2].isalpha():
@@ -166,8 +299,8 @@ def _check_learner(learner: Mapping[str, Any]) -> int:
     return n_features
 
 
-def _check_forest(forest: Mapping[str, Any], n_features: int) -> int:
-    """Check trees and what counts them; the number of trees."""
+def _check_forest(forest: Mapping[str, Any], n_features: int) -> tuple[_Tree, ...]:
+    """The trees, when they agree with what counts them."""
     trees = _get(forest, "trees", list, "gbtree")
     param = _get(forest, "gbtree_model_param", dict, "gbtree")
     if _number(param, "num_trees", "gbtree_model_param", 0) != len(trees):
@@ -179,14 +312,14 @@ def _check_forest(forest: Mapping[str, Any], n_features: int) -> int:
         ends = _integers(forest["iteration_indptr"], "iteration_indptr", 0, len(trees))
         if not ends.size or ends[0] != 0 or ends[-1] != len(trees) or bool(np.any(np.diff(ends) < 0)):
             raise ModelError(f"iteration_indptr does not divide {len(trees)} trees into rounds")
-    _check_trees(trees, n_features)
+    parsed = _check_trees(trees, n_features)
     if "cats" in forest:
         _check_category_names(_get(forest, "cats", dict, "gbtree"), n_features)
-    return len(trees)
+    return parsed
 
 
-def _check_trees(trees: list[Any], n_features: int) -> None:
-    bits = 0
+def _check_trees(trees: list[Any], n_features: int) -> tuple[_Tree, ...]:
+    bits, parsed = 0, []
     for number, tree in enumerate(trees):
         where = f"tree {number}"
         if not isinstance(tree, dict):
@@ -194,13 +327,16 @@ def _check_trees(trees: list[Any], n_features: int) -> None:
         # The loader puts a tree at the place that its id says: each place must be filled once.
         if tree.get("id") != number or isinstance(tree["id"], bool):
             raise ModelError(f"{where} has id {str(tree.get('id'))[:40]}: trees must be numbered in order")
-        bits += _check_tree(tree, n_features, where)
+        checked = _check_tree(tree, n_features, where)
+        if checked.set_sizes.size:
+            bits += int(np.maximum.reduceat(checked.categories, np.cumsum(checked.set_sizes) - checked.set_sizes).sum())
+        parsed.append(checked)
     if bits > _MAX_CATEGORY_BITS:
         raise ModelError(f"the categorical splits would need {bits / 2**33:.1f} GiB")
+    return tuple(parsed)
 
 
-def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> int:
-    """Check one tree; the bits that its categorical splits will take."""
+def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> _Tree:
     param = _get(tree, "tree_param", dict, where)
     left_children = _get(tree, "left_children", list, where)
     n = _number(param, "num_nodes", where, 1)
@@ -217,8 +353,10 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> int:
     parents, feature = whole("parents", -1, _INT32_MAX), whole("split_indices", 0, _INT32_MAX)
     default_left = whole("default_left", 0, 1)
     condition = _reals(tree.get("split_conditions"), f"{where}: split_conditions", n, finite=False)
-    for key in ("base_weights", "loss_changes", "sum_hessian"):
+    _, gain, _ = (
         _reals(tree.get(key), f"{where}: {key}", n, finite=False)
+        for key in ("base_weights", "loss_changes", "sum_hessian")
+    )
 
     leaf = left == -1
     deleted = leaf & (feature == _DELETED) & (default_left == 1)
@@ -232,7 +370,8 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> int:
     if bool(np.any(np.isnan(condition[alive]))) or not bool(np.all(np.abs(condition[alive & leaf]) <= _FLOAT32_MAX)):
         raise ModelError(f"{where}: a leaf value or threshold is not finite")
     _check_shape(left, right, parents, alive, where)
-    return _check_categorical_splits(tree, n, leaf, where) if "split_type" in tree else 0
+    sets = _check_categorical_splits(tree, n, leaf, where) if "split_type" in tree else _NO_SETS
+    return _Tree(left, right, feature, default_left, condition, gain, *sets)
 
 
 def _check_shape(
@@ -259,8 +398,14 @@ def _check_shape(
         raise ModelError(f"{where}: it is deeper than {MAX_DEPTH} nodes")
 
 
-def _check_categorical_splits(tree: dict[str, Any], n: int, leaf: npt.NDArray[np.bool_], where: str) -> int:
-    """Set i of categories is categories[segments[i] : segments[i] + sizes[i]], the split of node nodes[i]."""
+def _check_categorical_splits(
+    tree: dict[str, Any], n: int, leaf: npt.NDArray[np.bool_], where: str
+) -> tuple[Int64Array, Int64Array, Int64Array]:
+    """Set i of categories is categories[segments[i] : segments[i] + sizes[i]], the split of node nodes[i].
+
+    Returns:
+        categories, nodes, sizes.
+    """
     split_type = _integers(tree.get("split_type"), f"{where}: split_type", 0, 1, n)
     categories = _integers(tree.get("categories"), f"{where}: categories", 0, _MAX_CATEGORY)
     nodes = _integers(tree.get("categories_nodes"), f"{where}: categories_nodes", 0, n - 1)
@@ -271,7 +416,7 @@ def _check_categorical_splits(tree: dict[str, Any], n: int, leaf: npt.NDArray[np
         raise ModelError(f"{where}: categories_nodes are not the nodes with a categorical split")
     if not np.array_equal(starts, np.cumsum(sizes) - sizes) or int(sizes.sum()) != categories.size:
         raise ModelError(f"{where}: the sets of categories do not fit the list of categories")
-    return int(np.maximum.reduceat(categories, starts).sum()) if nodes.size else 0
+    return categories, nodes, sizes
 
 
 def _check_category_names(cats: Mapping[str, Any], n_features: int) -> None:

@@ -66,7 +66,7 @@ def scorer_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: 
     expected = engine.scores(some)
     difference = walker.scores(some) - expected
     # XGBoost adds float32 numbers up; its scores also hold a constant that is not in the trees.
-    accuracy = 1e-9 if model.backend == "lightgbm" else 1e-5
+    accuracy = 1e-9 if trees.double else 1e-5
     scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
     if difference.size and float(np.ptp(difference)) > accuracy * scale:
         return engine, f"the trees as read differ from {model.backend}'s scores by {np.ptp(difference):.2g}"

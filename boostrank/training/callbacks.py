@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from boostrank.backends.base import Callback, StopTraining, beginning_at
+from boostrank.backends.events import Callback, StopTraining, beginning_at
 from boostrank.core.errors import ParameterError
 
 

@@ -1,4 +1,4 @@
-"""A training on disk between two rounds, from which it goes on to the same model, byte for byte.
+"""Checkpoint state: a training on disk between two rounds, from which it goes on to the same model, byte for byte.
 
 One file, replaced whole:
 
@@ -24,14 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.backends.base import Backend, EvalResult
+from boostrank.backends.base import Backend
+from boostrank.backends.events import EvalResult
 from boostrank.backends.snapshot import Resumed, Snapshot
 from boostrank.core.errors import ModelError, ParameterError, TrainingError, TrainingWarning, warn_user
 from boostrank.core.files import check_writable, replacing, write_all
 from boostrank.core.jsonable import jsonable
 from boostrank.core.locks import reserved
 from boostrank.core.types import Float64Array
-from boostrank.formats.files import check_model
+from boostrank.formats import parse_model
 
 _MAGIC = b"boostrank checkpoint "
 _VERSION = 1
@@ -221,7 +222,7 @@ def _parse(data: bytes, start: int) -> tuple[Resumed, dict[str, Any], int]:
     if rounds > model_end - line_end:  # without metrics nothing else bounds it
         raise ValueError(f"{rounds:,} rounds in so small a model")
     model = data[line_end + 1 : model_end]
-    check_model(model)
+    parse_model(model)
     arrays: list[Float64Array] = []
     at = model_end
     for length in lengths:

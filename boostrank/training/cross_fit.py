@@ -30,12 +30,12 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 from threadpoolctl import threadpool_limits
 
-from boostrank.backends.base import LinearStart
 from boostrank.core.errors import ParameterError
 from boostrank.core.gains import Gain, above_least, gains_from_labels
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.formats.base import LinearStart
 from boostrank.kernels.runtime.jit import run_parallel
 from boostrank.kernels.trees.curves import ZERO, Curve, Curves, combined
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.backends import get_backend
-from boostrank.backends.base import Callback
+from boostrank.backends.events import Callback
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array
@@ -100,10 +100,12 @@ def train_folds(
         if after is not None and not after(k, model):
             break
     one = average(models)
-    one.info["folds"] = {
-        "folds": folds,
-        "rounds": [model.best_iteration for model in models],
-        "held_out": {name: _mean(np.concatenate(v), np.concatenate(weights)) for name, v in values.items()},
+    one.info |= {
+        "folds": {
+            "folds": folds,
+            "rounds": [model.best_iteration for model in models],
+            "held_out": {name: _mean(np.concatenate(v), np.concatenate(weights)) for name, v in values.items()},
+        }
     }
     return one
 

@@ -1,4 +1,4 @@
-"""A trained ranker: the engine's booster, and everything needed to say how it was made."""
+"""Ranking model: the engine's booster, and everything needed to say how it was made."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset, as_features
-from boostrank.formats.files import (
-    engine_of,
-    read_model_files,
-    stamp_lightgbm,
-    write_model_files,
-)
-from boostrank.formats.trees import Trees, read_trees
+from boostrank.formats import format_of
+from boostrank.formats.base import LinearStart
+from boostrank.formats.files import read_model_files, write_model_files
+from boostrank.formats.info import ModelInfo
+from boostrank.formats.trees import Trees
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ class RankingModel:
         backend: the engine.
         booster: the engine's booster, also as `.booster`.
         best_rounds: rounds that prediction uses; 0 for all.
-        info: how the model was made; plain data, saved beside it.
+        info: how the model was made, saved beside it; plain data becomes a `ModelInfo`.
         evals_result: data set -> metric -> value each round.
         summary: of the training; None for a loaded model.
     """
@@ -83,25 +81,25 @@ class RankingModel:
     ) -> None:
         self._engine, self.booster = backend, booster
         self._best_rounds = best_rounds
-        self.info: dict[str, Any] = dict(info or {})
+        self.info = info if isinstance(info, ModelInfo) else ModelInfo.read(info or {})
         self.evals_result = {name: dict(metrics) for name, metrics in (evals_result or {}).items()}
         self.summary = summary
 
     def __repr__(self) -> str:
-        name = self.info.get("objective", {}).get("name", "unknown objective")
+        name = self.info.objective_name or "unknown objective"
         return f"RankingModel({self.backend}, {name}, {self.best_iteration} rounds, {self.n_features} features)"
 
     @property
     def backend(self) -> str:
-        """ "lightgbm", "xgboost" or "linear"."""
+        """Name of the engine."""
         return self._engine.name
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features, in column order."""
         inside = self._engine.feature_names(self.booster)
-        real = self.info.get("data", {}).get("feature_names", ())
-        return tuple(real) if len(real) == len(inside) else inside
+        real = self.info.feature_names
+        return real if len(real) == len(inside) else inside
 
     @property
     def n_features(self) -> int:
@@ -111,8 +109,7 @@ class RankingModel:
     @property
     def index_base(self) -> int | None:
         """Number of the first feature in the file it was trained on; None for arrays or when unknown."""
-        base = self.info.get("data", {}).get("index_base")
-        return None if base is None else int(base)
+        return self.info.index_base
 
     @property
     def best_iteration(self) -> int:
@@ -122,21 +119,28 @@ class RankingModel:
     @property
     def absent_is_missing(self) -> bool:
         """Whether what a sparse row does not name is missing to this model; otherwise it is zero."""
-        return self.backend == "xgboost" and self.info.get("data", {}).get("absent", "missing") == "missing"
+        return self._engine.absent_is_missing and self.info.absent in (None, "missing")
 
     def trees(self) -> Trees:
         """The trees that prediction uses, as arrays."""
-        return read_trees(self.to_bytes(), self.n_features)
+        return self._engine.format.parse(self.to_bytes()).trees(self.n_features)
 
     def to_bytes(self) -> bytes:
         """The engine's own text of the rounds that prediction uses."""
         return self._engine.to_bytes(self.booster, rounds=self._best_rounds)
 
+    def linear_start(self) -> LinearStart | None:
+        """Its best rounds as trees can begin with them; None: it is not linear.
+
+        Raises:
+            ParameterError: it is linear, but trees cannot begin with it.
+        """
+        return self._engine.linear_start(self.booster, self.best_iteration)
+
     @property
     def best_score(self) -> dict[str, dict[str, float]]:
         """Data set -> metric -> value at the best round."""
-        first = int(self.info.get("training", {}).get("rounds_before", 0))
-        at = self.best_iteration - first - 1
+        at = self.best_iteration - self.info.rounds_before - 1
         return {
             name: {metric: values[at] for metric, values in metrics.items() if 0 <= at < len(values)}
             for name, metrics in self.evals_result.items()
@@ -200,8 +204,8 @@ class RankingModel:
                 absent_is_missing=self.absent_is_missing,
             )
         except Exception as error:  # each engine raises its own kind
-            told = str(error).partition("\n")[0]
-            raise ModelError(f"{self._engine.name} cannot tell contributions: {told}") from error
+            reason = str(error).partition("\n")[0]
+            raise ModelError(f"{self._engine.name} cannot tell contributions: {reason}") from error
         return data.in_input_order(parts) if isinstance(data, RankingDataset) else parts
 
     def _with_queries(self, features: Any, data: Any) -> Any:
@@ -294,8 +298,7 @@ class RankingModel:
             TrainingError: it cannot be written; what was there before is untouched.
         """
         body = self._engine.to_bytes(self.booster, rounds=self._rounds(num_iteration))
-        if self.backend == "lightgbm" and b"\nobjective=" not in body.partition(b"\n\n")[0]:
-            body = stamp_lightgbm(body.decode()).encode()
+        body = self._engine.format.stamp(body)
         write_model_files(Path(path), body, jsonable({**self.info, "evals_result": self.evals_result}))
 
     @classmethod
@@ -308,7 +311,7 @@ class RankingModel:
             ModelError: damaged, of another kind, or from a newer version.
         """
         body, sidecar = read_model_files(Path(path))
-        engine = get_backend(engine_of(body))
+        engine = get_backend(format_of(body).name)
         info = dict(sidecar or {})
         history = info.pop("evals_result", {})
         try:

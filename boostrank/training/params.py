@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from boostrank.backends import ENGINES
 from boostrank.backends.base import Backend
 from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.gains import parse_gain
@@ -22,7 +23,6 @@ from boostrank.objective.mixture import MIXTURE_PARAMS, accepted_params, parse_o
 from boostrank.objectives import OBJECTIVES
 
 DEFAULT_OBJECTIVE = "auto"
-DEFAULT_OF_BACKEND = {"linear": "smooth-ndcg"}  # SmoothRank as published
 DEFAULT_EVAL_AT = (1, 3, 5, 10)
 
 OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss")
@@ -38,10 +38,6 @@ _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 
 # LightGBM's one switch, which is two here.
 _TWO_IN_ONE = {"lambdarank_norm": ("norm_distance", "norm_query")}
-_LABELS = 31  # how many labels LightGBM's own table has
-
-# The engines' own ranking objectives, to tell "spell it lightgbm:rank_xendcg" from an unknown name.
-NATIVE_OBJECTIVES = {"lightgbm": ("lambdarank", "rank_xendcg"), "xgboost": ("rank:ndcg", "rank:map", "rank:pairwise")}
 
 
 @dataclass(frozen=True)
@@ -89,7 +85,8 @@ def pop_seed(params: dict[str, Any]) -> int:
 
 def default_objective(backend: str) -> str:
     """What is trained when nothing is said."""
-    return DEFAULT_OF_BACKEND.get(backend, DEFAULT_OBJECTIVE)
+    engine = ENGINES.get(backend)
+    return (engine and engine.default_objective) or DEFAULT_OBJECTIVE
 
 
 def is_auto(params: Mapping[str, Any] | None, backend: str) -> bool:
@@ -125,12 +122,13 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
         raise ParameterError("that is a kernel, not an objective: train with what boostrank.define_objective returns")
     if callable(chosen) and not isinstance(chosen, TrainingObjective):
         function = chosen
-    elif isinstance(chosen, str) and ":" in chosen and chosen.split(":", 1)[0] in NATIVE_OBJECTIVES:
+    elif isinstance(chosen, str) and ":" in chosen and _has_objectives(chosen.split(":", 1)[0]):
         engine, native = chosen.split(":", 1)
         if engine != backend.name:
             raise ParameterError(f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}")
         gain = _pop(rest, _GAIN, "exponential")
-        rest |= _native_gain(engine, gain)
+        rule = parse_gain(gain)
+        rest |= {} if rule == "exponential" else backend.native_gain(rule)  # what the engines do unless told
     else:
         objective, takes = _objective(chosen, rest, threads, backend)
         gain = objective.gain
@@ -156,9 +154,9 @@ def _objective(
             chosen = copy.copy(chosen)
             chosen.threads = threads
         return chosen, tuple(known)
-    for engine, names in NATIVE_OBJECTIVES.items():
-        if chosen in names and not _is_ours(chosen):
-            raise ParameterError(f"{chosen!r} is an objective of {engine} itself: spell it {engine}:{chosen}")
+    for name, engine in ENGINES.items():  # to tell "spell it lightgbm:rank_xendcg" from an unknown name
+        if chosen in engine.native_objectives and not _is_ours(chosen):
+            raise ParameterError(f"{chosen!r} is an objective of {name} itself: spell it {name}:{chosen}")
     takes = (*chosen.params, *OPTIONS) if isinstance(chosen, ObjectiveSpec) else accepted_params(str(chosen))
     for both, parts in _TWO_IN_ONE.items():
         if both in rest and all(find_param(part, takes) for part in parts):
@@ -221,20 +219,8 @@ def _refuse_engines_objective_parameters(
         raise ParameterError(f"{idle[0]!r} is read by {backend.name}'s own objectives alone: {whose} would ignore it")
 
 
-def _native_gain(engine: str, gain: Any) -> dict[str, Any]:
-    """The gain in the words of the engine's own objectives.
-
-    Raises:
-        ParameterError: XGBoost knows no table.
-    """
-    rule = parse_gain(gain)
-    if rule == "exponential":  # what both do unless told
-        return {}
-    if engine == "lightgbm":
-        return {"label_gain": list(range(_LABELS)) if isinstance(rule, str) else list(rule)}
-    if not isinstance(rule, str):
-        raise ParameterError("XGBoost's own objectives take gain='exponential' or 'linear', not a table")
-    return {"ndcg_exp_gain": False}
+def _has_objectives(engine: str) -> bool:
+    return engine in ENGINES and bool(ENGINES[engine].native_objectives)
 
 
 def _is_ours(name: str) -> bool:

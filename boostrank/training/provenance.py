@@ -1,4 +1,4 @@
-"""How a model was made, in plain data: for its sidecar, and to tell one training from another."""
+"""Provenance: how a model was made, for its sidecar, and to tell one training from another."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from boostrank.core.jsonable import jsonable
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.formats.files import content_sha256
+from boostrank.formats.info import ModelInfo
 from boostrank.metric import Conventions
 from boostrank.objective.description import TrainingObjective, queries_of_native
 from boostrank.training.params import TrainingParameters
@@ -29,7 +30,7 @@ def describe_training(
     queries: QueryIndex,
     rounds_before: int,
     params: Mapping[str, Any],
-) -> dict[str, Any]:
+) -> ModelInfo:
     """What the sidecar says, without what changes from run to run: the same training gives the same bytes."""
     data: dict[str, Any] = {"rows": queries.n_documents, "queries": len(queries)}
     if isinstance(train_set, RankingDataset):
@@ -42,19 +43,19 @@ def describe_training(
             "feature_names": list(train_set.feature_names),
             "fingerprint": train_set.fingerprint,
         }
-    return {
-        "backend": engine.name,
-        "objective": _told_objective(engine, given, objective),
-        "metrics": list(given.metrics),
-        "conventions": dataclasses.asdict(conventions),
-        "parameters": {k: v for k, v in params.items() if isinstance(v, str | int | float | bool | list | tuple)},
-        "training": {"rounds": given.rounds, "rounds_before": rounds_before},
-        "data": data,
-        "versions": _versions(engine),
-    }
+    return ModelInfo(
+        backend=engine.name,
+        objective=_objective(engine, given, objective),
+        metrics=list(given.metrics),
+        conventions=dataclasses.asdict(conventions),
+        parameters={k: v for k, v in params.items() if isinstance(v, str | int | float | bool | list | tuple)},
+        training={"rounds": given.rounds, "rounds_before": rounds_before},
+        data=data,
+        versions=_versions(engine),
+    )
 
 
-def _told_objective(engine: Backend, given: TrainingParameters, objective: TrainingObjective | None) -> dict[str, Any]:
+def _objective(engine: Backend, given: TrainingParameters, objective: TrainingObjective | None) -> dict[str, Any]:
     if objective is not None:
         return objective.to_dict()
     if given.native_objective is not None:
@@ -78,8 +79,8 @@ def describe_identity(
     """Everything that the bytes of a model depend on, plain data: two trainings that agree in it are one."""
     continued = None if init_booster is None else content_sha256(engine.to_bytes(init_booster, rounds=0))
     identity = {
-        "versions": {name: told for name, told in _versions(engine).items() if name != "python"},
-        "objective": _told_objective(engine, given, objective),
+        "versions": {name: v for name, v in _versions(engine).items() if name != "python"},
+        "objective": _objective(engine, given, objective),
         "rounds": given.rounds,
         "parameters": {name: value for name, value in given.engine.items() if name not in _INDIFFERENT},
         "metrics": list(given.metrics),
@@ -88,8 +89,8 @@ def describe_identity(
         "train": _fingerprints(train_set),
         "valid": {name: "the training set" if d is train_set else _fingerprints(d) for name, d in valid.items()},
     }
-    told: dict[str, Any] = jsonable(identity)
-    return told
+    plain: dict[str, Any] = jsonable(identity)
+    return plain
 
 
 def _fingerprints(data: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What trees begin with: a linear ranker."""
+"""Linear start: the linear ranker that trees begin with."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from boostrank.backends import get_backend
 from boostrank.backends.base import Backend
 from boostrank.core.errors import DataWarning, ParameterError
 from boostrank.core.gains import Gain
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.formats.base import LinearStart
 from boostrank.training.model import RankingModel
 
 LINEAR = "linear"
@@ -28,12 +28,12 @@ class Beginning:
     Args:
         booster: of no rounds, which scores as the linear ranker does.
         scores: float64[N], of the training rows, where they are not the booster's.
-        told: what the sidecar says of it.
+        description: what the sidecar says of it.
     """
 
     booster: Any
     scores: Float64Array | None
-    told: dict[str, Any]
+    description: dict[str, Any]
 
 
 def beginning(
@@ -43,7 +43,7 @@ def beginning(
 
     Args:
         start: "linear", a `RankingModel` or the path of one, "none", None; or "auto": "linear" where the objective is
-            `auto`, the engine LightGBM, and rows are a `RankingDataset` of not too many features.
+            `auto`, the engine begins with one then, and rows are a `RankingDataset` of not too many features.
         engine: that is to go on from it.
         train_set: what it will be trained on.
         gain: of a label.
@@ -56,7 +56,7 @@ def beginning(
     """
     if start is None or start == "none":
         return None
-    if start == AUTO_START and not (is_auto and engine.name == "lightgbm" and isinstance(train_set, RankingDataset)):
+    if start == AUTO_START and not (is_auto and engine.starts_linear and isinstance(train_set, RankingDataset)):
         return None
     from boostrank.training import cross_fit  # imports scipy.optimize, a fifth of a second
 
@@ -71,21 +71,21 @@ def beginning(
             raise ParameterError(f"start='linear' needs a RankingDataset, not {type(train_set).__name__}")
         made = cross_fit.cross_fitted(train_set, gain, threads)
         return Beginning(engine.begin_with(made.start), made.scores, made.description)
-    ranker = _linear_ranker(start, train_set)
-    linear: Any = get_backend(LINEAR)
-    booster = engine.begin_with(linear.linear_start(ranker.booster, ranker.best_iteration))
-    told = ("objective", "parameters", "training", "data")
-    return Beginning(booster, None, {key: ranker.info[key] for key in told if key in ranker.info})
+    ranker, linear = _linear_start(start, train_set)
+    kept = ("objective", "parameters", "training", "data")
+    description = {key: ranker.info[key] for key in kept if key in ranker.info}
+    return Beginning(engine.begin_with(linear), None, description)
 
 
-def _linear_ranker(start: Any, train_set: Any) -> RankingModel:
+def _linear_start(start: Any, train_set: Any) -> tuple[RankingModel, LinearStart]:
     """The linear model that was named, fit for this training set."""
     if isinstance(start, str | os.PathLike):
         start = RankingModel.load(start)
-    if not isinstance(start, RankingModel) or start.backend != LINEAR:
+    linear = start.linear_start() if isinstance(start, RankingModel) else None
+    if linear is None:
         raise ParameterError(
             f"start must be {LINEAR!r}, or a linear model or its path; trees are continued by init_model"
         )
     if isinstance(train_set, RankingDataset):
         start.check_features(train_set)
-    return start
+    return start, linear

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.backends import get_backend
-from boostrank.backends.base import Backend, Callback, TrainRequest
+from boostrank.backends.base import Backend, TrainRequest
+from boostrank.backends.events import Callback
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
@@ -158,7 +159,7 @@ def train(
     )
     info = describe_training(engine, given, objective, rules, train_set, queries, before, dict(params or {}))
     if begin is not None:
-        info["start"] = begin.told
+        info |= {"start": begin.description}
     return RankingModel(engine, booster, best_rounds=best, info=info, evals_result=history.values, summary=summary)
 
 
@@ -169,7 +170,7 @@ def with_objective_of(init_model: Any, params: Mapping[str, Any] | None) -> dict
         ParameterError: the model was trained with code that only its author has.
     """
     given = dict(params or {})
-    before = init_model.info.get("objective") if isinstance(init_model, RankingModel) else None
+    before = init_model.info.objective if isinstance(init_model, RankingModel) else None
     if not before or any(name in given for name in OBJECTIVE_NAMES):
         return given
     if ":" in before["name"]:

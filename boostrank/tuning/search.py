@@ -143,7 +143,7 @@ class _Search:
         for name in space:
             if name in fixed:
                 raise ParameterError(f"{name!r} is both given and searched")
-        self.fixed, self._space, self._trees = fixed, space, trees and backend != "linear"
+        self.fixed, self._space, self._trees = fixed, space, trees and get_backend(backend).grows_trees
         self._backend, self.rounds = backend, rounds
         checked = split_params(fixed | {"objective": self._first_objective()}, rounds, get_backend(backend))
         metric = headline(checked.metrics)

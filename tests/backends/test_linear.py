@@ -13,13 +13,13 @@ from sklearn.linear_model import Ridge
 
 import boostrank
 from boostrank.backends.linear.backend import BACKEND
-from boostrank.backends.linear.features import ScaledRows, Scaling, by_query
+from boostrank.backends.linear.features import ScaledRows, by_query, measure_scaling
 from boostrank.backends.linear.risk import Risk, ridge_regression
 from boostrank.backends.linear.solvers import bundle, quasi_newton
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.gains import gains_from_labels
 from boostrank.data.dataset import RankingDataset
-from boostrank.formats.linear import LinearModel, is_linear, read_linear
+from boostrank.formats.linear import LINEAR, LinearModel
 from boostrank.objectives import OBJECTIVES
 
 SMOOTH = ("approx-ndcg", "smooth-ndcg", "soft-ndcg", "smooth-ap", "margin-ndcg", "ranknet")
@@ -49,7 +49,7 @@ def trained(data: Any) -> boostrank.RankingModel:
 
 def risk_of(data: RankingDataset, name: str, **params: Any) -> Risk:
     bound = boostrank.Objective(name, total_rounds=10, **params).bind(data.labels, data.queries)
-    rows = ScaledRows(data.features, Scaling.of("standard", data.features))
+    rows = ScaledRows(data.features, measure_scaling("standard", data.features))
     return Risk(rows, bound.evaluate, len(data.queries), 0.01, np.full(7, 0.1), 9)
 
 
@@ -88,7 +88,7 @@ def test_the_start_is_sklearns_ridge_regression(make: Any, data: Any) -> None:
     train, ridge = data[0], 0.05
     features = make(train.features)
     gains = gains_from_labels(train.labels)
-    rows = ScaledRows(features, Scaling.of("standard", features))
+    rows = ScaledRows(features, measure_scaling("standard", features))
     weights = ridge_regression(rows, gains, ridge)
     X = train.features.astype(np.float64)[:, :5]
     X = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -286,7 +286,7 @@ def test_no_rows_give_no_scores(trained: Any) -> None:
 def test_a_saved_model_is_the_same_to_the_last_bit(data: Any, trained: Any, tmp_path: Path) -> None:
     trained.save(tmp_path / "m.json")
     body = (tmp_path / "m.json").read_bytes()
-    assert is_linear(body)
+    assert LINEAR.recognises(body)
     again = boostrank.RankingModel.load(tmp_path / "m.json")
     assert again.backend == "linear"
     assert again.info["objective"]["name"] == "approx-ndcg"
@@ -314,11 +314,11 @@ def test_a_damaged_file_is_refused_with_words(trained: Any) -> None:
     }
     for key, value in broken.items():
         with pytest.raises(ModelError):
-            read_linear(json.dumps({**told, key: value}).encode())
+            LINEAR.parse(json.dumps({**told, key: value}).encode())
         with pytest.raises(ModelError):
-            read_linear(json.dumps({k: v for k, v in told.items() if k != key}).encode())
+            LINEAR.parse(json.dumps({k: v for k, v in told.items() if k != key}).encode())
     with pytest.raises(ModelError, match="newer"):
-        read_linear(json.dumps({**told, "version": 2}).encode())
+        LINEAR.parse(json.dumps({**told, "version": 2}).encode())
     for bad in (
         body[:-20],
         body.replace(b"0.", b"NaN, 0.", 1),
@@ -326,10 +326,10 @@ def test_a_damaged_file_is_refused_with_words(trained: Any) -> None:
         b"\xff",
     ):
         with pytest.raises(ModelError):
-            read_linear(bad)
+            LINEAR.parse(bad)
     for word in (b"Infinity", b"1e999"):
         with pytest.raises(ModelError, match=r"number|finite"):
-            read_linear(
+            LINEAR.parse(
                 json.dumps({**told, "intercept": 0.5}).encode().replace(b'"intercept": 0.5', b'"intercept": ' + word)
             )
 
@@ -343,7 +343,7 @@ def test_damage_of_any_kind_is_refused_or_harmless(trained: Any) -> None:
             rng.choice(list(b'[]{}",:019eE-.tN\xff'), rng.integers(0, 4))
         )
         try:
-            model = read_linear(bytes(damaged))
+            model = LINEAR.parse(bytes(damaged))
         except ModelError:
             refused += 1
             continue
@@ -352,7 +352,7 @@ def test_damage_of_any_kind_is_refused_or_harmless(trained: Any) -> None:
     assert refused > 250
     for deep in (b'{"format": "boostrank linear", "a": ' + b"[" * 100_000, body.replace(b'"f1"', b'"\\ud800"')):
         with pytest.raises(ModelError):
-            read_linear(deep)
+            LINEAR.parse(deep)
 
 
 # What is refused ------------------------------------------------------------------------------------------------------

@@ -10,10 +10,15 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.backends.lightgbm.start import count_start_trees
 from boostrank.core.errors import ParameterError
-from boostrank.formats.files import check_lightgbm_text
+from boostrank.formats import parse_model
+from boostrank.formats.lightgbm.parser import start_trees
 from tests.backends.test_linear import ranking
+
+
+def count_start_trees(text: str) -> int:
+    return len(start_trees(text.encode()))
+
 
 TREES = {"objective": "lambdarank", "num_leaves": 5, "verbosity": -1, "num_threads": 1, "eval_at": 10}
 
@@ -36,7 +41,7 @@ def boosted(data: Any, linear: Any) -> boostrank.RankingModel:
 def test_lightgbm_alone_gives_the_same_scores(boosted: Any, data: Any, tmp_path: Path) -> None:
     boosted.save(tmp_path / "m.txt")
     text = (tmp_path / "m.txt").read_text()
-    check_lightgbm_text(text)
+    parse_model(text.encode())
     alone = lgb.Booster(model_file=str(tmp_path / "m.txt"))
     rows = np.vstack([data[1].features, np.full((1, 6), np.nan, np.float32), np.zeros((1, 6), np.float32)])
     expected = boosted.predict(rows)

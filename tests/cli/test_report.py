@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from boostrank.metric import evaluate
-from tests.training.real_models import lightgbm_models, xgboost_models
+from tests.formats.real_models import lightgbm_models, xgboost_models
 
 from .conftest import invoke
 

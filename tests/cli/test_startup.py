@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import boostrank
-from boostrank.backends import BACKENDS
+from boostrank.backends import ENGINES
 from boostrank.cli import _COMMANDS, file_tools, options, train_options
 from boostrank.core.conventions import PRESETS
 from boostrank.data.tools.file_tools import DEFAULT_MEMORY
@@ -44,6 +44,6 @@ def test_version_is_the_package_s() -> None:
 
 def test_what_help_says_without_importing_is_true() -> None:
     assert tuple(PRESETS) == options.CONVENTIONS
-    assert train_options.BACKENDS == BACKENDS
+    assert tuple(ENGINES) == train_options.BACKENDS
     assert file_tools.DEFAULT_MEMORY_MB << 20 == DEFAULT_MEMORY
     assert train_options.DEFAULT_OBJECTIVE == DEFAULT_OBJECTIVE

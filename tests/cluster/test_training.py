@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.backends.base import StopTraining
+from boostrank.backends.events import StopTraining
 from boostrank.core.errors import BoostrankError, DataError, InputError, ParameterError, TrainingError, WorkerLost
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm.reader import read_libsvm

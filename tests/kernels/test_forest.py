@@ -14,10 +14,11 @@ import boostrank
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.formats.trees import Trees, read_trees
+from boostrank.formats import parse_model
+from boostrank.formats.trees import Trees
 from boostrank.kernels.trees.walker import Walker, permute_within
 
-from ..training.real_models import data, lightgbm_models, xgboost_models
+from ..formats.real_models import data, lightgbm_models, xgboost_models
 
 NOT_WALKED = ("linear models in the leaves",)
 
@@ -53,7 +54,7 @@ def xgboost_of(body: bytes) -> Any:
 @pytest.mark.parametrize("name", lightgbm_models())
 def test_lightgbms_scores_to_1e_9(name: str) -> None:
     text = lightgbm_models()[name]
-    trees = read_trees(text.encode(), 6)
+    trees = parse_model(text.encode()).trees(6)
     if trees.forest is None:
         assert trees.why_not in NOT_WALKED
         return
@@ -66,7 +67,7 @@ def test_lightgbms_scores_to_1e_9(name: str) -> None:
 @pytest.mark.parametrize("name", xgboost_models())
 def test_xgboosts_scores_to_1e_5_and_a_constant(name: str) -> None:
     body = xgboost_models()[name]
-    trees = read_trees(body, 6)
+    trees = parse_model(body).trees(6)
     if trees.forest is None:
         assert trees.why_not in NOT_WALKED
         return
@@ -77,7 +78,7 @@ def test_xgboosts_scores_to_1e_5_and_a_constant(name: str) -> None:
 
 
 def test_most_real_models_are_walked() -> None:
-    walked = [read_trees(text.encode(), 6).forest is not None for text in lightgbm_models().values()]
+    walked = [parse_model(text.encode()).trees(6).forest is not None for text in lightgbm_models().values()]
     assert sum(walked) >= len(walked) / 2
 
 
@@ -90,7 +91,7 @@ def deep() -> tuple[Any, Trees, Float32Array]:
     target = np.nan_to_num(np.sin(3 * rows[:, 0]) + rows[:, 1] * rows[:, 2])
     params = {"num_leaves": 31, "min_data_in_leaf": 2, "verbose": -1, "num_threads": 1}
     booster = lgb.train(params, lgb.Dataset(rows, target), 20)
-    return booster, read_trees(booster.model_to_string().encode(), 5), rows
+    return booster, parse_model(booster.model_to_string().encode()).trees(5), rows
 
 
 @pytest.mark.parametrize("units", [[0, 1, 2, 3, 4], [0, 0, -1, 1, 1], [-1, -1, 0, -1, -1]])
@@ -116,7 +117,7 @@ def test_documents_in_the_same_leaves_tie_whatever_the_order_of_trees(deep: Any)
 @pytest.fixture(scope="module")
 def started() -> tuple[Any, Trees, Float32Array]:
     """A booster with a linear start, what is read of it, and rows with values that are missing."""
-    rows = edges(read_trees(next(iter(lightgbm_models().values())).encode(), 6), 6)
+    rows = edges(parse_model(next(iter(lightgbm_models().values())).encode()).trees(6), 6)
     rng = np.random.default_rng(5)
     rows = np.where(rng.random(rows.shape) < 0.05, np.nan, np.clip(rows, -1e3, 1e3)).astype(np.float32)
     labels = np.clip(np.round(2.0 + np.nan_to_num(rows[:, 0] - rows[:, 2]) + rng.normal(size=len(rows))), 0, 4)
@@ -151,7 +152,7 @@ def test_gain_and_splits_are_the_engines(deep: Any) -> None:
 def test_xgboosts_gain_is_its_total_gain() -> None:
     X, y = data()
     booster = xgb.train({"max_depth": 3, "nthread": 1}, xgb.DMatrix(X, y), 5)
-    trees = read_trees(bytes(booster.save_raw("json")), 6)
+    trees = parse_model(bytes(booster.save_raw("json"))).trees(6)
     told = booster.get_score(importance_type="total_gain")
     np.testing.assert_allclose(trees.gain, [told.get(f"f{i}", 0.0) for i in range(6)], rtol=1e-5)
 

@@ -21,8 +21,8 @@ from boostrank.report.sections.learning.objective_trace import _Pull, schedules_
 from boostrank.report.sections.learning.staged_metrics import points, prefix_curve, some_trees
 from boostrank.report.segments import Segmentation, by_length
 from boostrank.training.model import RankingModel
-from tests.training.real_models import data as real_data
-from tests.training.real_models import lightgbm_models, xgboost_models
+from tests.formats.real_models import data as real_data
+from tests.formats.real_models import lightgbm_models, xgboost_models
 
 FEW = {"num_leaves": 7, "num_threads": 1, "verbosity": -1}
 

@@ -15,7 +15,7 @@ from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import evaluate
 from boostrank.report.sections.queries.analysis import QueryValues, query_values
 from boostrank.training.model import RankingModel
-from tests.training.real_models import lightgbm_models
+from tests.formats.real_models import lightgbm_models
 
 
 @pytest.fixture(scope="module")

@@ -50,8 +50,26 @@ def test_the_average_scores_as_the_mean_of_the_scores(
     again = RankingModel.load(tmp_path / "m")
     np.testing.assert_array_equal(again.predict(data), one.predict(data))
     assert [part["rounds"] for part in again.info["averaged"]] == [5, 9, 2]
+    assert [part["params"]["seed"] for part in again.info["averaged"]] == [1, 2, 3]
+    assert again.info["averaged"][1]["params"] == parts[1].info["parameters"]
     np.testing.assert_allclose(again.contributions(data).sum(axis=1), mean, atol=1e-5)
     np.testing.assert_array_equal(one.trees().splits, np.sum([model.trees().splits for model in parts], axis=0))
+
+
+def test_an_average_of_averages_keeps_what_each_was_made_of(data: RankingDataset) -> None:
+    first, second, third = models(data, "lightgbm", (2, 3, 2))
+    info = average([average([first, second]), third]).info
+    assert [part["params"]["seed"] for part in info["averaged"][0]["averaged"]] == [1, 2]
+    assert "averaged" not in info["averaged"][1]
+    assert info["averaged"][1]["params"]["seed"] == 3
+
+
+def test_trees_without_a_split_are_averaged(data: RankingDataset) -> None:
+    parts = models(data, "lightgbm", (2, 3), min_gain_to_split=1e9)
+    mean = np.mean([model.predict(data) for model in parts], axis=0)
+    one = average(parts)
+    np.testing.assert_allclose(one.predict(data), mean, atol=1e-12)
+    assert "\nparameters:\n" in one.booster.model_to_string()
 
 
 def test_lightgbm_opens_the_file_and_counts_all_splits(data: RankingDataset, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.backends.base import StopTraining
+from boostrank.backends.events import StopTraining
 from boostrank.core.errors import InputError, ModelError, ParameterError
 from boostrank.data.dataset import RankingDataset
 

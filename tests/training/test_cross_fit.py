@@ -12,9 +12,9 @@ import pytest
 from scipy import sparse
 
 import boostrank
-from boostrank.backends.base import LinearStart
 from boostrank.core.errors import DataWarning, ParameterError
 from boostrank.core.gains import gains_from_labels
+from boostrank.formats.base import LinearStart
 from boostrank.kernels.trees.curves import Curves
 from boostrank.training import cross_fit
 from boostrank.training.cross_fit import FOLDS, cross_fitted

@@ -4,47 +4,51 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import lightgbm
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.backends.base import (
+from boostrank.backends.base import Backend, TrainRequest
+from boostrank.backends.events import (
     Callback,
     CallbackEnv,
-    LinearStart,
     StopTraining,
-    TrainRequest,
     beginning_at,
-    dense_batches,
-    dense_rows,
-    engine_names,
     later,
     ordered,
+    remembers,
 )
-from boostrank.backends.lightgbm.start import count_start_trees, read_start, start_contributions, start_text
 from boostrank.backends.lightgbm.stream import StreamedDataset
-from boostrank.backends.snapshot import Resumed, Snapshot, remembers, round_seed
+from boostrank.backends.snapshot import Resumed, Snapshot, round_seed
 from boostrank.core.errors import DataError, ParameterError, did_you_mean
-from boostrank.core.queries import QueryIndex
+from boostrank.core.gains import Gain
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset
+from boostrank.data.dense import dense_batches, dense_rows
+from boostrank.formats.base import LinearStart, engine_names
+from boostrank.formats.lightgbm.format import LIGHTGBM
+from boostrank.formats.lightgbm.parser import start_trees
+from boostrank.formats.lightgbm.start import read_start, start_text
 from boostrank.kernels.trees.curves import Curves
 
 # Without these two, LightGBM times both layouts at the start and takes the faster: two runs may then differ.
 _DEFAULTS = {"deterministic": True, "force_col_wise": True}
 _LAYOUTS = ("force_col_wise", "force_row_wise")
 _NUM_THREADS = re.compile(r"\n\[num_threads: \d+\]")
+_LABELS = 31  # how many labels LightGBM's own table of gains has
 _TRUE = (True, 1, "true", "True", "1", "+")
 
 
-class LightGBM:
+class LightGBM(Backend):
     """The engine `lightgbm`; see `base.Backend` for what each method does."""
 
     name = "lightgbm"
     version = str(lightgbm.__version__)
+    format = LIGHTGBM
+    starts_linear = True
     objective_params = frozenset(
         {
             "alpha", "boost_from_average", "fair_c", "is_unbalance", "label_gain", "lambdarank_norm",
@@ -53,7 +57,6 @@ class LightGBM:
             "tweedie_variance_power", "unbalance", "unbalanced_sets",
         }
     )  # fmt: skip
-    objective_defaults: Mapping[str, Mapping[str, Any]] = {}
 
     def check_params(self, params: dict[str, Any]) -> None:
         known = _known_parameters()
@@ -67,6 +70,9 @@ class LightGBM:
         boosting = [params[a] for a in ("boosting", "boosting_type", "boost") if a in params]
         if "rf" in boosting or "random_forest" in boosting:
             raise ParameterError("boosting='rf' averages independent trees; LightGBM refuses custom objectives there")
+
+    def native_gain(self, gain: Gain) -> dict[str, Any]:
+        return {"label_gain": list(range(_LABELS)) if isinstance(gain, str) else list(gain)}
 
     def is_native_dataset(self, data: Any) -> bool:
         return isinstance(data, lightgbm.Dataset)
@@ -170,9 +176,6 @@ class LightGBM:
     def begin_with(self, start: LinearStart) -> Any:
         return self.from_bytes(start_text(start).encode())
 
-    def with_queries(self, booster: Any, features: Features, queries: QueryIndex | None) -> Features:
-        return features
-
     def predict(
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
     ) -> Float64Array:
@@ -186,14 +189,14 @@ class LightGBM:
     ) -> Float64Array:
         first, start, grown = _start_trees(booster), None, booster
         if first:  # LightGBM's SHAP refuses a model with a linear leaf anywhere
-            start = Curves.of(list(read_start(booster.model_to_string()).items()))
+            start = Curves.of(list(read_start(start_trees(booster.model_to_string().encode())).items()))
             rest = booster.model_to_string(start_iteration=first, num_iteration=rounds or -1)
             grown = lightgbm.Booster(model_str=rest)
         parts = [
             grown.predict(
                 dense_rows(features, a, b), pred_contrib=True, num_iteration=rounds or -1, num_threads=threads
             )
-            + (0.0 if start is None else start_contributions(start, features[a:b]))
+            + (0.0 if start is None else _start_contributions(start, features[a:b]))
             for a, b in dense_batches(features)
         ]
         return np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts])
@@ -203,9 +206,8 @@ class LightGBM:
         return _NUM_THREADS.sub("\n[num_threads: 0]", text).encode()  # any number of them grows these trees
 
     def from_bytes(self, data: bytes) -> Any:
-        text = data.decode()
-        booster = lightgbm.Booster(model_str=text)
-        booster._boostrank_start = count_start_trees(text)
+        booster = lightgbm.Booster(model_str=data.decode())
+        booster._boostrank_start = len(start_trees(data))
         return booster
 
     def feature_names(self, booster: Any) -> tuple[str, ...]:
@@ -216,14 +218,23 @@ BACKEND = LightGBM()
 
 
 def _start_trees(booster: Any) -> int:
-    """How many trees are those of a linear start (see `lgb_start`), which are before the first round."""
+    """How many trees are those of a linear start (see `formats.lightgbm.start`), which are before the first round."""
     known: int | None = getattr(booster, "_boostrank_start", None)
     if known is None:  # a booster of the user's own: its first tree tells whether more must be looked at
-        known = count_start_trees(booster.model_to_string(num_iteration=1))
+        known = len(start_trees(booster.model_to_string(num_iteration=1).encode()))
         if known:
-            known = count_start_trees(booster.model_to_string(num_iteration=-1))
+            known = len(start_trees(booster.model_to_string(num_iteration=-1).encode()))
         booster._boostrank_start = known
     return known
+
+
+def _start_contributions(curves: Curves, features: Features) -> Float64Array:
+    """What a start adds to each score: float64[n, d + 1], a column a feature, and the intercept."""
+    out = np.zeros((features.shape[0], features.shape[1] + 1))
+    # What a missing value says is where a feature begins.
+    out[:, curves.feature] = curves.values(dense_rows(features, 0, features.shape[0])) - curves.missing
+    out[:, -1] = curves.missing.sum()
+    return out
 
 
 def _trees_of(booster: Any, rounds: int) -> int:

@@ -13,20 +13,19 @@ from typing import Any
 import numpy as np
 import scipy
 
-from boostrank.backends.base import LinearStart, TrainRequest
-from boostrank.backends.linear.features import BY_QUERY, SCALINGS, STANDARD, ScaledRows, Scaling, by_query
+from boostrank.backends.base import Backend, TrainRequest
+from boostrank.backends.linear.features import ScaledRows, by_query, measure_scaling
 from boostrank.backends.linear.risk import Risk, ridge_regression
 from boostrank.backends.linear.rounds import LEARNING_RATE, Stopped, Walk
 from boostrank.backends.linear.solvers import bundle, conjugate_gradient, newton, quasi_newton
-from boostrank.backends.snapshot import Snapshot
 from boostrank.core.errors import DataError, ParameterError, did_you_mean
 from boostrank.core.gains import gains_from_labels
 from boostrank.core.params import Param, find_param, resolve_params
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset
-from boostrank.formats.linear import LinearModel, read_linear
-from boostrank.kernels.trees.curves import Curve
+from boostrank.formats.base import LinearStart
+from boostrank.formats.linear import BY_QUERY, LINEAR, SCALINGS, STANDARD, LinearModel
 from boostrank.objective.description import TrainingObjective
 
 CG, LBFGS, NEWTON, BUNDLE = "cg", "lbfgs", "newton", "bundle"
@@ -94,12 +93,13 @@ class LinearData:
     feature_names: tuple[str, ...]
 
 
-class Linear:
+class Linear(Backend):
     """The engine `linear`; see `base.Backend` for what each method does."""
 
     name = "linear"
     version = str(scipy.__version__)
-    objective_params: frozenset[str] = frozenset()
+    format = LINEAR
+    grows_trees = False
     # Scores begin as a regression's, whose spread is some tenths: what is blunt there has no ranks to tell apart. And
     # the annealing of smooth-ndcg as published, from the regression that the model begins with.
     objective_defaults: Mapping[str, Mapping[str, Any]] = {
@@ -128,7 +128,7 @@ class Linear:
             )
         kind = _settings(params)["scaling"]
         features = by_query(data.features, data.queries) if kind == BY_QUERY else data.features
-        scaling = Scaling.of(kind, features) if reference is None else reference.rows.scaling
+        scaling = measure_scaling(kind, features) if reference is None else reference.rows.scaling
         return LinearData(ScaledRows(features, scaling), data.labels, data.queries, data.feature_names)
 
     def train(self, request: TrainRequest) -> tuple[LinearModel, int]:
@@ -166,16 +166,11 @@ class Linear:
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
         return "a linear model's optimiser keeps what it has learnt of the curvature to itself, and trains in seconds"
 
-    def snapshot(self, model: Any) -> Snapshot:
-        raise ParameterError("a linear model has no checkpoint")
-
     def rounds_of(self, booster: LinearModel) -> int:
         return booster.rounds
 
-    def load_booster(self, model: Any) -> LinearModel:
-        if isinstance(model, LinearModel):
-            return model
-        raise ParameterError(f"init_model must be a path or a RankingModel, not {type(model).__name__}")
+    def load_booster(self, model: Any) -> Any:
+        return model if isinstance(model, LinearModel) else super().load_booster(model)
 
     def begin_with(self, start: LinearStart) -> Any:
         raise ParameterError("a start is for trees: a linear model goes on from another one by --init-model")
@@ -206,30 +201,13 @@ class Linear:
         return booster.to_bytes(rounds)
 
     def from_bytes(self, data: bytes) -> LinearModel:
-        return read_linear(data)
+        return LINEAR.parse(data)
 
     def feature_names(self, booster: LinearModel) -> tuple[str, ...]:
         return booster.feature_names
 
     def linear_start(self, booster: LinearModel, rounds: int) -> LinearStart:
-        """The model as trees can begin with it.
-
-        Raises:
-            ParameterError: its features are scaled within each query.
-        """
-        if booster.scaling.kind == BY_QUERY:
-            raise ParameterError(
-                "trees cannot begin with a linear model that scales features within each query, which no tree can: "
-                "train that with scaling=standard or none"
-            )
-        weights = booster.weights(rounds)
-        slopes, means = booster.scaling.coefficients(weights[:-1]), booster.scaling.mean
-        base, curves = float(weights[-1]), {}
-        for j in np.flatnonzero(slopes).tolist() or [0]:
-            # A missing value counts as the feature's mean; the first feature says the intercept too.
-            curves[j] = Curve.line(float(slopes[j]), base - float(slopes[j] * means[j]), base)
-            base = 0.0
-        return LinearStart(booster.feature_names, curves)
+        return booster.start(rounds)
 
 
 BACKEND = Linear()

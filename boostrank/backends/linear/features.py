@@ -1,4 +1,4 @@
-"""Features as a linear model sees them: scaled, centred, without gaps. Rows stay as they are, float32, dense or sparse.
+"""Scaled features: as a linear model sees them, centred, without gaps. Rows stay as they are, float32, dense or sparse.
 
 A feature becomes (x - mean) / scale, and the products below do that to the weights and not to the rows: a sparse
 matrix stays sparse, and nothing is copied. Only scaling by query changes rows.
@@ -14,64 +14,40 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from boostrank.backends.base import dense_batches
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features
+from boostrank.data.dense import dense_batches
+from boostrank.formats.linear import STANDARD, Scaling
 
-STANDARD, BY_QUERY, NONE = SCALINGS = ("standard", "query-minmax", "none")
 
+def measure_scaling(kind: str, features: Features) -> Scaling:
+    """The scaling of features, measured on training rows, which `by_query` has been through if that is asked for.
 
-@dataclass(frozen=True, eq=False)
-class Scaling:
-    """What is taken from each feature, and what the rest is divided by.
-
-    Args:
-        kind: standard: the standard deviation over the training rows; query-minmax: within each query the least value
-            becomes 0 and the largest 1, as LETOR's QueryLevelNorm does; none: 1.
-        mean: float64[d], over the training rows that have the feature. A missing value counts as this one; under
-            query-minmax as the least of its query.
-        scale: float64[d]; 0 for a feature that never changes, which is left out.
+    Raises:
+        DataError: an infinite value.
     """
-
-    kind: str
-    mean: Float64Array
-    scale: Float64Array
-
-    @classmethod
-    def of(cls, kind: str, features: Features) -> Scaling:
-        """Measured on training rows, which `by_query` has been through if that is asked for.
-
-        Raises:
-            DataError: an infinite value.
-        """
-        columns = features.shape[1]
-        count, total = np.zeros(columns), np.zeros(columns)
-        low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
-        with np.errstate(invalid="ignore"):  # infinite values, which are refused below
-            for _, part in blocks(features):
-                numbers, named, least, most = _sums(part, np.zeros(columns))
-                count, total = count + named, total + numbers
-                low, high = np.minimum(low, least), np.maximum(high, most)
-        bad = np.flatnonzero((low == -np.inf) | (high == np.inf))
-        if bad.size:
-            raise DataError(
-                f"feature {bad[0]} (from 0) has infinite values: trees can split those, no weight suits them"
-            )
-        mean = np.divide(total, count, out=np.zeros(columns), where=count > 0)
-        changes = high > low
-        if kind != STANDARD:
-            return cls(kind, mean, changes.astype(np.float64))
-        square = np.zeros(columns)
+    columns = features.shape[1]
+    count, total = np.zeros(columns), np.zeros(columns)
+    low, high = np.full(columns, np.inf), np.full(columns, -np.inf)
+    with np.errstate(invalid="ignore"):  # infinite values, which are refused below
         for _, part in blocks(features):
-            square += _sums(part, mean, squares=True)[0]
-        deviation = np.sqrt(np.divide(square, count, out=np.zeros(columns), where=count > 0))
-        return cls(kind, mean, np.where(changes, deviation, 0.0))
-
-    def coefficients(self, weights: Float64Array) -> Float64Array:
-        """Float64[..., d]: what the features themselves are multiplied by, for weights of the scaled ones."""
-        return np.divide(weights, self.scale, out=np.zeros(np.shape(weights)), where=self.scale > 0.0)
+            numbers, named, least, most = _sums(part, np.zeros(columns))
+            count, total = count + named, total + numbers
+            low, high = np.minimum(low, least), np.maximum(high, most)
+    bad = np.flatnonzero((low == -np.inf) | (high == np.inf))
+    if bad.size:
+        raise DataError(f"feature {bad[0]} (from 0) has infinite values: trees can split those, no weight suits them")
+    mean = np.divide(total, count, out=np.zeros(columns), where=count > 0)
+    changes = high > low
+    if kind != STANDARD:
+        return Scaling(kind, mean, changes.astype(np.float64))
+    square = np.zeros(columns)
+    for _, part in blocks(features):
+        square += _sums(part, mean, squares=True)[0]
+    deviation = np.sqrt(np.divide(square, count, out=np.zeros(columns), where=count > 0))
+    return Scaling(kind, mean, np.where(changes, deviation, 0.0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.backends.base import CallbackEnv, EvalResult, TrainRequest, ordered
+from boostrank.backends.base import TrainRequest
+from boostrank.backends.events import CallbackEnv, EvalResult, ordered
 from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param, find_param
 from boostrank.core.types import Float64Array

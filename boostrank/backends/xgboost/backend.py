@@ -5,54 +5,53 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import xgboost
 
-from boostrank.backends.base import (
-    Callback,
-    CallbackEnv,
-    EvalResult,
-    LinearStart,
-    TrainRequest,
-    dense_batches,
-    dense_rows,
-    engine_names,
-    ordered,
-)
-from boostrank.backends.snapshot import Resumed, Snapshot, remembers, round_seed
+from boostrank.backends.base import Backend, TrainRequest
+from boostrank.backends.events import Callback, CallbackEnv, EvalResult, ordered, remembers
+from boostrank.backends.snapshot import Resumed, Snapshot, round_seed
 from boostrank.backends.xgboost.params import renamed, translate
 from boostrank.backends.xgboost.stream import matrix_in_pieces
 from boostrank.core.errors import DataError, ModelError, ParameterError, TrainingError
+from boostrank.core.gains import Gain
 from boostrank.core.machine import free_memory
-from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset
-from boostrank.formats.xgboost import tree_weights
+from boostrank.data.dense import dense_batches, dense_rows
+from boostrank.formats.base import LinearStart, engine_names
+from boostrank.formats.xgboost import XGBOOST, tree_weights
 
 _BINNED_BYTES_A_CELL = 2
 _BINNED = ("QuantileDMatrix", "ExtMemQuantileDMatrix")  # older versions lack the second
 _one_at_a_time = threading.Lock()
 
 
-class XGBoost:
+class XGBoost(Backend):
     """The engine `xgboost`; see `base.Backend` for what each method does."""
 
     name = "xgboost"
     version = str(xgboost.__version__)
+    format = XGBOOST
+    absent_is_missing = True
     objective_params = frozenset(
         {
             "lambdarank_bias_norm", "lambdarank_normalization", "lambdarank_num_pair_per_sample",
             "lambdarank_pair_method", "lambdarank_score_normalization", "lambdarank_unbiased", "ndcg_exp_gain",
         }
     )  # fmt: skip
-    objective_defaults: Mapping[str, Mapping[str, Any]] = {}
 
     def check_params(self, params: dict[str, Any]) -> None:
         translate(params)
+
+    def native_gain(self, gain: Gain) -> dict[str, Any]:
+        if not isinstance(gain, str):
+            raise ParameterError("XGBoost's own objectives take gain='exponential' or 'linear', not a table")
+        return {"ndcg_exp_gain": False}
 
     def is_native_dataset(self, data: Any) -> bool:
         return isinstance(data, xgboost.DMatrix)
@@ -141,9 +140,6 @@ class XGBoost:
             "XGBoost's files hold trees or a linear model, not both, so trees cannot begin with one there: use "
             "--backend lightgbm, whose file holds it"
         )
-
-    def with_queries(self, booster: Any, features: Features, queries: QueryIndex | None) -> Features:
-        return features
 
     def predict(
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False

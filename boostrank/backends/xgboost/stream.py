@@ -12,11 +12,11 @@ from typing import Any
 
 import xgboost
 
-from boostrank.backends.base import dense_batches, dense_rows
 from boostrank.core.errors import MissingDependency
 from boostrank.core.locks import mark_alive, remove_if_dead
 from boostrank.core.machine import return_memory
 from boostrank.data.dataset import Features, RankingDataset
+from boostrank.data.dense import dense_batches, dense_rows
 
 _PREFIX = "boostrank-xgboost-"
 

@@ -15,12 +15,13 @@ import xgboost
 from xgboost import collective
 from xgboost.tracker import RabitTracker
 
-from boostrank.backends.base import dense_batches, dense_rows, engine_names
 from boostrank.backends.xgboost.params import translate
 from boostrank.core.errors import TrainingError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.dense import dense_batches, dense_rows
+from boostrank.formats.base import engine_names
 
 # How long a worker waits for the slowest one, which may be reading or compiling. One that dies is noticed at once.
 _PATIENCE_SECONDS = 1800

@@ -189,8 +189,7 @@ def learning(
     )  # fmt: skip
     notes = [why_not] if why_not else []
     descent, schedules = None, {}
-    first = int(model.info.get("training", {}).get("rounds_before", 0))
-    trained = _trained_rounds(model)
+    trained = model.info.trained_rounds
     if objective is not None:
         schedules = schedules_of(objective, objective.total_rounds or trained or model.best_iteration)
         if progress is not None:
@@ -199,10 +198,10 @@ def learning(
             descent = descend(objective, walk.rounds, walk.kept, part.take(asked), data)
         except BoostrankError as error:
             notes.append(f"The training objective cannot be asked about these data: {error}")
-    history = _history(model, first)
+    history = _history(model)
     if not history:
         notes.append("The model file has no record of its training: the curve on these data stands alone.")
-    if "dart" in map(str, model.info.get("parameters", {}).values()):
+    if "dart" in map(str, (model.info.parameters or {}).values()):
         notes.append("DART rescaled earlier trees by later ones: a prefix is no model that the training ever saw.")
     return Learning(
         history=history,
@@ -213,7 +212,7 @@ def learning(
         trained_rounds=trained,
         negligible=negligible,
         notes=tuple(notes),
-        scores=walk.scores if part is data and model.backend == "lightgbm" else None,
+        scores=walk.scores if part is data and trees.double else None,
     )
 
 
@@ -234,13 +233,8 @@ def _askable(data: RankingDataset, quadratic: bool) -> int:
     return max(1, most)
 
 
-def _trained_rounds(model: RankingModel) -> int | None:
-    told = model.info.get("training", {})
-    return int(told["rounds_before"]) + int(told["rounds"]) if "rounds" in told and "rounds_before" in told else None
-
-
-def _history(model: RankingModel, first: int) -> tuple[History, ...]:
-    found = []
+def _history(model: RankingModel) -> tuple[History, ...]:
+    first, found = model.info.rounds_before, []
     for dataset, metrics in model.evals_result.items():
         for metric, values in metrics.items():
             numbers = np.array([np.nan if v is None else v for v in values], dtype=np.float64)

@@ -10,10 +10,18 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import ModelError
-from boostrank.formats.lightgbm import check_lightgbm_text, stamp_lightgbm
-from tests.training.real_models import ROWS, SIZE, data, lightgbm_models, squared_error, train_lightgbm
+from boostrank.formats.lightgbm.format import LIGHTGBM, stamped
+from tests.formats.real_models import ROWS, SIZE, data, lightgbm_models, squared_error, train_lightgbm
 
 NAMES = sorted(lightgbm_models())
+
+
+def check_lightgbm_text(text: str) -> None:
+    LIGHTGBM.parse(text.encode(errors="surrogateescape"))
+
+
+def stamp_lightgbm(text: str, objective: str = "lambdarank") -> str:
+    return stamped(text.encode(), objective.encode()).decode()
 
 
 def resized(text: str) -> str:
@@ -76,6 +84,12 @@ def chain(depth: int) -> str:
 def test_what_lightgbm_writes_is_accepted_stamped_or_not(name: str) -> None:
     check_lightgbm_text(lightgbm_models()[name])
     check_lightgbm_text(stamp_lightgbm(lightgbm_models()[name]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_text_that_is_taken_apart_is_put_together_without_a_loss(name: str) -> None:
+    body = lightgbm_models()[name].encode()
+    assert LIGHTGBM.parse(body).to_bytes() == body
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -166,7 +180,7 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
     "no format": (header(r"^version=v4\n", ""), "no 'version'"),
     "a header line twice": (header(r"^num_class=1", "num_class=1\nnum_class=1"), "repeated"),
     "a NUL byte": (lambda t: t.replace("split_gain", "split\0gain", 1), "NUL byte at offset"),
-    "a lone surrogate": (lambda t: t.replace("Column_0", "\udc80", 1), "not valid Unicode"),
+    "a lone surrogate": (lambda t: t.replace("Column_0", "\udc80", 1), "not UTF-8 text"),
     "converted line ends": (lambda t: t.replace("\n", "\r\n"), "CRLF"),
     "a parameter without a colon": (header(r"^\[boosting: gbdt\]", "[boosting gbdt]"), "broken line '.boosting gbdt.'"),
     "parameters without an end": (header(r"^end of parameters", ""), "no line 'end of parameters'"),

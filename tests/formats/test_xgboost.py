@@ -16,12 +16,14 @@ from packaging.version import Version
 
 from boostrank.backends import get_backend
 from boostrank.core.errors import ModelError
-from boostrank.formats.trees import read_trees
-from boostrank.formats.xgboost import check_xgboost_json, tree_weights
-from boostrank.training.averaging import _merged_xgboost
-from tests.training.real_models import data, train_xgboost, xgboost_models
+from boostrank.formats.xgboost import XGBOOST, tree_weights
+from tests.formats.real_models import data, train_xgboost, xgboost_models
 
 Edit = Callable[[dict[str, Any]], None]
+
+
+def check_xgboost_json(model: bytes | dict[str, Any]) -> None:
+    XGBOOST.parse(model if isinstance(model, bytes) else json.dumps(model).encode())
 
 
 def forest(model: dict[str, Any]) -> dict[str, Any]:
@@ -266,6 +268,24 @@ def test_a_linear_booster_is_refused() -> None:
         check_xgboost_json(bytes(booster.save_raw("json")))
 
 
+@pytest.mark.parametrize("name", xgboost_models())
+def test_a_file_that_is_taken_apart_is_put_together_without_a_loss(name: str) -> None:
+    body = xgboost_models()[name]
+    again = XGBOOST.parse(body).to_bytes()
+    assert json.loads(again) == json.loads(body)
+    booster = xgb.Booster()
+    booster.load_model(bytearray(again))
+
+
+def test_dart_weights_beside_something_else_than_trees_are_refused() -> None:
+    model = json.loads(dart_in_all_forms()[0])
+    booster = model["learner"]["gradient_booster"]
+    booster["model"] = 5
+    del booster["weight_drop"]
+    with pytest.raises(ModelError, match="'weight_drop' must be a list"):
+        check_xgboost_json(model)
+
+
 def test_dart_weights_are_one_for_each_tree() -> None:
     for body in dart_in_all_forms():
         model = json.loads(body)
@@ -294,7 +314,7 @@ def test_dart_is_checked_and_walked_in_every_form() -> None:
     forests = []
     for body in dart_in_all_forms():
         check_xgboost_json(body)
-        forests.append(read_trees(body, 6).forest)
+        forests.append(XGBOOST.parse(body).trees(6).forest)
     assert min(tree_weights(json.loads(body)["learner"]["gradient_booster"])) < 1
     for forest in forests[1:]:
         np.testing.assert_array_equal(forest.value, forests[0].value)
@@ -303,7 +323,7 @@ def test_dart_is_checked_and_walked_in_every_form() -> None:
 def test_dart_is_not_averaged_in_any_form() -> None:
     for body in dart_in_all_forms():
         with pytest.raises(ModelError, match="dart"):
-            _merged_xgboost([body])
+            XGBOOST.merge([XGBOOST.parse(body)])
 
 
 def test_dart_of_another_version_scores_the_same_or_is_refused() -> None:

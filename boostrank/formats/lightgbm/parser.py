@@ -1,7 +1,7 @@
-"""LightGBM's model text: a check before its loader sees a file, and the objective's name for other readers.
+"""LightGBM text parser: takes a model text apart, and checks it before LightGBM's loader sees the file.
 
 LightGBM trusts the files it loads: truncated text aborts the process, a child number out of range reads foreign
-memory. `check_lightgbm_text` refuses such files with words. It knows the layout of versions v2 to v4
+memory. `parse_text` refuses such files with words. It knows the layout of versions v2 to v4
 (`GBDT::SaveModelToString` and `Tree::ToString` in LightGBM's source).
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.formats.tree_shape import MAX_DEPTH, depths
+from boostrank.formats.trees import MAX_DEPTH, depths
 
 _VERSIONS = ("v2", "v3", "v4")
 _MAX_TREE_LINES = 22  # LightGBM's loader reads no further in a tree
@@ -27,6 +28,7 @@ _INT32_MAX = 2**31 - 1
 _UINT32_MAX = 2**32 - 1
 
 _CATEGORIES = "pandas_categorical:"
+_END = b"\nend of trees\n"
 
 _WHOLE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 _NUMBER = r"[-+]?(?:[0-9.]+(?:[eE][-+]?[0-9]+)?|inf|nan)"
@@ -35,54 +37,111 @@ _LAST_LINE = re.compile(rf"end of (trees|parameters|parser)|feature.importances:
 _PARAMETER = re.compile(r"\[[A-Za-z0-9_]+: .*\]", re.ASCII)
 
 
-def stamp_lightgbm(text: str, objective: str = "lambdarank") -> str:
-    """The same model with an objective that other programs understand.
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """One tree; its numbers are still text.
 
-    A model that was trained with a callable has no `objective=` line, and half of the serving tools refuse it. The
-    line goes where LightGBM itself writes it, and the parameters say the same. Trees and predictions are untouched
-    (as long as the objective leaves raw scores alone, as the ranking ones do); stamping twice changes nothing more.
+    Args:
+        number: from 0.
+        fields: name -> its line behind the `=`.
+        end: the line ends that close it.
+        leaves, categorical_splits: how many there are.
+        linear: whether leaves hold linear functions.
     """
-    header, separator, rest = text.partition("\n\n")
-    line = f"objective={objective}"
-    if re.search(r"^objective=", header, re.MULTILINE):
-        header = re.sub(r"^objective=.*$", lambda _: line, header, count=1, flags=re.MULTILINE)
-    else:
-        header = re.sub(
-            r"^max_feature_idx=.*$", lambda found: f"{found[0]}\n{line}", header, count=1, flags=re.MULTILINE
-        )
-    before, mark, parameters = rest.rpartition("\nparameters:\n")
-    if mark:
-        parameters = re.sub(
-            r"^\[objective: .*\]$", lambda _: f"[objective: {objective}]", parameters, count=1, flags=re.MULTILINE
-        )
-    return header + separator + before + mark + parameters
+
+    number: int
+    fields: Mapping[bytes, bytes]
+    end: bytes
+    leaves: int
+    categorical_splits: int
+    linear: bool
+
+    @property
+    def is_start(self) -> bool:
+        """Whether it is of a start (see `start`): linear, with leaves that no document has been counted in."""
+        counts = self.fields.get(b"leaf_count", b"")
+        return self.linear and counts != b"" and not counts.strip(b"0 ")
+
+    def words(self, key: bytes) -> list[bytes]:
+        """What a field holds; nothing where it is absent."""
+        return [word for word in self.fields.get(key, b"").split(b" ") if word]
+
+    def tokens(self, key: bytes, count: int) -> list[bytes]:
+        """The numbers of one field, as text. Of a constant the loader reads the value only; the rest may be absent."""
+        tokens = self.words(key)
+        if not tokens and self.leaves == 1 and not self.linear and key != b"leaf_value":
+            return []
+        if key not in self.fields:
+            raise ModelError(f"tree {self.number} has no {key.decode()!r}")
+        if len(tokens) != count:
+            raise ModelError(f"tree {self.number}: {key.decode()} has {len(tokens)} entries, needs {count}")
+        return tokens
+
+    def to_bytes(self) -> bytes:
+        """Its text."""
+        lines = (key + b"=" + value for key, value in self.fields.items())
+        return b"\n".join([b"Tree=%d" % self.number, *lines]) + self.end
 
 
-def check_lightgbm_text(text: str) -> None:
-    """Refuse model text that LightGBM would not load, or would load and then read outside its memory.
+@dataclass(frozen=True, eq=False)
+class LightGBMText:
+    """A model text, taken apart and checked.
+
+    Args:
+        head: its lines before the trees.
+        trees: all of them, those of a start included.
+        tail: from `end of trees` on.
+        nodes: name -> [M], what all nodes of all trees have, one after another: left_child, right_child,
+            split_feature, decision_type, threshold, split_gain (0 where the file has none).
+        leaf_value: float64[L], of all leaves.
+        sets: tree -> its sets of categories, uint32[W], and the words of each, int64[S].
+        leaf_features: tree -> the features of its linear leaves.
+    """
+
+    head: bytes
+    trees: tuple[Tree, ...]
+    tail: bytes
+    nodes: Mapping[str, npt.NDArray[Any]]
+    leaf_value: Float64Array
+    sets: Mapping[int, tuple[Int64Array, Int64Array]]
+    leaf_features: Mapping[int, Int64Array]
+
+    def to_bytes(self) -> bytes:
+        """The file."""
+        return self.head + b"\n\n" + b"".join(tree.to_bytes() for tree in self.trees) + self.tail
+
+
+def parse_text(data: bytes) -> LightGBMText:
+    """Take a model text apart, and refuse what LightGBM would not load, or load and then read outside its memory.
 
     Raises:
         ModelError: what is wrong, and in which tree.
     """
     try:
-        data = text.encode()
-    except UnicodeEncodeError as error:
-        raise ModelError(f"model text is not valid Unicode: {error.reason}") from None
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise ModelError(f"byte {error.start} is not UTF-8 text: the file is damaged") from None
     if b"\0" in data:
         raise ModelError(f"model text has a NUL byte at offset {data.index(0)}: the file is damaged")
     if b"\r" in data:
         raise ModelError("model text has carriage returns: its line ends were converted (CRLF), or it is damaged")
-    start = data.find(b"\n\n")
-    end = data.find(b"\nend of trees\n")
+    start, end = data.find(b"\n\n"), data.find(_END)
     if not data.startswith(b"tree\n") or start < 0:
         raise ModelError("this is not LightGBM model text: it must begin with a line 'tree' and a header")
     if end < 0:
         raise ModelError("model text has no line 'end of trees': the file is truncated")
     header = _header(data[:start].decode())
     n_features = _check_header(header)
-    blocks = _tree_blocks(data[start + 2 : end + 1], header)
-    _check_trees([_tree(block, i) for i, block in enumerate(blocks)], n_features)
-    _check_tail(data[end + 1 :].decode())
+    trees = [_tree(block, i) for i, block in enumerate(_sized_blocks(data, start + 2, end + 1, header))]
+    parsed = _checked(data[:start], trees, data[end + 1 :], n_features)
+    _check_tail(parsed.tail.decode())
+    return parsed
+
+
+def start_trees(data: bytes) -> list[Tree]:
+    """The trees of a start at the head of a model text; it is looked at no further than that."""
+    blocks = _blocks(data, data.find(b"\n\n") + 2, data.find(_END) + 1)
+    return list(itertools.takewhile(lambda tree: tree.is_start, (_tree(block, i) for i, block in enumerate(blocks))))
 
 
 def _header(text: str) -> dict[str, str]:
@@ -131,12 +190,20 @@ def _whole(word: str, what: str, low: int, high: int = _INT32_MAX) -> int:
     return int(word)
 
 
-def _tree_blocks(region: bytes, header: dict[str, str]) -> list[bytes]:
+def _blocks(data: bytes, begin: int, end: int) -> Iterator[bytes]:
+    """The text of each tree between two places."""
+    while begin < end:
+        following = data.find(b"\nTree=", begin, end)
+        following = end if following < 0 else following + 1
+        yield data[begin:following]
+        begin = following
+
+
+def _sized_blocks(data: bytes, begin: int, end: int, header: Mapping[str, str]) -> list[bytes]:
     """The text of each tree; its sizes must be those of the header, by which the loader jumps."""
-    if region and not region.startswith(b"Tree="):
-        raise ModelError(f"expected 'Tree=0' after the model's header, found {region[:40]!r}")
-    starts = [0, *(found.start() + 1 for found in re.finditer(rb"\nTree=", region))] if region else []
-    blocks = [region[a:b] for a, b in itertools.pairwise([*starts, len(region)])]
+    if begin < end and not data.startswith(b"Tree=", begin, end):
+        raise ModelError(f"expected 'Tree=0' after the model's header, found {data[begin : min(end, begin + 40)]!r}")
+    blocks = list(_blocks(data, begin, end))
     if "tree_sizes" in header:
         sizes = [_whole(word, "tree_sizes", 1) for word in _words(header["tree_sizes"])]
         if len(sizes) != len(blocks):
@@ -147,55 +214,33 @@ def _tree_blocks(region: bytes, header: dict[str, str]) -> list[bytes]:
     return blocks
 
 
-@dataclass(frozen=True)
-class _Tree:
-    """One tree, taken apart; its numbers are still text."""
-
-    number: int
-    fields: dict[bytes, list[bytes]]
-    leaves: int
-    categorical_splits: int
-    linear: bool
-
-    def tokens(self, key: bytes, count: int) -> list[bytes]:
-        """The numbers of one field, as text. Of a constant the loader reads the value only; the rest may be absent."""
-        tokens = self.fields.get(key)
-        if not tokens and self.leaves == 1 and not self.linear and key != b"leaf_value":
-            return []
-        if tokens is None:
-            raise ModelError(f"tree {self.number} has no {key.decode()!r}")
-        if len(tokens) != count:
-            raise ModelError(f"tree {self.number}: {key.decode()} has {len(tokens)} entries, needs {count}")
-        return tokens
-
-
-def _tree(block: bytes, number: int) -> _Tree:
+def _tree(block: bytes, number: int) -> Tree:
     body = block.rstrip(b"\n")
     lines = body.split(b"\n")
     if lines[0] != b"Tree=%d" % number:
         raise ModelError(f"expected 'Tree={number}', found {lines[0][:40]!r}")
     if len(block) - len(body) < 2 or len(lines) - 1 > _MAX_TREE_LINES:
         raise ModelError(f"tree {number} is not closed by an empty line")
-    fields: dict[bytes, list[bytes]] = {}
+    fields: dict[bytes, bytes] = {}
     for line in lines[1:]:
         key, equals, value = line.partition(b"=")
         if not equals or key in fields:
             raise ModelError(f"tree {number} has a broken or repeated line {line[:80]!r}")
-        fields[key] = [word for word in value.split(b" ") if word]
+        fields[key] = value
 
     def single(key: bytes, low: int, high: int) -> int:
-        return _whole(b" ".join(fields.get(key, [])).decode("latin-1"), f"tree {number}: {key.decode()}", low, high)
+        return _whole(fields.get(key, b"").strip(b" ").decode("latin-1"), f"tree {number}: {key.decode()}", low, high)
 
     # No count is believed that the text cannot hold.
     leaves, categorical_splits = single(b"num_leaves", 1, len(block)), single(b"num_cat", 0, len(block))
     linear = b"is_linear" in fields and single(b"is_linear", 0, 1) == 1
-    return _Tree(number, fields, leaves, categorical_splits, linear)
+    return Tree(number, fields, block[len(body) :], leaves, categorical_splits, linear)
 
 
 class _Column:
     """One field of many trees, read in one go: a loop over trees would cost more than the numbers."""
 
-    def __init__(self, key: bytes, trees: list[_Tree], tokens: list[list[bytes]]) -> None:
+    def __init__(self, key: bytes, trees: Sequence[Tree], tokens: list[list[bytes]]) -> None:
         self.key = key.decode()
         self.tokens = list(itertools.chain.from_iterable(tokens))
         self.tree = np.repeat([t.number for t in trees], [len(t) for t in tokens]).astype(np.int64)
@@ -242,30 +287,35 @@ def _refuse(wrong: npt.NDArray[np.bool_], tree: Int64Array, reason: str) -> None
         raise ModelError(f"tree {tree[np.argmax(wrong)]}: {reason}")
 
 
-def _check_trees(trees: list[_Tree], n_features: int) -> None:
-    def at_leaves(key: bytes, of: list[_Tree] = trees) -> _Column:
+def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> LightGBMText:
+    def at_leaves(key: bytes, of: list[Tree] = trees) -> _Column:
         return _Column(key, of, [t.tokens(key, t.leaves) for t in of])
 
-    def at_nodes(key: bytes, of: list[_Tree] = trees) -> _Column:
+    def at_nodes(key: bytes, of: list[Tree] = trees) -> _Column:
         return _Column(key, of, [t.tokens(key, t.leaves - 1) for t in of])
 
-    def having(key: bytes) -> list[_Tree]:
+    def having(key: bytes) -> list[Tree]:
         return [t for t in trees if key in t.fields]
 
-    at_leaves(b"leaf_value").real()
-    _check_shape(at_nodes(b"left_child"), at_nodes(b"right_child"), np.array([t.leaves for t in trees], np.int64))
-    at_nodes(b"split_feature").whole(0, n_features - 1)
+    leaf_value = at_leaves(b"leaf_value").real()
+    columns = [at_nodes(b"left_child"), at_nodes(b"right_child")]
+    nodes: dict[str, npt.NDArray[Any]] = {c.key: c.whole(-_INT32_MAX, _INT32_MAX) for c in columns}
+    owner = columns[0].tree
+    _check_shape(nodes["left_child"], nodes["right_child"], owner, np.array([t.leaves for t in trees], np.int64))
+    nodes["split_feature"] = at_nodes(b"split_feature").whole(0, n_features - 1)
     # Bit 0: categorical, bit 1: missing goes left, bits 2 and 3: what counts as missing (nothing, zero, NaN).
-    kind = at_nodes(b"decision_type").whole(0, 11)
+    kind = nodes["decision_type"] = at_nodes(b"decision_type").whole(0, 11)
     # LightGBM itself writes an infinite threshold now and then, the upper edge of the last bin.
-    column = at_nodes(b"threshold")
-    threshold = column.real(finite=False)
-    sets = np.array([t.categorical_splits for t in trees], np.int64)[column.tree]
+    threshold = nodes["threshold"] = at_nodes(b"threshold").real(finite=False)
+    sets = np.array([t.categorical_splits for t in trees], np.int64)[owner]
     no_set = (kind % 2 == 1) & ~((threshold >= 0) & (threshold < sets) & (threshold == np.floor(threshold)))
-    _refuse(no_set, column.tree, "a categorical split names a set of categories that the tree does not have")
+    _refuse(no_set, owner, "a categorical split names a set of categories that the tree does not have")
 
     # Not needed to score, and older versions lack some; they only have to be numbers.
-    for key in (b"split_gain", b"internal_value", b"internal_weight"):
+    gain = at_nodes(b"split_gain", having(b"split_gain"))
+    nodes["split_gain"] = np.zeros(owner.size)
+    nodes["split_gain"][np.isin(owner, gain.tree)] = gain.real(finite=False)
+    for key in (b"internal_value", b"internal_weight"):
         at_nodes(key, having(key)).real(finite=False)
     at_leaves(b"leaf_weight", having(b"leaf_weight")).real(finite=False)
     at_leaves(b"leaf_count", having(b"leaf_count")).whole(-_INT32_MAX, _INT32_MAX)
@@ -273,22 +323,24 @@ def _check_trees(trees: list[_Tree], n_features: int) -> None:
     shrunk = having(b"shrinkage")
     _Column(b"shrinkage", shrunk, [t.tokens(b"shrinkage", 1) for t in shrunk]).real()
 
-    for tree in trees:
-        if tree.categorical_splits:
-            _check_categories(tree)
-        if tree.linear:
-            _check_linear(tree, n_features)
+    sets_of = {tree.number: _categories(tree) for tree in trees if tree.categorical_splits}
+    leaf_features = {tree.number: _linear_features(tree, n_features) for tree in trees if tree.linear}
+    return LightGBMText(head, tuple(trees), tail, nodes, leaf_value, sets_of, leaf_features)
 
 
-def _check_shape(left: _Column, right: _Column, leaves: Int64Array) -> None:
+def _check_shape(left: Int64Array, right: Int64Array, owner: Int64Array, leaves: Int64Array) -> None:
     """Every node but the root, and every leaf, is the child of exactly one node, and the root reaches all.
 
     Children >= 0 are nodes, children < 0 are leaves: ~child is the leaf's number.
+
+    Args:
+        left, right: int64[M], the children of each node.
+        owner: int64[M], the tree of each node.
+        leaves: int64[T], of each tree.
     """
     nodes = leaves - 1
     first_node, first_leaf = np.cumsum(nodes) - nodes, np.cumsum(leaves) - leaves
-    tree = np.concatenate([left.tree, right.tree])
-    child = np.concatenate([c.whole(-_INT32_MAX, _INT32_MAX) for c in (left, right)])
+    tree, child = np.concatenate([owner, owner]), np.concatenate([left, right])
     _refuse((child == 0) | (child >= nodes[tree]) | (~child >= leaves[tree]), tree, "a child is out of range")
 
     inner = child > 0
@@ -298,39 +350,43 @@ def _check_shape(left: _Column, right: _Column, leaves: Int64Array) -> None:
     parents_of_node[first_node[nodes > 0]] = 1  # roots: child 0 is refused above
     parents_of_leaf = np.bincount(at_leaf, minlength=int(leaves.sum()))
     parents_of_leaf[first_leaf[nodes == 0]] = 1
-    _refuse(parents_of_node != 1, left.tree, "a node has no parent, or two")
+    _refuse(parents_of_node != 1, owner, "a node has no parent, or two")
     _refuse(parents_of_leaf != 1, np.repeat(np.arange(leaves.size), leaves), "a leaf has no parent, or two")
 
     parent = np.repeat(first_node, nodes)
-    parent[at_node] = np.tile(np.arange(left.tree.size), 2)[inner]
+    parent[at_node] = np.tile(np.arange(owner.size), 2)[inner]
     depth = depths(parent)
-    _refuse(depth < 0, left.tree, "its nodes form a cycle")
-    _refuse(depth >= MAX_DEPTH, left.tree, f"it is deeper than {MAX_DEPTH} nodes")
+    _refuse(depth < 0, owner, "its nodes form a cycle")
+    _refuse(depth >= MAX_DEPTH, owner, f"it is deeper than {MAX_DEPTH} nodes")
 
 
-def _check_categories(tree: _Tree) -> None:
-    """Set i of the categories that go left is the bits of cat_threshold[cat_boundaries[i] : cat_boundaries[i + 1]]."""
-    words = tree.fields.get(b"cat_threshold", [])
-    _Column(b"cat_threshold", [tree], [words]).whole(0, _UINT32_MAX)
+def _categories(tree: Tree) -> tuple[Int64Array, Int64Array]:
+    """Set i of the categories that go left is the bits of cat_threshold[cat_boundaries[i] : cat_boundaries[i + 1]].
+
+    Returns:
+        cat_threshold, and how many of its words each set has.
+    """
+    words = _Column(b"cat_threshold", [tree], [tree.words(b"cat_threshold")]).whole(0, _UINT32_MAX)
     boundaries = tree.tokens(b"cat_boundaries", tree.categorical_splits + 1)
-    ends = _Column(b"cat_boundaries", [tree], [boundaries]).whole(0, len(words))
-    if not ends.size or ends[0] != 0 or ends[-1] != len(words) or np.any(np.diff(ends) < 0):
+    ends = _Column(b"cat_boundaries", [tree], [boundaries]).whole(0, words.size)
+    sizes = np.diff(ends)
+    if not ends.size or ends[0] != 0 or ends[-1] != words.size or np.any(sizes < 0):
         raise ModelError(f"tree {tree.number}: cat_boundaries do not fit cat_threshold")
+    return words, sizes
 
 
-def _check_linear(tree: _Tree, n_features: int) -> None:
-    """A linear tree adds, in each leaf, a constant and some features times their coefficients."""
-    fields = {
-        key: tree.fields.get(key, []) for key in (b"leaf_const", b"num_features", b"leaf_features", b"leaf_coeff")
-    }
-    columns = {key: _Column(key, [tree], [tokens]) for key, tokens in fields.items()}
-    columns[b"leaf_const"].real()
-    columns[b"leaf_coeff"].real()
-    columns[b"leaf_features"].whole(0, n_features - 1)
-    used = int(columns[b"num_features"].whole(0, n_features).sum())
-    lengths = [len(tokens) for tokens in fields.values()]
+def _linear_features(tree: Tree, n_features: int) -> Int64Array:
+    """Of a linear tree, which adds, in each leaf, a constant and some features times their coefficients."""
+    keys = (b"leaf_const", b"num_features", b"leaf_features", b"leaf_coeff")
+    constant, counts, features, coefficients = (_Column(key, [tree], [tree.words(key)]) for key in keys)
+    constant.real()
+    coefficients.real()
+    found = features.whole(0, n_features - 1)
+    used = int(counts.whole(0, n_features).sum())
+    lengths = [len(column.tokens) for column in (constant, counts, features, coefficients)]
     if lengths != [tree.leaves, tree.leaves, used, used]:
         raise ModelError(f"tree {tree.number}: the lengths of its linear models do not fit each other")
+    return found
 
 
 def _check_tail(tail: str) -> None:

@@ -15,15 +15,15 @@ import xgboost as xgb
 from boostrank.core import files as atomic
 from boostrank.core.errors import ModelError, TrainingError
 from boostrank.formats import files as model_text
+from boostrank.formats import format_of
 from boostrank.formats.files import (
     content_sha256,
-    engine_of,
     read_model_files,
     sidecar_path,
     write_model_files,
 )
 from tests.core.test_files import fail_call
-from tests.training.real_models import lightgbm_models, train_xgboost, xgboost_models
+from tests.formats.real_models import lightgbm_models, train_xgboost, xgboost_models
 
 OLD = lightgbm_models()["lambdarank"].encode(), {"objective": "sdcg", "rounds": 3}
 NEW = lightgbm_models()["callable"].encode(), {"objective": "shf-sdcg", "rounds": 4}
@@ -75,7 +75,7 @@ def test_the_sidecar_of_an_xgboost_model_is_not_taken_for_a_model(tmp_path: Path
     path = tmp_path / "model.json"
     body = xgboost_models()["rank:ndcg"]
     write_model_files(path, body, {"objective": "sdcg"})
-    assert engine_of(read_model_files(path)[0]) == "xgboost"
+    assert format_of(read_model_files(path)[0]).name == "xgboost"
     xgb.Booster().load_model(path)
     with pytest.raises(ModelError, match=r"meta\.json"):
         read_model_files(sidecar_path(path))

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from boostrank.core.errors import ModelError
-from boostrank.formats.files import check_model, read_model_files, sidecar_path, write_model_files
-from tests.training.real_models import lightgbm_models, xgboost_models
+from boostrank.formats import parse_model
+from boostrank.formats.files import read_model_files, sidecar_path, write_model_files
+from tests.formats.real_models import lightgbm_models, xgboost_models
 
 FLIPS = int(os.environ.get("BOOSTRANK_FLIPS", "2000"))
 WORKER = Path(__file__).with_name("load_models.py")
@@ -48,7 +49,7 @@ def damaged(body: bytes, rng: random.Random) -> bytes:
 
 def is_refused(body: bytes) -> bool:
     try:
-        check_model(body)
+        parse_model(body)
     except ModelError:
         return True
     return False

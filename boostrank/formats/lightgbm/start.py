@@ -1,4 +1,4 @@
-"""Functions of single features as the first trees of a LightGBM model: a tree a feature, with linear leaves.
+"""Linear start in LightGBM text: functions of single features as the first trees, a tree a feature, with linear leaves.
 
 LightGBM's text knows leaves that hold a linear function; a leaf is a piece. What is missing goes to a leaf of its own:
 left of a first split below all numbers. A function of one piece needs no split: where LightGBM finds a missing value
@@ -9,16 +9,15 @@ from those that were grown. They count as no rounds.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from boostrank.backends.base import LinearStart, dense_rows, engine_names
-from boostrank.core.types import Float64Array
-from boostrank.data.dataset import Features
-from boostrank.kernels.trees.curves import LOWEST, Curve, Curves, combined
+from boostrank.core.errors import ModelError
+from boostrank.formats.base import LinearStart, engine_names
+from boostrank.formats.lightgbm.parser import Tree
+from boostrank.kernels.trees.curves import LOWEST, Curve, combined
 
 _FIELDS = (
     "num_leaves", "num_cat", "split_feature", "split_gain", "threshold", "decision_type", "left_child", "right_child",
@@ -48,14 +47,13 @@ end of parameters
 
 pandas_categorical:null
 """
-_NEXT_TREE = re.compile(r"^Tree=\d+\n", re.MULTILINE)
 # A number at or below the threshold, or none, to the left; numbers only; LightGBM's bits.
 _MISSING_LEFT, _MISSING_RIGHT = 10, 8
 
 
 def start_text(start: LinearStart) -> str:
     """LightGBM's model text of a start: at least one tree."""
-    trees = start_trees(start.curves or {0: Curve.line(0.0, 0.0, 0.0)})
+    trees = write_start(start.curves or {0: Curve.line(0.0, 0.0, 0.0)})
     columns = len(start.feature_names)
     head = _HEAD.format(
         last=columns - 1,
@@ -66,7 +64,7 @@ def start_text(start: LinearStart) -> str:
     return head + "".join(trees) + _TAIL
 
 
-def start_trees(curves: Mapping[int, Curve]) -> list[str]:
+def write_start(curves: Mapping[int, Curve]) -> list[str]:
     """The text of the tree of each function."""
     return [_tree(number, feature, curve) for number, (feature, curve) in enumerate(curves.items())]
 
@@ -109,42 +107,37 @@ def _split(bounds: list[float], first: int, fields: dict[str, list[Any]]) -> int
     return node
 
 
-def count_start_trees(text: str) -> int:
-    """How many trees at the head of a model text are a start's."""
-    trees = _NEXT_TREE.split(text)[1:]
-    for number, tree in enumerate(trees):
-        counts = re.search(r"^leaf_count=([0 ]+)$", tree, re.MULTILINE)
-        if "\nis_linear=1\n" not in tree or counts is None:
-            return number
-    return len(trees)
-
-
-def read_start(text: str) -> dict[int, Curve]:
-    """Feature -> what it adds; nothing where a model text does not begin with a start.
+def read_start(trees: Iterable[Tree]) -> dict[int, Curve]:
+    """Feature -> what the trees of a start add.
 
     Raises:
-        ValueError: the text only looks like a start's.
+        ModelError: a tree that only looks like one.
     """
     curves: dict[int, Curve] = {}
-    for tree in _NEXT_TREE.split(text)[1 : count_start_trees(text) + 1]:
-        feature, curve = _read(dict(line.split("=", 1) for line in tree.split("\n") if "=" in line))
+    for tree in trees:
+        try:
+            feature, curve = _read(tree)
+        except (ValueError, IndexError) as error:
+            raise ModelError(
+                f"tree {tree.number} is no function of one feature, though no document is in it"
+            ) from error
         curves[feature] = combined([curves[feature], curve], [1.0, 1.0]) if feature in curves else curve
     return curves
 
 
-def _read(told: dict[str, str]) -> tuple[int, Curve]:
-    def numbers(name: str, kind: type) -> Any:
-        return np.array(told[name].split(), dtype=np.float64).astype(kind)
+def _read(tree: Tree) -> tuple[int, Curve]:
+    def numbers(name: bytes, kind: type = float) -> Any:
+        return np.array(tree.words(name), dtype=np.float64).astype(kind)
 
-    constant, missing = numbers("leaf_const", float), float(numbers("leaf_value", float)[0])
+    constant, missing = numbers(b"leaf_const"), float(numbers(b"leaf_value")[0])
     slope = np.zeros(constant.size)
-    slope[numbers("num_features", int) > 0] = numbers("leaf_coeff", float)
+    slope[numbers(b"num_features", int) > 0] = numbers(b"leaf_coeff")
     if constant.size == 1:
-        return int(told["leaf_features"]), Curve.line(float(slope[0]), float(constant[0]), missing)
-    order = np.argsort(numbers("threshold", float), kind="stable")
-    return int(numbers("split_feature", int)[0]), Curve(
-        numbers("threshold", float)[order[1:]], constant[1:], slope[1:], missing
-    )
+        (feature,) = numbers(b"leaf_features", int).tolist()
+        return feature, Curve.line(float(slope[0]), float(constant[0]), missing)
+    threshold = numbers(b"threshold")
+    order = np.argsort(threshold, kind="stable")
+    return int(numbers(b"split_feature", int)[0]), Curve(threshold[order[1:]], constant[1:], slope[1:], missing)
 
 
 def mean_start(starts: Sequence[Mapping[int, Curve]]) -> dict[int, Curve]:
@@ -154,17 +147,3 @@ def mean_start(starts: Sequence[Mapping[int, Curve]]) -> dict[int, Curve]:
         feature: combined([start.get(feature, nothing) for start in starts], [share] * len(starts))
         for feature in sorted({feature for start in starts for feature in start})
     }
-
-
-def start_contributions(curves: Curves, features: Features) -> Float64Array:
-    """What the start adds to each score: float64[N, d + 1], a column a feature, and the intercept.
-
-    Args:
-        curves: of `read_start`.
-        features: float32[N, d].
-    """
-    out = np.zeros((features.shape[0], features.shape[1] + 1))
-    # What a missing value says is where a feature begins.
-    out[:, curves.feature] = curves.values(dense_rows(features, 0, features.shape[0])) - curves.missing
-    out[:, -1] = curves.missing.sum()
-    return out

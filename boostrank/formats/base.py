@@ -1,0 +1,88 @@
+"""Model format contract: what the file of an engine must say, and what is asked of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from boostrank.core.errors import ModelError
+from boostrank.formats.trees import Trees
+from boostrank.kernels.trees.curves import Curve
+
+
+@dataclass(frozen=True, eq=False)
+class LinearStart:
+    """A linear ranker that trees begin with: its score is the sum of a function of each feature.
+
+    Args:
+        feature_names: d names.
+        curves: column -> its function; other columns add nothing.
+    """
+
+    feature_names: tuple[str, ...]
+    curves: Mapping[int, Curve]
+
+
+class ParsedModel(Protocol):
+    """A model file, taken apart and checked: its engine can load it safely."""
+
+    def trees(self, n_features: int) -> Trees:
+        """Its trees as arrays, for a model of so many features."""
+        ...
+
+    def to_bytes(self) -> bytes:
+        """The file, without a loss."""
+        ...
+
+
+class ModelFormat(Protocol):
+    """The model file of one engine.
+
+    Args:
+        name: of the engine.
+        title: of the format, for messages.
+    """
+
+    name: str
+    title: str
+
+    def recognises(self, body: bytes) -> bool:
+        """Whether a file is of this format, by how it begins."""
+        ...
+
+    def parse(self, body: bytes) -> ParsedModel:
+        """Take a file apart and check it. Nothing in it is executed, and no size in it is believed.
+
+        Raises:
+            ModelError: its engine would not load it, or would read outside its memory: what is wrong, and where.
+        """
+        ...
+
+    def merge(self, models: Sequence[Any]) -> bytes:
+        """One file whose scores are the mean of those of several, at least one, of this format.
+
+        Raises:
+            ModelError, ParameterError: they cannot be added up.
+        """
+        raise ModelError(f"models of {self.name} cannot be averaged")
+
+    def stamp(self, body: bytes) -> bytes:
+        """The same model, with what other programs need to open it and its engine may have left out."""
+        return body
+
+
+def engine_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Feature names that every engine takes, as near to the real ones as can be: `price [EUR]` becomes `price__EUR_`.
+
+    LightGBM refuses the characters of JSON and changes blanks, XGBoost refuses brackets and `<`. The model keeps the
+    real names.
+    """
+    safe = [re.sub(r"[\s\[\]{}\",:<>]", "_", name) for name in names]
+    taken: dict[str, int] = {}
+    for i, name in enumerate(safe):
+        taken[name] = taken.get(name, 0) + 1
+        if taken[name] > 1:
+            safe[i] = f"{name}.{i}"
+    return tuple(safe)

@@ -1,0 +1,103 @@
+"""Model info: how a model was made, as the sidecar beside its file says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+SCHEMA_VERSION = 1
+# The first boostrank that reads SCHEMA_VERSION: what an older one tells its user to install.
+READABLE_SINCE = "0.1.0"
+
+
+@dataclass(frozen=True, eq=False)
+class ModelInfo(Mapping[str, Any]):
+    """What is known of a training. A mapping too, of what there is: `info["objective"]` is `info.objective`.
+
+    Args:
+        backend: name of the engine.
+        objective: `name`, parameters and options; see `objective_from_dict`.
+        metrics: measured each round.
+        conventions: of the metrics.
+        parameters: as they were given, the seed among them.
+        training: `rounds` that were asked for, `rounds_before` of the model that was continued.
+        data: `rows`, `queries`, and of our own data sets files, features and fingerprint.
+        versions: program -> version.
+        start: the linear ranker that trees began with.
+        averaged: of a model that is the mean of several, `rounds` and `params` of each.
+        folds: of a model from `train_folds`, what its parts were worth.
+        extra: what else a sidecar holds, of a later version or another program.
+    """
+
+    backend: str | None = None
+    objective: Mapping[str, Any] | None = None
+    metrics: list[Any] | None = None
+    conventions: Mapping[str, Any] | None = None
+    parameters: Mapping[str, Any] | None = None
+    training: Mapping[str, Any] | None = None
+    data: Mapping[str, Any] | None = None
+    versions: Mapping[str, Any] | None = None
+    start: Mapping[str, Any] | None = None
+    averaged: list[Any] | None = None
+    folds: Mapping[str, Any] | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> ModelInfo:
+        """From plain data of any version so far; a key that is unknown, or not of its type, is extra."""
+        known: dict[str, Any] = {key: value for key, value in content.items() if isinstance(value, _TYPES.get(key, ()))}
+        return cls(**known, extra={key: value for key, value in content.items() if key not in known})
+
+    def __getitem__(self, key: str) -> Any:
+        value = getattr(self, key) if key in _TYPES else None
+        return self.extra[key] if value is None else value
+
+    def __iter__(self) -> Iterator[str]:
+        yield from (key for key in _TYPES if getattr(self, key) is not None)
+        yield from self.extra
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __or__(self, other: Mapping[str, Any]) -> ModelInfo:
+        """The same with other values."""
+        return ModelInfo.read({**self, **other})
+
+    @property
+    def objective_name(self) -> str | None:
+        """Name of the objective; "engine:name" of an engine's own."""
+        return (self.objective or {}).get("name")
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features as the user has them; none where they are not told."""
+        return tuple((self.data or {}).get("feature_names", ()))
+
+    @property
+    def index_base(self) -> int | None:
+        """Number of the first feature in its file; None for arrays or when unknown."""
+        base = (self.data or {}).get("index_base")
+        return None if base is None else int(base)
+
+    @property
+    def absent(self) -> str | None:
+        """What an entry was that a sparse row did not name: "zero", None where it is not told."""
+        return (self.data or {}).get("absent")
+
+    @property
+    def rounds_before(self) -> int:
+        """Rounds of the model that was continued."""
+        return int((self.training or {}).get("rounds_before", 0))
+
+    @property
+    def trained_rounds(self) -> int | None:
+        """Rounds that the training was asked for, earlier ones included."""
+        training = self.training or {}
+        return self.rounds_before + int(training["rounds"]) if {"rounds", "rounds_before"} <= set(training) else None
+
+
+_TYPES: dict[str, type] = {
+    one.name: Mapping if "Mapping" in one.type else list if "list" in one.type else str
+    for one in fields(ModelInfo) if one.name != "extra"
+}  # fmt: skip
