@@ -5,12 +5,14 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help demo test check experiments ohsumed parity discount curvature selection peers bench kill-sweep bench-scale clean
+.PHONY: help demo test check docs wheel-test experiments ohsumed parity discount curvature selection peers bench kill-sweep bench-scale clean
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM's own LambdaRank"
 	@echo "make test      run the tests"
 	@echo "make check     ruff, mypy and the import rules"
+	@echo "make docs      the documentation, into site/: warnings are errors"
+	@echo "make wheel-test  the wheel in an environment of its own: installs, runs, trains, reports"
 	@echo "make experiments  the papers' tables and figures on OHSUMED, linear and boosted (needs the data; 20 minutes)"
 	@echo "make ohsumed   every objective on both engines over the OHSUMED folds (needs the data)"
 	@echo "make parity    our LambdaRank against the engines' own (needs the data)"
@@ -51,6 +53,13 @@ check: $(VENV)/.installed-check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: $(VENV)/.installed-docs
+	$(BIN)/mkdocs build --strict --quiet
+
+wheel-test: $(VENV)/.installed
+	$(BIN)/python -m tests.docs.wheel $(XGBOOST)
+
 kill-sweep: $(VENV)/.installed-test
 	$(BIN)/python -m tests.cli.kill_sweep 200
 
@@ -84,5 +93,5 @@ $(VENV)/.installed-%: $(VENV)/.installed
 	@touch $@
 
 clean:
-	rm -rf $(VENV) demo build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) demo site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

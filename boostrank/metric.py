@@ -210,7 +210,7 @@ class BoundMetrics:
         partial: this is one part of a data set, for `sums`: no query needs to count.
 
     Raises:
-        As `evaluate`, but for the scores.
+        DataError, ParameterError: as `evaluate`, but for the scores.
     """
 
     def __init__(

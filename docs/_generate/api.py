@@ -1,0 +1,63 @@
+"""The API reference: a page a module, a section each name in its `__all__`, from the docstrings by mkdocstrings."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from boostrank.core.aliases import MOVED
+
+# page -> (title, [(module, what to list: None for its `__all__`)])
+_PAGES: dict[str, tuple[str, str, list[tuple[str, tuple[str, ...] | None]]]] = {
+    "boostrank": (
+        "boostrank",
+        "What `import boostrank` gives. Nothing heavy is imported before it is used. Every objective of the registry "
+        'is a name too, in CapWords: `boostrank.ShfSdcg(sigma=0.5)` is `boostrank.Objective("shf-sdcg", sigma=0.5)`.',
+        [("boostrank", None)],
+    ),
+    "metric": ("boostrank.metric", "Metrics of a ranking, and their conventions.", [("boostrank.metric", None)]),
+    "data": (
+        "boostrank.data",
+        "Generated data, the writer, and tools for files that never cut a query.",
+        [
+            ("boostrank.data.synthetic", ("make_ranking_data",)),
+            ("boostrank.data.libsvm.writer", ("write_libsvm",)),
+            ("boostrank.data.tools", None),
+        ],
+    ),
+    "report": ("boostrank.report", "What a ranker is worth, and what it rests on.", [("boostrank.report", None)]),
+    "tuning": ("boostrank.tuning", "The search for parameters.", [("boostrank.tuning", None)]),
+    "cluster": ("boostrank.cluster", "Training on several machines.", [("boostrank.cluster", None)]),
+    "schedules": (
+        "boostrank.schedules",
+        "Parameters that follow the round.",
+        [("boostrank.schedules", ("parse_schedule", "Constant", "Linear", "Geometric", "Logistic", "Steps", "Joined"))],
+    ),
+}
+
+
+def pages() -> dict[str, str | bytes]:
+    """`api/index.md` and a page a module."""
+    made: dict[str, str | bytes] = {}
+    index = ["# Python\n", "| module | what it holds |", "|---|---|"]
+    for page, (title, text, parts) in _PAGES.items():
+        lines = [f"# {title}\n", f"{text}\n"]
+        for module, listed in parts:
+            names = listed or [name for name in import_module(module).__all__ if not name.startswith("_")]
+            lines += [f"::: {module}.{name}\n" for name in names]
+        made[f"api/{page}.md"] = "\n".join(lines)
+        index.append(f"| [`{title}`]({page}.md) | {text} |")
+    index.append(
+        "\nWhat an author of objectives needs beside these stands under [the kernel contract]"
+        "(../design/kernel-contract.md)."
+    )
+    return {"api/index.md": "\n".join(index)} | made
+
+
+def renamed_page() -> dict[str, str | bytes]:
+    """`design/renamed.md`: the old module names, and where their content stands."""
+    rows = [f"| `boostrank.{old}` | `boostrank.{new}` |" for old, new in sorted(MOVED.items())]
+    text = (
+        "# Renamed modules\n\nModules of version 0.1.0 under their old names still import, and warn (`FutureWarning`). "
+        "What stood in them stands in\n\n| 0.1.0 | now |\n|---|---|\n"
+    )
+    return {"design/renamed.md": text + "\n".join(rows) + "\n"}

@@ -1,0 +1,49 @@
+"""MkDocs hooks: pages that are made from the code, and from files that stand elsewhere, at every build."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import api
+import command_pages
+import copied
+import objective_pages
+
+_MADE = {
+    "objectives/": objective_pages.pages,
+    "api/": api.pages,
+    "commands/": command_pages.pages,
+    "research/": copied.research_pages,
+}
+
+
+def on_config(config: Any) -> Any:
+    """Put the made pages into the navigation, where a folder stands for them."""
+    config.extra["made"] = {folder: make() for folder, make in _MADE.items()}
+    config.nav = _filled(config.nav, config.extra["made"])
+    return config
+
+
+def _filled(nav: Any, made: dict[str, dict[str, str | bytes]]) -> Any:
+    if isinstance(nav, list):
+        return [_filled(entry, made) for entry in nav]
+    if isinstance(nav, dict):
+        return {title: _filled(entry, made) for title, entry in nav.items()}
+    if nav in made:
+        pages = [uri for uri in made[nav] if uri.endswith(".md")]
+        return ["research/index.md", *pages] if nav == "research/" else pages
+    return nav
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Hand them to MkDocs."""
+    pages = {uri: content for made in config.extra.pop("made").values() for uri, content in made.items()}
+    for uri, content in (pages | copied.root_pages() | api.renamed_page()).items():
+        files.append(File.generated(config, uri, content=content))
+    return files

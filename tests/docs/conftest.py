@@ -1,0 +1,63 @@
+"""A folder with every file that the pages name, small; each page gets a copy."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from boostrank.data.libsvm.writer import write_libsvm
+from boostrank.data.synthetic import make_ranking_data
+from tests.docs.examples import run_line
+
+
+@pytest.fixture(scope="session")
+def made_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files, and models of the names that the pages use."""
+    folder: Path = tmp_path_factory.mktemp("docs")
+    (folder / "demo").mkdir()
+    small = [make_ranking_data(queries=40, seed=seed, mean_length=12).dataset for seed in range(4)]
+    for name, data in zip(("train", "vali", "test", "new"), small, strict=True):
+        write_libsvm(folder / f"{name}.txt", data)
+    for name in ("web", "web-valid", "log", "day1"):
+        shutil.copy(folder / "train.txt", folder / f"{name}.txt")
+    write_libsvm(folder / "web.txt.gz", make_ranking_data(queries=1100, seed=9, mean_length=2).dataset)
+    (folder / "day2.txt").write_text((folder / "day1.txt").read_text().replace("qid:", "qid:9"))
+    for number, name in enumerate(("vali", "test", "new"), 1):
+        text = (folder / f"{name}.txt").read_text().replace("qid:", f"qid:{number}0")  # a query is in one shard
+        for place in ("data/vali",) if name == "new" else ("shards", "data/shards"):
+            (folder / place).mkdir(parents=True, exist_ok=True)
+            (folder / place / f"{number}.txt").write_text(text)
+    few = "--rounds 6 --num-leaves 7 --threads 1"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        run_line("boostrank make-data demo/data --queries 300 --seed 1")
+        for model, objective in (("auto", "auto"), ("lambdarank", "lightgbm:lambdarank")):
+            run_line(f"boostrank train demo/data/train.txt --objective {objective} {few} --model demo/{model}.txt")
+        for seed, model in enumerate(("old", "model")):
+            run_line(f"boostrank train train.txt {few} --start none --seed {seed} --model {model}.txt")
+    return folder
+
+
+@pytest.fixture
+def folder(made_files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the files, as the current folder."""
+    copy = tmp_path / "page"
+    shutil.copytree(made_files, copy)
+    monkeypatch.chdir(copy)
+    monkeypatch.syspath_prepend(copy)
+    return copy
+
+
+@pytest.fixture(scope="session")
+def scheduler() -> Iterator[Any]:
+    """The address of a Dask scheduler with two workers on this machine."""
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")
+    pytest.importorskip("xgboost", reason="XGBoost is not installed")
+    from boostrank.cluster import connected
+
+    with connected("local:2") as client:
+        yield client.scheduler.address

@@ -1,0 +1,57 @@
+"""Every example of README and the documentation runs as written, with fewer rounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from boostrank.data.dataset import RankingDataset
+from tests.docs.examples import PAGES, ROOT, blocks, constant_lines, run_page
+
+_RUN = ("python", "sh", "console")
+_WITH_EXAMPLES = [page for page in PAGES if any(block.language in _RUN for block in blocks(page))]
+
+
+@pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")  # the files are made up
+@pytest.mark.parametrize("page", _WITH_EXAMPLES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_examples_of_a_page_run(page: Path, folder: Path, request: pytest.FixtureRequest) -> None:
+    replaced = {'"817"': '"0"'}  # a query id
+    if "--qid 4864" in page.read_text(encoding="utf-8"):
+        replaced["--qid 4864"] = f"--qid {_longest_query(folder)}"
+    if page.name == "clusters.md":
+        replaced |= {"/data/": f"{folder}/data/", "tcp://10.0.0.1:8786": request.getfixturevalue("scheduler")}
+    printed = run_page(page, replaced)
+    if page.name in _OUTCOMES:
+        _OUTCOMES[page.name](folder, printed)
+
+
+def _of_readme(folder: Path, printed: str) -> None:
+    assert "ndcg@10 0." in printed
+    assert (folder / "model.txt").stat().st_mtime > (folder / "old.txt").stat().st_mtime
+    assert (folder / "scores.txt").exists()
+
+
+def _of_data(folder: Path, printed: str) -> None:
+    assert "[shared-ids]" in printed
+    assert {path.name for path in folder.glob("web-*.gz")} == {f"web-{p}.txt.gz" for p in ("train", "valid", "test")}
+    assert len(list((folder / "shards").glob("web-*"))) == 16
+
+
+_OUTCOMES = {"README.md": _of_readme, "data.md": _of_data}
+
+
+def _longest_query(folder: Path) -> str:
+    queries = RankingDataset.from_libsvm(str(folder / "demo/data/test.txt")).queries
+    return str(queries.qid[int(np.argmax(queries.sizes))])
+
+
+def test_every_block_says_what_it_is() -> None:
+    known = {*_RUN, "text", "toml"}
+    strange = [(page.name, block.language) for page in PAGES for block in blocks(page) if block.language not in known]
+    assert not strange
+
+
+def test_lines_without_digits_are_what_must_come_out_again() -> None:
+    assert constant_lines("ndcg@10 as each\n  metric   mean\n\n...\nleft out") == ["metric mean", "left out"]

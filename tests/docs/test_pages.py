@@ -1,0 +1,112 @@
+"""What README and the documentation say is there: names, links, make targets, figures."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from boostrank.core.registry import Registry
+from boostrank.objectives import OBJECTIVES
+from tests.docs.examples import PAGES, ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PEERS = (ROOT / "experiments" / "peers" / "README.md").read_text(encoding="utf-8")
+
+_LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
+_MADE = ("objectives/", "api/", "commands/", "research/")
+
+
+def test_readme_is_two_screens() -> None:
+    lines = README.splitlines()
+    assert len(lines) <= 200
+    assert max(map(len, lines)) <= 100
+
+
+def test_readme_names_every_objective() -> None:
+    listed = README.partition("baselines")[2].partition(".\n")[0]
+    assert re.findall(r"`([\w-]+)`", listed) == OBJECTIVES.names()
+
+
+def test_the_figures_of_readme_stand_in_the_report_that_it_names() -> None:
+    rows = [row for row in README.splitlines() if re.match(r"\| .* \| \.\d{4} \|", row)]
+    assert len(rows) > 8
+    for row in rows:
+        _, mean, difference, p, luck = [cell.strip() for cell in row.strip("|").split("|")]
+        assert f"| {mean} |" in PEERS
+        if difference:  # there: the method minus `auto`
+            centre, low, high = [_turned(number) for number in re.findall(r"[+-]\.\d{4}", difference)]
+            assert f"| {mean} | " in PEERS
+            assert f"| {centre} [{high}, {low}] | {p} | {luck} |" in PEERS, row
+
+
+def _turned(number: str) -> str:
+    return ("-" if number[0] == "+" else "+") + number[1:]
+
+
+def test_every_name_of_boostrank_is_there() -> None:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    names = sorted(set(re.findall(r"(?<![./\w-])boostrank((?:\.[A-Za-z_]\w*)+)\b(?![/-])", text)))
+    assert ".cluster.train" in names
+    code = f"import pkgutil\nfor name in {names}: pkgutil.resolve_name('boostrank' + name)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_named_make_targets_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    targets = set(re.findall(r"`make ([a-z-]+)`", text)) | set(re.findall(r"^make ([a-z-]+)", text, re.MULTILINE))
+    assert {"demo", "test", "docs"} <= targets
+    for target in targets:
+        assert re.search(rf"^[\w\- ]*(?<![\w-]){target}(?![\w-])[\w\- ]*:", makefile, re.MULTILINE), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    made = {"docs/contributing.md", "docs/changelog.md", "docs/design/renamed.md"}
+    made |= {f"docs/objectives/{name}.md" for name in (*OBJECTIVES.names(), "index")}
+    for target in _LINK.findall(page.read_text(encoding="utf-8")):
+        if ":" in target:
+            continue
+        path = posixpath.normpath(posixpath.join(page.parent.relative_to(ROOT).as_posix(), target))
+        # The rest of what is made is checked by `make docs`.
+        rest = path.removeprefix("docs/").startswith(_MADE[1:]) and not path.startswith("docs/objectives/")
+        assert (ROOT / path).exists() or path in made or rest, f"{page.name}: {target}"
+
+
+def test_the_pages_of_objectives_hold_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("vl_convert", reason="charts are not installed: pip install 'boostrank[report]'")
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_generate")
+    import objective_pages
+
+    printed = subprocess.run(
+        [sys.executable, "-m", "boostrank", "objectives", "--markdown"], capture_output=True, text=True, check=True
+    ).stdout
+    table = objective_pages.table(OBJECTIVES)
+    assert re.sub(r"\[(`[\w-]+`)\]\([\w-]+\.md\)", r"\1", table) == printed.strip()
+    for spec in OBJECTIVES:
+        text = objective_pages.page(spec)
+        assert spec.equation in text
+        assert all(f"| `{param.name}` |" in text for param in spec.params)
+
+
+def test_a_user_s_file_of_objectives_gets_a_page_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("vl_convert", reason="charts are not installed: pip install 'boostrank[report]'")
+    monkeypatch.syspath_prepend(ROOT / "docs" / "_generate")
+    import objective_pages
+    import pictures
+
+    from boostrank.objectives._template import SPEC
+
+    registry: Registry = Registry("boostrank.objectives", "objective")
+    registry.add(SPEC)
+    made = objective_pages.pages([registry.get("template")])
+    assert list(made) == ["objectives/index.md", "objectives/template.md", "objectives/template.svg"]
+    svg = pictures.picture(SPEC)
+    assert svg.startswith(b"<svg")
+    assert b"sigma=0.25" in svg
