@@ -64,34 +64,11 @@ _HOMES = {name: f"boostrank.{module}" for module, names in _NAMES.items() for na
 _PACKAGES = ("cluster", "data", "report", "tuning")
 
 __all__ = [
-    "BoostrankError",
-    "Checkpoint",
-    "Conventions",
-    "DataError",
-    "EarlyStopping",
-    "InputError",
-    "Metric",
-    "Mixture",
-    "ModelError",
-    "Objective",
-    "ObjectiveSpec",
-    "Param",
-    "ParameterError",
-    "QueryIndex",
-    "RankingDataset",
-    "RankingModel",
-    "TrainingError",
-    "__version__",
-    "average",
-    "define_objective",
-    "doctor",
-    "inline",
-    "load_objective",
-    "objective_kernel",
-    "train",
-    "train_folds",
-    "tune",
-]
+    "BoostrankError", "Checkpoint", "Conventions", "DataError", "EarlyStopping", "InputError", "Metric", "Mixture",
+    "ModelError", "Objective", "ObjectiveSpec", "Param", "ParameterError", "QueryIndex", "RankingDataset",
+    "RankingModel", "TrainingError", "__version__", "average", "define_objective", "doctor", "inline", "load_objective",
+    "objective_kernel", "train", "train_folds", "tune",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -26,7 +26,6 @@ from boostrank.cli.train_folds import check_alone, train_on_folds
 from boostrank.cli.train_options import LINEAR, START_WORDS, train_options
 
 if TYPE_CHECKING:
-    from boostrank.data.dataset import RankingDataset
     from boostrank.kernels.objective.contract import ObjectiveSpec
     from boostrank.training.callbacks import EarlyStopping
     from boostrank.training.checkpoint import Checkpoint
@@ -73,15 +72,17 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
 
 
 def _run(
-    context: click.Context, train: tuple[str, ...], valid: tuple[str, ...], model: str, given: dict[str, Any],
+    context: click.Context, files: tuple[str, ...], valid: tuple[str, ...], model: str, given: dict[str, Any],
     checkpoint: Checkpoint | None,
 ) -> int:  # fmt: skip
     """The exit status of the whole training, whose outputs can be written and belong to nobody else."""
     prepare_engines()
+    from boostrank.backends import get_backend
     from boostrank.core.files import remove_leftovers
     from boostrank.formats.files import sidecar_path
     from boostrank.metric import Metric
-    from boostrank.training.params import headline
+    from boostrank.training.params import headline, split_params
+    from boostrank.training.train import train
 
     remove_leftovers(sidecar_path(model))  # those of the model went when it was tried whether it can be written
 
@@ -92,21 +93,23 @@ def _run(
             raise click.UsageError("--dask trains with XGBoost, whose file cannot hold a --start", context)
         given["backend"] = backend_for(context, given["backend"])
     params = train_params(context, given)
-    checked = _checked(params, given)
+    # Everything that can be refused is, before a byte is read.
+    checked = split_params(params, given["rounds"], get_backend(given["backend"]))
     metric = headline([name for metric in checked.metrics for name in Metric.parse(metric).names])
     stopper = _stopper(context, params, given, checked, metric, _set_names(valid))
     if given["dask"]:
         if stopper:
             params |= {"early_stopping_round": stopper.stopping_rounds, "early_stopping_min_delta": checked.min_delta}
         names = _set_names(valid)
-        trained, progress, stop = train_on_cluster(params, given, train, valid, names, metric, model)
+        trained, progress, stop = train_on_cluster(params, given, files, valid, names, metric, model)
         _report(trained, model, progress, stopped=stop.heeded, as_json=given["as_json"])
         return stop.exit_status if stop.heeded else DONE
-    reader = Reader(given, stream=_streaming(context, given, train, valid, checked))
-    train_set = reader.read(train)
+    reader = Reader(given, stream=_streaming(context, given, files, valid, checked))
+    train_set = reader.read(files)
     constant = train_set.constant_features()
     if constant:
-        say(f"{len(constant)} of {train_set.n_features} features never change: {_shortened(constant)}")
+        more = f", and {len(constant) - 8} more" if len(constant) > 8 else ""
+        say(f"{len(constant)} of {train_set.n_features} features never change: {', '.join(constant[:8])}{more}")
     if given["folds"]:
         return train_on_folds(params, given, checked, train_set, metric, model)
     valid_sets = [reader.read(path, like=train_set) for path in valid]
@@ -116,8 +119,14 @@ def _run(
             for data in (train_set, *valid_sets):
                 if data.on_disk:
                     data.features.watch = progress.binning
-            callbacks = [progress, *([stopper] if stopper else []), StopWhenAsked(stop, stopper, checkpoint)]
-            trained = _train(params, given, train_set, valid_sets, _set_names(valid), callbacks, checkpoint)
+            callbacks: list[Any] = [progress, *([stopper] if stopper else []), StopWhenAsked(stop, stopper, checkpoint)]
+            trained = train(
+                params, train_set, given["rounds"],
+                # Without a file to watch, the training set shows that something is learnt.
+                valid_sets=valid_sets or [train_set], valid_names=_set_names(valid) or ["training"],
+                init_model=given["init_model"], callbacks=callbacks, backend=given["backend"],
+                conventions=given["conventions"], checkpoint=checkpoint, start=given["start"],
+            )  # fmt: skip
         stop.saving = True
         save_or_rescue(trained, model, checkpoint)
         if checkpoint and not stop.heeded:
@@ -254,19 +263,6 @@ def _check_sides(
     resolve_params(takes, settings, owner=f"objective {name!r}")
 
 
-def _shortened(names: tuple[str, ...], most: int = 8) -> str:
-    """The first few of many names."""
-    return ", ".join(names[:most]) + (f", and {len(names) - most} more" if len(names) > most else "")
-
-
-def _checked(params: dict[str, Any], given: dict[str, Any]) -> TrainingParameters:
-    """The checked parameters: whatever can be refused is refused before a byte is read."""
-    from boostrank.backends import get_backend
-    from boostrank.training.params import split_params
-
-    return split_params(params, given["rounds"], get_backend(given["backend"]))
-
-
 def _stopper(
     context: click.Context,
     params: dict[str, Any],
@@ -293,33 +289,6 @@ def _stopper(
     if not names:
         raise click.UsageError("early stopping needs --valid, or --folds", context)
     return EarlyStopping(patience, metric=metric, dataset=names[0], min_delta=checked.min_delta)
-
-
-def _train(
-    params: dict[str, Any],
-    given: dict[str, Any],
-    train_set: RankingDataset,
-    valid_sets: list[RankingDataset],
-    names: list[str],
-    callbacks: list[Any],
-    checkpoint: Checkpoint | None,
-) -> RankingModel:
-    from boostrank.training.train import train
-
-    return train(
-        params,
-        train_set,
-        given["rounds"],
-        # Without a file to watch, the training set shows that something is learnt.
-        valid_sets=valid_sets or [train_set],
-        valid_names=names or ["training"],
-        init_model=given["init_model"],
-        callbacks=callbacks,
-        backend=given["backend"],
-        conventions=given["conventions"],
-        checkpoint=checkpoint,
-        start=given["start"],
-    )
 
 
 def _set_names(paths: tuple[str, ...]) -> list[str]:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from boostrank.backends import get_backend
@@ -40,7 +41,7 @@ from boostrank.data.options import FeatureSpace
 from boostrank.formats.info import ModelInfo
 from boostrank.metric import Conventions
 from boostrank.training.model import RankingModel, TrainingSummary
-from boostrank.training.params import headline, split_params
+from boostrank.training.params import split_params
 from boostrank.training.provenance import describe_training
 from boostrank.training.train import with_objective_of
 
@@ -152,23 +153,14 @@ class ClusterTraining:
         given, objective = self._given, self._objective
         if given.stopping_rounds and not names:
             raise ParameterError("early stopping needs validation shards")
-        settled = 0 if objective is None else objective.settled_round(objective.total_rounds or 0)
         init = b""
         if self._init_model is not None:
             init = self._engine.to_bytes(self._init_model.booster, rounds=self._before)
         task = TrainingTask(
-            objective=objective,
-            native_objective=given.native_objective,
-            engine=given.engine,
-            rounds=given.rounds,
-            metrics=given.metrics,
+            parameters=replace(given, objective=objective),
             conventions=self._rules,
             feature_names=self._space.feature_names,
             valid_names=tuple(names),
-            stopping_rounds=given.stopping_rounds,
-            min_delta=given.min_delta,
-            watched=headline(given.metrics),
-            settled_round=settled,
             init_model=init,
             checkpoint_every=checkpoint_every,
         )

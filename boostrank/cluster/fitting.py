@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,10 +20,12 @@ from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.metric import BoundMetrics, Conventions
+from boostrank.metric import Conventions
 from boostrank.objective.description import TrainingObjective
 from boostrank.training.callbacks import EarlyStopping, Gated, History
 from boostrank.training.gradient import GuardedGradient
+from boostrank.training.params import TrainingParameters, headline
+from boostrank.training.round_metrics import RoundMetrics
 
 # Added to the seed for each worker: the noise on its queries is its own. Above every seed that people choose, and
 # away from those that `kernels.objective.options` derives from them.
@@ -36,31 +37,18 @@ class TrainingTask:
     """A training, as every worker is given it.
 
     Args:
-        objective: ours, which knows the length of the whole training; or None with `native_objective`.
-        native_objective: one of XGBoost's own.
-        engine: its parameters, without threads unless the user chose them.
-        rounds: to add.
-        metrics, conventions: of every round.
+        parameters: the objective knows the length of the whole training; no threads unless the user chose them.
+        conventions: of the metrics.
         feature_names: of the training set.
         valid_names: of the validation sets.
-        stopping_rounds, min_delta, watched: early stopping; 0 for none, and the metric that decides.
-        settled_round: first round at which it may look.
         init_model: model file to continue; empty for none.
         checkpoint_every: rounds between models for the client; 0 for none.
     """
 
-    objective: TrainingObjective | None
-    native_objective: str | None
-    engine: dict[str, Any]
-    rounds: int
-    metrics: tuple[str, ...]
+    parameters: TrainingParameters
     conventions: Conventions
     feature_names: tuple[str, ...]
     valid_names: tuple[str, ...]
-    stopping_rounds: int
-    min_delta: float
-    watched: str | None
-    settled_round: int
     init_model: bytes
     checkpoint_every: int
 
@@ -107,10 +95,11 @@ def fit(job: Job, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -> 
     from boostrank.backends.xgboost.workers import LostContact, all_reduce, bins_of, contact, member
 
     engine = get_backend("xgboost")
-    params = {"num_threads": job.threads} | task.engine
+    given = task.parameters
+    params = {"num_threads": job.threads} | given.engine
     with member(tracker, rank):
         collective = Collective(all_reduce, LostContact)
-        weighted = task.native_objective is not None
+        weighted = given.native_objective is not None
         train = bins_of(job.training, task.feature_names, params, reference=None, weights=weighted)
         valid = [
             (name, bins_of(parts, task.feature_names, params, reference=train, weights=False))
@@ -122,26 +111,34 @@ def fit(job: Job, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -> 
         if not valid:
             valid = [("training", train)]
         gradient = None
-        if task.objective is not None:
-            gradient = _Gradient(task.objective, rank, sets[id(train)], params["num_threads"], collective)
-        metrics = _Metrics(task, sets, params["num_threads"], collective)
+        if given.objective is not None:
+            gradient = _Gradient(given.objective, rank, sets[id(train)], params["num_threads"], collective)
+        threads = params["num_threads"]
+        metrics = _Metrics(collective, given.metrics, lambda matrix: sets[id(matrix)], task.conventions, threads)
         history = History()
-        stopper = _stopper(task)
+        stopper = None
+        if given.stopping_rounds:  # every worker has one; they see the same values, and so decide alike
+            stopper = EarlyStopping(
+                given.stopping_rounds, metric=headline(given.metrics), dataset=task.valid_names[0],
+                min_delta=given.min_delta,
+            )  # fmt: skip
         stop = _StopWhenAgreed(job, collective, stopper)
         booster = None if not task.init_model else engine.from_bytes(task.init_model)
         callbacks: list[Callback] = [history, _Publish(job if rank == 0 else None, task.checkpoint_every), stop]
         if stopper is not None:
-            callbacks.append(Gated(stopper, task.settled_round))
+            objective = given.objective
+            settled = 0 if objective is None else objective.settled_round(objective.total_rounds or 0)
+            callbacks.append(Gated(stopper, settled))
         with contact():
             booster, best = engine.train(
                 TrainRequest(
                     params=params,
                     train=train,
                     valid=valid,
-                    rounds=task.rounds,
+                    rounds=given.rounds,
                     gradient=gradient,
-                    native_objective=task.native_objective,
-                    metrics=[metrics] if task.metrics else [],
+                    native_objective=given.native_objective,
+                    metrics=[metrics] if metrics else [],
                     init_model=booster,
                     callbacks=callbacks,
                 )
@@ -205,47 +202,22 @@ class _Gradient:
             return self.guarded(scores, matrix, round)
 
 
-class _Metrics:
-    """Every metric over the queries of all workers: sums and weights are added up, not means."""
+class _Metrics(RoundMetrics):
+    """Every metric over the queries of all workers: from sums of values and of weights, not from means."""
 
-    def __init__(
-        self,
-        task: TrainingTask,
-        sets: Mapping[int, tuple[Float64Array, QueryIndex]],
-        threads: int,
-        collective: Collective,
-    ):
-        self._task, self._sets, self._threads, self._collective = task, sets, threads, collective
-        self._bound: dict[int, BoundMetrics] = {}
-        self.seconds = 0.0
+    def __init__(self, collective: Collective, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._collective = collective
 
-    def __call__(self, scores: npt.NDArray[Any], matrix: Any) -> list[tuple[str, float, bool]]:
-        started = time.perf_counter()
+    def values(self, scores: Float64Array, dataset: Any) -> dict[str, float]:
+        """Our metrics; every worker must call it."""
         with self._collective.together():
-            sums = self._bind(matrix).sums(np.asarray(scores, dtype=np.float64).reshape(-1))
+            sums = self.bound(dataset, partial=True).sums(scores)
         total = self._collective.all_reduce(np.array(list(sums.values())).reshape(-1)).reshape(-1, 2)
         for name, weight in zip(sums, total[:, 1], strict=True):
             if not weight:
-                raise DataError(f"{name}: no query of any worker counts; {self._task.conventions.describe()}")
-        self.seconds += time.perf_counter() - started
-        return [(name, float(value / weight), True) for name, (value, weight) in zip(sums, total, strict=True)]
-
-    def _bind(self, matrix: Any) -> BoundMetrics:
-        if id(matrix) not in self._bound:
-            labels, queries = self._sets[id(matrix)]
-            self._bound[id(matrix)] = BoundMetrics(
-                self._task.metrics, labels, queries, self._task.conventions, self._threads, partial=True
-            )
-        return self._bound[id(matrix)]
-
-
-def _stopper(task: TrainingTask) -> EarlyStopping | None:
-    """Every worker has one; they see the same values, and so decide alike."""
-    if not task.stopping_rounds:
-        return None
-    return EarlyStopping(
-        task.stopping_rounds, metric=task.watched, dataset=task.valid_names[0], min_delta=task.min_delta
-    )
+                raise DataError(f"{name}: no query of any worker counts; {self._conventions.describe()}")
+        return {name: float(value / weight) for name, (value, weight) in zip(sums, total, strict=True)}
 
 
 class _Publish:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from boostrank.backends import get_backend
@@ -18,7 +17,7 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
-from boostrank.metric import BoundMetrics, Conventions
+from boostrank.metric import Conventions
 from boostrank.objective.description import TrainingObjective, queries_of_native
 from boostrank.objective.mixture import objective_from_dict
 from boostrank.training.callbacks import EarlyStopping, Gated, History
@@ -27,6 +26,7 @@ from boostrank.training.gradient import GuardedGradient
 from boostrank.training.model import RankingModel, TrainingSummary
 from boostrank.training.params import OBJECTIVE_NAMES, TrainingParameters, headline, is_auto, split_params
 from boostrank.training.provenance import describe_identity, describe_training
+from boostrank.training.round_metrics import RoundMetrics
 from boostrank.training.start import AUTO_START, beginning
 
 
@@ -109,7 +109,8 @@ def train(
         ):  # what is wrong with the labels is said before the features are binned
             gradient.bind(native_train)
     rules = Conventions.of(conventions, given.gain)
-    watch = _Stopwatch(_metric_functions(given, labels_of, rules, feval))
+    functions = [] if feval is None else list(feval) if isinstance(feval, list | tuple) else [feval]
+    metrics = RoundMetrics(given.metrics, labels_of, rules, given.threads, functions)
     history = History()
     stopper, late = _stopping(given, objective, before, valid, native_train, callbacks or ())
 
@@ -132,7 +133,7 @@ def train(
                 rounds=given.rounds,
                 gradient=gradient,
                 native_objective=given.native_objective,
-                metrics=[watch] if watch.functions else [],
+                metrics=[metrics] if metrics else [],
                 init_model=booster,
                 start_scores=None if begin is None else begin.scores,
                 callbacks=[history, *late, *filter(None, [stopper, checkpoint])],
@@ -155,7 +156,7 @@ def train(
         best_round=best or engine.rounds_of(booster),
         seconds=seconds,
         kernel_seconds=kernel_seconds,
-        metric_seconds=watch.seconds,
+        metric_seconds=metrics.seconds,
     )
     info = describe_training(engine, given, objective, rules, train_set, queries, before, dict(params or {}))
     if begin is not None:
@@ -249,42 +250,6 @@ class _Labels:
         if isinstance(source, RankingDataset):
             return source.labels, source.queries
         return queries_of_native(native)
-
-
-class _Stopwatch:
-    """Several metric functions as one, timed."""
-
-    def __init__(self, functions: list[Callable[..., Any]]) -> None:
-        self.functions, self.seconds = functions, 0.0
-
-    def __call__(self, scores: npt.NDArray[Any], native: Any) -> list[tuple[str, float, bool]]:
-        started = time.perf_counter()
-        results: list[tuple[str, float, bool]] = []
-        for function in self.functions:
-            result = function(scores, native)
-            results += result if isinstance(result, list) else [result]
-        self.seconds += time.perf_counter() - started
-        return results
-
-
-def _metric_functions(
-    given: TrainingParameters, labels_of: _Labels, conventions: Conventions, feval: Any
-) -> list[Callable[..., Any]]:
-    functions: list[Callable[..., Any]] = []
-    if given.metrics:
-        bound: dict[int, BoundMetrics] = {}
-
-        def ours(scores: npt.NDArray[Any], native: Any) -> list[tuple[str, float, bool]]:
-            if id(native) not in bound:
-                labels, queries = labels_of(native)
-                bound[id(native)] = BoundMetrics(
-                    given.metrics, labels, queries, conventions=conventions, threads=resolve_threads(given.threads)
-                )
-            values = bound[id(native)].values(np.asarray(scores, dtype=np.float64).reshape(-1))
-            return [(name, value, True) for name, value in values.items()]
-
-        functions.append(ours)
-    return functions + ([] if feval is None else list(feval) if isinstance(feval, list | tuple) else [feval])
 
 
 def _stopping(

@@ -1,0 +1,70 @@
+"""Metrics of every round: ours, each bound once to each data set, and functions of the user's own; timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.machine import resolve_threads
+from boostrank.core.queries import QueryIndex
+from boostrank.metric import BoundMetrics, Conventions
+
+Results = list[tuple[str, float, bool]]
+"""(name, value, whether higher is better)."""
+
+
+class RoundMetrics:
+    """(scores, engine's data set) -> results.
+
+    Args:
+        names: of our metrics, possibly none.
+        labels_of: labels and queries of an engine's data set.
+        conventions: of our metrics.
+        threads: None means every available core.
+        functions: the user's own, each giving one result or a list.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]],
+        conventions: Conventions,
+        threads: int | None,
+        functions: Sequence[Callable[..., Any]] = (),
+    ) -> None:
+        self._names, self._labels_of, self._conventions = names, labels_of, conventions
+        self._threads, self._functions = resolve_threads(threads), functions
+        self._bound: dict[int, BoundMetrics] = {}
+        self.seconds = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self._names or self._functions)
+
+    def __call__(self, scores: npt.NDArray[Any], dataset: Any) -> Results:
+        started = time.perf_counter()
+        results: Results = []
+        if self._names:
+            values = self.values(np.asarray(scores, dtype=np.float64).reshape(-1), dataset)
+            results += [(name, value, True) for name, value in values.items()]
+        for function in self._functions:
+            result = function(scores, dataset)
+            results += result if isinstance(result, list) else [result]
+        self.seconds += time.perf_counter() - started
+        return results
+
+    def values(self, scores: npt.NDArray[np.float64], dataset: Any) -> dict[str, float]:
+        """Our metrics."""
+        return self.bound(dataset).values(scores)
+
+    def bound(self, dataset: Any, *, partial: bool = False) -> BoundMetrics:
+        """Our metrics over the data set; see `BoundMetrics`."""
+        if id(dataset) not in self._bound:
+            labels, queries = self._labels_of(dataset)
+            self._bound[id(dataset)] = BoundMetrics(
+                self._names, labels, queries, self._conventions, self._threads, partial=partial
+            )
+        return self._bound[id(dataset)]
