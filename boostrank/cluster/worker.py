@@ -27,10 +27,6 @@ from boostrank.core.errors import (
     BoostrankError,
     DataError,
     DataWarning,
-    InputError,
-    MissingDependency,
-    ModelError,
-    ParameterError,
     TrainingError,
     TrainingWarning,
 )
@@ -48,11 +44,11 @@ class Done:
 
     Args:
         value: its result.
-        warnings: what was warned of on the way.
+        warnings: on the way.
     """
 
     value: Any
-    warnings: tuple[tuple[str, str], ...]
+    warnings: tuple[tuple[type[Warning], str], ...]
 
 
 @dataclass(frozen=True)
@@ -60,24 +56,12 @@ class Failed:
     """A piece of work that failed.
 
     Args:
-        kind: name of the error's class.
-        message: in full.
+        error: to raise on the client.
         secondary: it failed because another worker did.
-        trace: where on the worker, of an error that nobody raised on purpose.
     """
 
-    kind: str
-    message: str
-    secondary: bool
-    trace: str = ""
-
-    def error(self) -> BoostrankError:
-        """The error to raise on the client."""
-        kinds = (DataError, InputError, MissingDependency, ModelError, ParameterError, TrainingError)
-        error = {kind.__name__: kind for kind in kinds}.get(self.kind, TrainingError)(self.message)
-        if self.trace:
-            error.add_note(f"On the worker: {self.trace}")
-        return error
+    error: BoostrankError
+    secondary: bool = False
 
 
 _job: Job | None = None
@@ -178,19 +162,20 @@ def _reporting(work: Callable[..., Any]) -> Callable[..., Done | Failed]:
                 with ThreadPoolExecutor(1) as pool:
                     value = pool.submit(work, *arguments).result()
             except BoostrankError as error:
-                kind = "DataError" if isinstance(error, DataError) else type(error).__name__
-                where = _where(arguments[0]) if work.__name__ == "fit" else ""  # what reads names the file
-                return Failed(kind, f"{where}{error}", False)
+                kind = DataError if isinstance(error, DataError) else type(error)  # which takes a message alone
+                where = _where(arguments[0]) if work.__name__ == "fit" else ""  # errors of reading name the file
+                return Failed(kind(f"{where}{error}"))
             except WorkerFailed:
-                return Failed("WorkerFailed", "another worker failed", True)
+                return Failed(TrainingError("another worker failed"), secondary=True)
             except Exception as error:
-                kind = type(error).__name__
+                name = type(error).__name__
                 lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-                if kind == "LostContact":
-                    return Failed(kind, lines[0] if lines else kind, True)
-                words = f"{_where(arguments[0])}{kind}{f': {lines[0]}' if lines else ''}"
-                return Failed(kind, words, False, traceback.format_exc())
-        return Done(value, tuple((w.category.__name__, str(w.message)) for w in caught))
+                if name == "LostContact":
+                    return Failed(TrainingError(lines[0] if lines else name), secondary=True)
+                failure = TrainingError(f"{_where(arguments[0])}{name}{f': {lines[0]}' if lines else ''}")
+                failure.add_note(f"On the worker: {traceback.format_exc()}")
+                return Failed(failure)
+        return Done(value, tuple((w.category, str(w.message)) for w in caught))
 
     return reported
 

@@ -13,7 +13,7 @@ from boostrank.cluster import worker
 from boostrank.cluster.connect import import_distributed
 from boostrank.cluster.job import CLIENT_SILENCE_SECONDS
 from boostrank.cluster.shards import WorkerInfo, refuse_differences
-from boostrank.core.errors import DataWarning, InputError, TrainingError, TrainingWarning, WorkerLost, warn_user
+from boostrank.core.errors import InputError, TrainingError, WorkerLost, warn_user
 
 _LOOK_EVERY = 0.1  # seconds between looks at the work
 _LISTEN_EVERY = 1.0  # between words with the workers
@@ -208,10 +208,9 @@ class Workers:
             cause = min(failed, key=lambda failure: failure.secondary)
             if cause.secondary:
                 self._hear(None, when)  # is one gone?
-                raise WorkerLost(f"the workers lost contact with each other{when}: {cause.message}")
-            raise cause.error()
-        kinds = {"DataWarning": DataWarning, "TrainingWarning": TrainingWarning}
+                raise WorkerLost(f"the workers lost contact with each other{when}: {cause.error}")
+            raise cause.error
         done = [result for result in results if isinstance(result, worker.Done)]
-        for kind, message in dict.fromkeys(warning for result in done for warning in result.warnings):
-            warn_user(message, kinds.get(kind, TrainingWarning))
+        for category, message in dict.fromkeys(warning for result in done for warning in result.warnings):
+            warn_user(message, category)
         return [result.value for result in done]
