@@ -167,7 +167,10 @@ def _print(found: Importance, model: str, top: int) -> None:
     if used > len(shown):
         echo(f"  ... and {used - len(shown)} more (--top {used})")
     echo()
-    for effects, title in ((found.groups, "groups, shuffled together"), (found.clusters, "features that rank alike")):
+    for effects, title in (
+        (found.groups, "groups, shuffled together"),
+        (found.clusters, "redundant features"),
+    ):
         if effects:
             echo(title)
             print_table([["", "loss", "95% interval"], *map(_effect_row, effects)])

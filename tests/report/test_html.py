@@ -19,7 +19,7 @@ import pytest
 
 from boostrank.core.errors import MissingDependency, ParameterError
 from boostrank.report.html.charts import Chart
-from boostrank.report.html.marks import facts, whisker
+from boostrank.report.html.marks import key_numbers, whisker
 from boostrank.report.html.markup import data_block, tag
 from boostrank.report.html.page import Beside, Fold, PageSection, page
 from boostrank.report.html.tables import Cell, Column, Table, fixed
@@ -157,7 +157,7 @@ def test_data_cannot_leave_their_element() -> None:
     assert "</script><" not in data_block({"name": EVIL})
     with pytest.raises(ValueError, match="not JSON compliant"):
         data_block([float("nan")])
-    assert "&lt;img" in facts((EVIL, EVIL, EVIL))
+    assert "&lt;img" in key_numbers((EVIL, EVIL, EVIL))
 
 
 @pytest.fixture

@@ -11,12 +11,13 @@ import numpy as np
 from boostrank.core.types import Float64Array
 from boostrank.report.comparison.analysis import FEWEST_FOR_INTERVAL, RESAMPLES, Comparison, Regression
 from boostrank.report.comparison.result import Difference
-from boostrank.report.html.charts import Chart
-from boostrank.report.html.marks import facts, whisker
+from boostrank.report.frames import pandas
+from boostrank.report.html.charts import Chart, tooltips
+from boostrank.report.html.marks import key_numbers, whisker
 from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import PageSection, Part, page
-from boostrank.report.html.tables import Cell, Column, Table
-from boostrank.report.html.vega import COLOURS
+from boostrank.report.html.tables import Cell, Column, Table, interval_cells, interval_columns
+from boostrank.report.html.vega import COLOURS, alt
 from boostrank.report.rank_changes import Swap
 
 _ALPHA = 0.05
@@ -37,7 +38,7 @@ def whole_page(found: Comparison, data: str = "") -> str:
             f"; {found.conventions.describe()}.", class_="faint"),
         *_gate(found),
         tag("p", _verdict(d)),
-        facts(*_facts(found, d)),
+        key_numbers(*_key_numbers(found, d)),
     ]  # fmt: skip
     sections = [
         PageSection("difference", "The difference", [_metrics(found)]),
@@ -56,8 +57,8 @@ def _gate(found: Comparison) -> list[Markup]:
     for outcome in found.outcomes:
         where = f": {', '.join(outcome.where)}" if outcome.where else None
         words, end = ("Fails: ", " holds") if outcome.holds else ("Passes: ", " does not hold")
-        told = join(tag("b", words), tag("code", outcome.condition), end, where)
-        out.append(tag("p", told, class_="note worse" if outcome.holds else "note better"))
+        sentence = join(tag("b", words), tag("code", outcome.condition), end, where)
+        out.append(tag("p", sentence, class_="note worse" if outcome.holds else "note better"))
     return out
 
 
@@ -74,18 +75,18 @@ def _verdict(d: Difference) -> Markup:
                 f"stayed, {d.worse:,} got worse.")  # fmt: skip
 
 
-def _facts(found: Comparison, d: Difference) -> list[tuple[str, Any, str]]:
+def _key_numbers(found: Comparison, d: Difference) -> list[tuple[str, Any, str]]:
     look = _way(d, d.p)
     interval = "" if math.isnan(d.low) else f"{d.low:+.4f} to {d.high:+.4f} (95%)"
-    told: list[tuple[str, Any, str]] = [
+    numbers: list[tuple[str, Any, str]] = [
         (f"{d.metric}, old → new", f"{d.old:.4f} → {d.new:.4f}", f"{d.queries:,} queries count"),
         ("difference", tag("span", f"{d.mean:+.4f}", class_=look), interval),
         ("better : worse", f"{d.better:,} : {d.worse:,}", f"{d.same:,} queries the same"),
     ]
     if found.churn.queries:
         first = "" if math.isnan(found.churn.first) else f"another first in {found.churn.first:.1%} of the queries"
-        told.append((f"new in the top {found.churn.k}", f"{found.churn.changed:.1%}", first))
-    return told
+        numbers.append((f"new in the top {found.churn.k}", f"{found.churn.changed:.1%}", first))
+    return numbers
 
 
 def _churn(found: Comparison) -> str:
@@ -110,9 +111,7 @@ def _columns(p: str) -> list[Column]:
     return [
         Column("old", "old", "number", ".4f"),
         Column("new", "new", "number", ".4f"),
-        Column("difference", "difference", "number", "+.4f", "new minus old"),
-        Column("low", "from", "number", "+.4f", "lower end of the difference's 95% interval"),
-        Column("high", "to", "number", "+.4f", "upper end of the difference's 95% interval"),
+        *interval_columns("difference", "difference", "+.4f", "new minus old"),
         Column("", "95% interval", "number"),
         Column("p", p, "number", ".4f", "two-sided p-value of the paired randomisation test"),
         Column("better", "better", "number", help="queries that gained"),
@@ -129,8 +128,7 @@ def _limit(differences: Sequence[Difference]) -> float:
 def _numbers(d: Difference, p: float, limit: float) -> list[Any]:
     look = _way(d, p)
     drawn = Cell(d.mean, whisker(d.mean, d.low, d.high, limit, look or "faint"))
-    return [d.old, d.new, Cell(d.mean, look=look), Cell(d.low, look="faint"), Cell(d.high, look="faint"), drawn, p,
-            d.better, d.same, d.worse]  # fmt: skip
+    return [d.old, d.new, *interval_cells(d.mean, d.low, d.high, look), drawn, p, d.better, d.same, d.worse]
 
 
 def _way(d: Difference, p: float) -> str:
@@ -143,46 +141,35 @@ def _histogram(values: Float64Array, d: Difference) -> list[Part]:
     change = change[np.isfinite(change) & (np.abs(change) > 1e-12)]
     if not change.size:
         return ["No query changed."]
-    import altair as alt
-    import pandas
-
     limit = float(np.abs(change).max())
     counts, edges = np.histogram(change, bins=_BINS, range=(-limit, limit))
     way = np.where(np.arange(_BINS) < _BINS // 2, "worse", "better")
-    frame = pandas.DataFrame({"low": edges[:-1], "high": edges[1:], "queries": counts, "way": way})
+    frame = pandas().DataFrame({"low": edges[:-1], "high": edges[1:], "queries": counts, "way": way})
     scale = alt.Scale(domain=["worse", "better"], range=[COLOURS["bad"], COLOURS["good"]])
     axis = alt.Axis(format="+.2~f", grid=False)
-    tooltip = [
-        alt.Tooltip("low:Q", format="+.3f", title="from"), alt.Tooltip("high:Q", format="+.3f", title="to"),
-        alt.Tooltip("queries:Q", format=","),
-    ]  # fmt: skip
-    drawn = (
-        alt.Chart(frame)
-        .mark_bar(binSpacing=1)
-        .encode(
-            x=alt.X("low:Q", bin="binned", title=f"difference of {d.metric}", axis=axis),
-            x2="high:Q",
-            y=alt.Y("queries:Q", title="queries", axis=alt.Axis(tickMinStep=1)),
-            color=alt.Color("way:N", title=None, scale=scale),
-            tooltip=tooltip,
-        )
-        .properties(height=240)
-    )
+    tooltip = tooltips("low:Q +.3f from", "high:Q +.3f to", "queries:Q ,")
+    drawn = alt.Chart(frame).mark_bar(binSpacing=1).encode(
+        x=alt.X("low:Q", bin="binned", title=f"difference of {d.metric}", axis=axis), x2="high:Q",
+        y=alt.Y("queries:Q", title="queries", axis=alt.Axis(tickMinStep=1)),
+        color=alt.Color("way:N", title=None, scale=scale), tooltip=tooltip,
+    ).properties(height=240)  # fmt: skip
     about = f"Differences of the {change.size:,} queries that changed; {d.same:,} did not and are not drawn."
     return [Chart("differences", f"Differences of {d.metric}", about, frame, drawn)]
 
 
 def _segments(found: Comparison, metric: str) -> list[Part]:
-    mine = [s for s in found.segments if s.difference.metric == metric]
-    limit = _limit([s.difference for s in mine])
+    differences = [s for s in found.segments if s.difference.metric == metric]
+    limit = _limit([s.difference for s in differences])
     parts: list[Part] = [
         tag("p", "p is adjusted for all segments (Holm), the intervals are not; there is none for less than "
             f"{FEWEST_FOR_INTERVAL} queries.", class_="faint")
     ]  # fmt: skip
     columns = [Column("segment", "segment"), Column("queries", "queries", "number"), *_columns("p (Holm)")]
-    for number, kind in enumerate(dict.fromkeys(s.kind for s in mine), 1):
+    for number, kind in enumerate(dict.fromkeys(s.kind for s in differences), 1):
         rows = [
-            [s.segment, s.difference.queries, *_numbers(s.difference, s.p_holm, limit)] for s in mine if s.kind == kind
+            [s.segment, s.difference.queries, *_numbers(s.difference, s.p_holm, limit)]
+            for s in differences
+            if s.kind == kind
         ]
         parts += [
             tag("h3", "By ", bdi(kind)),
@@ -236,10 +223,10 @@ def _why(swap: Swap, number: int) -> Markup:
     def value(x: float) -> str:
         return "missing" if math.isnan(x) else f"{x:g}"
 
-    told = tag("p", "What cost most: ", bdi(swap.fell.document), f" (label {swap.fell.label:g}) is below ",
+    sentence = tag("p", "What cost most: ", bdi(swap.fell.document), f" (label {swap.fell.label:g}) is below ",
                bdi(swap.rose.document), f" (label {swap.rose.label:g}) now.")  # fmt: skip
     if not swap.features:
-        return told
+        return sentence
     columns = [
         Column("feature", "feature"), Column("fell", swap.fell.document, "number"),
         Column("rose", swap.rose.document, "number"), Column("old", "old", "number", "+.3f"),
@@ -250,7 +237,7 @@ def _why(swap: Swap, number: int) -> Markup:
     ]
     rows.append(["all features", Cell(None, ""), Cell(None, ""), swap.old, swap.new])
     table = Table(f"why-{number}", columns, rows, marked=frozenset([len(rows) - 1]), caption="What lifts the first one")
-    return join(told, table.draw())
+    return join(sentence, table.draw())
 
 
 def _method() -> str:

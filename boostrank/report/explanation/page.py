@@ -7,10 +7,10 @@ from typing import Any
 
 from boostrank.report.explanation.analysis import Why
 from boostrank.report.frames import pandas
-from boostrank.report.html.charts import Chart
+from boostrank.report.html.charts import Chart, tooltips
 from boostrank.report.html.page import PageSection, page
 from boostrank.report.html.tables import Cell, Column, Table
-from boostrank.report.html.vega import COLOURS
+from boostrank.report.html.vega import COLOURS, alt
 
 # Bars in the chart; the table has all.
 _BARS = 20
@@ -28,7 +28,7 @@ def whole_page(found: Why, model: str = "") -> str:
     side = "above" if a.rank < b.rank else "below"
     by = f"by {abs(found.difference):.5g}" if found.difference else "by the order of the rows alone"
     ranked = f", ranked by {model}" if model else ""
-    told = f"Query {found.qid}, {found.documents:,} documents{ranked}: A stands {side} B {by}."
+    ranking = f"Query {found.qid}, {found.documents:,} documents{ranked}: A stands {side} B {by}."
     documents = Table(
         "documents",
         [Column("document", "Document"), Column("rank", "Rank", "number"), Column("score", "Score", "number"),
@@ -45,7 +45,7 @@ def whole_page(found: Why, model: str = "") -> str:
             PageSection("features", "What each feature adds", parts),
             PageSection("changes", "What would swap them", _changes(found)),
         ],
-        summary=[told, documents, _smallest(found), *(f"{note}." for note in found.notes)],
+        summary=[ranking, documents, _smallest(found), *(f"{note}." for note in found.notes)],
     )
 
 
@@ -61,8 +61,6 @@ def _smallest(found: Why) -> str:
 
 
 def _chart(found: Why) -> Chart:
-    import altair as alt
-
     shown = found.order[:_BARS].tolist()
     names = [found.features[i] for i in shown]
     parts = [float(found.parts[i]) for i in shown]
@@ -73,23 +71,12 @@ def _chart(found: Why) -> Chart:
     frame = pandas().DataFrame(
         {"feature": names, "part": parts, "speaks_for": ["A" if part >= 0 else "B" for part in parts]}
     )
-    colour = alt.Color(
-        "speaks_for:N", title="speaks for", scale=alt.Scale(domain=["A", "B"], range=[COLOURS["main"], COLOURS["bad"]])
-    )
-    figure = (
-        alt.Chart(frame)
-        .mark_bar()
-        .encode(
-            x=alt.X("part:Q", title="A's part of the score minus B's"),
-            y=alt.Y("feature:N", sort=None, title=None),
-            color=colour,
-            tooltip=[alt.Tooltip("feature:N"), alt.Tooltip("part:Q", format="+.4g")],
-        )
-        .properties(height=_BAR_HEIGHT * len(names))
-    )
-    about = (
-        "What each feature adds to A's score beyond what it adds to B's (TreeSHAP); the bars add up to the difference."
-    )
+    scale = alt.Scale(domain=["A", "B"], range=[COLOURS["main"], COLOURS["bad"]])
+    figure = alt.Chart(frame).mark_bar().encode(
+        x=alt.X("part:Q", title="A's part of the score minus B's"), y=alt.Y("feature:N", sort=None, title=None),
+        color=alt.Color("speaks_for:N", title="speaks for", scale=scale), tooltip=tooltips("feature:N", "part:Q +.4g"),
+    ).properties(height=_BAR_HEIGHT * len(names))  # fmt: skip
+    about = "What each feature adds to A's score beyond B's (TreeSHAP); the bars add up to the difference."
     return Chart("contributions", "From B's score to A's", about, frame, figure)
 
 

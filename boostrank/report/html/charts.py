@@ -13,7 +13,7 @@ from boostrank.core.files import AnyPath, write_atomically
 from boostrank.core.jsonable import jsonable
 from boostrank.report.html.markup import Markup, data_block, tag
 from boostrank.report.html.page import PageSection, page
-from boostrank.report.html.vega import need_report_extra, theme, vega_lite_version
+from boostrank.report.html.vega import alt, need_report_extra, theme, vega_lite_version
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,9 +53,7 @@ class Chart:
 
     def spec(self) -> dict[str, Any]:
         """The figure in Vega-Lite, with its data, rounded to five digits, as rows under `datasets`."""
-        import altair
-
-        with altair.data_transformers.enable("default", max_rows=None, consolidate_datasets=True):
+        with alt.data_transformers.enable("default", max_rows=None, consolidate_datasets=True):
             spec: dict[str, Any] = self.figure.to_dict()
         spec.get("config", {}).pop("view", None)  # Altair's default size
         for key in ("title", "background", "padding"):
@@ -135,3 +133,9 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     """Rows of the same keys, which a page carries in less space."""
     keys = dict.fromkeys(key for row in rows for key in row)
     return {key: [row.get(key) for row in rows] for key in keys}
+
+
+def tooltips(*columns: str) -> list[Any]:
+    """What is shown where the pointer rests: of each column "name:type", and then its format and its title, if any."""
+    parts = [column.split(maxsplit=2) for column in columns]
+    return [alt.Tooltip(name, **dict(zip(("format", "title"), rest, strict=False))) for name, *rest in parts]

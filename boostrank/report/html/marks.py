@@ -40,13 +40,13 @@ def chip(text: str, look: str = "") -> Markup:
     return tag("span", text, class_=f"chip {look}".rstrip())
 
 
-def facts(*told: tuple[str, Any, str]) -> Markup:
+def key_numbers(*numbers: tuple[str, Any, str]) -> Markup:
     """Key numbers, large: (what it is, the number as text or markup, a note that may be empty) each."""
     return tag(
         "dl",
         *(
             tag("div", tag("dt", label), tag("dd", join(tag("b", value), tag("span", note) if note else None)))
-            for label, value, note in told
+            for label, value, note in numbers
         ),
-        class_="facts",
+        class_="key-numbers",
     )

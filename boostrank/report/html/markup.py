@@ -23,14 +23,14 @@ def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
         children: markup, or anything else, whose text is escaped; None is left out.
         attributes: escaped values; `class_` stands for class, `_` for a hyphen; None is left out, True has no value.
     """
-    told = "".join(
+    attribute_text = "".join(
         f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(str(value), quote=True)}"')
         for key, value in attributes.items()
         if value is not None
     )
     if name in _EMPTY and not children:
-        return Markup(f"<{name}{told}/>")
-    return Markup(f"<{name}{told}>{join(*children)}</{name}>")
+        return Markup(f"<{name}{attribute_text}/>")
+    return Markup(f"<{name}{attribute_text}>{join(*children)}</{name}>")
 
 
 def join(*parts: Any) -> Markup:
@@ -49,5 +49,5 @@ def data_block(value: Any, **attributes: Any) -> Markup:
     Raises:
         ValueError: NaN or an infinity.
     """
-    told = json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    return tag("script", Markup(told), type="application/json", **attributes)
+    text = json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return tag("script", Markup(text), type="application/json", **attributes)

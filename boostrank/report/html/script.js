@@ -167,7 +167,7 @@
   // ---- tables
 
   const numeric = (cell) => (cell.dataset.value === "" ? NaN : Number(cell.dataset.value ?? cell.textContent));
-  const told = (cell) => cell.dataset.value ?? cell.textContent;
+  const valueOf = (cell) => cell.dataset.value ?? cell.textContent;
   const words = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
 
   for (const box of all(".table")) {
@@ -184,7 +184,7 @@
       const isNumber = headings[at].classList.contains("number");
       const sign = descending ? -1 : 1;
       const compare = (a, b) => {
-        if (!isNumber) return sign * words.compare(told(a[0].cells[at]), told(b[0].cells[at]));
+        if (!isNumber) return sign * words.compare(valueOf(a[0].cells[at]), valueOf(b[0].cells[at]));
         const x = numeric(a[0].cells[at]);
         const y = numeric(b[0].cells[at]);
         if (isNaN(x) || isNaN(y)) return isNaN(x) - isNaN(y); // what is missing comes last, either way
@@ -246,7 +246,7 @@
       button.setAttribute("aria-label", "Save this table as CSV");
       button.addEventListener("click", () => {
         const named = headings.filter((heading) => heading.dataset.name);
-        const lines = rows.map(([row]) => named.map((heading) => told(row.cells[heading.cellIndex])));
+        const lines = rows.map(([row]) => named.map((heading) => valueOf(row.cells[heading.cellIndex])));
         save(`${box.id}.csv`, csv([named.map((heading) => heading.dataset.name), ...lines]), "text/csv");
       });
       tools.append(button);

@@ -33,6 +33,23 @@ class Column:
     help: str = ""
 
 
+def interval_columns(
+    name: str, label: str, format: str, help: str = "", ends: tuple[str, str] = ("low", "high")
+) -> list[Column]:
+    """Columns of a number and of the ends of its 95% interval, whose names are `ends`."""
+    low, high = (f"{which} end of the 95% interval" for which in ("lower", "upper"))
+    return [
+        Column(name, label, "number", format, help),
+        Column(ends[0], "from", "number", format, low),
+        Column(ends[1], "to", "number", format, high),
+    ]
+
+
+def interval_cells(value: float | None, low: float | None, high: float | None, look: str = "") -> list[Cell]:
+    """Cells of `interval_columns`; `look` is that of the value."""
+    return [Cell(value, look=look), Cell(low, look="faint"), Cell(high, look="faint")]
+
+
 def fixed(values: Iterable[float], *, sign: bool = False) -> str:
     """The format of a column whose points stand below each other: three digits of the largest value.
 
@@ -128,18 +145,18 @@ def _cell(column: Column, given: Any, first: bool) -> Markup:
     look = " ".join(word for word in ("number" if column.kind == "number" else "", cell.look) if word) or None
     by: str | None = None
     if missing and cell.shown is None:
-        told: Any = "–"  # noqa: RUF001  a dash
+        content: Any = "–"  # noqa: RUF001  a dash
         by = ""
     elif isinstance(value, bool | int | float) and not missing:
-        told = cell.shown if cell.shown is not None else _number(value, column.format)
+        content = cell.shown if cell.shown is not None else _number(value, column.format)
         by = f"{value:.8g}"
     else:
-        told = cell.shown if cell.shown is not None else value
+        content = cell.shown if cell.shown is not None else value
         by = "" if missing else None if cell.shown is None else str(value)
-    inside = told if isinstance(told, Markup) else bdi(told)
+    element = content if isinstance(content, Markup) else bdi(content)
     if isinstance(value, Markup):
         by = None
-    return tag("th" if first else "td", inside, scope="row" if first else None, class_=look, data_value=by)
+    return tag("th" if first else "td", element, scope="row" if first else None, class_=look, data_value=by)
 
 
 def _number(value: float, spec: str) -> str:

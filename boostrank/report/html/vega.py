@@ -8,6 +8,16 @@ from typing import Any
 
 from boostrank.core.errors import MissingDependency
 
+
+class _Altair:
+    """The module `altair`, imported when a chart is drawn."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module("altair"), name)
+
+
+alt: Any = _Altair()
+
 COLOURS = {"main": "#3b7fc4", "good": "#1b9e77", "bad": "#d95f02", "faint": "#8b929a"}
 """Colours that are told apart on white and on black, also by those who do not see red or green."""
 
@@ -89,10 +99,9 @@ def vega_script() -> str:
 @cache
 def vega_lite_version() -> str:
     """The version that Altair writes."""
-    import altair
     import vl_convert
 
-    version = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+    version = ".".join(alt.SCHEMA_VERSION.lstrip("v").split(".")[:2])
     if version not in vl_convert.get_vegalite_versions():
         raise MissingDependency(
             f"altair writes Vega-Lite {version}, which this vl-convert-python does not draw: "

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.report.html.charts import Chart
-from boostrank.report.html.vega import COLOURS
+from boostrank.report.frames import pandas
+from boostrank.report.html.charts import Chart, tooltips
+from boostrank.report.html.vega import COLOURS, alt
 from boostrank.report.sections.importance.result import Importance
 
 if TYPE_CHECKING:
@@ -43,9 +44,7 @@ class Worth:
         self.used = np.array([i for i in self.order.tolist() if found.verdicts[i] != "unused"], np.int64)
 
     def frame(self, which: Int64Array) -> pd.DataFrame:
-        import pandas
-
-        return pandas.DataFrame(
+        return pandas().DataFrame(
             {
                 "feature": [self.found.feature_names[i] for i in which],
                 "verdict": [self.found.verdicts[i] for i in which],
@@ -56,26 +55,19 @@ class Worth:
 
 
 def _colour(frame: pd.DataFrame) -> Any:
-    import altair as alt
-
     here = [verdict for verdict in _VERDICT_COLOURS if (frame["verdict"] == verdict).any()]
     scale = alt.Scale(domain=here, range=[_VERDICT_COLOURS[v] for v in here])
     return alt.Color("verdict:N", title=None, scale=scale)
 
 
 def _tooltip() -> list[Any]:
-    import altair as alt
-
-    return [
-        alt.Tooltip("feature:N"), alt.Tooltip("verdict:N"), alt.Tooltip("loss:Q", format="+.4f"),
-        alt.Tooltip("low:Q", format="+.4f", title="from"), alt.Tooltip("high:Q", format="+.4f", title="to"),
-        alt.Tooltip("gain:Q", format=".2%", title="share of gain"), alt.Tooltip("gain_rank:Q", title="rank by gain"),
-    ]  # fmt: skip
+    return tooltips(
+        "feature:N", "verdict:N", "loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to", "gain:Q .2% share of gain",
+        "gain_rank:Q d rank by gain",
+    )  # fmt: skip
 
 
 def top_losses(worth: Worth) -> Chart:
-    import altair as alt
-
     frame = worth.frame(worth.used[:_TOP])
     base = alt.Chart(frame).encode(
         y=alt.Y("feature:N", sort=None, title=None), color=_colour(frame), tooltip=_tooltip()
@@ -95,20 +87,11 @@ def top_losses(worth: Worth) -> Chart:
 
 
 def top_gains(worth: Worth) -> Chart:
-    import altair as alt
-
     frame = worth.frame(worth.used[:_TOP])
-    drawn = (
-        alt.Chart(frame)
-        .mark_bar(height=11, opacity=0.75)
-        .encode(
-            y=alt.Y("feature:N", sort=None, title=None),
-            color=_colour(frame),
-            x=alt.X("gain:Q", title="share of gain", axis=alt.Axis(format="%")),
-            tooltip=_tooltip(),
-        )
-        .properties(height=_LINE * len(frame) + 10)
-    )
+    drawn = alt.Chart(frame).mark_bar(height=11, opacity=0.75).encode(
+        y=alt.Y("feature:N", sort=None, title=None), color=_colour(frame), tooltip=_tooltip(),
+        x=alt.X("gain:Q", title="share of gain", axis=alt.Axis(format="%")),
+    ).properties(height=_LINE * len(frame) + 10)  # fmt: skip
     return Chart(
         "importance-gain", "What the trees gained by them",
         "Share of the gain of all splits, for the same features in the same order.", frame, drawn,
@@ -116,8 +99,6 @@ def top_gains(worth: Worth) -> Chart:
 
 
 def gain_against_loss(worth: Worth) -> Chart:
-    import altair as alt
-
     frame = worth.frame(worth.used)
     small = max(worth.found.negligible, 1e-6)
     ends = float(min(frame["low"].min(), 0.0)), float(max(frame["high"].max(), small))
@@ -177,13 +158,10 @@ def _labels(frame: pd.DataFrame, ends: tuple[float, float], small: float, pixels
 
 
 def heat_map(found: Importance, where: Mapping[str, int]) -> Chart:
-    import altair as alt
-    import pandas
-
     names = [name for cluster in found.clusters for name in cluster.features][:_MOST_DRAWN]
     at = [where[name] for name in names]
     matrix = found.correlation[np.ix_(at, at)]
-    frame = pandas.DataFrame(
+    frame = pandas().DataFrame(
         {"feature": np.repeat(names, len(names)), "other": np.tile(names, len(names)), "correlation": matrix.ravel()}
     )
     side = max(14, min(28, 560 // len(names)))
@@ -194,14 +172,14 @@ def heat_map(found: Importance, where: Mapping[str, int]) -> Chart:
     drawn = base.mark_rect().encode(
         color=alt.Color("correlation:Q", scale=alt.Scale(domain=[-1, 1], range="diverging", interpolate="lab"),
                         legend=alt.Legend(title="rank correlation within queries", gradientLength=160)),
-        tooltip=["feature:N", "other:N", alt.Tooltip("correlation:Q", format=".3f")],
+        tooltip=tooltips("feature:N", "other:N", "correlation:Q .3f"),
     )  # fmt: skip
     if side >= 24:
         strong = alt.ExprRef("abs(datum.correlation) > 0.5 ? format(datum.correlation, '.2f') : ''")
         drawn += base.mark_text(fontSize=10, color="white", text=strong)
     more = sum(len(c.features) for c in found.clusters) - len(names)
     return Chart(
-        "alike-map", "Correlation of features that rank alike",
+        "alike-map", "Correlation of redundant features",
         "Rank correlation within queries; squares along the diagonal are clusters"
         + (f". The {more} features of the smallest ones are not drawn." if more else "."),
         frame, drawn.properties(width=side * len(names), height=side * len(names)),

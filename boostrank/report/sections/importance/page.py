@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.formatting import count_of
-from boostrank.report.html.marks import chip, facts, whisker
+from boostrank.report.html.marks import chip, key_numbers, whisker
 from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import Beside, Fold, Part
-from boostrank.report.html.tables import Cell, Column, Table
+from boostrank.report.html.tables import Cell, Column, Table, interval_cells, interval_columns
 from boostrank.report.section import Context, Section
 from boostrank.report.sections.importance.analysis import importance
 from boostrank.report.sections.importance.charts import Worth, gain_against_loss, heat_map, top_gains, top_losses
@@ -30,7 +30,7 @@ def draw(found: Importance) -> list[Part]:
         tag("p", "Each feature in turn is shuffled among the documents of every query, which takes what it says of "
             f"one document against another away. What {found.metric} then loses is what the feature is worth to the "
             "ranking; gain only says how often and how profitably the trees split by it while they were trained."),
-        facts(*_facts(found)),
+        key_numbers(*_key_numbers(found)),
         *_charts(worth),
         tag("h3", "All features"),
         _table(worth),
@@ -46,18 +46,18 @@ def _brief(found: Importance) -> Markup:
     if not worth.used.size:
         return join("The trees use no feature.")
     first, useful = int(worth.used[0]), len(found.named("useful"))
-    told = ["Most is lost without ", bdi(found.feature_names[first]), f" ({worth.loss[first]:.4f}). {useful:,} of "
-            f"{len(found.feature_names):,} features are surely useful by themselves."]  # fmt: skip
+    sentences = ["Most is lost without ", bdi(found.feature_names[first]), f" ({worth.loss[first]:.4f}). {useful:,} of "
+            f"{len(found.feature_names):,} features are significant by themselves."]  # fmt: skip
     if found.removed is not None and len(found.removed.features) > 1:
         removed = found.removed
         all_at_once = "and all at once" if removed.high <= found.negligible else "perhaps not all at once"
         if removed.low > found.negligible:
             all_at_once = "but not all at once"
-        told.append(f" {len(removed.features):,} could each go by itself, {all_at_once}: without all of them "
+        sentences.append(f" {len(removed.features):,} could each go by itself, {all_at_once}: without all of them "
                     f"{found.metric} is {found.value - removed.loss:.4f}, not {found.value:.4f}.")  # fmt: skip
     if found.clusters:
-        told.append(f" {sum(len(c.features) for c in found.clusters):,} rank like another one.")
-    return join(*told)
+        sentences.append(f" {_clustered(found):,} are redundant (rank correlation {found.redundant:g} or more).")
+    return join(*sentences)
 
 
 def _charts(worth: Worth) -> list[Part]:
@@ -66,21 +66,21 @@ def _charts(worth: Worth) -> list[Part]:
     return [Beside([top_losses(worth), top_gains(worth)]), gain_against_loss(worth)]
 
 
-def _facts(found: Importance) -> list[tuple[str, Any, str]]:
+def _key_numbers(found: Importance) -> list[tuple[str, Any, str]]:
     count = {verdict: len(found.named(verdict)) for verdict in VERDICTS}
     d = len(found.feature_names)
-    told = [("useful features", f"{count['useful']:,}", f"of {d:,}; {d - count['unused']:,} are in the trees")]
+    numbers = [("useful features", f"{count['useful']:,}", f"of {d:,}; {d - count['unused']:,} are in the trees")]
     if found.removed is not None:
         left = f"without {'all of them' if count['removable'] > 1 else 'it'} {found.metric} is "
-        told.append(("removable", f"{count['removable']:,}", f"{left}{found.value - found.removed.loss:.4f}"))
+        numbers.append(("removable", f"{count['removable']:,}", f"{left}{found.value - found.removed.loss:.4f}"))
     if count["harmful"]:
-        told.append(("harmful", f"{count['harmful']:,}", "shuffling them makes the ranking better"))
+        numbers.append(("harmful", f"{count['harmful']:,}", "shuffling them makes the ranking better"))
     if found.clusters:
-        alike = sum(len(c.features) for c in found.clusters)
-        told.append(("rank alike", f"{alike:,}", f"features in {count_of(len(found.clusters), 'cluster')}"))
+        clusters = f"in {count_of(len(found.clusters), 'cluster')} of rank correlation {found.redundant:g} or more"
+        numbers.append(("redundant", f"{_clustered(found):,}", clusters))
     if count["query-level"]:
-        told.append(("query-level", f"{count['query-level']:,}", "the same for all documents of a query"))
-    return told
+        numbers.append(("query-level", f"{count['query-level']:,}", "the same for all documents of a query"))
+    return numbers
 
 
 def _table(worth: Worth) -> Table:
@@ -91,13 +91,12 @@ def _table(worth: Worth) -> Table:
     for i in worth.order.tolist():
         name, verdict = found.feature_names[i], found.verdicts[i]
         used = verdict != "unused"
-        look = "better" if worth.low[i] > 0.0 else "worse" if worth.high[i] < 0.0 else ""
+        look = _look(worth.low[i], worth.high[i])
         interval = (worth.loss[i], worth.low[i], worth.high[i])
         rows.append(
             [
                 name, Cell(verdict, chip(verdict, _LOOKS.get(verdict, ""))),
-                Cell(worth.loss[i] if used else None, look=look),
-                *(Cell(v if used else None, look="faint") for v in interval[1:]),
+                *(interval_cells(*interval, look) if used else [None] * 3),
                 Cell(worth.loss[i], whisker(*interval, right, look or "faint", left=left)) if used else None,
                 Cell(worth.gain[i] * 100.0, f"{worth.gain[i]:.1%}"), found.splits[i],
                 found.shap[i] if used else None,
@@ -107,9 +106,7 @@ def _table(worth: Worth) -> Table:
     columns = [
         Column("feature", "feature"),
         Column("verdict", "verdict", help="See below the table what each verdict means."),
-        Column("loss", "loss", "number", "+.4f", f"of {found.metric}, when the feature is shuffled"),
-        Column("low", "from", "number", "+.4f", "lower end of the loss's 95% interval"),
-        Column("high", "to", "number", "+.4f", "upper end of the loss's 95% interval"),
+        *interval_columns("loss", "loss", "+.4f", f"of {found.metric}, when the feature is shuffled"),
         Column("", "95% interval", "number"),
         Column("gain", "gain", "number", ".1f", "share of the gain of all splits, in percent"),
         Column("splits", "splits", "number", help="how often the trees split by it"),
@@ -122,21 +119,21 @@ def _table(worth: Worth) -> Table:
 def _detail(worth: Worth, i: int, alike: Sequence[str]) -> Markup:
     found = worth.found
     verdict = found.verdicts[i]
-    told = [join(tag("b", verdict), f": {VERDICTS[verdict]}.")]
+    lines = [join(tag("b", verdict), f": {VERDICTS[verdict]}.")]
     if verdict != "unused":
-        way = "Exchanged between queries" if verdict == "query-level" else "Shuffled within queries"
+        change = "Exchanged between queries" if verdict == "query-level" else "Shuffled within queries"
         error = found.permutation_error[i]
         of = "" if verdict == "query-level" or math.isnan(error) else f"; of this ±{error:.4f} is due to the shuffling"
-        told.append(join(f"{way}: {found.metric} loses {worth.loss[i]:+.4f}, {worth.low[i]:+.4f} to "
+        lines.append(join(f"{change}: {found.metric} loses {worth.loss[i]:+.4f}, {worth.low[i]:+.4f} to "
                          f"{worth.high[i]:+.4f} (95%){of}."))  # fmt: skip
-        told.append(join(f"Gain: {worth.gain[i]:.2%} of all, rank {worth.rank[i]} of {worth.rank.size:,}, in "
+        lines.append(join(f"Gain: {worth.gain[i]:.2%} of all, rank {worth.rank[i]} of {worth.rank.size:,}, in "
                          f"{count_of(int(found.splits[i]), 'split')}."))  # fmt: skip
     if math.isfinite(found.shap[i]) and verdict != "unused":
-        told.append(join(f"SHAP: moves the score by {found.shap[i]:.4f} ± {found.shap_error[i]:.4f} on average, "
+        lines.append(join(f"SHAP: moves the score by {found.shap[i]:.4f} ± {found.shap_error[i]:.4f} on average, "
                          "centred within the query."))  # fmt: skip
     if alike:
-        told.append(join("Ranks documents like ", _names(alike), "."))
-    return join(*(tag("p", line) for line in told))
+        lines.append(join("Redundant with ", _names(alike), "."))
+    return join(*(tag("p", line) for line in lines))
 
 
 def _removable(found: Importance) -> list[Part]:
@@ -172,11 +169,11 @@ def _alike(found: Importance) -> list[Part]:
         Column("correlation", "correlation", "number", ".2f", "least rank correlation of two of them, either sign"),
         *_EFFECT,
     ]  # fmt: skip
-    table = Table("alike", columns, rows, caption="Clusters of features that rank documents alike")
+    table = Table("alike", columns, rows, caption="Clusters of redundant features")
     drawn = heat_map(found, where)
     few = sum(len(cluster.features) for cluster in found.clusters) <= _FEW
     return [
-        tag("h3", "Features that rank alike"),
+        tag("h3", "Redundant features"),
         tag("p", f"Within queries their ranks are correlated by {found.redundant:g} or more. The loss is that of all "
             "of a cluster shuffled together; of a cluster it is enough to keep one."),
         *([Beside([table, drawn])] if few else [table, drawn]),
@@ -196,16 +193,16 @@ def _groups(found: Importance) -> list[Part]:
     ]
 
 
-_EFFECT = (
-    Column("loss", "loss", "number", "+.4f", "when they are shuffled together"),
-    Column("low", "from", "number", "+.4f", "lower end of the 95% interval"),
-    Column("high", "to", "number", "+.4f", "upper end of the 95% interval"),
-)
+_EFFECT = interval_columns("loss", "loss", "+.4f", "when they are shuffled together")
 
 
 def _numbers(effect: Effect) -> list[Cell]:
-    look = "better" if effect.low > 0.0 else "worse" if effect.high < 0.0 else ""
-    return [Cell(effect.loss, look=look), Cell(effect.low, look="faint"), Cell(effect.high, look="faint")]
+    return interval_cells(effect.loss, effect.low, effect.high, _look(effect.low, effect.high))
+
+
+def _look(low: float, high: float) -> str:
+    """Only a loss whose interval leaves 0 out gets a colour."""
+    return "better" if low > 0.0 else "worse" if high < 0.0 else ""
 
 
 def _method(found: Importance) -> Markup:
@@ -223,8 +220,12 @@ def _method(found: Importance) -> Markup:
 
 
 def _verdicts(found: Importance) -> Markup:
-    told = [verdict for verdict in VERDICTS if found.named(verdict)]
-    return tag("ul", *(tag("li", tag("b", v), f": {VERDICTS[v]} ({len(found.named(v)):,}).") for v in told))
+    verdicts = [verdict for verdict in VERDICTS if found.named(verdict)]
+    return tag("ul", *(tag("li", tag("b", v), f": {VERDICTS[v]} ({len(found.named(v)):,}).") for v in verdicts))
+
+
+def _clustered(found: Importance) -> int:
+    return sum(len(cluster.features) for cluster in found.clusters)
 
 
 def _names(names: Sequence[str], most: int = 12) -> Markup:

@@ -13,7 +13,7 @@ from boostrank.report.frames import pandas
 VERDICTS = {
     "useful": "shuffling it loses more than chance",
     "unclear": "the interval holds 0, and losses that matter",
-    "redundant": "alone it loses nothing that matters, but with the features that rank alike it does: keep one",
+    "redundant": "alone it loses nothing that matters, but with the others of its cluster it does: keep one",
     "removable": "it has gain, and shuffling it loses nothing that matters",
     "harmful": "shuffling it gains more than chance",
     "query-level": "constant within each query: it orders nothing by itself, and was exchanged between queries",

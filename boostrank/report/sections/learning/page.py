@@ -8,11 +8,11 @@ import numpy as np
 
 from boostrank.core.types import Int64Array
 from boostrank.report.frames import pandas
-from boostrank.report.html.charts import Chart
+from boostrank.report.html.charts import Chart, tooltips
 from boostrank.report.html.markup import tag
 from boostrank.report.html.page import Beside, Fold, Part
-from boostrank.report.html.tables import Column, Table
-from boostrank.report.html.vega import COLOURS
+from boostrank.report.html.tables import Column, Table, interval_columns
+from boostrank.report.html.vega import COLOURS, alt
 from boostrank.report.section import Context, Section
 from boostrank.report.sections.learning.analysis import Learning, learning
 from boostrank.report.sections.learning.objective_trace import Descent, Shares
@@ -40,33 +40,20 @@ def draw(found: Learning) -> list[Part]:
 
 
 def _rounds(title: str = "rounds") -> Any:
-    import altair as alt
-
     return alt.X("rounds:Q", title=title, scale=alt.Scale(nice=False), axis=alt.Axis(tickMinStep=1, format=",d"))
 
 
 def _band(frame: Any, low: str, value: str, high: str, title: str, scale: Any, axis: Any = None) -> Any:
-    import altair as alt
-
-    tooltip = [
-        alt.Tooltip("rounds:Q", format=",d"), alt.Tooltip(f"{value}:Q", format="+.4f" if value == "lost" else ".4f"),
-        alt.Tooltip(f"{low}:Q", format=".4f", title="from"), alt.Tooltip(f"{high}:Q", format=".4f", title="to"),
-    ]  # fmt: skip
+    sign = "+" if value == "lost" else ""
+    tooltip = tooltips("rounds:Q ,d", f"{value}:Q {sign}.4f", f"{low}:Q .4f from", f"{high}:Q .4f to")
     base = alt.Chart(frame).encode(x=_rounds(), tooltip=tooltip)
-    more = {} if axis is None else {"axis": axis}
-    return alt.layer(
-        base.mark_area(opacity=0.2, color=COLOURS["main"]).encode(
-            y=alt.Y(f"{low}:Q", title=title, scale=scale, **more), y2=f"{high}:Q"
-        ),
-        base.mark_line(point=alt.OverlayMarkDef(size=18)).encode(
-            y=alt.Y(f"{value}:Q", title=title, scale=scale, **more)
-        ),
-    ).properties(height=_HEIGHT)  # fmt: skip
+    encoding = {"title": title, "scale": scale} | ({} if axis is None else {"axis": axis})
+    area = base.mark_area(opacity=0.2, color=COLOURS["main"]).encode(y=alt.Y(f"{low}:Q", **encoding), y2=f"{high}:Q")
+    line = base.mark_line(point=alt.OverlayMarkDef(size=18)).encode(y=alt.Y(f"{value}:Q", **encoding))
+    return alt.layer(area, line).properties(height=_HEIGHT)
 
 
 def _prefixes(found: Learning) -> Chart:
-    import altair as alt
-
     curve = found.curve
     frame = curve.to_frame()
     drawn = _band(frame, "low", "value", "high", curve.metric, alt.Scale(zero=False))
@@ -79,8 +66,6 @@ def _prefixes(found: Learning) -> Chart:
 
 
 def _lost(found: Learning) -> Chart:
-    import altair as alt
-
     curve = found.curve
     frame = curve.to_frame()[["rounds", "lost", "lost_low", "lost_high"]]
     small = max(found.negligible, 1e-6)
@@ -118,21 +103,18 @@ def _sample(found: Learning) -> str:
 
 
 def _history(found: Learning) -> Chart:
-    import altair as alt
-
     frame = found.history_frame().rename(columns={"round": "rounds"})
     metrics = list(dict.fromkeys(h.metric for h in found.history))
     shown = found.curve.metric if found.curve.metric in metrics else metrics[0]
-    mine = frame[frame["metric"] == shown]
-    step = max(1, -(-int(mine["rounds"].nunique()) // _MOST_POINTS))
-    last = mine["rounds"].max()
-    mine = mine[(mine["rounds"] % step == 0) | (mine["rounds"] == last) | (mine["rounds"] == found.best_rounds)]
+    rows = frame[frame["metric"] == shown]
+    step = max(1, -(-int(rows["rounds"].nunique()) // _MOST_POINTS))
+    rows = rows[(rows["rounds"] % step == 0) | rows["rounds"].isin([rows["rounds"].max(), found.best_rounds])]
     best = pandas().DataFrame({"rounds": [found.best_rounds]})
     drawn = alt.layer(
-        alt.Chart(mine).mark_line().encode(
+        alt.Chart(rows).mark_line().encode(
             x=_rounds("round"), y=alt.Y("value:Q", title=shown, scale=alt.Scale(zero=False)),
             color=alt.Color("dataset:N", title=None),
-            tooltip=[alt.Tooltip("dataset:N"), alt.Tooltip("rounds:Q"), alt.Tooltip("value:Q", format=".4f")],
+            tooltip=tooltips("dataset:N", "rounds:Q", "value:Q .4f"),
         ),
         alt.Chart(best).mark_rule(strokeDash=[4, 4]).encode(x=_rounds("round")),
     ).properties(height=_HEIGHT)  # fmt: skip
@@ -146,21 +128,21 @@ def _history(found: Learning) -> Chart:
 
 
 def _descent(found: Descent) -> list[Part]:
-    told = f"{found.documents:,} documents"
+    sample = f"{found.documents:,} documents"
     if found.documents < found.all_documents:
-        told = f"a sample of whole queries, {found.documents:,} of {found.all_documents:,} documents"
+        sample = f"a sample of whole queries, {found.documents:,} of {found.all_documents:,} documents"
     others = int(found.dead[-1]) - found.alike
     dead = (
         f"{found.dead[-1]:,} of {found.queries:,} queries are dead, they have no gradient: in {found.alike:,} of them "
     )
     dead += "all labels are the same, so that there is nothing to learn"
     if others:
-        dead += f"; {others:,} others are as the objective wants them, or its force has faded"
+        dead += f"; {others:,} others are as the objective wants them, or its gradient has faded"
     if not found.dead[-1]:
         dead = "no query is dead: each of them still has a gradient"
     parts: list[Part] = [
         tag("h3", f"What the objective {found.objective} saw"),
-        tag("p", f"The training objective, made again from the model's file, on {told} at the scores of the first "
+        tag("p", f"The training objective, made again from the model's file, on {sample} at the scores of the first "
             f"rounds. With all rounds {dead}."),
     ]  # fmt: skip
     if found.rounds.size < 2:
@@ -176,8 +158,6 @@ def _descent(found: Descent) -> list[Part]:
 
 
 def _loss(found: Descent) -> Chart:
-    import altair as alt
-
     series = dict(found.loss) if found.ran is None else {
         "last round's parameters": next(iter(found.loss.values())), "parameters as they ran": found.ran,
     }  # fmt: skip
@@ -188,7 +168,7 @@ def _loss(found: Descent) -> Chart:
     drawn = alt.Chart(pandas().DataFrame(rows)).mark_line(point=alt.OverlayMarkDef(size=18)).encode(
         x=_rounds(), y=alt.Y("loss:Q", title="loss a query", scale=alt.Scale(zero=False)),
         color=alt.Color("series:N", title=None, sort=None, legend=None if len(series) == 1 else alt.Legend()),
-        tooltip=[alt.Tooltip("series:N"), alt.Tooltip("rounds:Q"), alt.Tooltip("loss:Q", format=".5g")],
+        tooltip=tooltips("series:N", "rounds:Q", "loss:Q .5g"),
     ).properties(height=_HEIGHT - 60)  # fmt: skip
     errors = [float(e[-1]) for e in found.loss_error.values()]
     error = f", standard error {max(errors):.2g}" if np.isfinite(errors).all() else ""
@@ -198,26 +178,17 @@ def _loss(found: Descent) -> Chart:
 
 
 def _dead(found: Descent) -> Chart:
-    import altair as alt
-
     frame = pandas().DataFrame({"rounds": found.rounds, "dead": found.dead / max(1, found.queries)})
     drawn = alt.Chart(frame).mark_area(opacity=0.5, line=True, color=COLOURS["faint"]).encode(
         x=_rounds(),
         y=alt.Y("dead:Q", title="share of queries", scale=alt.Scale(domainMin=0), axis=alt.Axis(format="%")),
-        tooltip=[alt.Tooltip("rounds:Q"), alt.Tooltip("dead:Q", format=".2%")],
+        tooltip=tooltips("rounds:Q", "dead:Q .2%"),
     ).properties(height=_HEIGHT - 60)  # fmt: skip
-    return Chart(
-        "learning-dead",
-        "Dead queries",
-        "Queries without any gradient: training learns nothing from them.",
-        frame,
-        drawn,
-    )
+    about = "Queries without any gradient: training learns nothing from them."
+    return Chart("learning-dead", "Dead queries", about, frame, drawn)
 
 
 def _share(rounds: Int64Array, found: Shares, of: str) -> Chart:
-    import altair as alt
-
     frame = pandas().DataFrame(
         [
             {"rounds": r, "part": name, "share": share, "error": error, "place": i}
@@ -229,8 +200,7 @@ def _share(rounds: Int64Array, found: Shares, of: str) -> Chart:
     drawn = alt.Chart(frame).mark_area().encode(
         x=_rounds(), y=alt.Y("share:Q", title="share of |gradient|", stack="normalize", axis=alt.Axis(format="%")),
         color=alt.Color("part:N", title=None, sort=None), order=alt.Order("place:Q"),
-        tooltip=[alt.Tooltip("part:N"), alt.Tooltip("rounds:Q"), alt.Tooltip("share:Q", format=".1%"),
-                 alt.Tooltip("error:Q", format=".1%", title="standard error")],
+        tooltip=tooltips("part:N", "rounds:Q", "share:Q .1%", "error:Q .1% standard error"),
     ).properties(height=_HEIGHT - 40)  # fmt: skip
     return Chart(
         f"learning-gradient-by-{of.replace(' ', '-')}", f"Where the gradient pulls, by {of}",
@@ -239,8 +209,6 @@ def _share(rounds: Int64Array, found: Shares, of: str) -> Chart:
 
 
 def _schedules(found: Learning) -> list[Part]:
-    import altair as alt
-
     parts: list[Part] = []
     for i, (name, values) in enumerate(found.schedules.items()):
         rounds = np.arange(1, values.size + 1)
@@ -251,7 +219,7 @@ def _schedules(found: Learning) -> list[Part]:
         drawn = alt.Chart(thin).mark_line().encode(
             x=_rounds("round"),
             y=alt.Y("value:Q", title=name, scale=alt.Scale(type="log" if log else "linear", zero=False)),
-            tooltip=[alt.Tooltip("rounds:Q"), alt.Tooltip("value:Q", format=".4g")],
+            tooltip=tooltips("rounds:Q", "value:Q .4g"),
         ).properties(height=_HEIGHT - 80)  # fmt: skip
         about = f"From {values[0]:.4g} in the first round to {values[-1]:.4g} in round {values.size:,}."
         parts.append(Chart(f"learning-schedule-{i + 1}", name, about, frame, drawn))
@@ -261,10 +229,8 @@ def _schedules(found: Learning) -> list[Part]:
 def _table(found: Learning) -> Table:
     curve = found.curve
     columns = [
-        Column("rounds", "rounds", "number"), Column("value", curve.metric, "number", ".4f"),
-        Column("low", "from", "number", ".4f"), Column("high", "to", "number", ".4f"),
-        Column("lost", "lost", "number", "+.4f", "by leaving the later rounds out"),
-        Column("lost_low", "from", "number", "+.4f"), Column("lost_high", "to", "number", "+.4f"),
+        Column("rounds", "rounds", "number"), *interval_columns("value", curve.metric, ".4f"),
+        *interval_columns("lost", "lost", "+.4f", "by leaving the later rounds out", ("lost_low", "lost_high")),
     ]  # fmt: skip
     names = ("rounds", "value", "low", "high", "lost", "lost_low", "lost_high")
     rows = [list(row) for row in zip(*(getattr(curve, name).tolist() for name in names), strict=True)]

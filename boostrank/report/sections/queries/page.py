@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from boostrank.report.frames import pandas
-from boostrank.report.html.charts import Chart
-from boostrank.report.html.marks import facts
+from boostrank.report.html.charts import Chart, tooltips
+from boostrank.report.html.marks import key_numbers
 from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import Part
-from boostrank.report.html.tables import Cell, Column, Table, fixed
-from boostrank.report.html.vega import COLOURS
+from boostrank.report.html.tables import Cell, Column, Table, fixed, interval_columns
+from boostrank.report.html.vega import COLOURS, alt
 from boostrank.report.section import Context, Section
 from boostrank.report.sections.queries.analysis import QueryValues, WorstQuery, query_values
 
@@ -24,7 +24,7 @@ _MOST_DRAWN = 30
 
 def draw(found: QueryValues) -> list[Part]:
     """Tables and charts of what `boostrank.report.sections.queries.analysis` found."""
-    parts: list[Part] = [facts(*_facts(found)), _histogram(found)]
+    parts: list[Part] = [key_numbers(*_key_numbers(found)), _histogram(found)]
     kinds = list(dict.fromkeys(part.kind for part in found.parts))
     parts += [_by_part(found, kind, i) for i, kind in enumerate(kinds) if len(_named(found, kind)) > 1]
     parts.append(_parts(found))
@@ -42,15 +42,15 @@ def draw(found: QueryValues) -> list[Part]:
 
 def _brief(found: QueryValues) -> Markup:
     low, high = np.nanquantile(found.values, [0.25, 0.75])
-    told = [f"Half of the queries have {found.metric} from {low:.2f} to {high:.2f}."]
-    sure = [part for part in found.parts if not math.isnan(part.low)]
-    if len(sure) > 1:
-        worst = min(sure, key=lambda part: part.mean)
-        told += [" Worst: ", bdi(worst.kind), " ", bdi(worst.name), f", {worst.mean:.4f}."]
-    return join(*told)
+    sentences = [f"Half of the queries have {found.metric} from {low:.2f} to {high:.2f}."]
+    certain = [part for part in found.parts if not math.isnan(part.low)]
+    if len(certain) > 1:
+        worst = min(certain, key=lambda part: part.mean)
+        sentences += [" Worst: ", bdi(worst.kind), " ", bdi(worst.name), f", {worst.mean:.4f}."]
+    return join(*sentences)
 
 
-def _facts(found: QueryValues) -> list[tuple[str, Any, str]]:
+def _key_numbers(found: QueryValues) -> list[tuple[str, Any, str]]:
     values = found.values[~np.isnan(found.values)]
     low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
     return [
@@ -62,14 +62,11 @@ def _facts(found: QueryValues) -> list[tuple[str, Any, str]]:
 
 
 def _histogram(found: QueryValues) -> Chart:
-    import altair as alt
-
     frame = pandas().DataFrame({"begin": found.edges[:-1], "end": found.edges[1:], "queries": found.counts})
     counted = found.values[~np.isnan(found.values)]
     bars = alt.Chart(frame).mark_bar().encode(
         x=alt.X("begin:Q", title=found.metric, bin="binned"), x2="end:Q", y=alt.Y("queries:Q", title="queries"),
-        tooltip=[alt.Tooltip("begin:Q", format=".2f", title="from"), alt.Tooltip("end:Q", format=".2f", title="to"),
-                 alt.Tooltip("queries:Q", format=",d")],
+        tooltip=tooltips("begin:Q .2f from", "end:Q .2f to", "queries:Q ,d"),
     )  # fmt: skip
     return Chart(
         "queries-values", f"{found.metric} of each query",
@@ -83,8 +80,6 @@ def _named(found: QueryValues, kind: str) -> list[Any]:
 
 
 def _by_part(found: QueryValues, kind: str, number: int) -> Chart:
-    import altair as alt
-
     named = _named(found, kind)
     shown = sorted(named, key=lambda part: -part.queries)[:_MOST_DRAWN]
     rows = [
@@ -95,9 +90,7 @@ def _by_part(found: QueryValues, kind: str, number: int) -> Chart:
     frame = pandas().DataFrame(rows)
     base = alt.Chart(frame).encode(
         y=alt.Y("part:N", sort=None, title=None),
-        tooltip=[alt.Tooltip("part:N"), alt.Tooltip("mean:Q", format=".4f"),
-                 alt.Tooltip("low:Q", format=".4f", title="from"), alt.Tooltip("high:Q", format=".4f", title="to"),
-                 alt.Tooltip("q50:Q", format=".4f", title="median")],
+        tooltip=tooltips("part:N", "mean:Q .4f", "low:Q .4f from", "high:Q .4f to", "q50:Q .4f median"),
     )  # fmt: skip
     drawn = alt.layer(
         base.mark_rule(opacity=0.5).encode(x=alt.X("q05:Q", title=found.metric), x2="q95:Q"),
@@ -116,9 +109,7 @@ def _by_part(found: QueryValues, kind: str, number: int) -> Chart:
 def _parts(found: QueryValues) -> Table:
     columns = [
         Column("part", "part"), Column("kind", "by"), Column("queries", "queries", "number"),
-        Column("mean", found.metric, "number", ".4f"),
-        Column("low", "from", "number", ".4f", "lower end of the mean's 95% interval; none below 20 queries"),
-        Column("high", "to", "number", ".4f", "upper end of the mean's 95% interval; none below 20 queries"),
+        *interval_columns("mean", found.metric, ".4f", "its mean; there is no interval below 20 queries"),
         Column("q05", "5%", "number", ".3f"), Column("q50", "median", "number", ".3f"),
         Column("q95", "95%", "number", ".3f"),
     ]  # fmt: skip
@@ -143,26 +134,26 @@ def _worst(found: QueryValues) -> Table:
     )  # fmt: skip
 
 
-def _list(told: WorstQuery, number: int) -> Markup:
-    score = fixed(d.score for d in told.documents)
-    part = fixed((c for d in told.documents for c in d.contributions), sign=True)
+def _list(query: WorstQuery, number: int) -> Markup:
+    score = fixed(d.score for d in query.documents)
+    part = fixed((c for d in query.documents for c in d.contributions), sign=True)
     columns = [
         Column("document", "document"), Column("rank", "rank", "number"), Column("label", "label", "number", "g"),
         Column("score", "score", "number", score),
-        *(Column(f"feature_{i + 1}", name, "number", part) for i, name in enumerate(told.features)),
+        *(Column(f"feature_{i + 1}", name, "number", part) for i, name in enumerate(query.features)),
     ]  # fmt: skip
-    best = max((d.label for d in told.documents), default=0.0)
+    best = max((d.label for d in query.documents), default=0.0)
     rows = [
         [d.document, d.rank, Cell(d.label, look="strong" if d.label == best and best > 0 else ""), d.score,
          *(Cell(c, look=_look(c)) for c in d.contributions)]
-        for d in told.documents
+        for d in query.documents
     ]  # fmt: skip
-    below = sum(d.rank > 10 for d in told.documents)
-    words = f"{told.size:,} documents"
+    below = sum(d.rank > 10 for d in query.documents)
+    words = f"{query.size:,} documents"
     if below:
         words += f"; the last {below} shown stand further down"
-    table = Table(f"worst-list-{number + 1}", columns, rows, caption=f"The list of query {told.qid}")
-    return join(tag("p", "Query ", bdi(told.qid), f": {words}.", class_="faint"), table.draw())
+    table = Table(f"worst-list-{number + 1}", columns, rows, caption=f"The list of query {query.qid}")
+    return join(tag("p", "Query ", bdi(query.qid), f": {words}.", class_="faint"), table.draw())
 
 
 def _look(part: float) -> str:

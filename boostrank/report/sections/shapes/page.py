@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from boostrank.report.frames import pandas
-from boostrank.report.html.charts import Chart
+from boostrank.report.html.charts import Chart, tooltips
 from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import Beside, Fold, Part
 from boostrank.report.html.tables import Cell, Column, Table
-from boostrank.report.html.vega import COLOURS
+from boostrank.report.html.vega import COLOURS, alt
 from boostrank.report.section import Context, Section
 from boostrank.report.sections.shapes.ale import Curve
 from boostrank.report.sections.shapes.analysis import ROUNDING, Dependence, Shapes, shapes
@@ -56,17 +56,17 @@ def _brief(found: Shapes) -> Markup:
     largest = max(found.curves, key=lambda curve: curve.swing)
     if math.isnan(largest.rising):
         return join("No feature moves the score.")
-    told = [join("The score moves most along ", bdi(largest.feature), f": it {_way(largest)} by {largest.swing:.3g}.")]
+    sentences = [
+        join("The score moves most along ", bdi(largest.feature), f": it {_direction(largest)} by {largest.swing:.3g}.")
+    ]
     pair = max(found.interactions, key=lambda one: one.share, default=None)
     if pair is not None and pair.share > ROUNDING:
-        told.append(join(" Of pairs, ", bdi(pair.first), " and ", bdi(pair.second), " act together most: "
+        sentences.append(join(" Of pairs, ", bdi(pair.first), " and ", bdi(pair.second), " act together most: "
                          f"{pair.share:.2%} of the variance within queries."))  # fmt: skip
-    return join(*told)
+    return join(*sentences)
 
 
 def _chart(found: Shapes, number: int, feature: str) -> Chart:
-    import altair as alt
-
     curve = found.curve(feature)
     points = next((one for one in found.dependence if one.feature == feature), None)
     partner = found.partner(feature)
@@ -91,29 +91,23 @@ def _chart(found: Shapes, number: int, feature: str) -> Chart:
             size=14, opacity=0.6
         )
         layers.append(dots.encode(x=x, y=y, color=colour))
-    tooltip = [alt.Tooltip("value:Q", format=".5~g", title=feature),
-               alt.Tooltip("effect:Q", format="+.4f", title="score"), alt.Tooltip("low:Q", format="+.4f", title="from"),
-               alt.Tooltip("high:Q", format="+.4f", title="to"), alt.Tooltip("documents:Q", format=",d")]  # fmt: skip
+    of_level = tooltips("effect:Q +.4f score", "low:Q +.4f from", "high:Q +.4f to", "documents:Q ,d")
+    tooltip = [alt.Tooltip("value:Q", format=".5~g", title=feature), *of_level]
     layers.append(of_curve.mark_line(point=alt.OverlayMarkDef(size=16)).encode(y=y, tooltip=tooltip))
     if curve.missing:
         gone = base.transform_filter("datum.kind == 'missing'")
         layers.append(
-            gone.mark_rule(strokeDash=[5, 4], strokeWidth=2, color=COLOURS["bad"]).encode(y=y, tooltip=tooltip[1:])
+            gone.mark_rule(strokeDash=[5, 4], strokeWidth=2, color=COLOURS["bad"]).encode(y=y, tooltip=of_level)
         )
-    return Chart(
-        f"shape-{number + 1}-{_slug(feature)}",
-        feature,
-        _about(found, curve, other),
-        frame,
-        alt.layer(*layers).properties(height=_HEIGHT),
-    )
+    figure = alt.layer(*layers).properties(height=_HEIGHT)
+    return Chart(f"shape-{number + 1}-{_slug(feature)}", feature, _about(found, curve, other), frame, figure)
 
 
 def _frame(found: Shapes, curve: Curve, points: Dependence | None, other: str | None) -> Any:
     """Rows of three kinds: the curve, what is missing, documents."""
     rows: list[list[Any]] = [
-        ["curve", *told, None]
-        for told in zip(curve.edges, curve.effect, curve.low, curve.high, [0, *curve.counts], strict=False)
+        ["curve", *point, None]
+        for point in zip(curve.edges, curve.effect, curve.low, curve.high, [0, *curve.counts], strict=False)
     ]
     if curve.missing:
         level = [curve.missing_effect, curve.missing_low, curve.missing_high]
@@ -138,8 +132,6 @@ def _ranks(values: Any) -> list[float | None]:
 
 
 def _scale(curve: Curve) -> Any:
-    import altair as alt
-
     size = np.abs(curve.edges[curve.edges != 0.0])
     if size.size and size.max() > _SKEWED * np.median(size):
         return alt.Scale(type="symlog", constant=float(np.median(size)), nice=False)
@@ -152,21 +144,21 @@ def _format(curve: Curve) -> str:
 
 
 def _about(found: Shapes, curve: Curve, other: str | None) -> str:
-    told = f"{_way(curve).capitalize()}, by {curve.swing:.4g} from the lowest to the highest point."
+    text = f"{_direction(curve).capitalize()}, by {curve.swing:.4g} from the lowest to the highest point."
     if curve.query_level:
-        told += " The same for all documents of a query: it orders none by itself."
+        text += " The same for all documents of a query: it orders none by itself."
     if curve.missing:
         total = int(curve.counts.sum()) + curve.missing
-        told += (
+        text += (
             f" Missing in {curve.missing / total:.0%} of the documents; losing a value changes the score by "
             f"{curve.missing_effect:+.4f} on average ({curve.missing_low:+.4f} to {curve.missing_high:+.4f})."
         )
     if other is not None:
-        told += f" Points are coloured by {other}, with which it interacts most."
-    return told
+        text += f" Points are coloured by {other}, with which it interacts most."
+    return text
 
 
-def _way(curve: Curve) -> str:
+def _direction(curve: Curve) -> str:
     if math.isnan(curve.rising):
         return "flat"
     if curve.rising > 0.9:
@@ -177,17 +169,17 @@ def _way(curve: Curve) -> str:
 
 
 def _pairs(found: Shapes) -> list[Part]:
-    import altair as alt
-
-    told = [one for one in found.interactions if one.share > ROUNDING][:_PAIRS]
-    parts: list[Part] = [] if told else ["No two of them act together: the score is a sum of what each of them says."]
-    if told:
+    strongest = [one for one in found.interactions if one.share > ROUNDING][:_PAIRS]
+    parts: list[Part] = []
+    if not strongest:
+        parts.append("No two of them act together: the score is a sum of what each of them says.")
+    else:
         frame = pandas().DataFrame(
             {
-                "pair": [f"{one.first} and {one.second}" for one in told],
-                "share": [one.share for one in told],
-                "low": [max(0.0, one.share - 1.96 * one.error) for one in told],
-                "high": [one.share + 1.96 * one.error for one in told],
+                "pair": [f"{one.first} and {one.second}" for one in strongest],
+                "share": [one.share for one in strongest],
+                "low": [max(0.0, one.share - 1.96 * one.error) for one in strongest],
+                "high": [one.share + 1.96 * one.error for one in strongest],
             }
         )
         base = alt.Chart(frame).encode(y=alt.Y("pair:N", sort=None, title=None))
@@ -195,12 +187,10 @@ def _pairs(found: Shapes) -> list[Part]:
         figure = alt.layer(
             base.mark_bar().encode(
                 x=alt.X("share:Q", title=title, axis=alt.Axis(format=".2~%")),
-                tooltip=[alt.Tooltip("pair:N"), alt.Tooltip("share:Q", format=".2%"),
-                         alt.Tooltip("low:Q", format=".2%", title="from"),
-                         alt.Tooltip("high:Q", format=".2%", title="to")],
+                tooltip=tooltips("pair:N", "share:Q .2%", "low:Q .2% from", "high:Q .2% to"),
             ),
             base.mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q"),
-        ).properties(height=_LINE * len(told))  # fmt: skip
+        ).properties(height=_LINE * len(strongest))  # fmt: skip
         parts.append(
             Chart(
                 "interactions", "What features do together",
@@ -225,19 +215,11 @@ def _table(found: Shapes) -> Table:
         Column("feature", "feature"),
         Column("", "curve"),
         Column("way", "way", help="Rises or falls: nine tenths of all ups and downs, at least."),
-        Column(
-            "swing",
-            "swing",
-            "number",
-            ".4f",
-            "from the lowest to the highest point of the curve, in units of the score",
-        ),
+        Column("swing", "swing", "number", ".4f", "from the lowest to the highest point, in units of the score"),
         Column("lowest", "from", "number", ".5g", help="lowest value"),
         Column("highest", "to", "number", ".5g", help="highest value"),
         Column("missing", "missing", "number", ".1%", "share of documents without a value"),
-        Column(
-            "missing_effect", "if missing", "number", "+.4f", "mean change of the score when a document loses its value"
-        ),
+        Column("missing_effect", "if missing", "number", "+.4f", "mean change of the score without the value"),
     ]
     rows, details = [], []
     for curve in found.curves:
@@ -246,7 +228,7 @@ def _table(found: Shapes) -> Table:
         rows.append(
             [
                 curve.feature, Cell(None, _drawing(curve, *_SMALL)) if drawn else None,
-                Cell(_way(curve), look="faint" if curve.query_level else ""), curve.swing,
+                Cell(_direction(curve), look="faint" if curve.query_level else ""), curve.swing,
                 *([float(curve.edges[0]), float(curve.edges[-1])] if curve.edges.size else [None, None]),
                 curve.missing / total if curve.missing else None, curve.missing_effect if curve.missing else None,
             ]
@@ -287,7 +269,7 @@ def _drawing(curve: Curve, width: int, height: int) -> Markup:
         tag("path", d=f"M{line(curve.low)}L{line(curve.high, True)}Z", fill=COLOURS["main"], fill_opacity=0.3),
         tag("path", d=f"M{line(curve.effect)}", fill="none", stroke=COLOURS["main"], stroke_width=1.5),
         viewBox=f"-2 -2 {width + 4} {height + 4}", width=width, height=height, role="img",
-        aria_label=f"{_way(curve)}, {curve.effect[0]:+.3g} to {curve.effect[-1]:+.3g}",
+        aria_label=f"{_direction(curve)}, {curve.effect[0]:+.3g} to {curve.effect[-1]:+.3g}",
     )  # fmt: skip
 
 

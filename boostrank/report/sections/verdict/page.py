@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 from boostrank.report.frames import pandas
-from boostrank.report.html.charts import Chart
-from boostrank.report.html.marks import facts
+from boostrank.report.html.charts import Chart, tooltips
+from boostrank.report.html.marks import key_numbers
 from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import Fold, Part
 from boostrank.report.html.tables import Cell, Column, Table
-from boostrank.report.html.vega import COLOURS
+from boostrank.report.html.vega import COLOURS, alt
 from boostrank.report.means import FEWEST_FOR_INTERVAL
 from boostrank.report.section import Context, Section
 from boostrank.report.sections.verdict.analysis import FILE_ORDER, MODEL, Standing, Verdict, verdict
@@ -24,7 +24,7 @@ def draw(found: Verdict) -> list[Part]:
     """Table and chart of what `boostrank.report.sections.verdict.analysis` found."""
     parts: list[Part] = [
         tag("p", _sentence(found)),
-        facts(*_facts(found)),
+        key_numbers(*_key_numbers(found)),
         _chart(found),
         _table(found),
         tag("h3", "Tied documents and the order of the file"),
@@ -42,50 +42,48 @@ def _brief(found: Verdict) -> Markup:
         return join(head, ".")
     against = found.baselines[0]
     standing = against.standings[found.metric]
-    told = f", {abs(standing.lead):.4f} {'above' if standing.lead >= 0.0 else 'below'} "
+    lead = f", {abs(standing.lead):.4f} {'above' if standing.lead >= 0.0 else 'below'} "
     sure = ": no more than chance explains." if found.way(standing) == "even" else ": more than chance explains."
-    return join(head, told, bdi(against.name), sure)
+    return join(head, lead, bdi(against.name), sure)
 
 
 def _sentence(found: Verdict) -> Markup:
     head = found.headline
-    told = [join(tag("b", f"{head.metric} is {head.value:.4f}"), f"{_between(head.low, head.high)} over the "
+    clauses = [join(tag("b", f"{head.metric} is {head.value:.4f}"), f"{_between(head.low, head.high)} over the "
                  f"{head.queries:,} queries that count")]  # fmt: skip
     for baseline in found.baselines:
         standing = baseline.standings[found.metric]
         if baseline.name == FILE_ORDER:
             continue
         way = "above" if standing.lead >= 0.0 else "below"
-        sure = "" if found.way(standing) != "even" else ", which is no difference to speak of"
+        doubt = "" if found.way(standing) != "even" else ", which is no difference to speak of"
         sign = 1.0 if standing.lead >= 0.0 else -1.0
         ends = sorted((sign * standing.lead_low, sign * standing.lead_high))
-        told.append(
+        clauses.append(
             join(f"; {abs(standing.lead):.4f}{_between(*ends)} {way} ", bdi(baseline.name),
-                 join(" (", bdi(baseline.short), ")") if baseline.short else None, sure)
+                 join(" (", bdi(baseline.short), ")") if baseline.short else None, doubt)
         )  # fmt: skip
-    return join(*told, ".")
+    return join(*clauses, ".")
 
 
 def _between(low: float, high: float) -> str:
     return "" if math.isnan(low) else f" [{low:.4f}, {high:.4f}]"
 
 
-def _facts(found: Verdict) -> list[tuple[str, Any, str]]:
+def _key_numbers(found: Verdict) -> list[tuple[str, Any, str]]:
     head = found.headline
     interval = "one query: no interval" if math.isnan(head.low) else f"{head.low:.4f} to {head.high:.4f} (95%)"
-    told: list[tuple[str, Any, str]] = [(head.metric, f"{head.value:.4f}", interval)]
+    numbers: list[tuple[str, Any, str]] = [(head.metric, f"{head.value:.4f}", interval)]
     for baseline in found.baselines:
         s = baseline.standings[found.metric]
         if baseline.name != FILE_ORDER:
             interval = f"{s.lead_low:+.4f} to {s.lead_high:+.4f}" if math.isfinite(s.lead_low) else ""
-            told.append((f"against {baseline.name}", f"{s.lead:+.4f}", interval))
-    told.append(("queries", f"{found.queries:,}", f"{found.documents:,} documents"))
-    return told
+            numbers.append((f"against {baseline.name}", f"{s.lead:+.4f}", interval))
+    numbers.append(("queries", f"{found.queries:,}", f"{found.documents:,} documents"))
+    return numbers
 
 
 def _chart(found: Verdict) -> Chart:
-    import altair as alt
-
     rankings = (found.model, *found.baselines)
     rows = [{"ranking": r.name, **{n: getattr(r.standings[found.metric], n) for n in ("value", "low", "high")},
              "kind": "model" if r is found.model else "baseline"} for r in rankings]  # fmt: skip
@@ -94,8 +92,7 @@ def _chart(found: Verdict) -> Chart:
         y=alt.Y("ranking:N", sort=None, title=None),
         color=alt.Color("kind:N", legend=None,
                         scale=alt.Scale(domain=["model", "baseline"], range=[COLOURS["main"], COLOURS["faint"]])),
-        tooltip=[alt.Tooltip("ranking:N"), alt.Tooltip("value:Q", format=".4f"),
-                 alt.Tooltip("low:Q", format=".4f", title="from"), alt.Tooltip("high:Q", format=".4f", title="to")],
+        tooltip=tooltips("ranking:N", "value:Q .4f", "low:Q .4f from", "high:Q .4f to"),
     )  # fmt: skip
     x = alt.X("low:Q", title=found.metric, scale=alt.Scale(zero=False, nice=True))
     drawn = alt.layer(
@@ -153,7 +150,7 @@ def _ties(found: Verdict) -> str:
 
 
 def _method(found: Verdict) -> list[Part]:
-    told: list[Part] = [
+    sentences: list[Part] = [
         f"Conventions: {found.conventions.describe()}. {found.empty:,} queries have no relevant document.",
         "Intervals: 95%, percentile bootstrap over queries, widened for few queries as Hesterberg (2015) says; above "
         "20,000 queries the normal interval. Leads are means of differences query by query, with intervals of their "
@@ -161,8 +158,8 @@ def _method(found: Verdict) -> list[Part]:
         + (f" Fewer than {FEWEST_FOR_INTERVAL} queries count: take the intervals with a pinch of salt."
            if found.headline.queries < FEWEST_FOR_INTERVAL else ""),
     ]  # fmt: skip
-    told += [join(tag("b", bdi(b.name)), ": ", bdi(b.about), ".") for b in found.baselines if b.about]
-    return [tag("p", one) for one in told]
+    sentences += [join(tag("b", bdi(b.name)), ": ", bdi(b.about), ".") for b in found.baselines if b.about]
+    return [tag("p", one) for one in sentences]
 
 
 def _run(context: Context) -> Verdict:

@@ -51,7 +51,7 @@ class SingleFeature:
     def short(self) -> str:
         """Which features, in words."""
         told = [f"{n}, {'higher' if s > 0 else 'lower'} is better" for n, s in zip(self.names, self.signs, strict=True)]
-        return told[0] if told[0] == told[1] else f"{told[0]}, or {told[1]}: the halves disagree"
+        return told[0] if told[0] == told[1] else f"{told[0]}, or {told[1]}: the two halves choose different features"
 
 
 def single_feature(
