@@ -22,7 +22,7 @@ help:
 	@echo "make peers     the peers' objectives and ours, tuned alike, on every set (needs the data; hours; resumes)"
 	@echo "make kill-sweep  kill trainings 200 times, resume them, compare their files"
 	@echo "make bench     what each objective costs, against list length and beside LightGBM"
-	@echo "make bench-scale  reading, streaming, the second start, training larger than memory (12 GB of disk)"
+	@echo "make bench-scale  reading, streaming, the second start, training larger than memory, memory planned and used (12 GB of disk)"
 	@echo "make clean     remove .venv, the demo's output and caches"
 	@echo "PYTHON=python3.12 chooses the interpreter (3.11 or later) that .venv is made from."
 
@@ -73,6 +73,7 @@ ohsumed parity discount curvature selection peers bench: $(VENV)/.installed
 bench-scale: export OMP_WAIT_POLICY ?= passive
 bench-scale: $(VENV)/.installed-test
 	$(BIN)/python -m experiments.bench_scale.run
+	$(BIN)/python -m experiments.bench_scale.estimates
 
 # Small products on one core: the threads of a BLAS would wait for each other.
 experiments: export OMP_WAIT_POLICY ?= passive

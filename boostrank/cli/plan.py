@@ -17,7 +17,7 @@ from boostrank.core.errors import DataError, InputError
 from boostrank.core.formatting import parse_size, size_words
 
 if TYPE_CHECKING:
-    from boostrank.planning.plan import Bill, Way
+    from boostrank.planning.plan import Plan
     from boostrank.planning.sample import Survey
     from boostrank.training.params import TrainingParameters
 
@@ -78,19 +78,19 @@ _options = with_options(
 @_options
 @reading_options
 def command(files: tuple[str, ...], valid: tuple[str, ...], as_json: bool, **given: Any) -> None:
-    """Say what is in FILE..., and what memory and time each way of training on it takes.
+    """Say what is in FILE..., and what memory and time each route of training on it takes.
 
     A sample of 12 MB at several places is read, small files wholly; a compressed file is sampled at its beginning. Of a
     pipe nobody knows how long it is. Peaks are of anonymous memory, within 20% or so; times may be off by half.
     """
-    from boostrank.planning.plan import draw_up
+    from boostrank.planning.plan import make_plan
     from boostrank.planning.sample import survey
 
     options = reading_of(given)
     surveys = {name_of(list(files)): survey(list(files), **options)}
     surveys |= {path: survey(path, **options) for path in valid}
     train, *others = surveys.values()
-    bill = draw_up(
+    plan = make_plan(
         train,
         others,
         backend=given["backend"],
@@ -100,17 +100,17 @@ def command(files: tuple[str, ...], valid: tuple[str, ...], as_json: bool, **giv
         rounds=given["rounds"],
     )
     if as_json:
-        click.echo(json.dumps(_plain(bill, surveys)))
+        click.echo(json.dumps(_as_json(plan, surveys)))
     else:
         for name, found in surveys.items():
             for line in _description(name, found):
                 click.echo(line)
         click.echo("")
-        for line in _table(bill):
+        for line in _table(plan):
             click.echo(line)
-    if not as_json and bill.chosen is not None:
-        click.echo(f"\n* {bill.chosen.options}: {bill.why}")
-    bill.check()
+    if not as_json and plan.chosen is not None:
+        click.echo(f"\n* {plan.chosen.options}: {plan.why}")
+    plan.check()
 
 
 def announced(
@@ -127,7 +127,7 @@ def announced(
     Raises:
         InputError: nothing fits.
     """
-    from boostrank.planning.plan import draw_up, must_compile
+    from boostrank.planning.plan import make_plan, must_compile
     from boostrank.planning.sample import is_pipe, survey
 
     if any(is_pipe(one) for one in [list(train), *valid]):  # a sample would be missing afterwards
@@ -142,7 +142,7 @@ def announced(
         refused = True
     if refused:  # the reader will say where
         return ("memory" if route == "auto" else route), ""
-    bill = draw_up(
+    plan = make_plan(
         first,
         others,
         backend=given["backend"],
@@ -153,13 +153,13 @@ def announced(
         rounds=checked.rounds,
         compiles=must_compile(checked.objective),
     )
-    way = bill.check()
-    assert way.cost is not None
-    first_time = ", compiling the objective included" if bill.work.compiles else ""
-    return way.route, (
-        f"plan: {_about(first, first.rows)} rows x {first.features:,} features, {way.words}: "
-        f"{size_words(way.cost.peak_bytes)}, {duration(way.cost.first_round_seconds)} to the first round, "
-        f"{duration(way.cost.seconds(checked.rounds))} in all, about{first_time} ({bill.why})"
+    chosen = plan.check()
+    assert chosen.cost is not None
+    first_time = ", compiling the objective included" if plan.work.compiles else ""
+    return chosen.name, (
+        f"plan: {_about(first, first.rows)} rows x {first.features:,} features, {chosen.words}: "
+        f"{size_words(chosen.peak_bytes)}, {duration(chosen.cost.first_round_seconds)} to the first round, "
+        f"{duration(chosen.cost.seconds(checked.rounds))} in all, about{first_time} ({plan.why})"
     )
 
 
@@ -193,43 +193,40 @@ def _description(name: str, found: Survey) -> list[str]:
     ]
 
 
-def _table(bill: Bill) -> list[str]:
-    rows = [["", "peak memory", "first round", f"{bill.work.rounds} rounds"]]
-    for way in bill.ways:
-        mark = "*" if way is bill.chosen else " "
-        told = ["?"] * 3
-        if way.cost is not None:
-            told = [
-                size_words(way.cost.peak_bytes), duration(way.cost.first_round_seconds),
-                duration(way.cost.seconds(bill.work.rounds)),
-            ]  # fmt: skip
-        rows.append([f"{mark} {way.backend}: {way.words}", *told])
+def _table(plan: Plan) -> list[str]:
+    rows = [["", "peak memory", "first round", f"{plan.work.rounds} rounds"]]
+    for route in plan.routes:
+        mark = "*" if route is plan.chosen else " "
+        numbers = ["?"] * 3
+        if route.cost is not None:
+            seconds = route.cost.first_round_seconds, route.cost.seconds(plan.work.rounds)
+            numbers = [size_words(route.peak_bytes), *map(duration, seconds)]
+        rows.append([f"{mark} {route.backend}: {route.words}", *numbers])
     return aligned(rows)
 
 
-def _plain(bill: Bill, surveys: Mapping[str, Survey]) -> dict[str, Any]:
+def _as_json(plan: Plan, surveys: Mapping[str, Survey]) -> dict[str, Any]:
     return {
         "files": [
             {"name": name} | {k: v for k, v in dataclasses.asdict(found).items() if k != "distinct"}
             for name, found in surveys.items()
         ],
-        "routes": [_plain_way(way, bill) for way in bill.ways],
-        "chosen": None if bill.chosen is None else bill.chosen.options,
-        "why": bill.why or None,
-        "refusal": bill.refusal,
-        "limit_bytes": bill.limit_bytes,
-        "rounds": bill.work.rounds,
-        "threads": bill.work.threads,
+        "routes": [
+            {
+                "backend": route.backend,
+                "route": route.name,
+                "options": route.options,
+                "peak_bytes": None if route.cost is None else round(route.cost.peak_bytes),
+                "first_round_seconds": None if route.cost is None else route.cost.first_round_seconds,
+                "seconds": None if route.cost is None else route.cost.seconds(plan.work.rounds),
+                "chosen": route is plan.chosen,
+            }
+            for route in plan.routes
+        ],
+        "chosen": None if plan.chosen is None else plan.chosen.options,
+        "why": plan.why or None,
+        "refusal": plan.refusal,
+        "limit_bytes": plan.limit_bytes,
+        "rounds": plan.work.rounds,
+        "threads": plan.work.threads,
     }
-
-
-def _plain_way(way: Way, bill: Bill) -> dict[str, Any]:
-    told: dict[str, Any] = {"backend": way.backend, "route": way.route, "options": way.options}
-    cost = way.cost
-    told |= {
-        "peak_bytes": None if cost is None else round(cost.peak_bytes),
-        "first_round_seconds": None if cost is None else cost.first_round_seconds,
-        "seconds": None if cost is None else cost.seconds(bill.work.rounds),
-        "chosen": way is bill.chosen,
-    }
-    return told

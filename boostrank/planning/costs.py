@@ -1,4 +1,4 @@
-"""What each way of training costs: peak anonymous memory, and time.
+"""Cost model: the peak of anonymous memory and the time of a training, by engine and route.
 
 The constants were measured on the command line itself, `boostrank train` with its default objective and the metrics of
 the training set each round, LightGBM 4.7.0 and XGBoost 3.2.0: the peak of `RssAnon` of the whole process, sampled every
@@ -99,7 +99,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Cost:
-    """What one way costs.
+    """What one route costs.
 
     Args:
         peak_bytes: largest anonymous memory of the process.

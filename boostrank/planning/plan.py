@@ -1,4 +1,4 @@
-"""What a training will cost, before it starts: every way with its memory and time, and the one to take."""
+"""Plan of a training: every route with its memory and time, and the one to take."""
 
 from __future__ import annotations
 
@@ -30,31 +30,36 @@ _WORDS = {
 
 
 @dataclass(frozen=True)
-class Way:
-    """One way of training, and what it costs; cost None when the rows are not known."""
+class Route:
+    """How an engine may hold the features, and what it costs; cost None when the rows are not known."""
 
     backend: str
-    route: str
+    name: str
     cost: Cost | None
 
     @property
     def options(self) -> str:
         """Of the command line, that choose it."""
-        return f"--backend {self.backend} --route {'bins' if self.route == 'again' else self.route}"
+        return f"--backend {self.backend} --route {'bins' if self.name == 'again' else self.name}"
+
+    @property
+    def peak_bytes(self) -> float:
+        """Memory at its peak; infinite when nobody knows."""
+        return float("inf") if self.cost is None else self.cost.peak_bytes
 
     @property
     def words(self) -> str:
         """What it is."""
-        return _WORDS[self.route]
+        return _WORDS[self.name]
 
 
 @dataclass(frozen=True)
-class Bill:
-    """All ways, and the chosen one.
+class Plan:
+    """All routes, and the chosen one.
 
     Args:
         work: what is to be trained.
-        ways: of every engine that is installed.
+        routes: of every engine that is installed.
         chosen: one of them; None when none may be taken, and `refusal` says so.
         why: it was chosen.
         limit_bytes: that it must stay under.
@@ -62,14 +67,14 @@ class Bill:
     """
 
     work: Work
-    ways: tuple[Way, ...]
-    chosen: Way | None
+    routes: tuple[Route, ...]
+    chosen: Route | None
     why: str
     limit_bytes: float
     refusal: str | None = None
 
-    def check(self) -> Way:
-        """The chosen way.
+    def check(self) -> Route:
+        """The chosen route.
 
         Raises:
             InputError: there is none.
@@ -79,7 +84,7 @@ class Bill:
         return self.chosen
 
 
-def draw_up(
+def make_plan(
     train: Survey,
     valid: Sequence[Survey] = (),
     *,
@@ -90,8 +95,8 @@ def draw_up(
     threads: int | None = None,
     rounds: int = 100,
     compiles: bool = False,
-) -> Bill:
-    """The bill of a training.
+) -> Plan:
+    """The plan of a training.
 
     Args:
         train, valid: surveys of the data.
@@ -104,26 +109,25 @@ def draw_up(
     """
     work = _work(train, valid, params or {}, threads, rounds, compiles)
     engines = [name for name in ROUTES_OF if name == backend or find_spec(name) is not None]
-    ways = tuple(Way(name, one, cost(name, one, work)) for name in engines for one in ROUTES_OF[name])
-    free = free_memory()
-    bound = free if limit is None else limit
-    mine = [way for way in ways if way.backend == backend and way.route != "again"]
-    if route != "auto":
-        mine = [way for way in mine if way.route == route]
+    routes = tuple(Route(name, one, cost(name, one, work)) for name in engines for one in ROUTES_OF[name])
+    bound = free_memory() if limit is None else limit
+    candidates = [
+        one for one in routes if one.backend == backend and one.name != "again" and route in ("auto", one.name)
+    ]
 
-    def fits(way: Way) -> bool:
-        assert way.cost is not None
-        share = 1.0 if limit is not None or route != "auto" else _SHARE[way.route]
-        return way.cost.peak_bytes <= share * bound
+    def fits(candidate: Route) -> bool:
+        share = 1.0 if limit is not None or route != "auto" else _SHARE[candidate.name]
+        return candidate.peak_bytes <= share * bound
 
-    if mine[0].cost is None:
-        chosen = mine[0] if limit is None else mine[-1]
-        what = "nobody knows how long a pipe is"
-        return Bill(work, ways, chosen, what if limit is None else f"{what}: the way that needs least", bound)
-    chosen_or_none = next((way for way in mine if fits(way)), None)
-    if chosen_or_none is None:
-        return Bill(work, ways, None, "", bound, _refusal(mine, ways, work, bound, said=limit is not None))
-    return Bill(work, ways, chosen_or_none, _why(chosen_or_none, mine, route, limit, free), bound)
+    if candidates[0].cost is None:
+        chosen = candidates[0] if limit is None else candidates[-1]
+        why = "nobody knows how long a pipe is" + ("" if limit is None else ": the route that needs least")
+        return Plan(work, routes, chosen, why, bound)
+    fitting = next(filter(fits, candidates), None)
+    if fitting is None:
+        refusal = _refusal(candidates, routes, work, bound, limited=limit is not None)
+        return Plan(work, routes, None, "", bound, refusal)
+    return Plan(work, routes, fitting, _why(fitting, candidates, route, bound, limited=limit is not None), bound)
 
 
 def must_compile(objective: TrainingObjective | None) -> bool:
@@ -146,48 +150,36 @@ def _work(
     return Work(train, tuple(valid), int(leaves), int(max_bin), resolve_threads(threads), rounds, compiles)
 
 
-def _why(way: Way, mine: Sequence[Way], route: str, limit: float | None, free: float) -> str:
-    bound = f"the limit of {size_words(limit)}" if limit is not None else f"the {size_words(free)} that are free"
+def _why(chosen: Route, candidates: Sequence[Route], route: str, bound: float, *, limited: bool) -> str:
+    name = f"the limit of {size_words(bound)}" if limited else f"the {size_words(bound)} that are free"
     if route != "auto":
-        return f"asked for; it fits in {bound}"
-    half = "half of " if limit is None and way.route == "memory" else ""
-    skipped = mine[: mine.index(way)]
+        return f"asked for; it fits in {name}"
+    skipped = candidates[: candidates.index(chosen)]
+    half = "half of " if not limited and (skipped[-1] if skipped else chosen).name == "memory" else ""
     if not skipped:
-        return f"the quickest that fits in {half}{bound}"
-    assert skipped[-1].cost is not None
-    before = size_words(skipped[-1].cost.peak_bytes)
-    half = "half of " if limit is None and skipped[-1].route == "memory" else ""
-    return f"it fits in {bound}; {skipped[-1].words} would take {before}, over {half}it"
+        return f"the quickest that fits in {half}{name}"
+    return f"it fits in {name}; {skipped[-1].words} would take {size_words(skipped[-1].peak_bytes)}, over {half}it"
 
 
-def _refusal(mine: Sequence[Way], ways: Sequence[Way], work: Work, bound: float, *, said: bool) -> str:
+def _refusal(candidates: Sequence[Route], routes: Sequence[Route], work: Work, bound: float, *, limited: bool) -> str:
     """The number, and the first change that would fit."""
-    least = min(mine, key=_peak)
-    name = f"--memory-limit is {size_words(bound)}" if said else f"only {size_words(bound)} are free"
-    words = f"training would take about {size_words(_peak(least))} ({least.options}), and {name}"
-    other = next((way for way in ways if way.route != "again" and _peak(way) <= bound), None)
+    least = min(candidates, key=lambda one: one.peak_bytes)
+    name = f"--memory-limit is {size_words(bound)}" if limited else f"only {size_words(bound)} are free"
+    words = f"training would take about {size_words(least.peak_bytes)} ({least.options}), and {name}"
+    other = next((one for one in routes if one.name != "again" and one.peak_bytes <= bound), None)
     if other is not None:
-        return f"{words}: {other.options} would take about {size_words(_peak(other))}"
+        return f"{words}: {other.options} would take about {size_words(other.peak_bytes)}"
     for leaves in _FEWER_LEAVES:
-        changed = cost(least.backend, least.route, replace(work, leaves=min(leaves, work.leaves)))
+        changed = cost(least.backend, least.name, replace(work, leaves=min(leaves, work.leaves)))
         if changed is not None and changed.peak_bytes <= bound:
             return f"{words}: with --num-leaves {leaves} it would take about {size_words(changed.peak_bytes)}"
     for share in _FRACTIONS:
         train = replace(work.train, rows=round((work.train.rows or 0) * share))
-        changed = cost(least.backend, least.route, replace(work, train=train))
+        changed = cost(least.backend, least.name, replace(work, train=train))
         if changed is not None and changed.peak_bytes <= bound:
             part = f"a part of the queries (boostrank sample --fraction {share:g})"
             return f"{words}: {part} would take about {size_words(changed.peak_bytes)} with {least.options}"
-    return (
-        f"{words}: nothing fits in that, the program alone takes more than {size_words(0.8 * _peak_of_nothing(work))}"
-    )
-
-
-def _peak(way: Way) -> float:
-    return float("inf") if way.cost is None else way.cost.peak_bytes
-
-
-def _peak_of_nothing(work: Work) -> float:
     nothing = cost("lightgbm", "again", replace(work, train=replace(work.train, rows=0), valid=(), leaves=2))
     assert nothing is not None
-    return nothing.peak_bytes
+    program = size_words(0.8 * nothing.peak_bytes)
+    return f"{words}: nothing fits in that, the program alone takes more than {program}"

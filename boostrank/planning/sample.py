@@ -1,4 +1,4 @@
-"""What a sample says of some files: rows, queries, width, grades. A few megabytes are read, however large they are."""
+"""Sample of some files, for their rows, queries, width and grades: a few megabytes, however large they are."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def survey(source: AnySource, **options: Any) -> Survey:
     if not sample.rows:
         raise DataError(f"{files[0]}: no row of the sample can be read as `label qid:ID number:value ...`")
     base = reading.base if reading.base is not None else int(not sample.has_zero)
-    return sample.told(len(files), disk, base)
+    return sample.survey(len(files), disk, base)
 
 
 def is_pipe(source: AnySource) -> bool:
@@ -256,7 +256,7 @@ class _Sample:
             self._room -= values.size
             self._keys.append(np.unique((ids << np.uint64(32)) | values.view(np.uint32)))
 
-    def told(self, files: int, disk: int | None, base: int) -> Survey:
+    def survey(self, files: int, disk: int | None, base: int) -> Survey:
         """The survey."""
         features = self._top + 1 - base
         keys = np.unique(np.concatenate(self._keys)) if self._keys else np.zeros(0, np.uint64)

@@ -7,12 +7,14 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from boostrank.core import files
 from boostrank.core.errors import InputError, TrainingError
 from boostrank.core.files import check_output, check_writable, write_atomically, write_output
 
@@ -21,11 +23,17 @@ OLD, NEW = b"the old model\n", b"the new model, longer than the old one\n" * 50
 
 
 def fail_call(monkeypatch: pytest.MonkeyPatch, number: int, error: int = errno.ENOSPC) -> list[str]:
-    """Let the numbered call (from 0) to the operating system fail; the list fills with the names of the calls."""
+    """Let the numbered call (from 0) to the operating system fail; the list fills with the names of the calls.
+
+    Those of other threads, and of finalisers that happen to run meanwhile, go through and do not count.
+    """
     made: list[str] = []
+    thread = threading.get_ident()
 
     def failing(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
+            if threading.get_ident() != thread or sys._getframe(1).f_globals["__name__"] != files.__name__:
+                return real(*args, **kwargs)
             made.append(name)
             if len(made) == number + 1:
                 if name == "close":  # the descriptor is gone even when close reports an error
@@ -74,6 +82,18 @@ def test_fault_077_a_failure_of_any_call_leaves_the_old_file_and_no_temporary_on
     assert failures >= 8, "every call was made to fail once"
     assert made.count("fsync") == 2
     assert made.index("fsync") < made.index("replace") < len(made) - 1 - made[::-1].index("fsync")
+
+
+def test_a_failure_is_injected_into_calls_of_its_own_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = fail_call(monkeypatch, 0)
+    os.close(os.open(tmp_path / "finaliser", os.O_CREAT))  # as of another module
+    other = threading.Thread(target=write_atomically, args=(tmp_path / "thread", NEW))
+    other.start()
+    other.join()
+    assert (tmp_path / "thread").read_bytes() == NEW
+    assert made == []
+    with pytest.raises(TrainingError):
+        write_atomically(tmp_path / "model.txt", NEW)
 
 
 def test_a_write_in_small_parts_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

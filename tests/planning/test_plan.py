@@ -1,4 +1,4 @@
-"""Which way is chosen, and in which words one is refused."""
+"""Plan of a training: which route is chosen, and in which words one is refused."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.core.formatting import parse_size, size_words
-from boostrank.planning import plan as bills
+from boostrank.planning import plan as planning
 from boostrank.planning.costs import Work, cost
-from boostrank.planning.plan import draw_up
+from boostrank.planning.plan import make_plan
 from boostrank.planning.sample import Survey
 
 MB = 1e6
@@ -29,7 +29,7 @@ def a_survey(rows: int | None, features: int = 136) -> Survey:
 @pytest.fixture(autouse=True)
 def plenty(monkeypatch: pytest.MonkeyPatch) -> None:
     """10 GB are free."""
-    monkeypatch.setattr(bills, "free_memory", lambda: 10e9)
+    monkeypatch.setattr(planning, "free_memory", lambda: 10e9)
 
 
 def peak(rows: int, route: str, backend: str = "lightgbm", **others: int) -> float:
@@ -39,40 +39,40 @@ def peak(rows: int, route: str, backend: str = "lightgbm", **others: int) -> flo
 
 
 def test_what_fits_in_half_of_the_free_memory_stays_in_memory() -> None:
-    bill = draw_up(a_survey(1_000_000))
-    assert bill.check().route == "memory"
-    assert bill.why == "the quickest that fits in half of the 10.00 GB that are free"
+    plan = make_plan(a_survey(1_000_000))
+    assert plan.check().name == "memory"
+    assert plan.why == "the quickest that fits in half of the 10.00 GB that are free"
 
 
 def test_what_does_not_is_streamed() -> None:
-    bill = draw_up(a_survey(10_000_000))
-    assert bill.check().route == "bins"
-    assert "floats in memory would take" in bill.why
+    plan = make_plan(a_survey(10_000_000))
+    assert plan.check().name == "bins"
+    assert "floats in memory would take" in plan.why
 
 
 def test_a_limit_that_is_said_may_be_used_up() -> None:
     limit = peak(1_000_000, "memory") + 1
-    assert draw_up(a_survey(1_000_000), limit=limit).check().route == "memory"
-    assert draw_up(a_survey(1_000_000), limit=limit - 2).check().route == "bins"
+    assert make_plan(a_survey(1_000_000), limit=limit).check().name == "memory"
+    assert make_plan(a_survey(1_000_000), limit=limit - 2).check().name == "bins"
 
 
 def test_xgboost_goes_on_to_external_memory() -> None:
     limit = peak(5_000_000, "bins", "xgboost") - 1
-    assert draw_up(a_survey(5_000_000), backend="xgboost", limit=limit).check().route == "external"
+    assert make_plan(a_survey(5_000_000), backend="xgboost", limit=limit).check().name == "external"
 
 
 def test_the_second_start_is_told_but_never_chosen() -> None:
-    bill = draw_up(a_survey(1_000_000))
-    again = next(way for way in bill.ways if way.route == "again")
+    plan = make_plan(a_survey(1_000_000))
+    again = next(route for route in plan.routes if route.name == "again")
     assert again.cost is not None
-    assert again.cost.first_round_seconds < bill.check().cost.first_round_seconds  # type: ignore[union-attr]
+    assert again.cost.first_round_seconds < plan.check().cost.first_round_seconds  # type: ignore[union-attr]
 
 
 def test_a_refusal_names_the_number_and_the_mode_that_fits() -> None:
     rows, limit = 4_000_000, 1e9
     assert peak(rows, "external", "xgboost") < limit < peak(rows, "bins")
     with pytest.raises(InputError) as refused:
-        draw_up(a_survey(rows), limit=limit).check()
+        make_plan(a_survey(rows), limit=limit).check()
     words = str(refused.value)
     assert words.startswith(f"training would take about {size_words(peak(rows, 'bins'))} (--backend lightgbm")
     assert "--memory-limit is 1.00 GB" in words
@@ -82,29 +82,29 @@ def test_a_refusal_names_the_number_and_the_mode_that_fits() -> None:
 
 def test_a_route_that_is_asked_for_is_refused_when_it_does_not_fit() -> None:
     with pytest.raises(InputError, match=r"only 10\.00 GB are free: --backend lightgbm --route bins would take about"):
-        draw_up(a_survey(15_000_000), route="memory").check()
+        make_plan(a_survey(15_000_000), route="memory").check()
 
 
 def test_fewer_leaves_are_offered_where_histograms_are_what_does_not_fit() -> None:
     wide = a_survey(1000, features=5000)
     with pytest.raises(InputError, match="with --num-leaves 15 it would take about"):
-        draw_up(wide, limit=800 * MB, params={"max_leaves": 255}).check()
+        make_plan(wide, limit=800 * MB, params={"max_leaves": 255}).check()
 
 
 def test_a_part_of_the_queries_is_offered_when_no_route_fits() -> None:
     with pytest.raises(InputError, match=r"boostrank sample --fraction 0\.\d+\) would take about"):
-        draw_up(a_survey(50_000_000), limit=1e9).check()
+        make_plan(a_survey(50_000_000), limit=1e9).check()
 
 
 def test_less_than_the_program_itself_is_refused_as_such() -> None:
     with pytest.raises(InputError, match="the program alone takes"):
-        draw_up(a_survey(1_000_000), limit=50 * MB).check()
+        make_plan(a_survey(1_000_000), limit=50 * MB).check()
 
 
 def test_a_pipe_is_taken_into_memory_or_under_a_limit_streamed() -> None:
-    assert draw_up(a_survey(None)).check().route == "memory"
-    assert draw_up(a_survey(None), limit=1e9).check().route == "bins"
-    assert draw_up(a_survey(None), backend="xgboost", limit=1e9).check().route == "external"
+    assert make_plan(a_survey(None)).check().name == "memory"
+    assert make_plan(a_survey(None), limit=1e9).check().name == "bins"
+    assert make_plan(a_survey(None), backend="xgboost", limit=1e9).check().name == "external"
 
 
 def test_validation_sets_rows_leaves_and_bins_cost_memory() -> None:
