@@ -37,7 +37,9 @@ def _filled(nav: Any, made: dict[str, dict[str, str | bytes]]) -> Any:
         return {title: _filled(entry, made) for title, entry in nav.items()}
     if nav in made:
         pages = [uri for uri in made[nav] if uri.endswith(".md")]
-        return ["research/index.md", *pages] if nav == "research/" else pages
+        if nav == "research/":  # titles there are questions
+            return ["research/index.md", *({Path(uri).stem.replace("-", ": "): uri} for uri in pages)]
+        return pages
     return nav
 
 

@@ -42,7 +42,7 @@ def picture(spec: ObjectiveSpec) -> bytes:
         spacing=25,
     ).resolve_scale(color="independent")
     chart = chart.configure_view(stroke=None).configure_axis(grid=False, titleFontWeight="normal", titleColor="#444")
-    chart = chart.configure_title(anchor="start", fontSize=13).configure_legend(labelLimit=240)
+    chart = chart.configure_title(anchor="start", fontSize=13).configure_legend(labelLimit=240, columnPadding=36)
     svg: str = vl_convert.vegalite_to_svg(chart.to_json())
     return svg.encode()
 
