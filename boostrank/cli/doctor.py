@@ -16,7 +16,7 @@ from boostrank.cli.reading import name_of, reading_of, reading_options
 from boostrank.core.formatting import count_of
 
 if TYPE_CHECKING:
-    from boostrank.data.doctor import Facts, Finding
+    from boostrank.data.doctor import Finding, Profile
 
 SECTION = "What is looked at and told"
 WARNED = 1
@@ -70,19 +70,19 @@ def command(
     return BAD_INPUT if errors else WARNED if warnings and strict else DONE
 
 
-def _read(role: str, files: tuple[str, ...], reading: dict[str, Any]) -> Facts:
+def _read(role: str, files: tuple[str, ...], reading: dict[str, Any]) -> Profile:
     from boostrank.data.doctor import look_at
 
     started, name = time.monotonic(), name_of(files)
     with ReadProgress(name) as progress:
-        facts = look_at(files, role=role, progress=progress, **reading)
-    say(f"{name}: {facts.n_rows:,} rows, {facts.n_queries:,} queries, looked at in "
+        profile = look_at(files, role=role, progress=progress, **reading)
+    say(f"{name}: {profile.n_rows:,} rows, {profile.n_queries:,} queries, looked at in "
         f"{duration(time.monotonic() - started)}")  # fmt: skip
-    return facts
+    return profile
 
 
 def _print(finding: Finding, width: int) -> None:
-    click.echo(f"{finding.where}: {finding.severity.value}: {finding.told} [{finding.check}]")
+    click.echo(f"{finding.where}: {finding.severity.value}: {finding.message} [{finding.check}]")
     for heading, text in (("cost", finding.cost), ("fix", finding.fix)):
         if text:
             click.echo(click.wrap_text(f"{heading}: {text}", width, _INDENT[:2], _INDENT))

@@ -6,7 +6,7 @@ import numpy as np
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.rows import DenseRows
+from boostrank.data.dense import DenseRows
 from boostrank.formats.trees import Trees
 from boostrank.kernels.trees.walker import Walker
 from boostrank.report.sections.importance.permutation_importance import Scorer

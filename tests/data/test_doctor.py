@@ -58,7 +58,7 @@ def one(found: dict[str, Finding], check: str, severity: str, line: int, *words:
     assert list(found) == [check]
     assert (found[check].severity.value, found[check].line) == (severity, line), found[check]
     for word in words:
-        assert word in found[check].told + " / " + found[check].cost + " / " + found[check].fix, found[check]
+        assert word in found[check].message + " / " + found[check].cost + " / " + found[check].fix, found[check]
     return found[check]
 
 
@@ -149,7 +149,7 @@ def test_damaged_and_empty_files_are_findings(tmp_path: Path, clean: Lines) -> N
     for name, words in (("cut.gz", "truncated"), ("empty", "no rows"), ("utf16", "UTF-16"), ("absent", "No such file")):
         findings = boostrank.doctor(tmp_path / name, valid=[tmp_path / "empty"])
         assert findings[0].check == "unreadable-file"
-        assert words in findings[0].told
+        assert words in findings[0].message
         assert findings[0].file == str(tmp_path / name)
 
 
@@ -173,7 +173,7 @@ def test_lines_are_right_where_comments_blank_lines_and_bad_rows_are_between(ask
     found = ask(lines)
     assert found["unreadable-row"].line == 7
     assert found["contradicting-duplicates"].line == 9
-    assert "line 10" in found["contradicting-duplicates"].told
+    assert "line 10" in found["contradicting-duplicates"].message
 
 
 # Queries -------------------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def test_a_query_that_goes_on_in_the_next_file(tmp_path: Path, clean: Lines) -> 
     (tmp_path / "b").write_text("".join(clean[3:]))
     (found,) = (f for f in boostrank.doctor([tmp_path / "a", tmp_path / "b"]) if f.check not in ORDINARY)
     assert (found.check, found.file, found.line) == ("split-queries", str(tmp_path / "b"), 1)
-    assert "goes on from the file before" in found.told
+    assert "goes on from the file before" in found.message
 
 
 def test_ids_that_do_not_ascend(ask: Any, clean: Lines) -> None:
@@ -207,7 +207,7 @@ def test_dead_and_single_queries_are_counted_apart(tmp_path: Path) -> None:
     found = {f.check: f for f in boostrank.doctor(path)}
     assert set(found) == {"dead-queries", "single-document-queries"}
     assert (found["dead-queries"].line, found["dead-queries"].count) == (3, 2)
-    assert "2 of 5 queries (40%)" in found["dead-queries"].told
+    assert "2 of 5 queries (40%)" in found["dead-queries"].message
     assert found["dead-queries"].severity is Severity.WARNING
     assert (found["single-document-queries"].line, found["single-document-queries"].count) == (5, 1)
 
@@ -223,7 +223,7 @@ def test_lists_that_lightgbm_refuses(tmp_path: Path) -> None:
     found = {f.check: f for f in boostrank.doctor(tmp_path / "t")}
     assert set(found) == {"long-queries"}
     assert (found["long-queries"].line, found["long-queries"].count) == (1, 1)
-    assert "10,001" in found["long-queries"].told
+    assert "10,001" in found["long-queries"].message
 
 
 def test_few_queries_with_many_documents(tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ def test_constant_and_missing_features(ask: Any, clean: Lines) -> None:
     rare = with_feature(clean, lambda line, i: "nan" if i % 40 else i, 39)
     one(ask(rare), "rare-features", "note", 0, "feature 39")
     gap = with_feature(clean, lambda line, i: i % 11, 41)
-    assert "features 39 and 40 are" in one(ask(gap), "constant-features", "note", 0).told
+    assert "features 39 and 40 are" in one(ask(gap), "constant-features", "note", 0).message
 
 
 def test_features_that_are_never_other_than_zero_count_as_constant(ask: Any, clean: Lines) -> None:
@@ -327,7 +327,7 @@ def test_of_very_many_features_the_first_are_looked_at(ask: Any, clean: Lines, m
 def test_features_of_the_query_are_all_listed(ask: Any, clean: Lines, tmp_path: Path) -> None:
     ask(with_feature(clean, lambda line, i: int(line.split()[1][4:]) + 1, 39))
     (found,) = (f for f in boostrank.doctor(tmp_path / "train.txt") if f.check == "query-features")
-    assert found.told == "features 26, 27, 28, 29, 30 and 39 are the same for all documents of a query"
+    assert found.message == "features 26, 27, 28, 29, 30 and 39 are the same for all documents of a query"
 
 
 def test_numbers_that_stand_for_missing(ask: Any, clean: Lines) -> None:
@@ -375,7 +375,7 @@ def test_queries_in_both_sets(ask: Any, clean: Lines, later: Lines) -> None:
     found = one(
         ask(clean, valid=[*later, *renamed]), "leaked-documents", "warning", len(later) + 1, "qid 800000 those of"
     )
-    assert "train.txt:1" in found.told
+    assert "train.txt:1" in found.message
     others = [line.replace("qid:70000 ", "qid:1 ") for line in later]
     one(ask(clean, valid=others), "shared-ids", "warning", 1, "other documents")
 
@@ -395,7 +395,7 @@ def test_sets_that_count_features_differently(ask: Any, clean: Lines, later: Lin
     clean, later = ([f"{line.rstrip()} 60:1.{i}\n" for i, line in enumerate(lines)] for lines in (clean, later))
     found = ask(from_zero(clean), valid=later)
     assert (found["numbering"].severity, found["numbering"].line) == (Severity.ERROR, 1)
-    assert "one past its last" in found["numbering"].told
+    assert "one past its last" in found["numbering"].message
     shorter = [line.rsplit(maxsplit=1)[0] + "\n" for line in later]
     assert ask(from_zero(clean), valid=shorter)["numbering"].severity is Severity.WARNING
     assert "numbering" not in ask(from_zero(clean), valid=shorter, zero_based="true")
@@ -466,8 +466,8 @@ def test_counts_are_those_of_comparing_everything_with_everything(tmp_path: Path
     assert found["duplicates"].line == min(same) + 1
     assert found["contradicting-duplicates"].count == len(contradicting)
     assert found["contradicting-duplicates"].line == min(contradicting) + 1
-    assert found["query-features"].told == "features 7 and 8 are the same for all documents of a query"
-    assert found["constant-features"].told.startswith("features 5 and 6 are")
+    assert found["query-features"].message == "features 7 and 8 are the same for all documents of a query"
+    assert found["constant-features"].message.startswith("features 5 and 6 are")
 
 
 def test_queries_of_a_file_beside(data_root: Path) -> None:
@@ -524,3 +524,13 @@ def test_options_that_contradict_are_refused(tmp_path: Path) -> None:
         boostrank.doctor(tmp_path, gain="steep")
     with pytest.raises(ParameterError):
         boostrank.doctor(tmp_path, inf="maybe")
+
+
+def test_names_of_version_0_1_0_still_work_and_warn() -> None:
+    import boostrank.data.doctor as doctoring
+
+    with pytest.warns(FutureWarning, match=r"Facts is now boostrank\.data\.doctor\.profile\.Profile"):
+        assert doctoring.Facts is doctoring.Profile
+    finding = doctoring.Finding("check", doctoring.Severity.NOTE, "f", 1, 0, 1, "what was seen", "", "")
+    with pytest.warns(FutureWarning, match=r"Finding\.told is now Finding\.message"):
+        assert finding.told == "what was seen"

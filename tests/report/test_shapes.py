@@ -19,7 +19,7 @@ from boostrank.backends import get_backend
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.rows import DenseRows
+from boostrank.data.dense import DenseRows
 from boostrank.report.html.page import Beside, page
 from boostrank.report.sections.importance.analysis import importance
 from boostrank.report.sections.shapes.ale import Curve, local_effects

@@ -9,16 +9,19 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from boostrank.core.deprecation import renamed
 from boostrank.core.gains import Gain, parse_gain
 from boostrank.core.machine import resolve_threads
 from boostrank.data.doctor.checks import AGAINST_TRAINING, BETWEEN_SETS, OF_A_SET, OF_TRAINING_DATA
 from boostrank.data.doctor.finding import Finding, Severity, in_order
-from boostrank.data.doctor.profile import Facts
+from boostrank.data.doctor.profile import Profile
 from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.sources import AnySource
 from boostrank.data.options import Progress
 
-__all__ = ["Facts", "Finding", "Severity", "doctor", "examine", "look_at"]
+__getattr__ = renamed(__name__, {"Facts": "boostrank.data.doctor.profile:Profile"})
+
+__all__ = ["Finding", "Profile", "Severity", "doctor", "examine", "look_at"]
 
 
 def doctor(
@@ -47,24 +50,24 @@ def doctor(
 def look_at(
     files: AnySource, *, role: str = "train", gain: Gain = "exponential", threads: int | None = None,
     progress: Progress = None, **options: Any,
-) -> Facts:  # fmt: skip
+) -> Profile:  # fmt: skip
     """One pass over one data set; arguments as of `doctor`.
 
     Args:
         role: "train", "valid" or "test": what the data are for.
         progress: called with the bytes read and their total, None when that is not known.
     """
-    facts = Facts(role, LibsvmOptions(**options), parse_gain(gain))
-    facts.read(files, resolve_threads(threads), progress)
-    return facts
+    profile = Profile(role, LibsvmOptions(**options), parse_gain(gain))
+    profile.read(files, resolve_threads(threads), progress)
+    return profile
 
 
-def examine(sets: Sequence[Facts]) -> list[Finding]:
+def examine(sets: Sequence[Profile]) -> list[Finding]:
     """What all checks find in the data sets, the training data first."""
     findings: list[Finding] = []
-    for facts in sets:
-        for check in OF_A_SET + (OF_TRAINING_DATA if facts.role == "train" else ()):
-            findings += check(facts)
+    for profile in sets:
+        for check in OF_A_SET + (OF_TRAINING_DATA if profile.role == "train" else ()):
+            findings += check(profile)
     for one, other in itertools.combinations(sets, 2):
         if one.role != other.role:
             for compare in BETWEEN_SETS + (AGAINST_TRAINING if one.role == "train" else ()):

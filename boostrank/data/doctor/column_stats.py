@@ -1,4 +1,4 @@
-"""One pass over the cells of whole queries (compiled): columns tallied, rows hashed, copies of the label tried."""
+"""Statistics of the columns, in one compiled pass over the cells of whole queries; rows are hashed on the way."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ with np.errstate(over="ignore"):
         nb.int64, nb.int64, nb.int64[:, ::1], nb.float32[:, ::1], nb.int64[:, ::1], nb.float32[::1], nb.uint64[::1],
     )
 )  # fmt: skip
-def tally(
+def add_queries(
     ptr: Int64Array, order: Int64Array, labels: Float64Array, ends: Int64Array, ids: Int32Array, values: Float32Array,
     bits: Int32Array, queries_before: int, live: int, counts: Int64Array, extremes: Float32Array, seen: Int64Array,
     first: Float32Array, hashes: npt.NDArray[np.uint64],

@@ -1,13 +1,12 @@
-"""What the doctor found, and how it is told."""
+"""Findings of the doctor: what each says, in which order, and in which words."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from boostrank.data.doctor.profile import Facts
+from boostrank.core.deprecation import renamed_attributes
 
 
 class Severity(enum.Enum):
@@ -33,8 +32,8 @@ class Finding:
         file: where it is seen first; empty when no place shows it.
         line: 1-based line there, 0 when the whole file is meant.
         column: 1-based byte column, 0 when the whole line is meant.
-        count: how often, in what `told` speaks of (rows, queries, features).
-        told: what was seen.
+        count: how often, in what `message` speaks of (rows, queries, features).
+        message: what was seen.
         cost: what follows from it.
         fix: the command or option that mends it, or what to look at; empty where nothing need be done.
     """
@@ -45,9 +44,11 @@ class Finding:
     line: int
     column: int
     count: int
-    told: str
+    message: str
     cost: str
     fix: str
+
+    __getattr__ = renamed_attributes({"told": "message"})
 
     @property
     def where(self) -> str:
@@ -56,14 +57,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
-        return asdict(self) | {"severity": self.severity.value}
-
-
-def found(
-    facts: Facts, check: str, severity: Severity, line: int, count: int, told: str, cost: str, fix: str
-) -> Finding:  # fmt: skip
-    """A finding at a line counted through all files of the data set; 0 means the whole."""
-    return Finding(check, severity, *facts.place(int(line)), 0, int(count), told, cost, fix)
+        return asdict(self) | {"severity": self.severity.value, "told": self.message}  # "told": as version 0.1.0
 
 
 def in_order(findings: list[Finding]) -> list[Finding]:

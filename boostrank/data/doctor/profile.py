@@ -1,4 +1,4 @@
-"""What one pass over a data set finds out, from which the checks draw their conclusions.
+"""Profile of a data set: what one pass over its text counts, from which the checks draw their conclusions.
 
 Memory: a few chunks of text and the longest query, 8 bytes a row (a hash of its features; some 60 for a moment where
 sets are compared), 50 bytes a query and 100 a feature.
@@ -15,10 +15,10 @@ import numpy.typing as npt
 from boostrank.core.errors import FileFormatError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.doctor import column_stats as _tally
+from boostrank.data.doctor import column_stats
 from boostrank.data.doctor.batches import CHUNK_BYTES, Batch, Cutter, LinedBlock, LinedParser, Rows
 from boostrank.data.doctor.counts import Alike, Label, Part, StandIn
-from boostrank.data.doctor.finding import percent
+from boostrank.data.doctor.finding import Finding, Severity, percent
 from boostrank.data.libsvm import parser as parse
 from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.reader import has_qid
@@ -43,7 +43,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 _KINDS: dict[str, npt.DTypeLike] = {"hashes": np.uint64, "low": np.float64, "high": np.float64, "falling": np.bool_}
 
 
-class Facts:
+class Profile:
     """One data set, read once.
 
     Args:
@@ -64,7 +64,7 @@ class Facts:
         same, contradicting: documents with the features of another one of their query, and its label or another.
         empty_rows: documents without a feature that is not 0.
         live: queries with different labels.
-        columns, extremes: the tables of `_tally`, a row a feature.
+        columns, extremes: the tables of `column_stats`, a row a feature.
         line: of each query, its first.
         ids: of each query, its id, or a hash of it when it is text.
         sizes, low, high: of each query, its documents, smallest and largest label.
@@ -91,8 +91,8 @@ class Facts:
         self.live = self.n_rows = self.n_lines = self.n_queries = self._n_seen = 0
         self.unterminated: list[str] = []
         self.names: dict[int, bytes] = {}
-        self.columns = np.zeros((0, _tally.N_COUNTS), np.int64)
-        self.extremes = np.zeros((0, _tally.N_VALUES), np.float32)
+        self.columns = np.zeros((0, column_stats.N_COUNTS), np.int64)
+        self.extremes = np.zeros((0, column_stats.N_VALUES), np.float32)
         self._seen, self._first = np.zeros((0, 2), np.int64), np.zeros(0, np.float32)
         self._kept: dict[str, list[Any]] = {name: [] for name in ("line", "ids", "sizes", "falling", "hashes")}
         self._kept |= {"low": [], "high": []}
@@ -141,7 +141,7 @@ class Facts:
                 self.parts.append(Part(source.name, source.path, self.n_lines, self.n_rows, self.n_queries))
                 sizes = find_sidecar(source.path, GROUP_SUFFIXES) if self.grouped_by_file else None
                 if sizes is not None:
-                    ends = self.n_rows + np.cumsum(_told_sizes(sizes))
+                    ends = self.n_rows + np.cumsum(_sizes_beside(sizes))
             self._count(block)
             rows = self._rows(block)
             if rows is not None and self.grouped_by_file:
@@ -228,8 +228,8 @@ class Facts:
             weights = find_sidecar(part.path, (WEIGHT_SUFFIX,))
             try:
                 if groups is not None:
-                    told = read_sizes(groups, row_end - part.rows)
-                    if not np.array_equal(told, sizes):
+                    expected = read_sizes(groups, row_end - part.rows)
+                    if not np.array_equal(expected, sizes):
                         words = f"the group sizes disagree with the qids of {part.name}: remove one"
                         raise FileFormatError(words, file=groups)
                 if weights is not None:
@@ -245,7 +245,7 @@ class Facts:
         order = np.lexsort((rows.labels, query))
         hashes = np.empty(query.size, np.uint64)
         self._widen(self.top.top_id + 1)
-        self.live = _tally.tally(
+        self.live = column_stats.add_queries(
             ptr, order, rows.labels, rows.ends, rows.ids, rows.values, rows.values.view(np.int32), self._n_seen,
             self.live, self.columns, self.extremes, self._seen, self._first, hashes,
         )  # fmt: skip
@@ -262,7 +262,7 @@ class Facts:
             self._kept[name].append(array)
         self._add_labels(rows)
         self._add_alike(rows, query, hashes)
-        empty = np.flatnonzero(hashes == _tally.EMPTY)
+        empty = np.flatnonzero(hashes == column_stats.EMPTY)
         if empty.size:
             self.empty_rows = Label(
                 self.empty_rows.count + empty.size, self.empty_rows.line or int(rows.lines[empty[0]])
@@ -273,8 +273,8 @@ class Facts:
         more = min(max(width, 2 * have), MOST_FEATURES) - have
         if width <= have or more == 0:
             return
-        self.columns = np.concatenate([self.columns, np.zeros((more, _tally.N_COUNTS), np.int64)])
-        extremes = np.empty((more, _tally.N_VALUES), np.float32)
+        self.columns = np.concatenate([self.columns, np.zeros((more, column_stats.N_COUNTS), np.int64)])
+        extremes = np.empty((more, column_stats.N_VALUES), np.float32)
         extremes[:] = np.inf, -np.inf, -np.inf
         self.extremes = np.concatenate([self.extremes, extremes])
         self._seen = np.concatenate([self._seen, np.full((more, 2), -1, np.int64)])
@@ -337,13 +337,19 @@ class Facts:
     @property
     def base(self) -> int:
         """The number of the first feature."""
-        told = self.options.base
-        return (0 if self.has_zero else 1) if told is None else told
+        base = self.options.base
+        return int(not self.has_zero) if base is None else base
 
     @property
     def top(self) -> Part:
         """The file with the largest feature number."""
         return max(self.parts, key=lambda part: part.top_id)
+
+    def finding(
+        self, check: str, severity: Severity, line: int, count: int, message: str, cost: str, fix: str
+    ) -> Finding:  # fmt: skip
+        """A finding at a line counted through all files of the data set; 0 means the whole."""
+        return Finding(check, severity, *self.place(int(line)), 0, int(count), message, cost, fix)
 
     def place(self, line: int) -> tuple[str, int]:
         """(file, its line) of a line counted through all files; line 0 means the whole."""
@@ -371,7 +377,7 @@ class Facts:
         return f"{count:,} of {self.n_rows:,} documents ({percent(count, self.n_rows)})"
 
 
-def _told_sizes(path: str) -> list[int]:
+def _sizes_beside(path: str) -> list[int]:
     """What can be read of the sizes; `read_sizes` says at the end what is wrong with them."""
     with open(path, encoding="utf-8-sig", errors="replace") as file:
         return [int(word) for word in file.read().split() if word.isdigit() and len(word) < 10]

@@ -26,7 +26,7 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.rows import DenseRows
+from boostrank.data.dense import DenseRows
 from boostrank.report.documents import document_names, find_document, find_query, shown_name
 from boostrank.report.explanation.counterfactuals import Change, Column, categories_of, cuts_of, smallest_changes
 from boostrank.report.frames import pandas

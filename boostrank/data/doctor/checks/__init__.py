@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from boostrank.data.doctor.checks import between, documents, features, labels, queries, reading
 from boostrank.data.doctor.finding import Finding
-from boostrank.data.doctor.profile import Facts
+from boostrank.data.doctor.profile import Profile
 
-OF_A_SET: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+OF_A_SET: tuple[Callable[[Profile], Iterator[Finding]], ...] = (
     reading.broken_files,
     reading.refused_rows,
     reading.stand_ins,
@@ -34,7 +34,7 @@ OF_A_SET: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
 )
 """Look at one data set."""
 
-OF_TRAINING_DATA: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+OF_TRAINING_DATA: tuple[Callable[[Profile], Iterator[Finding]], ...] = (
     features.label_copies,
     features.constant_features,
     features.mostly_missing,
@@ -44,10 +44,10 @@ OF_TRAINING_DATA: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
 )
 """Look at what would only be said again of later sets."""
 
-BETWEEN_SETS: tuple[Callable[[Facts, Facts], Iterator[Finding]], ...] = (between.leaked_queries,)
+BETWEEN_SETS: tuple[Callable[[Profile, Profile], Iterator[Finding]], ...] = (between.leaked_queries,)
 """Look at two sets with different roles: training and validation, training and test, validation and test."""
 
-AGAINST_TRAINING: tuple[Callable[[Facts, Facts], Iterator[Finding]], ...] = (
+AGAINST_TRAINING: tuple[Callable[[Profile, Profile], Iterator[Finding]], ...] = (
     between.numbering,
     between.widths,
     between.lost_features,

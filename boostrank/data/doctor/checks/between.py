@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.types import Int64Array
-from boostrank.data.doctor import column_stats as _tally
+from boostrank.data.doctor import column_stats
 from boostrank.data.doctor.checks.features import listed, ranges
-from boostrank.data.doctor.finding import Finding, Severity, found, percent, plural
-from boostrank.data.doctor.profile import Facts
+from boostrank.data.doctor.finding import Finding, Severity, percent, plural
+from boostrank.data.doctor.profile import Profile
 
 HALF = 0.5  # of its documents make a query one of the other set
 _ODD = np.uint64(0x9E3779B97F4A7C15)
@@ -20,7 +20,7 @@ _OFTEN = 0.1
 _USUAL = 0.5  # share of the rows that have a feature, from which on it is odd when no row of the other set has it
 
 
-def leaked_queries(one: Facts, other: Facts) -> Iterator[Finding]:
+def leaked_queries(one: Profile, other: Profile) -> Iterator[Finding]:
     """Queries of the second set that are in the first, by id or by content."""
     by_id = _with_ids_of(one, other)
     by_content, origin = _with_documents_of(one, other)
@@ -33,8 +33,8 @@ def leaked_queries(one: Facts, other: Facts) -> Iterator[Finding]:
     )
     if both.size:
         q = int(both[0])
-        yield found(
-            other, "leaked-queries", Severity.WARNING, int(other.line[q]), both.size,
+        yield other.finding(
+            "leaked-queries", Severity.WARNING, int(other.line[q]), both.size,
             f"{other.of_queries(both.size)} are also in {one.role}, with the same id and documents; the first "
             f"is qid {other.qid(q)}",
             cost, fix,
@@ -42,8 +42,8 @@ def leaked_queries(one: Facts, other: Facts) -> Iterator[Finding]:
     if new.size:
         q = int(new[0])
         twin = origin[q]
-        yield found(
-            other, "leaked-documents", Severity.WARNING, int(other.line[q]), new.size,
+        yield other.finding(
+            "leaked-documents", Severity.WARNING, int(other.line[q]), new.size,
             f"{other.of_queries(new.size)} have documents of a {one.role} query with another id: qid {other.qid(q)} "
             f"those of qid {one.qid(twin)}, {':'.join(map(str, one.place(int(one.line[twin]))))}",
             cost, fix,
@@ -51,8 +51,8 @@ def leaked_queries(one: Facts, other: Facts) -> Iterator[Finding]:
     only_id = np.setdiff1d(by_id, both)
     if only_id.size:
         q = int(only_id[0])
-        yield found(
-            other, "shared-ids", Severity.WARNING, int(other.line[q]), only_id.size,
+        yield other.finding(
+            "shared-ids", Severity.WARNING, int(other.line[q]), only_id.size,
             f"{other.of_queries(only_id.size)} have the id of a {one.role} query, but other documents: qid "
             f"{other.qid(q)}",
             "if it is the same query, it leaks; train warns of it, and refuses it with --strict",
@@ -60,14 +60,14 @@ def leaked_queries(one: Facts, other: Facts) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _with_ids_of(one: Facts, other: Facts) -> Int64Array:
+def _with_ids_of(one: Profile, other: Profile) -> Int64Array:
     """Queries of the second set whose id is in the first."""
     if one.grouped_by_file or other.grouped_by_file:
         return np.zeros(0, np.int64)
     return np.flatnonzero(np.isin(other.ids, one.ids))
 
 
-def _with_documents_of(one: Facts, other: Facts) -> tuple[Int64Array, Int64Array]:
+def _with_documents_of(one: Profile, other: Profile) -> tuple[Int64Array, Int64Array]:
     """(queries of the second set with most of their documents in one query of the first, that query for each query).
 
     Documents that are in several queries of the first set prove nothing, and are not counted.
@@ -91,97 +91,97 @@ def _with_documents_of(one: Facts, other: Facts) -> tuple[Int64Array, Int64Array
     return np.flatnonzero(origin >= 0), origin
 
 
-def _query_of_rows(facts: Facts) -> Int64Array:
-    return np.repeat(np.arange(facts.sizes.size), facts.sizes)
+def _query_of_rows(profile: Profile) -> Int64Array:
+    return np.repeat(np.arange(profile.sizes.size), profile.sizes)
 
 
-def _documents_of_queries(facts: Facts) -> npt.NDArray[np.uint64]:
+def _documents_of_queries(profile: Profile) -> npt.NDArray[np.uint64]:
     """A hash of query id and features, for each row."""
-    return facts.hashes ^ (facts.ids[_query_of_rows(facts)].astype(np.uint64) * _ODD)
+    return profile.hashes ^ (profile.ids[_query_of_rows(profile)].astype(np.uint64) * _ODD)
 
 
-def numbering(one: Facts, other: Facts) -> Iterator[Finding]:
+def numbering(one: Profile, other: Profile) -> Iterator[Finding]:
     """Features that count from 0 in one set and from 1 in the other."""
     if not (one.n_rows and other.n_rows) or one.options.base is not None:
         return
     if other.has_zero and not one.has_zero:
         line = next(part.zero_line for part in other.parts if part.zero_line)
-        yield found(
-            other, "numbering", Severity.ERROR, line, 1, f"feature 0 occurs, which {one.role} does not have",
+        yield other.finding(
+            "numbering", Severity.ERROR, line, 1, f"feature 0 occurs, which {one.role} does not have",
             "one counts from 0 and the other from 1: every feature would be its neighbour; train refuses it",
             "write both alike; if both count from 0: --zero-based true",
         )  # fmt: skip
     elif one.has_zero and not other.has_zero:
         beyond = other.top.top_id == one.top.top_id + 1
-        usual = one.columns[0, _tally.STORED] + one.columns[0, _tally.MISSING]
+        usual = one.columns[0, column_stats.STORED] + one.columns[0, column_stats.MISSING]
         if beyond or usual > _USUAL * one.n_rows:
-            told = f"no row has feature 0, which {percent(int(usual), one.n_rows)} of the rows of {one.role} have"
+            message = f"no row has feature 0, which {percent(int(usual), one.n_rows)} of the rows of {one.role} have"
             if beyond:
-                told += f", but there is feature {other.top.top_id}, one past its last"
-            yield found(
-                other, "numbering", Severity.ERROR if beyond else Severity.WARNING, other.top.top_line, 1,
-                f"{told}: does the file count from 1?",
+                message += f", but there is feature {other.top.top_id}, one past its last"
+            yield other.finding(
+            "numbering", Severity.ERROR if beyond else Severity.WARNING, other.top.top_line, 1,
+                f"{message}: does the file count from 1?",
                 "every feature would be its neighbour" + ("; train refuses it" if beyond else ""),
                 "write both alike; if both count from 0: --zero-based true",
             )  # fmt: skip
 
 
-def numbering_of_files(facts: Facts) -> Iterator[Finding]:
+def numbering_of_files(profile: Profile) -> Iterator[Finding]:
     """The same between the files of one set."""
-    if facts.options.base is not None or not facts.has_zero:
+    if profile.options.base is not None or not profile.has_zero:
         return
-    top = max(part.top_id for part in facts.parts if part.zero_line)
-    odd = [part for part in facts.parts if not part.zero_line and part.top_id == top + 1]
+    top = max(part.top_id for part in profile.parts if part.zero_line)
+    odd = [part for part in profile.parts if not part.zero_line and part.top_id == top + 1]
     if odd:
-        yield found(
-            facts, "numbering", Severity.WARNING, odd[0].top_line, len(odd),
+        yield profile.finding(
+            "numbering", Severity.WARNING, odd[0].top_line, len(odd),
             f"no row of {plural(len(odd), 'file', 'files')} has feature 0, which other files have, but there is "
             f"feature {top + 1}, one past their last: do some count from 1?",
             "every feature of these files would be its neighbour", "write all files alike",
         )  # fmt: skip
 
 
-def widths(one: Facts, other: Facts) -> Iterator[Finding]:
+def widths(one: Profile, other: Profile) -> Iterator[Finding]:
     """Features that only one of the sets has."""
     if not (one.n_rows and other.n_rows) or one.has_zero != other.has_zero:
         return
     ours, theirs = one.top, other.top
     if theirs.top_id > ours.top_id:
-        yield found(
-            other, "widths", Severity.WARNING, theirs.top_line, theirs.top_id - ours.top_id,
+        yield other.finding(
+            "widths", Severity.WARNING, theirs.top_line, theirs.top_id - ours.top_id,
             f"features up to {theirs.top_id} occur, in {one.role} up to {ours.top_id}",
             "those beyond are ignored: no tree knows them", "are the sets from one extraction?",
         )  # fmt: skip
     elif theirs.top_id < ours.top_id:
-        yield found(
-            other, "widths", Severity.NOTE, 0, ours.top_id - theirs.top_id,
+        yield other.finding(
+            "widths", Severity.NOTE, 0, ours.top_id - theirs.top_id,
             f"features occur up to {theirs.top_id}, in {one.role} up to {ours.top_id}",
             "features that are not in the file count as 0", "",
         )  # fmt: skip
 
 
-def lost_features(one: Facts, other: Facts) -> Iterator[Finding]:
+def lost_features(one: Profile, other: Profile) -> Iterator[Finding]:
     """Features that vary in the first set, but not in the second."""
     if min(one.n_rows, other.n_rows) < _ENOUGH_ROWS or one.base != other.base:
         return
     width = min(len(one.columns), len(other.columns))
     low, high = ranges(other)
     counts, there = one.columns[:width], other.columns[:width]
-    varied = (counts[:, _tally.VARIES] > 0) & (counts[:, _tally.STORED] > _OFTEN * one.n_rows)
-    lost = varied & ((low == high)[:width] | (there[:, _tally.MISSING] == other.n_rows))
+    varied = (counts[:, column_stats.VARIES] > 0) & (counts[:, column_stats.STORED] > _OFTEN * one.n_rows)
+    lost = varied & ((low == high)[:width] | (there[:, column_stats.MISSING] == other.n_rows))
     if lost.any():
-        yield found(
-            other, "lost-features", Severity.WARNING, 0, int(lost.sum()),
+        yield other.finding(
+            "lost-features", Severity.WARNING, 0, int(lost.sum()),
             f"{listed(np.flatnonzero(lost))} the same, or missing, in every row of {other.role}, and not in {one.role}",
             "what trees learnt of them is of no use here", "was a join lost?",
         )  # fmt: skip
 
 
-def other_labels(one: Facts, other: Facts) -> Iterator[Finding]:
+def other_labels(one: Profile, other: Profile) -> Iterator[Finding]:
     """Labels above those of training."""
     if one.n_rows and other.n_rows and other.high_label > one.high_label:
-        yield found(
-            other, "other-labels", Severity.NOTE, other.largest.line, other.largest.count,
+        yield other.finding(
+            "other-labels", Severity.NOTE, other.largest.line, other.largest.count,
             f"label {other.high_label:g} occurs; the largest in {one.role} is {one.high_label:g}",
             "no model was shown what the best documents look like", "do both sets have the same scale of labels?",
         )  # fmt: skip

@@ -26,7 +26,7 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.rows import DenseRows
+from boostrank.data.dense import DenseRows
 from boostrank.formats.trees import Trees
 from boostrank.metric import Metric
 from boostrank.report.scoring import scorer_of

@@ -18,7 +18,7 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.rows import DenseRows
+from boostrank.data.dense import DenseRows
 from boostrank.formats.trees import Trees
 from boostrank.kernels.runtime.jit import run_parallel
 from boostrank.kernels.trees.walker import Forest, Walker

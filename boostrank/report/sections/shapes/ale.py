@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.data.rows import DenseRows
+from boostrank.data.dense import DenseRows
 from boostrank.kernels.runtime.jit import run_parallel
 from boostrank.report.sections.importance.permutation_importance import Scorer
 

@@ -19,7 +19,7 @@ from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.rows import DenseRows
+from boostrank.data.dense import DenseRows
 from boostrank.formats.trees import Trees
 from boostrank.report.frames import pandas
 from boostrank.report.scoring import Engine, scorer_of

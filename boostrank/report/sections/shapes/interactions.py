@@ -24,7 +24,7 @@ import numpy as np
 
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.rows import DenseRows
+from boostrank.data.dense import DenseRows
 from boostrank.kernels.runtime.jit import run_parallel
 from boostrank.report.sections.importance.permutation_importance import Scorer
 
