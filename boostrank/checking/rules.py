@@ -111,7 +111,7 @@ def results_are_finite(probe: Probe) -> Finding:
 
 
 def hessian_is_not_negative(probe: Probe) -> Finding:
-    """Curvature is at least zero, and above zero where there is a force."""
+    """Curvature is at least zero, and above zero where there is a gradient."""
     flat: Finding | None = None
     ordinary = ordinary_examples()
     for example, values in _cases(probe, [*special_examples(), *ordinary]):

@@ -56,7 +56,7 @@ def train_on_cluster(
 
     Args:
         params: as for `boostrank.train`, early stopping included.
-        given: what the command line says.
+        given: values of the options.
         shards: training files or patterns.
         valid, names: validation sets, a file or pattern each, and what they are called.
         metric: that progress shows.

@@ -47,7 +47,7 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
 
 
 def merged_with_config(context: click.Context, table: str, given: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
-    """The table `[set]` or `[param]` with what the command line said, which wins name by name."""
+    """The table `[set]` or `[param]` with that of the command line, which wins name by name."""
     return {**context.meta.get(_TABLES[table], {}), **dict(given)}
 
 

@@ -23,10 +23,10 @@ _SHOW_CURSOR = "\x1b[?25h"
 
 
 class StopRequest:
-    """Whether somebody has asked to stop, and what came of it.
+    """A request to stop, and what came of it.
 
     Attributes:
-        made: somebody has asked.
+        made: whether there is one.
         heeded: the training ended early because of it. A request in the last round, or while the model is being
             written, changes nothing.
         saving: the training is over, and the model is being written.

@@ -87,7 +87,7 @@ def markdown_table(specs: list[ObjectiveSpec]) -> str:
 
 
 def _default(spec: ObjectiveSpec, param: Param) -> Any:
-    """The value when nothing is said: a schedule's text, a level's word, or the declared default."""
+    """The value when none is given: a schedule's text, a level's word, or the declared default."""
     for own in (spec.default_schedules, spec.default_options):
         if param.name in own:
             return own[param.name]

@@ -25,7 +25,7 @@ def connected(scheduler: str) -> Iterator[Any]:
 
     Raises:
         MissingDependency: Dask is not installed.
-        InputError: nobody answers there.
+        InputError: no scheduler answers.
     """
     distributed = import_distributed()
     local = _LOCAL.fullmatch(scheduler)

@@ -68,7 +68,7 @@ class TrainingError(BoostrankError, RuntimeError):
 
 
 class WorkerLost(TrainingError):
-    """A worker of a training on several machines died, or nobody answers there any more."""
+    """A worker of a training on several machines died, or does not answer any more."""
 
     exit_code = 4
 

@@ -54,7 +54,7 @@ class TrainingParameters:
         min_delta: improvement that counts for early stopping.
         metrics: canonical metric names with cut-offs, possibly none.
         threads: None means every available core.
-        gain: of a label, for metrics that are not told otherwise.
+        gain: of a label, for metrics whose conventions name none.
     """
 
     objective: TrainingObjective | None
@@ -79,18 +79,18 @@ def headline(metrics: Sequence[str]) -> str | None:
 
 
 def pop_seed(params: dict[str, Any]) -> int:
-    """The seed, by whichever of its names, which leaves `params`; 0 when nothing is said."""
+    """The seed, by whichever of its names, which leaves `params`; 0 when none is given."""
     return int(_pop(params, (SEED.name, *SEED.aliases), 0))
 
 
 def default_objective(backend: str) -> str:
-    """What is trained when nothing is said."""
+    """The objective when none is given."""
     engine = ENGINES.get(backend)
     return (engine and engine.default_objective) or DEFAULT_OBJECTIVE
 
 
 def is_auto(params: Mapping[str, Any] | None, backend: str) -> bool:
-    """Whether the objective is `auto`, said or not."""
+    """Whether the objective is `auto`, given or by default."""
     chosen = next((value for name, value in (params or {}).items() if name in OBJECTIVE_NAMES), None)
     return str(default_objective(backend) if chosen is None else chosen).strip().lower() == "auto"
 
@@ -99,7 +99,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     """Sort `params`; names and aliases are LightGBM's, with each objective's own beside them.
 
     Raises:
-        ParameterError: unknown names, values out of range, one parameter said twice.
+        ParameterError: unknown names, values out of range, one parameter given twice.
     """
     rest = dict(params or {})
     chosen = _pop(rest, OBJECTIVE_NAMES, default_objective(backend.name))
@@ -122,19 +122,21 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
         raise ParameterError("that is a kernel, not an objective: train with what boostrank.define_objective returns")
     if callable(chosen) and not isinstance(chosen, TrainingObjective):
         function = chosen
-    elif isinstance(chosen, str) and ":" in chosen and _has_objectives(chosen.split(":", 1)[0]):
+    elif isinstance(chosen, str) and ":" in chosen and chosen.split(":")[0] in _engines_with_objectives():
         engine, native = chosen.split(":", 1)
         if engine != backend.name:
             raise ParameterError(f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}")
         gain = _pop(rest, _GAIN, "exponential")
         rule = parse_gain(gain)
-        rest |= {} if rule == "exponential" else backend.native_gain(rule)  # what the engines do unless told
+        rest |= {} if rule == "exponential" else backend.native_gain(rule)  # the engines' own default
     else:
         objective, takes = _objective(chosen, rest, threads, backend)
         gain = objective.gain
         rest = _explained(rest, objective, takes, backend)
-    if native is None:
-        _refuse_engines_objective_parameters(rest, objective, backend)
+    idle = [name for name in rest if name in backend.objective_params]
+    if native is None and idle:
+        owner = "a custom objective" if objective is None else f"objective {objective.name!r}"
+        raise ParameterError(f"{idle[0]!r} is read by {backend.name}'s own objectives alone: {owner} would ignore it")
     backend.check_params(rest)
     return TrainingParameters(
         objective, native, function, rest, rounds, stopping, min_delta, metrics, threads, parse_gain(gain)
@@ -177,11 +179,11 @@ def _objective(
 def _backend_defaults(
     chosen: Any, backend: Backend, given: Mapping[str, Any], takes: tuple[Param, ...]
 ) -> dict[str, Any]:
-    """What is otherwise on this backend than the objective says, less what is given."""
+    """Defaults of the objective that differ on this backend, without those that are given."""
     name = chosen.name if isinstance(chosen, ObjectiveSpec) else str(chosen).partition("(")[0].strip()
-    said = {find_param(key, takes) for key in given}
+    known = {find_param(key, takes) for key in given}
     defaults = backend.objective_defaults.get(OBJECTIVES.get(name).name, {}) if _is_ours(name) else {}
-    return {key: value for key, value in defaults.items() if find_param(key, takes) not in said}
+    return {key: value for key, value in defaults.items() if find_param(key, takes) not in known}
 
 
 def _of_objective_alone(name: str, params: Iterable[Param]) -> bool:
@@ -209,18 +211,8 @@ def _explained(
     return rest
 
 
-def _refuse_engines_objective_parameters(
-    rest: Mapping[str, Any], objective: TrainingObjective | None, backend: Backend
-) -> None:
-    """What only an engine's own objective reads would do nothing beside another, and nobody would know."""
-    idle = [name for name in rest if name in backend.objective_params]
-    if idle:
-        whose = "a custom objective" if objective is None else f"objective {objective.name!r}"
-        raise ParameterError(f"{idle[0]!r} is read by {backend.name}'s own objectives alone: {whose} would ignore it")
-
-
-def _has_objectives(engine: str) -> bool:
-    return engine in ENGINES and bool(ENGINES[engine].native_objectives)
+def _engines_with_objectives() -> list[str]:
+    return [name for name, engine in ENGINES.items() if engine.native_objectives]
 
 
 def _is_ours(name: str) -> bool:

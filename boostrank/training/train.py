@@ -59,7 +59,7 @@ def train(
         valid_names: names for the log; `valid_0`, ... by default, "training" for the training set.
         feval: one function or a list, (scores, engine's data set) -> (name, value, higher is better) or a list.
         init_model: path, booster or RankingModel to continue. Rounds are added to its best ones; the objective that its
-            sidecar names goes on, unless `params` says another.
+            sidecar names goes on, unless `params` names another.
         keep_training_booster: as in `lgb.train`.
         callbacks: LightGBM's (on either backend), ours, or any callable that takes a `CallbackEnv`.
         backend: "lightgbm", "xgboost", or "linear": scores X w, a round is a step of the optimiser, and in place of
@@ -104,9 +104,7 @@ def train(
     gradient = None
     if objective is not None or given.function is not None:
         gradient = GuardedGradient(objective, labels_of, given.function)
-        if isinstance(
-            train_set, RankingDataset
-        ):  # what is wrong with the labels is said before the features are binned
+        if isinstance(train_set, RankingDataset):  # errors of the labels come before the features are binned
             gradient.bind(native_train)
     rules = Conventions.of(conventions, given.gain)
     functions = [] if feval is None else list(feval) if isinstance(feval, list | tuple) else [feval]
@@ -165,7 +163,7 @@ def train(
 
 
 def with_objective_of(init_model: Any, params: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The parameters; the objective of a model that is continued goes on unless another one is said.
+    """The parameters; the objective of a model that is continued goes on unless another one is given.
 
     Raises:
         ParameterError: the model was trained with code that only its author has.

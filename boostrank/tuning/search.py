@@ -73,8 +73,8 @@ def tune(
     """Search for parameters.
 
     Args:
-        params: as for `boostrank.train`; what is said here is not searched. Early stopping after 50 rounds unless they
-            say otherwise.
+        params: as for `boostrank.train`; what is given here is not searched. Early stopping after 50 rounds unless they
+            give another number.
         train_set: features in memory.
         valid_set: on which trials are measured; None: on `folds` folds of the training queries.
         num_boost_round: rounds of a training, at most.

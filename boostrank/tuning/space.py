@@ -120,7 +120,7 @@ def full_space(
 
     Args:
         params: the objective's.
-        fixed: parameters that were said, and stay.
+        fixed: parameters that were given, and stay.
         given: name -> dimension, of the objective or of the engine.
         trees: whether to search the trees' parameters as well.
     """

@@ -171,9 +171,10 @@ def test_a_missing_file_and_an_unknown_name_are_usage_errors(tmp_path: Path) -> 
         assert message in result.stderr
 
 
-def test_the_file_in_the_readme_keeps_the_contract(tmp_path: Path) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    (block,) = (b for b in re.findall(r"^```python\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE) if "def kernel" in b)
+def test_the_file_in_the_guide_keeps_the_contract(tmp_path: Path) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "own-objective.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python[^\n]*\n(.*?)^```$", guide, re.DOTALL | re.MULTILINE)
+    (block,) = (block for block in blocks if "def kernel" in block)
     path = tmp_path / "my.py"
     path.write_text(block)
     spec = runpy.run_path(str(path))["SPEC"]
