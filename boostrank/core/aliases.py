@@ -72,7 +72,7 @@ MOVED = {
     "kernels.softmax": "kernels.losses.softmax",
     "kernels.spec": "kernels.objective.contract",
     "kernels.squared_error": "kernels.losses.squared_error",
-    "kernels.vectors": "kernels.runtime.vectors",
+    "kernels.vectors": "kernels.runtime.private",
     "kernels.words": "kernels.runtime.intrinsics",
     "mixture": "objective.mixture",
     "objective_file": "objective.user_file",

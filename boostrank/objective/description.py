@@ -10,7 +10,6 @@ Called with what an engine hands to a custom objective, it does both by itself:
 
 from __future__ import annotations
 
-import sys
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +30,7 @@ from boostrank.kernels.objective.define import source_of
 from boostrank.kernels.objective.driver import AddUp, alone
 from boostrank.kernels.objective.options import OPTIONS
 from boostrank.objective.bound import BoundObjective
+from boostrank.objective.caller import round_of_caller
 from boostrank.objectives import OBJECTIVES
 from boostrank.schedules import is_schedule_text, parse_schedule
 
@@ -134,7 +134,7 @@ class TrainingObjective(ABC):
         """
         native = hasattr(second, "get_label")
         key, scores = (second, np.asarray(first)) if native else (first, np.asarray(second))
-        known, round = self._binding, _round_of_caller()
+        known, round = self._binding, round_of_caller()
         # A training that starts may have new labels in the same data set.
         if known is None or known.key() is not key or round == 0:
             if native:
@@ -373,23 +373,3 @@ def _queries(sizes: Any, weight: Any, rows: int) -> QueryIndex:
         return queries
     weights = query_values(np.asarray(weight, dtype=np.float64), queries)
     return QueryIndex(queries.ptr, queries.qid, weights)
-
-
-def _round_of_caller() -> int | None:
-    """The round that the engine is in, earlier rounds of a continued model included.
-
-    No engine hands it over: LightGBM passes scores and data alone, and `xgb.train` counts from 0 again on
-    continuation. The booster that is calling knows it, and is the `self` of an `update` some frames up.
-    """
-    frame = sys._getframe(2)
-    for _ in range(6):
-        if frame is None:
-            return None
-        if frame.f_code.co_name == "update":
-            booster = frame.f_locals.get("self")
-            for attribute in ("num_boosted_rounds", "current_iteration"):
-                count: Callable[[], int] | None = getattr(booster, attribute, None)
-                if count is not None:
-                    return int(count())
-        frame = frame.f_back  # type: ignore[assignment]
-    return None

@@ -96,8 +96,7 @@ def describe_identity(
 def _fingerprints(data: Any) -> dict[str, Any]:
     """What tells one data set from another; of an engine's own, whose features cannot be seen, labels and queries."""
     if not isinstance(data, RankingDataset):
-        # Asking LightGBM would build the data set, which it must do itself, with the parameters of the training.
-        constructed = not hasattr(data, "construct") or data._handle is not None
+        constructed = _is_constructed(data)
         labels, group = (data.get_label(), None) if constructed else (data.label, data.group)
         sizes = queries_of_native(data)[1].sizes if constructed else group
         return {"labels": _digest(labels), "queries": _digest(sizes)}
@@ -107,6 +106,17 @@ def _fingerprints(data: Any) -> dict[str, Any]:
         "weights": _digest(data.queries.weights),
         "k": _digest(data.queries.k),
     }
+
+
+def _is_constructed(data: Any) -> bool:
+    """Whether an engine's data set has its bins: LightGBM makes them with the parameters of the training, and until
+    then does not count its rows."""
+    if not hasattr(data, "construct"):
+        return True
+    try:
+        return bool(data.num_data() >= 0)
+    except Exception:  # lightgbm.basic.LightGBMError, which is not to be imported here
+        return False
 
 
 def _digest(values: Any) -> str | None:

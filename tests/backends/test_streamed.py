@@ -190,15 +190,15 @@ def test_a_full_disk_means_no_bins_and_one_line(
     files: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LightGBM does not say when it could not write its file; the lengths in it do."""
-    stream = pytest.importorskip("boostrank.backends.lightgbm.stream")
+    private = pytest.importorskip("boostrank.backends.lightgbm.private")
     _, on_disk = both(files, "", tmp_path)
-    complete = stream._is_complete
+    complete = private.is_complete
 
     def cut(path: str) -> bool:
         os.truncate(path, os.path.getsize(path) - 100)
         return bool(complete(path))
 
-    monkeypatch.setattr(stream, "_is_complete", cut)
+    monkeypatch.setattr(private, "is_complete", cut)
     with pytest.warns(DataWarning, match="no cache in .*incomplete"):
         trained(on_disk)
     assert not list(tmp_path.glob("*.big"))

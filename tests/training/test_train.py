@@ -281,14 +281,14 @@ def test_lightgbms_names_for_lambdaranks_options_are_understood(data: Any) -> No
 
 
 def test_the_engines_names_are_never_taken_for_an_objectives() -> None:
-    from boostrank.backends.lightgbm.backend import _known_parameters
+    from boostrank.backends.lightgbm.private import parameter_names
     from boostrank.objectives import OBJECTIVES
 
     # Names that mean the same in both, and the papers' own alpha and sigmoid, which the engine has no use for here.
     shared = {"alpha", "sigmoid", "lambdarank_truncation_level", "seed", "random_seed", "random_state"}
     for spec in OBJECTIVES:
         names = {name for param in spec.params for name in (param.name, *param.aliases)}
-        assert names & set(_known_parameters()) <= shared, spec.name
+        assert names & set(parameter_names()) <= shared, spec.name
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

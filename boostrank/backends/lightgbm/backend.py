@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import lightgbm
@@ -21,6 +20,7 @@ from boostrank.backends.events import (
     ordered,
     remembers,
 )
+from boostrank.backends.lightgbm.private import has_nothing_to_split, parameter_names, starting_at
 from boostrank.backends.lightgbm.stream import StreamedDataset
 from boostrank.backends.snapshot import Resumed, Snapshot, round_seed
 from boostrank.core.errors import DataError, ParameterError, did_you_mean
@@ -59,7 +59,7 @@ class LightGBM(Backend):
     )  # fmt: skip
 
     def check_params(self, params: dict[str, Any]) -> None:
-        known = _known_parameters()
+        known = parameter_names()
         said: dict[str, str] = {}
         for name in params:
             if known and name not in known:
@@ -90,7 +90,7 @@ class LightGBM(Backend):
             "params": _with_defaults(params),
         }
         if data.on_disk:
-            return StreamedDataset(data.features, _known_parameters(), **options)
+            return StreamedDataset(data.features, **options)
         return lightgbm.Dataset(data.features, **options)
 
     def train(self, request: TrainRequest) -> tuple[Any, int]:
@@ -117,12 +117,12 @@ class LightGBM(Backend):
         init_model, rounds = request.init_model, request.rounds
         with contextlib.ExitStack() as given:
             if request.resumed is None and request.start_scores is not None:
-                given.enter_context(_starting_at(request.train, request.start_scores))
+                given.enter_context(starting_at(request.train, request.start_scores))
             if request.resumed is not None:
                 init_model = self.from_bytes(request.resumed.snapshot.model)
                 rounds += request.resumed.begin - self.rounds_of(init_model)
                 for data, scores in zip(_score_holders(request), request.resumed.snapshot.scores, strict=True):
-                    given.enter_context(_starting_at(data, scores))
+                    given.enter_context(starting_at(data, scores))
             booster = _train(
                 params,
                 request.train,
@@ -247,7 +247,7 @@ def _train(*args: Any, **kwargs: Any) -> Any:
     try:
         return lightgbm.train(*args, **kwargs)
     except lightgbm.basic.LightGBMError as error:
-        if "num_features()" not in str(error):
+        if not has_nothing_to_split(error):
             raise
         raise DataError(
             "LightGBM can split no feature: there are too few rows, or all features are constant. For very small data "
@@ -346,28 +346,6 @@ def _score_holders(request: TrainRequest) -> list[Any]:
     return [request.train, *(data for _, data in request.valid if data is not request.train)]
 
 
-@contextlib.contextmanager
-def _starting_at(dataset: Any, scores: Float64Array) -> Iterator[None]:
-    """Inside, a data set that is to continue a model begins with these scores.
-
-    LightGBM would predict them from the features: slower, not always the same to the last bit (bagging by query),
-    and impossible for a data set whose features are gone.
-    """
-
-    def start(**_: Any) -> Any:
-        return dataset.set_init_score(scores)
-
-    def take(predictor: Any) -> Any:
-        dataset._predictor = predictor
-        return dataset if dataset._handle is None or predictor is None else start()
-
-    dataset._set_init_score_by_predictor, dataset._set_predictor = start, take
-    try:
-        yield
-    finally:
-        del dataset._set_init_score_by_predictor, dataset._set_predictor
-
-
 class _Translated:
     """A callback whose `StopTraining` becomes the exception that LightGBM understands, whose training began where
     it first began, and to whom the trees of a start are no rounds."""
@@ -396,14 +374,5 @@ def _with_defaults(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _main_names(params: dict[str, Any]) -> dict[str, Any]:
-    known = _known_parameters()
+    known = parameter_names()
     return {known.get(name, name): value for name, value in params.items()}
-
-
-def _known_parameters() -> dict[str, str]:
-    """Every parameter name and alias of the installed LightGBM -> its main name; empty if it does not tell."""
-    try:
-        aliases: dict[str, list[str]] = lightgbm.basic._ConfigAliases._get_all_param_aliases()
-    except AttributeError:
-        return {}
-    return {name: main for main, others in aliases.items() for name in (main, *others)}

@@ -16,6 +16,7 @@ from boostrank.backends.base import Backend, TrainRequest
 from boostrank.backends.events import Callback, CallbackEnv, EvalResult, ordered, remembers
 from boostrank.backends.snapshot import Resumed, Snapshot, round_seed
 from boostrank.backends.xgboost.params import renamed, translate
+from boostrank.backends.xgboost.private import reseed
 from boostrank.backends.xgboost.stream import matrix_in_pieces
 from boostrank.core.errors import DataError, ModelError, ParameterError, TrainingError
 from boostrank.core.gains import Gain
@@ -302,10 +303,7 @@ class _Sampling:
         """Seed what is sampled in this round."""
         if not self._active:
             return
-        # What samples features is seeded when it is made, with the tree method: so that is left, and taken again.
-        booster.set_param({"tree_method": "hist" if self._method == "approx" else "approx"})
-        booster.save_config()  # XGBoost takes parameters over when somebody looks
-        booster.set_param({"tree_method": self._method, "seed": round_seed("seed", self._seed, round)})
+        reseed(booster, self._method, round_seed("seed", self._seed, round))
 
 
 def _has_tree_weights(body: bytes) -> bool:

@@ -16,6 +16,7 @@ from xgboost import collective
 from xgboost.tracker import RabitTracker
 
 from boostrank.backends.xgboost.params import translate
+from boostrank.backends.xgboost.private import is_of_connection, last_line
 from boostrank.core.errors import TrainingError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
@@ -56,8 +57,7 @@ class Tracker:
                 self._tracker.start()
                 break
             except (xgboost.core.XGBoostError, OSError) as error:
-                # Its stack trace stands behind the first empty line; the last line before says what the system said.
-                reason = str(error).partition("Stack trace")[0].strip().splitlines()[-1].rpartition("error:")[2]
+                reason = last_line(error).rpartition("error:")[2]
         else:
             where = f"ports {ports[0]} to {ports[-1]}" if port else "any port"
             raise TrainingError(f"workers cannot meet at {host}, {where}: {reason.strip()}")
@@ -90,7 +90,7 @@ def member(arguments: Mapping[str, Any], rank: int) -> Iterator[None]:
     try:
         context.__enter__()
     except xgboost.core.XGBoostError as error:
-        raise LostContact(_first_line(error)) from error
+        raise LostContact(last_line(error)) from error
     try:
         yield
     except BaseException:
@@ -100,7 +100,7 @@ def member(arguments: Mapping[str, Any], rank: int) -> Iterator[None]:
     try:
         context.__exit__()
     except xgboost.core.XGBoostError as error:
-        raise LostContact(_first_line(error)) from error
+        raise LostContact(last_line(error)) from error
 
 
 def all_reduce(sums: Float64Array) -> Float64Array:
@@ -113,7 +113,7 @@ def all_reduce(sums: Float64Array) -> Float64Array:
         total: Float64Array = collective.allreduce(np.ascontiguousarray(sums, dtype=np.float64), collective.Op.SUM)
         return total
     except xgboost.core.XGBoostError as error:
-        raise LostContact(_first_line(error)) from error
+        raise LostContact(last_line(error)) from error
 
 
 @contextlib.contextmanager
@@ -122,8 +122,8 @@ def contact() -> Iterator[None]:
     try:
         yield
     except xgboost.core.XGBoostError as error:
-        if "/collective/" in str(error):
-            raise LostContact(_first_line(error)) from error
+        if is_of_connection(error):
+            raise LostContact(last_line(error)) from error
         raise
 
 
@@ -176,8 +176,3 @@ class _Shards(xgboost.DataIter):  # type: ignore[misc]
 
     def reset(self) -> None:
         self._next = 0
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip(" -|") for line in str(error).partition("Stack trace")[0].splitlines() if line.strip(" -|")]
-    return lines[-1] if lines else type(error).__name__

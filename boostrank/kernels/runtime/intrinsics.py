@@ -11,6 +11,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from boostrank.kernels.runtime.private import first_of
+
 Bytes = npt.NDArray[np.uint8]
 
 
@@ -23,7 +25,7 @@ def pointer_to(typing: Any, array: Any) -> Any:
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        return first_of(context, builder, signature.args[0], arguments[0])
 
     return types.CPointer(array.dtype)(array), generate
 

@@ -28,6 +28,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import numba
 
 from boostrank.core.errors import FileFormatError
+from boostrank.kernels.runtime.private import cached_in
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -96,15 +97,9 @@ class CompiledFunction(Generic[P, R]):
             raise _explained(error, self.py_func) from error
 
     def _compile(self, directory: str | None) -> Callable[P, R]:
-        with _compile_lock:
-            previous = numba.config.CACHE_DIR
-            try:
-                numba.config.CACHE_DIR = directory or previous
-                compiled: Callable[P, R] = numba.njit(self.signature, cache=directory is not None, **_OPTIONS)(
-                    self.py_func
-                )
-            finally:
-                numba.config.CACHE_DIR = previous
+        with _compile_lock, cached_in(directory):
+            options = {"cache": directory is not None, **_OPTIONS}
+            compiled: Callable[P, R] = numba.njit(self.signature, **options)(self.py_func)
         return compiled
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -185,7 +180,7 @@ def cache_directory() -> str | None:
 
 
 def _sources_digest() -> str:
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(numba.__version__.encode())  # versions would overwrite each other's files
     for source in sorted((_PACKAGE / "kernels").rglob("*.py")):
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]

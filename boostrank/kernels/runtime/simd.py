@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from boostrank.kernels.runtime.vectors import INDEX, first_of, load, spread, store, vector_of
+from boostrank.kernels.runtime.private import INDEX, first_of, load, spread, store, vector_at, vector_of
 
 Coefficients = tuple[float, ...]
 WIDTH = 8
@@ -55,7 +55,7 @@ def advance(typing: Any, state: Any, coefficients: Any, steps: Any, weights: Any
         power, square = in_lanes(odd + even), in_lanes(even + even)
         weight = in_lanes(2 * unpacked(arguments[3], lists))
         factors = [unpacked(c, terms) for c in unpacked(arguments[1], functions)]
-        first = builder.bitcast(first_of(context, builder, state, arguments[0]), vector.as_pointer())
+        first = vector_at(builder, first_of(context, builder, state, arguments[0]), INDEX(0), 2 * lists)
         totals: list[Any] = [ir.Constant(vector, None)] * functions
         for i in range(terms // 2):
             place = builder.gep(first, [ir.Constant(ir.IntType(64), i)])
@@ -105,7 +105,7 @@ def add_to_range(typing: Any, sums: Any, start: Any, stop: Any, weight: Any) -> 
         lane = ir.Constant(ir.VectorType(ir.IntType(64), WIDTH), list(range(WIDTH)))
         inside = builder.and_(builder.icmp_signed(">=", lane, first), builder.icmp_signed("<", lane, last))
         added = builder.select(inside, added, ir.Constant(vector_of(WIDTH), None))
-        place = builder.bitcast(first_of(context, builder, sums, arguments[0]), vector_of(WIDTH).as_pointer())
+        place = vector_at(builder, first_of(context, builder, sums, arguments[0]), INDEX(0), WIDTH)
         store(builder, builder.fadd(load(builder, place), added), place)
         return context.get_dummy_value()
 

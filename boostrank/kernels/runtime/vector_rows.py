@@ -7,10 +7,20 @@ from typing import Any
 import numba
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
-from boostrank.kernels.runtime.vectors import INDEX, first_of, load, spread, store, vector_at, vector_of
+from boostrank.kernels.runtime.private import (
+    INDEX,
+    first_of,
+    length_of,
+    load,
+    loop,
+    spread,
+    store,
+    variable,
+    vector_at,
+    vector_of,
+)
 
 WIDE = 16
 """Numbers that are taken at once."""
@@ -23,11 +33,11 @@ def add_outer(typing: Any, table: Any, at: Any, stride: Any, factors: Any, row: 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         at, stride = arguments[1], arguments[2]
         data, factor, first = (first_of(context, builder, signature.args[i], arguments[i]) for i in (0, 3, 4))
-        count = builder.extract_value(context.make_array(factors)(context, builder, arguments[3]).shape, 0)
+        count = length_of(context, builder, factors, arguments[3])
         vector = load(builder, vector_at(builder, first, at, WIDE))
-        with cgutils.for_range(builder, count) as loop:
-            place = vector_at(builder, data, builder.add(at, builder.mul(loop.index, stride)), WIDE)
-            term = builder.fmul(spread(builder, builder.load(builder.gep(factor, [loop.index])), WIDE), vector)
+        with loop(builder, count.type(0), count) as (k, _):
+            place = vector_at(builder, data, builder.add(at, builder.mul(k, stride)), WIDE)
+            term = builder.fmul(spread(builder, builder.load(builder.gep(factor, [k])), WIDE), vector)
             store(builder, builder.fadd(load(builder, place), term), place)
         return context.get_dummy_value()
 
@@ -41,8 +51,8 @@ def inner(typing: Any, table: Any, at: Any, stride: Any, factors: Any, begin: An
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         at, stride, begin, end = arguments[1], arguments[2], arguments[4], arguments[5]
         data, factor, first = (first_of(context, builder, signature.args[i], arguments[i]) for i in (0, 3, 6))
-        total = cgutils.alloca_once_value(builder, ir.Constant(vector_of(WIDE), None))
-        with cgutils.for_range_slice(builder, begin, end, ir.Constant(begin.type, 1), begin.type) as (k, _):
+        total = variable(builder, ir.Constant(vector_of(WIDE), None))
+        with loop(builder, begin, end) as (k, _):
             place = vector_at(builder, data, builder.add(at, builder.mul(k, stride)), WIDE)
             factor_k = spread(builder, builder.load(builder.gep(factor, [k])), WIDE)
             term = builder.fmul(factor_k, load(builder, place))

@@ -1,0 +1,99 @@
+"""Private parts of Numba and llvmlite: each does what the compiled code needs, or the failure says what is broken."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+from boostrank.kernels.runtime import intrinsics, simd, vector_rows
+from boostrank.kernels.runtime.private import cached_in
+
+pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
+
+
+def test_a_bare_pointer_reads_an_array() -> None:
+    @numba.njit
+    def third(array: np.ndarray) -> float:
+        return intrinsics.pointer_to(array)[2]
+
+    assert third(np.arange(5.0)) == 2.0, "arrays inside intrinsics have changed: the reader of libsvm files needs them"
+
+
+def test_bits_of_numbers() -> None:
+    @numba.njit
+    def there_and_back(number: float) -> tuple[int, float, int]:
+        bits = intrinsics.bits_of(number)
+        return bits, intrinsics.float_of_bits(bits), intrinsics.leading_zeros(np.uint64(5))
+
+    bits, number, zeros = there_and_back(-1.5)
+    assert bits == int(np.float64(-1.5).view(np.int64))
+    assert number == -1.5
+    assert zeros == 61
+
+
+def test_vector_registers_hold_the_sums_of_exponentials() -> None:
+    coefficients, steps, weights = ((1.0, 2.0, 3.0, 4.0), (0.5, 0.25, 0.125, 1.0)), (0.5, 0.75), (1.0, 2.0)
+
+    @numba.njit
+    def advance(state: np.ndarray) -> tuple[float, ...]:
+        return simd.advance(state, coefficients, steps, weights)
+
+    start = np.random.default_rng(1).random(8)
+    state, expected = start.copy(), start.copy()
+    sums = advance(state)
+    said = "vector registers or typed pointers have changed: sums of exponentials (smooth ranks, lambdas) need them"
+    np.testing.assert_allclose(sums, simd.advance_plainly(expected, coefficients, steps, weights), 1e-14, err_msg=said)
+    np.testing.assert_allclose(state, expected, 1e-14, err_msg=said)
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 8), (2, 5), (-3, 4), (6, 20), (3, 3)])
+def test_vector_registers_are_added_to_in_a_range(start: int, stop: int) -> None:
+    @numba.njit
+    def add(sums: np.ndarray, start: int, stop: int, weight: float) -> None:
+        simd.add_to_range(sums, start, stop, weight)
+
+    sums, expected = np.arange(8.0), np.arange(8.0)
+    add(sums, start, stop, 0.5)
+    simd.add_to_range_plainly(expected, start, stop, 0.5)
+    np.testing.assert_array_equal(sums, expected, "vector registers have changed: sums over swaps need them")
+
+
+def test_vector_registers_hold_rows_of_tables() -> None:
+    rng = np.random.default_rng(1)
+    table, factors, row = rng.random(100), rng.random(3), rng.random(40)
+    at, stride, wide = 4, 25, vector_rows.WIDE
+
+    @numba.njit
+    def outer(table: np.ndarray, factors: np.ndarray, row: np.ndarray) -> None:
+        vector_rows.add_outer(table, at, stride, factors, row)
+
+    @numba.njit
+    def inner(table: np.ndarray, factors: np.ndarray, row: np.ndarray, begin: int, end: int) -> float:
+        return vector_rows.inner(table, at, stride, factors, begin, end, row)
+
+    expected = table.copy()
+    for k in range(3):
+        expected[at + k * stride : at + k * stride + wide] += factors[k] * row[at : at + wide]
+    outer(table, factors, row)
+    said = "loops inside intrinsics or typed pointers have changed: sums of Gaussians (expected ranks) need them"
+    np.testing.assert_allclose(table, expected, 1e-15, err_msg=said)
+    parts = [factors[k] * table[at + k * stride : at + k * stride + wide] @ row[at : at + wide] for k in (1, 2)]
+    np.testing.assert_allclose(inner(table, factors, row, 1, 3), sum(parts), 1e-14, err_msg=said)
+
+
+def test_compiled_code_is_kept_in_the_folder_that_is_named(tmp_path: Path) -> None:
+    source = tmp_path / "doubled.py"
+    source.write_text("def doubled(number):\n    return 2 * number\n")
+    spec = importlib.util.spec_from_file_location("doubled", source)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    before = numba.config.CACHE_DIR
+    with cached_in(str(tmp_path / "cache")):
+        numba.njit("int64(int64)", cache=True)(module.doubled)
+    assert before == numba.config.CACHE_DIR
+    files = list((tmp_path / "cache").rglob("*.nbi"))
+    assert files, "numba.config.CACHE_DIR says nothing: kernels are not kept where NUMBA_CACHE_DIR says"
