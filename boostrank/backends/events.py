@@ -89,6 +89,18 @@ def ordered(callbacks: Sequence[Callback], *, before: bool) -> list[Callback]:
     return sorted(kind, key=lambda cb: getattr(cb, "order", first))
 
 
+def run_callbacks(callbacks: Sequence[Callback], env: Any) -> int | None:
+    """Call each; where one ends the training, by LightGBM's exception or ours, the rounds of the model to use."""
+    for callback in callbacks:
+        try:
+            callback(env)
+        except Exception as stop:  # told by what it carries: LightGBM may not be there
+            if not hasattr(stop, "best_iteration"):
+                raise
+            return int(stop.best_iteration) + 1
+    return None
+
+
 def remembers(callback: Callback) -> bool:
     """Whether a callback keeps something from earlier rounds."""
     return any(hasattr(callback, mark) for mark in _MARKS)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.backends.base import TrainRequest
-from boostrank.backends.events import CallbackEnv, EvalResult, ordered
+from boostrank.backends.events import CallbackEnv, EvalResult, ordered, run_callbacks
 from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param, find_param
 from boostrank.core.types import Float64Array
@@ -87,11 +87,7 @@ class Walk:
         begin = self._before
         end = begin + self._request.rounds
         env = CallbackEnv(self, dict(self._request.params), begin + number, begin, end, results)
-        for callback in callbacks:
-            try:
-                callback(env)
-            except Exception as stop:
-                if not hasattr(stop, "best_iteration"):
-                    raise
-                self.best_rounds = int(stop.best_iteration) + 1
-                raise Stopped from stop
+        best = run_callbacks(callbacks, env)
+        if best is not None:
+            self.best_rounds = best
+            raise Stopped

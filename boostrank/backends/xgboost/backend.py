@@ -13,7 +13,7 @@ import numpy.typing as npt
 import xgboost
 
 from boostrank.backends.base import Backend, TrainRequest
-from boostrank.backends.events import Callback, CallbackEnv, EvalResult, ordered, remembers
+from boostrank.backends.events import Callback, CallbackEnv, EvalResult, ordered, remembers, run_callbacks
 from boostrank.backends.snapshot import Resumed, Snapshot, round_seed
 from boostrank.backends.xgboost.params import renamed, translate
 from boostrank.backends.xgboost.private import reseed
@@ -277,15 +277,9 @@ class _Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
                 end_iteration=self._begin + self._request.rounds,
                 evaluation_result_list=mine,
             )
-            try:
-                callback(env)
-            except Exception as stop:
-                # LightGBM's EarlyStopException and our StopTraining, told by what they carry: this module does not
-                # import the other engine.
-                best = getattr(stop, "best_iteration", None)
-                if best is None:
-                    raise
-                self.best_rounds = int(best) + 1
+            best = run_callbacks([callback], env)
+            if best is not None:
+                self.best_rounds = best
                 return True
         return False
 
