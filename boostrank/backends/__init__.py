@@ -21,20 +21,31 @@ class Engine:
         install: what to type where it is missing.
         native_objectives: its own ranking objectives, as they are spelt behind "name:".
         default_objective: what is trained when nothing is said; None: what every engine trains.
+        routes: of the data: "memory", floats in memory; "bins", streamed into bins; "again", bins from the cache of a
+            run before; "external", bins on disk.
     """
 
     module: str
     install: str = ""
     native_objectives: tuple[str, ...] = ()
     default_objective: str | None = None
+    routes: tuple[str, ...] = ("memory",)
 
+
+DEFAULT_BACKEND = "lightgbm"
 
 ENGINES = {
-    "lightgbm": Engine("boostrank.backends.lightgbm.backend", "pip install lightgbm", ("lambdarank", "rank_xendcg")),
+    "lightgbm": Engine(
+        "boostrank.backends.lightgbm.backend",
+        "pip install lightgbm",
+        ("lambdarank", "rank_xendcg"),
+        routes=("memory", "bins", "again"),
+    ),
     "xgboost": Engine(
         "boostrank.backends.xgboost.backend",
         "pip install xgboost, or the much smaller xgboost-cpu",
         ("rank:ndcg", "rank:map", "rank:pairwise"),
+        routes=("memory", "bins", "external"),  # it has no bins that could be loaded again
     ),
     # SmoothRank as published
     "linear": Engine("boostrank.backends.linear.backend", default_objective="smooth-ndcg"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boostrank.backends import DEFAULT_BACKEND, ENGINES
 from boostrank.cli.options import Command, DataFile, option, threads_option, with_options
 from boostrank.cli.progress import duration
 from boostrank.cli.reading import name_of, reading_of, reading_options
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from boostrank.training.params import TrainingParameters
 
 TRAINING = "The training"
+_STREAMING = [name for name, engine in ENGINES.items() if len(engine.routes) > 1]
 _GRADES = 6
 
 
@@ -55,7 +57,7 @@ _options = with_options(
         help="Files that training will evaluate on, as one set; may be repeated.",
     ),
     option(
-        "--backend", type=click.Choice(("lightgbm", "xgboost")), default="lightgbm", show_default=True,
+        "--backend", type=click.Choice(_STREAMING), default=DEFAULT_BACKEND, show_default=True,
         section=TRAINING,
         help="Engine to choose a route for; the others are listed too.",
     ),
@@ -154,7 +156,8 @@ def announced(
         compiles=must_compile(checked.objective),
     )
     chosen = plan.check()
-    assert chosen.cost is not None
+    if chosen.cost is None:
+        return chosen.name, f"plan: {chosen.words}; what {given['backend']} takes, nobody has measured"
     first_time = ", compiling the objective included" if plan.work.compiles else ""
     return chosen.name, (
         f"plan: {_about(first, first.rows)} rows x {first.features:,} features, {chosen.words}: "
@@ -164,9 +167,7 @@ def announced(
 
 
 def _least(backend: str) -> str:
-    from boostrank.planning.costs import ROUTES_OF
-
-    return [route for route in ROUTES_OF[backend] if route != "again"][-1]
+    return [route for route in ENGINES[backend].routes if route != "again"][-1]
 
 
 def _about(found: Survey, number: int | None) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boostrank.backends import ENGINES, get_backend
 from boostrank.cli.config import merged_with_config
 from boostrank.cli.engines import prepare_engines
 from boostrank.cli.errors import DONE, say
@@ -23,7 +24,7 @@ from boostrank.cli.reading import Reader, check_not_read, reading_options
 from boostrank.cli.saving import report_checkpoint, save_or_rescue
 from boostrank.cli.tables import aligned
 from boostrank.cli.train_folds import check_alone, train_on_folds
-from boostrank.cli.train_options import LINEAR, START_WORDS, train_options
+from boostrank.cli.train_options import START_WORDS, train_options
 
 if TYPE_CHECKING:
     from boostrank.kernels.objective.contract import ObjectiveSpec
@@ -77,7 +78,6 @@ def _run(
 ) -> int:  # fmt: skip
     """The exit status of the whole training, whose outputs can be written and belong to nobody else."""
     prepare_engines()
-    from boostrank.backends import get_backend
     from boostrank.core.files import remove_leftovers
     from boostrank.formats.files import sidecar_path
     from boostrank.metric import Metric
@@ -170,13 +170,14 @@ def _streaming(
         InputError: no route stays under the limit of memory.
     """
     route, cache = given["route"], given["cache"]
-    if given["backend"] == LINEAR:
+    routes = ENGINES[given["backend"]].routes
+    if routes == ("memory",):
         if cache or route not in ("auto", "memory"):
-            raise click.UsageError("a linear model is trained on rows in memory: no --route or --cache", context)
+            raise click.UsageError(f"{given['backend']} trains on rows in memory: no --route or --cache", context)
         route = "memory"
     if cache and given["no_cache"]:
         raise click.UsageError("--cache and --no-cache contradict each other", context)
-    if route == "external" and given["backend"] != "xgboost":
+    if route == "external" and route not in routes:
         raise click.UsageError("--route external is XGBoost's: --backend xgboost", context)
     if cache and route == "memory":
         raise click.UsageError("--route memory uses no cache", context)
@@ -312,7 +313,7 @@ def _report(model: RankingModel, path: str, progress: RoundProgress, *, stopped:
     say(f"{summary.rows:,} rows, {summary.queries:,} queries{dead}")
     say(
         f"{duration(summary.seconds)}: kernels {duration(summary.kernel_seconds)}, "
-        f"{'steps' if model.backend == LINEAR else 'trees'} {duration(summary.tree_seconds)}, "
+        f"{'trees' if get_backend(model.backend).grows_trees else 'steps'} {duration(summary.tree_seconds)}, "
         f"metrics {duration(summary.metric_seconds)}"
     )
     best = "best round" if summary.best_round < progress.rounds else "last round"

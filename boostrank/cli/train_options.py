@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from boostrank.backends import ENGINES
+from boostrank.backends import DEFAULT_BACKEND, ENGINES
 from boostrank.cli.config import read_config
 from boostrank.cli.options import (
     COUNT,
@@ -107,7 +107,7 @@ train_options = with_options(
     ),
     _objective("--gain", help="Gain of a label: exponential, linear, or a table 0,1,3,7."),
     _trees(
-        "--backend", type=click.Choice(BACKENDS), default="lightgbm",
+        "--backend", type=click.Choice(BACKENDS), default=DEFAULT_BACKEND,
         help="Tree engine; or linear, scores X w, whose rounds are steps of an optimiser.",
     ),
     _trees("--rounds", type=COUNT, default=100, help="Rounds to train."),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boostrank.backends import DEFAULT_BACKEND
 from boostrank.cli.engines import prepare_engines
 from boostrank.cli.errors import DONE, INTERRUPTED, say
 from boostrank.cli.options import COUNT, Assignment, Command, DataFile, option, with_options
@@ -190,7 +191,7 @@ def _as_toml(found: TuningResult, given: dict[str, Any]) -> str:
     objective = given["objective"] if given["objective"] and not isinstance(chosen, str) else chosen
     known = () if not isinstance(chosen, str) or ":" in chosen else accepted_params(chosen)
     options: dict[str, Any] = {"objective": objective}
-    if given["backend"] != "lightgbm":
+    if given["backend"] != DEFAULT_BACKEND:
         options["backend"] = given["backend"]
     tables: dict[str, dict[str, Any]] = {"set": {}, "param": {}}
     for name, value in params.items():

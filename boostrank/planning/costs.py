@@ -19,13 +19,6 @@ import numpy as np
 
 from boostrank.planning.sample import Survey
 
-ROUTES_OF = {
-    "lightgbm": ("memory", "bins", "again"), "xgboost": ("memory", "bins", "external"), "linear": ("memory",),
-}  # fmt: skip
-"""What each engine can: floats in memory; streamed into bins; bins from the cache of a run before; bins on disk.
-
-XGBoost has no bins that could be loaded again."""
-
 # Memory ---------------------------------------------------------------------------------------------------------------
 
 # The process after imports, with compiled kernels, before it has data; and what reading leaves with the allocator.
@@ -117,19 +110,17 @@ class Cost:
 
 
 def cost(backend: str, route: str, work: Work) -> Cost | None:
-    """None when nobody knows how many rows there are.
+    """None when nobody knows how many rows there are, or what the engine takes.
 
     Args:
-        backend: "lightgbm", "xgboost" or "linear".
-        route: one of `ROUTES_OF[backend]`.
+        backend: the engine.
+        route: one of its `Engine.routes`.
         work: what is to be trained.
     """
-    if any(data.rows is None for data in (work.train, *work.valid)):
+    if backend not in _MODELS or any(data.rows is None for data in (work.train, *work.valid)):
         return None
-    if backend == "linear":
-        return Cost(_linear_peak(work), *_linear_times(work))
-    peak = _lightgbm_peak(route, work) if backend == "lightgbm" else _xgboost_peak(route, work)
-    return Cost(peak, *_times(backend, route, work))
+    peak, times = _MODELS[backend]
+    return Cost(peak(route, work), *times(route, work))
 
 
 def float_bytes(data: Survey, columns: int) -> float:
@@ -165,7 +156,7 @@ def _linear_start(rows: int, columns: int) -> float:
     return 4.0 * min(rows, _START_ROWS) * columns + _START_PRODUCTS * functions**2
 
 
-def _linear_peak(work: Work) -> float:
+def _linear_peak(route: str, work: Work) -> float:
     everything = (work.train, *work.valid)
     rows = sum(one.rows or 0 for one in everything)
     floats = sum(float_bytes(one, work.train.features) for one in everything)
@@ -216,16 +207,23 @@ def _valid_rows(work: Work) -> float:
     return sum((one.rows or 0) * (_VALID_CELL * work.train.features + _VALID_ROW) for one in work.valid)
 
 
-def _linear_times(work: Work) -> tuple[float, float]:
-    """As `_times`."""
-    first, _ = _times("lightgbm", "again", work)
+def _linear_times(route: str, work: Work) -> tuple[float, float]:
+    first, _ = _lightgbm_times("again", work)
     everything = (work.train, *work.valid)
     reading = sum((one.text_bytes or 0.0) / one.bytes_a_second for one in everything) / (_READER_SHARE * work.threads)
     a_round = sum((one.rows or 0) * (one.features * _LINEAR_CELL + _LINEAR_ROW_ROUND) for one in everything)
     return reading + first, a_round * _REFERENCE_SPEED / work.train.bytes_a_second
 
 
-def _times(backend: str, route: str, work: Work) -> tuple[float, float]:
+def _lightgbm_times(route: str, work: Work) -> tuple[float, float]:
+    return _tree_times(route, work, _LGB_BIN, _LGB_ROUND, math.sqrt(work.leaves / 31))
+
+
+def _xgboost_times(route: str, work: Work) -> tuple[float, float]:
+    return _tree_times(route, work, _XGB_BIN, _XGB_ROUND, work.leaves / 31)
+
+
+def _tree_times(route: str, work: Work, a_bin: float, a_cell: float, by_leaves: float) -> tuple[float, float]:
     """(seconds to the first round, seconds a round)."""
     slower = _REFERENCE_SPEED / work.train.bytes_a_second
     starting = _START + work.compiles * _COMPILATION
@@ -233,9 +231,8 @@ def _times(backend: str, route: str, work: Work) -> tuple[float, float]:
     rows, cells = sum(one.rows or 0 for one in everything), sum((one.rows or 0) * one.features for one in everything)
     threads = work.threads
     reading = sum((one.text_bytes or 0.0) / one.bytes_a_second for one in everything) / (_READER_SHARE * threads)
-    binning = (_LGB_BIN if backend == "lightgbm" else _XGB_BIN) * cells / threads
-    a_round = ((_LGB_ROUND if backend == "lightgbm" else _XGB_ROUND) * cells + _ROW_ROUND * rows) / threads
-    a_round *= work.leaves / 31 if backend == "xgboost" else math.sqrt(work.leaves / 31)
+    binning = a_bin * cells / threads
+    a_round = by_leaves * (a_cell * cells + _ROW_ROUND * rows) / threads
     if route == "again":
         return slower * (starting + _LOAD * cells), slower * a_round
     if route != "memory":
@@ -243,3 +240,11 @@ def _times(backend: str, route: str, work: Work) -> tuple[float, float]:
     if route == "external":
         a_round += _EXTERNAL_PAGE * cells * work.leaves
     return reading + slower * (starting + binning), slower * a_round
+
+
+_MODELS = {
+    "lightgbm": (_lightgbm_peak, _lightgbm_times),
+    "xgboost": (_xgboost_peak, _xgboost_times),
+    "linear": (_linear_peak, _linear_times),
+}
+"""Engine -> (peak, times) of (route, work): of those that were measured."""

@@ -8,12 +8,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from boostrank.backends import ENGINES
 from boostrank.core.errors import InputError
 from boostrank.core.formatting import size_words
 from boostrank.core.machine import free_memory, resolve_threads
 from boostrank.kernels.runtime.jit import cache_directory
 from boostrank.objective.description import TrainingObjective
-from boostrank.planning.costs import ROUTES_OF, Cost, Work, cost
+from boostrank.planning.costs import Cost, Work, cost
 from boostrank.planning.sample import Survey
 
 # In memory, other work on the machine keeps half of what is free; streamed data are made to need little.
@@ -108,8 +109,8 @@ def make_plan(
         compiles: whether the objective must be compiled first; see `must_compile`.
     """
     work = _work(train, valid, params or {}, threads, rounds, compiles)
-    engines = [name for name in ROUTES_OF if name == backend or find_spec(name) is not None]
-    routes = tuple(Route(name, one, cost(name, one, work)) for name in engines for one in ROUTES_OF[name])
+    engines = [name for name in ENGINES if name == backend or find_spec(name) is not None]
+    routes = tuple(Route(name, one, cost(name, one, work)) for name in engines for one in ENGINES[name].routes)
     bound = free_memory() if limit is None else limit
     candidates = [
         one for one in routes if one.backend == backend and one.name != "again" and route in ("auto", one.name)
@@ -121,7 +122,8 @@ def make_plan(
 
     if candidates[0].cost is None:
         chosen = candidates[0] if limit is None else candidates[-1]
-        why = "nobody knows how long a pipe is" + ("" if limit is None else ": the route that needs least")
+        why = "nobody knows how long a pipe is" if train.rows is None else f"nobody has measured {backend}"
+        why += "" if limit is None else ": the route that needs least"
         return Plan(work, routes, chosen, why, bound)
     fitting = next(filter(fits, candidates), None)
     if fitting is None:
