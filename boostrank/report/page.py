@@ -38,7 +38,7 @@ from boostrank.training.params import headline
 if TYPE_CHECKING:
     import pandas as pd
 
-    from boostrank.report.section import Progress
+    from boostrank.report.scoring import Progress
 
 
 @dataclass(frozen=True, eq=False)

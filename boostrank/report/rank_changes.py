@@ -8,12 +8,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from boostrank.core.deprecation import renamed
 from boostrank.core.errors import ModelError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset, default_feature_names
 from boostrank.report.documents import shown_name
 from boostrank.training.model import RankingModel
+
+__getattr__ = renamed(
+    __name__,
+    {
+        "Move": f"{__name__}:RankChange",
+        "Swap": f"{__name__}:Inversion",
+        "moves_in": f"{__name__}:rank_changes_in",
+        "costliest_swap": f"{__name__}:costliest_inversion",
+    },
+)
 
 # What LightGBM calls features without names.
 _UNNAMED = re.compile(r"Column_\d+")
@@ -58,7 +69,7 @@ class Churn:
 
 
 @dataclass(frozen=True)
-class Move:
+class RankChange:
     """A document that is elsewhere in a list now.
 
     Args:
@@ -94,7 +105,7 @@ class FeatureChange:
 
 
 @dataclass(frozen=True)
-class Swap:
+class Inversion:
     """The two documents whose exchange cost most.
 
     Args:
@@ -104,8 +115,8 @@ class Swap:
         features: the features whose part in this changed most, largest first; empty between score files.
     """
 
-    fell: Move
-    rose: Move
+    fell: RankChange
+    rose: RankChange
     old: float
     new: float
     features: tuple[FeatureChange, ...] = ()
@@ -135,15 +146,15 @@ def churn(old: Int64Array, new: Int64Array, queries: QueryIndex, k: int) -> Chur
     )
 
 
-def moves_in(
+def rank_changes_in(
     query: int, old: Int64Array, new: Int64Array, data: RankingDataset, k: int, names: Sequence[str] | None
-) -> tuple[Move, ...]:
+) -> tuple[RankChange, ...]:
     """The documents of either top k that have another rank now, by their old ranks."""
     start, stop = int(data.queries.ptr[query]), int(data.queries.ptr[query + 1])
     before, after = old[start:stop], new[start:stop]
     moved = np.flatnonzero((np.minimum(before, after) <= k) & (before != after))
     return tuple(
-        Move(
+        RankChange(
             document=shown_name(start + i, data, names),
             row=start + i,
             label=float(data.labels[start + i]),
@@ -154,7 +165,7 @@ def moves_in(
     )
 
 
-def costliest_swap(moves: Sequence[Move], grades: Float64Array) -> tuple[Move, Move] | None:
+def costliest_inversion(moves: Sequence[RankChange], grades: Float64Array) -> tuple[RankChange, RankChange] | None:
     """The better document that fell below a worse one, by the difference in grade times that in 1 / log2(1 + rank).
 
     Args:
@@ -173,8 +184,8 @@ def costliest_swap(moves: Sequence[Move], grades: Float64Array) -> tuple[Move, M
 
 
 def explain(
-    pairs: Sequence[tuple[Move, Move]], queries: QueryIndex, rankers: tuple[Ranker, Ranker]
-) -> tuple[list[Swap], list[str]]:
+    pairs: Sequence[tuple[RankChange, RankChange]], queries: QueryIndex, rankers: tuple[Ranker, Ranker]
+) -> tuple[list[Inversion], list[str]]:
     """Each pair with the features behind it, as far as the rankers are models that tell; and why they do not."""
     if not pairs:
         return [], []
@@ -206,7 +217,7 @@ def explain(
         margins = [
             float(r.scores[fell.row] - r.scores[rose.row]) / float(s[i]) for r, s in zip(rankers, spreads, strict=True)
         ]
-        swaps.append(Swap(fell, rose, margins[0], margins[1], tuple(changes[:_FEATURES])))
+        swaps.append(Inversion(fell, rose, margins[0], margins[1], tuple(changes[:_FEATURES])))
     return swaps, notes
 
 

@@ -1,19 +1,50 @@
-"""Scores of documents whose features take other values: by walking the trees here, or else by the engine."""
+"""Scoring: documents whose features take other values, scored by walking the trees here or else by the engine; and
+blocks of documents that are worked on together."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Protocol, TypeVar
+
 import numpy as np
 
+from boostrank.core.conventions import Conventions
+from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
 from boostrank.formats.trees import Trees
+from boostrank.kernels.runtime.jit import run_parallel
 from boostrank.kernels.trees.walker import Walker
-from boostrank.report.sections.importance.permutation_importance import Scorer
+from boostrank.metric import BoundMetrics, Metric
 from boostrank.training.model import RankingModel
 
 # Rows on which the walk is compared with the engine.
 _COMPARED = 1000
+# Documents whose contributions are asked for at a time.
+_EXPLAINED_AT_A_TIME = 500
+
+T = TypeVar("T")
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, the documents done, and all documents."""
+DocumentProgress = Callable[[int, int], None]
+"""Called with the documents done and all documents."""
+
+
+def silent(step: str, done: int, total: int) -> None:
+    """A `Progress` that says nothing."""
+
+
+class Scorer(Protocol):
+    """Scores rows, and says how the scores change when some columns take other values; see
+    `kernels.trees.walker.Walker`."""
+
+    def scores(self, rows: Float32Array) -> Float64Array: ...
+
+    def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array: ...
 
 
 class Engine:
@@ -71,3 +102,62 @@ def scorer_of(model: RankingModel, trees: Trees, data: RankingDataset, threads: 
     if difference.size and float(np.ptp(difference)) > accuracy * scale:
         return engine, f"the trees as read differ from {model.backend}'s scores by {np.ptp(difference):.2g}"
     return walker, "walk"
+
+
+def over_blocks(
+    work: Callable[[slice, slice], T], rows: DenseRows, threads: int, progress: DocumentProgress | None = None
+) -> list[T]:
+    """What `work` gives for each block of some thousand documents, in their order.
+
+    Args:
+        work: called with slices of queries and of their documents, on several threads.
+        rows: of the documents.
+        threads: at least 1.
+        progress: told how far it is.
+    """
+    ptr, lock, done = rows.data.queries.ptr, threading.Lock(), 0
+
+    def block(span: tuple[int, int]) -> T:
+        nonlocal done
+        documents = slice(int(ptr[span[0]]), int(ptr[span[1]]))
+        result = work(slice(*span), documents)
+        with lock:
+            done += documents.stop - documents.start
+            if progress is not None:
+                progress(done, int(ptr[-1]))
+        return result
+
+    return run_parallel(block, rows.blocks(), threads)
+
+
+def metrics_of_block(
+    data: RankingDataset, queries: slice, documents: slice, metric: Metric | str, conventions: Conventions
+) -> BoundMetrics:
+    """A metric of some queries that stand together, on one thread."""
+    index = data.queries
+    part = QueryIndex(index.ptr[queries.start : queries.stop + 1] - documents.start, index.qid[queries])
+    return BoundMetrics([metric], data.labels[documents], part, conventions, 1, partial=True)
+
+
+def centred_contributions(
+    model: RankingModel, data: RankingDataset, queries: Int64Array, threads: int, progress: Progress
+) -> Iterator[tuple[slice, Int64Array, Float64Array]]:
+    """What each feature adds to the scores of some queries' documents beyond the mean of their query, by TreeSHAP.
+
+    Args:
+        queries: positions, ascending.
+
+    Yields:
+        Of some of the queries their places among `queries`, the rows of their documents, and float64[n, d].
+
+    Raises:
+        ModelError: the engine cannot tell.
+    """
+    index, rows = data.queries.take(queries)
+    cuts = np.searchsorted(index.ptr, np.arange(_EXPLAINED_AT_A_TIME, rows.size, _EXPLAINED_AT_A_TIME))
+    for first, last in pairwise(np.unique(np.concatenate([[0], cuts, [queries.size]])).tolist()):
+        some, sizes = rows[index.ptr[first] : index.ptr[last]], index.sizes[first:last]
+        parts = model.contributions(data.features[some], threads=threads)[:, : data.n_features]
+        means = np.add.reduceat(parts, index.ptr[first:last] - index.ptr[first]) / sizes[:, None]
+        yield slice(first, last), some, parts - np.repeat(means, sizes, axis=0)
+        progress("contributions", int(index.ptr[last]), rows.size)

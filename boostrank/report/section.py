@@ -16,12 +16,10 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
 from boostrank.report.html.markup import Markup, tag
 from boostrank.report.html.page import PageSection, Part
+from boostrank.report.scoring import Progress
 from boostrank.training.model import RankingModel
 
 _NEGLIGIBLE = 0.001
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, the documents done, and all documents."""
 
 
 @dataclass(eq=False)

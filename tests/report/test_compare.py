@@ -18,7 +18,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, evaluate, paired_difference
 from boostrank.report.comparison.analysis import Comparison, compare
-from boostrank.report.rank_changes import Move, churn, costliest_swap
+from boostrank.report.rank_changes import RankChange, churn, costliest_inversion
 
 FAST = {"num_threads": 1, "verbose": -1, "min_data_in_leaf": 5, "num_leaves": 7}
 
@@ -217,7 +217,7 @@ def test_the_documents_that_moved_are_told_with_ranks_and_label() -> None:
     data = RankingDataset.from_arrays(np.zeros((4, 1)), [3, 0, 1, 0], qid=["q"] * 4)
     found = compare([4, 3, 2, 1], [3, 4, 2, 1], data, "ndcg", top=3, docnos=["a", "b", "c", "d"])
     (regression,) = found.regressions
-    assert regression.moves == (Move("a", 0, 3.0, 1, 2), Move("b", 1, 0.0, 2, 1))
+    assert regression.moves == (RankChange("a", 0, 3.0, 1, 2), RankChange("b", 1, 0.0, 2, 1))
     assert regression.swap is not None
     assert (regression.swap.fell.document, regression.swap.rose.document) == ("a", "b")
     assert regression.swap.old == pytest.approx(1 / np.std([4, 3, 2, 1]))
@@ -232,11 +232,11 @@ def test_documents_that_left_or_entered_the_top_are_told_and_those_below_it_in_b
 
 
 def test_the_costliest_swap_is_the_one_with_the_largest_grade_times_discount() -> None:
-    best, poor, fair = Move("best", 0, 3, 1, 5), Move("poor", 1, 0, 5, 1), Move("fair", 2, 1, 2, 3)
+    best, poor, fair = RankChange("best", 0, 3, 1, 5), RankChange("poor", 1, 0, 5, 1), RankChange("fair", 2, 1, 2, 3)
     grades = np.array([7.0, 0.0, 1.0])
-    assert costliest_swap([best, poor, fair], grades) == (best, poor)
-    assert costliest_swap([poor, fair], grades) == (fair, poor)
-    assert costliest_swap([fair, best], np.array([1.0, 0.0, 7.0])) is None  # the better one rose
+    assert costliest_inversion([best, poor, fair], grades) == (best, poor)
+    assert costliest_inversion([poor, fair], grades) == (fair, poor)
+    assert costliest_inversion([fair, best], np.array([1.0, 0.0, 7.0])) is None  # the better one rose
 
 
 def test_scores_that_tie_now_regress_without_a_swap() -> None:

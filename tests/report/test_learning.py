@@ -18,7 +18,7 @@ from boostrank.metric import Metric, paired_difference
 from boostrank.objective.mixture import parse_objective
 from boostrank.report.sections.learning.analysis import Learning, learning
 from boostrank.report.sections.learning.objective_trace import _Pull, schedules_of
-from boostrank.report.sections.learning.staged_metrics import points, prefix_curve, some_trees
+from boostrank.report.sections.learning.staged_metrics import points, some_trees, staged_metric
 from boostrank.report.segments import Segmentation, by_length
 from boostrank.training.model import RankingModel
 from tests.formats.real_models import data as real_data
@@ -122,7 +122,7 @@ def test_files_of_the_engines_own_have_a_curve_and_say_what_they_lack(
     told = learning(model, data, threads=1)
     assert (told.curve.by == "walk") == walked
     check_curve(model, data, told)
-    assert told.descent is None
+    assert told.objective_trace is None
     assert told.history == ()
     assert told.schedules == {}
     assert any("does not say what it was trained with" in note for note in told.notes)
@@ -159,31 +159,31 @@ def test_a_continued_model_counts_its_earlier_rounds(
 def test_the_objective_sees_what_it_saw_in_training(
     model: RankingModel, test_set: RankingDataset, found: Learning
 ) -> None:
-    descent = found.descent
-    assert descent is not None
-    assert descent.documents == test_set.n_documents
+    trace = found.objective_trace
+    assert trace is not None
+    assert trace.documents == test_set.n_documents
     bound = parse_objective("shf-sdcg", sigma="geometric(4, 0.5)").over(60).bind(test_set.labels, test_set.queries)
     last = parse_objective("shf-sdcg", sigma="0.5").bind(test_set.labels, test_set.queries)
     lengths = by_length(test_set.queries)
     of_row = np.array(lengths.names)[np.repeat(lengths.of_query, test_set.queries.sizes)]
-    for i in (1, 7, 20, descent.rounds.size - 1):
-        r = int(descent.rounds[i])
+    for i in (1, 7, 20, trace.rounds.size - 1):
+        r = int(trace.rounds[i])
         scores = model.predict(test_set, num_iteration=r)
         ran = bound.gradient(scores, min(r, 59))
         size = np.abs(ran.grad.astype(float))
-        assert descent.ran is not None
-        assert descent.ran[i] == pytest.approx(ran.stats.loss / len(test_set.queries), rel=1e-6)
-        assert descent.dead[i] == ran.stats.dead_queries
-        for shares, of in ((descent.by_grade, test_set.labels.astype(int).astype(str)), (descent.by_length, of_row)):
+        assert trace.ran is not None
+        assert trace.ran[i] == pytest.approx(ran.stats.loss / len(test_set.queries), rel=1e-6)
+        assert trace.dead[i] == ran.stats.dead_queries
+        for shares, of in ((trace.by_grade, test_set.labels.astype(int).astype(str)), (trace.by_length, of_row)):
             for name, share, held in zip(shares.names, shares.share[i], shares.documents, strict=True):
                 assert share == pytest.approx(size[of == name].sum() / size.sum(), rel=1e-5)
                 assert held == pytest.approx(np.mean(of == name))
         loss = last.gradient(scores, 59).stats.loss
-        assert descent.loss["shf-sdcg"][i] == pytest.approx(loss / len(test_set.queries), rel=1e-6)
+        assert trace.loss["shf-sdcg"][i] == pytest.approx(loss / len(test_set.queries), rel=1e-6)
     whole = bound.gradient(model.predict(test_set), 59).grad
     spans = zip(test_set.queries.ptr[:-1], test_set.queries.ptr[1:], strict=True)
-    assert descent.alike == sum(np.ptp(test_set.labels[a:b]) == 0 and not whole[a:b].any() for a, b in spans) > 0
-    assert descent.loss_error["shf-sdcg"][5] == pytest.approx(standard_error(last, model, test_set, descent.rounds[5]))
+    assert trace.alike == sum(np.ptp(test_set.labels[a:b]) == 0 and not whole[a:b].any() for a, b in spans) > 0
+    assert trace.loss_error["shf-sdcg"][5] == pytest.approx(standard_error(last, model, test_set, trace.rounds[5]))
 
 
 def standard_error(bound: Any, model: RankingModel, data: RankingDataset, rounds: int) -> float:
@@ -207,13 +207,13 @@ def test_schedules_are_told_as_they_ran(model: RankingModel, found: Learning) ->
 
 def test_a_mixture_tells_the_loss_of_each_part(data: RankingDataset, test_set: RankingDataset) -> None:
     model = trained(data, 6, objective="mix(shf-sdcg(sigma=0.5), xe-ndcg, mix=0.3)")
-    descent = learning(model, test_set, threads=1).descent
-    assert descent is not None
-    assert descent.ran is None
+    trace = learning(model, test_set, threads=1).objective_trace
+    assert trace is not None
+    assert trace.ran is None
     for name, text in (("shf-sdcg", "shf-sdcg(sigma=0.5)"), ("xe-ndcg", "xe-ndcg")):
         bound = parse_objective(text).bind(test_set.labels, test_set.queries)
         loss = bound.gradient(model.predict(test_set), 5).stats.loss / len(test_set.queries)
-        assert descent.loss[name][-1] == pytest.approx(loss, rel=1e-6)
+        assert trace.loss[name][-1] == pytest.approx(loss, rel=1e-6)
     mixed = model.info["objective"]
     assert mixed["name"] == "mixture"
 
@@ -243,10 +243,10 @@ def test_labels_of_one_grade_pull_nowhere(model: RankingModel, test_set: Ranking
     )  # fmt: skip
     told = learning(model, even, threads=1)
     np.testing.assert_allclose(told.curve.value, 1.0, atol=1e-12)
-    assert told.descent is not None
-    assert np.all(told.descent.dead == len(even.queries))
-    assert told.descent.alike == len(even.queries)
-    assert np.isnan(told.descent.by_grade.share).all()
+    assert told.objective_trace is not None
+    assert np.all(told.objective_trace.dead == len(even.queries))
+    assert told.objective_trace.alike == len(even.queries)
+    assert np.isnan(told.objective_trace.by_grade.share).all()
     assert told.summary().startswith("0 of 60 rounds lose 0.0000 [0.0000, 0.0000]")
 
 
@@ -254,7 +254,7 @@ def test_labels_that_the_objective_cannot_take_leave_the_curve(data: RankingData
     model = trained(data, 3, objective="shf-sdcg", gain=[0, 1, 3, 7, 15])
     far = RankingDataset(test_set.features, test_set.labels + 3, test_set.queries, test_set.feature_names)
     told = learning(model, far, threads=1)
-    assert told.descent is None
+    assert told.objective_trace is None
     assert any("cannot be asked about these data" in note for note in told.notes)
     assert told.curve.total == 3
 
@@ -262,9 +262,9 @@ def test_labels_that_the_objective_cannot_take_leave_the_curve(data: RankingData
 def test_a_sample_is_of_whole_queries_and_says_so(model: RankingModel, test_set: RankingDataset) -> None:
     told = learning(model, test_set, documents=test_set.n_documents // 3, seed=1, threads=1)
     assert told.curve.documents < told.curve.all_documents == test_set.n_documents
-    assert told.descent is not None
-    assert told.descent.documents == told.curve.documents
-    assert told.descent.all_queries == len(test_set.queries)
+    assert told.objective_trace is not None
+    assert told.objective_trace.documents == told.curve.documents
+    assert told.objective_trace.all_queries == len(test_set.queries)
 
 
 def test_one_thread_or_two_give_the_same(model: RankingModel, test_set: RankingDataset, found: Learning) -> None:
@@ -276,7 +276,7 @@ def test_one_thread_or_two_give_the_same(model: RankingModel, test_set: RankingD
 def summary_of(lost: list[float], width: float, **given: Any) -> str:
     rounds = np.arange(len(lost)) * 10
     values = np.array(lost)
-    curve = prefix_curve(
+    curve = staged_metric(
         Walk_(rounds, values), "ndcg@10",
         RankingDataset(np.zeros((2, 1), np.float32), np.zeros(2), QueryIndex.from_sizes([1, 1])), 2, seed=0,
     )  # fmt: skip
@@ -285,7 +285,7 @@ def summary_of(lost: list[float], width: float, **given: Any) -> str:
 
 
 class Walk_:
-    """What `prefix_curve` reads."""
+    """What `staged_metric` reads."""
 
     def __init__(self, rounds: np.ndarray, values: np.ndarray) -> None:
         self.rounds, self.per_query, self.by = rounds, np.array([1.0 - values, 1.0 - values]), "walk"
@@ -333,8 +333,8 @@ def test_plain_data_and_frames(found: Learning) -> None:
     assert told["prefixes"]["rounds"][-1] == 60
     assert told["objective"]["by grade"]["names"] == ["0", "1", "2", "3", "4"]
     assert list(found.curve.to_frame().columns)[:2] == ["rounds", "value"]
-    assert found.descent is not None
-    assert set(found.descent.shares_frame()["by"]) == {"grade", "list length"}
+    assert found.objective_trace is not None
+    assert set(found.objective_trace.shares_frame()["by"]) == {"grade", "list length"}
 
 
 def test_the_scores_of_the_walk_are_the_engines(model: RankingModel, test_set: RankingDataset, found: Learning) -> None:

@@ -22,7 +22,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
 from boostrank.report.html.page import Beside, page
 from boostrank.report.sections.importance.analysis import importance
-from boostrank.report.sections.shapes.ale import Curve, local_effects
+from boostrank.report.sections.shapes.ale import AleCurve, accumulated_local_effects
 from boostrank.report.sections.shapes.analysis import Shapes, shapes
 from boostrank.report.sections.shapes.page import SPEC
 from boostrank.training.model import RankingModel
@@ -170,7 +170,9 @@ def test_intervals_cover_the_truth_at_about_their_rate(seed: int) -> None:
             [rng.integers(0, 4, queries * size), np.repeat(rng.normal(1.0, 1.0, queries), size)]
         ).astype(np.float32)
         rows = rows_of(X, np.full(queries, size))
-        curve = local_effects(Formula(lambda x: x[0] * x[1]), rows, ("a", "b"), bins=9, seed=run, threads=1)[0]
+        curve = accumulated_local_effects(
+            Formula(lambda x: x[0] * x[1]), rows, ("a", "b"), bins=9, seed=run, threads=1
+        )[0]
         np.testing.assert_array_equal(curve.edges, [0, 1, 2, 3])
         hits += [curve.low[3] <= 1.75 <= curve.high[3], curve.low[0] <= -1.25 <= curve.high[0]]
     assert (hits / runs > 0.88).all()  # 95% with a standard error of 2%, less what percentiles of 60 queries lack
@@ -182,7 +184,9 @@ def test_quadratic_and_dependent_features_have_the_known_curve() -> None:
     rng = np.random.default_rng(1)
     x = rng.uniform(-1, 1, 4000)
     rows = rows_of(np.column_stack([x, x + 0.01 * rng.normal(size=x.size)]), np.full(400, 10))
-    curve, other = local_effects(Formula(lambda z: z[0] ** 2 + z[1]), rows, ("a", "b"), bins=40, seed=0, threads=1)
+    curve, other = accumulated_local_effects(
+        Formula(lambda z: z[0] ** 2 + z[1]), rows, ("a", "b"), bins=40, seed=0, threads=1
+    )
     np.testing.assert_allclose(curve.effect, curve.edges**2 - 1 / 3, atol=0.02)
     np.testing.assert_allclose(other.effect, other.edges, atol=0.02)
     assert curve.rising == pytest.approx(0.5, abs=0.03)
@@ -347,6 +351,6 @@ def test_a_section_without_trees_says_so() -> None:
 
 def test_a_flat_curve_has_no_direction() -> None:
     flat = np.zeros(2)
-    curve = Curve("f", flat, flat, flat, flat, np.zeros(1, np.int64), 0, *[math.nan] * 3, False)
+    curve = AleCurve("f", flat, flat, flat, flat, np.zeros(1, np.int64), 0, *[math.nan] * 3, False)
     assert math.isnan(curve.rising)
     assert curve.swing == 0.0

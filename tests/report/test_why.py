@@ -22,7 +22,7 @@ from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float32Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.report import Why, why
-from boostrank.report.explanation.counterfactuals import Change, Column
+from boostrank.report.explanation.counterfactuals import Counterfactual, FeatureValues
 from boostrank.training.model import RankingModel
 
 QUERIES, SIZE = 40, 8
@@ -139,7 +139,7 @@ def test_changes_are_those_of_brute_force(name: str) -> None:
     assert found > 20
 
 
-def check_change(change: Change, swaps: dict[float, float], data: RankingDataset) -> None:
+def check_change(change: Counterfactual, swaps: dict[float, float], data: RankingDataset) -> None:
     """It is the smallest one of all that swap."""
     column = data.features[:, data.feature_names.index(change.feature)]
     numbers = [v for v in swaps if not math.isnan(v)]
@@ -334,8 +334,8 @@ def test_the_most_frequent_category_that_swaps_is_named(engine: str) -> None:
 
 def test_one_category_stands_for_all_that_no_split_names() -> None:
     values = np.array([3, 5, 5, 9, np.nan], np.float32)
-    assert Column.of(values, None, np.array([1, 3])).steps()[0].tolist() == [1, 3, 5, 9, 10]
-    assert Column.of(values[:3], None, np.array([3, 11])).steps()[0].tolist() == [3, 5, 11, 12]
+    assert FeatureValues.of(values, None, np.array([1, 3])).steps()[0].tolist() == [1, 3, 5, 9, 10]
+    assert FeatureValues.of(values[:3], None, np.array([3, 11])).steps()[0].tolist() == [3, 5, 11, 12]
 
 
 def test_sparse_rows_are_as_the_model_reads_them() -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.core.deprecation import renamed
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.jsonable import jsonable
 from boostrank.core.resampling import paired_difference
@@ -30,16 +31,18 @@ from boostrank.report.frames import pandas
 from boostrank.report.html.page import page_of
 from boostrank.report.rank_changes import (
     Churn,
-    Move,
+    Inversion,
+    RankChange,
     Ranker,
-    Swap,
     churn,
-    costliest_swap,
+    costliest_inversion,
     explain,
-    moves_in,
+    rank_changes_in,
 )
 from boostrank.report.segments import Segmentation, by_best_label, by_length, by_table, holm, read_segments
 from boostrank.training.model import RankingModel
+
+__getattr__ = renamed(__name__, {"Outcome": f"{__name__}:ConditionOutcome"})
 
 RESAMPLES = 10_000
 # Sums of the same numbers in another order: less is no difference between two lists.
@@ -64,12 +67,12 @@ class Regression:
     old: float
     new: float
     segments: Mapping[str, str]
-    moves: tuple[Move, ...]
-    swap: Swap | None
+    moves: tuple[RankChange, ...]
+    swap: Inversion | None
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ConditionOutcome:
     """A condition, and what became of it.
 
     Args:
@@ -107,7 +110,7 @@ class Comparison:
     segments: tuple[SegmentDifference, ...]
     churn: Churn
     regressions: tuple[Regression, ...]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ConditionOutcome, ...]
     conventions: Conventions
     qids: npt.NDArray[Any]
     per_query: Mapping[str, Float64Array]
@@ -245,8 +248,8 @@ def compare(
     grades = bound.metrics[0].spec.grades(data.labels, bound.conventions)
     name = bound.names[0]
     lost = _worst(per_query[name], worst)
-    moves = [moves_in(q, *ranks, data, top, docnos) for q in lost]
-    pairs = [costliest_swap(m, grades) for m in moves]
+    moves = [rank_changes_in(q, *ranks, data, top, docnos) for q in lost]
+    pairs = [costliest_inversion(m, grades) for m in moves]
     swaps, notes = explain([p for p in pairs if p is not None], data.queries, (first, second))
     rest = iter(swaps)
     return Comparison(
@@ -352,13 +355,15 @@ def _worst(values: Float64Array, count: int) -> list[int]:
     return [int(q) for q in order if change[q] < -TIE]
 
 
-def _outcome(condition: Condition, metrics: Mapping[str, Difference], segments: Sequence[SegmentDifference]) -> Outcome:
+def _outcome(
+    condition: Condition, metrics: Mapping[str, Difference], segments: Sequence[SegmentDifference]
+) -> ConditionOutcome:
     if not condition.anywhere:
         found = metrics[condition.metric]
-        return Outcome(condition, condition.holds(found.mean, found.p))
+        return ConditionOutcome(condition, condition.holds(found.mean, found.p))
     where = tuple(
         f"{s.kind} {s.segment}"
         for s in segments
         if s.difference.metric == condition.metric and condition.holds(s.difference.mean, s.p_holm)
     )
-    return Outcome(condition, bool(where), where)
+    return ConditionOutcome(condition, bool(where), where)

@@ -18,7 +18,7 @@ from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import PageSection, Part, page
 from boostrank.report.html.tables import Cell, Column, Table, interval_cells, interval_columns
 from boostrank.report.html.vega import COLOURS, alt
-from boostrank.report.rank_changes import Swap
+from boostrank.report.rank_changes import Inversion
 
 _ALPHA = 0.05
 _BINS = 40
@@ -219,7 +219,7 @@ def _lost(r: Regression, number: int) -> Markup:
     return join(moves, None if r.swap is None else _why(r.swap, number))
 
 
-def _why(swap: Swap, number: int) -> Markup:
+def _why(swap: Inversion, number: int) -> Markup:
     def value(x: float) -> str:
         return "missing" if math.isnan(x) else f"{x:g}"
 

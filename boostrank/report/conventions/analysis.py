@@ -17,10 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.conventions import TIES, Conventions
+from boostrank.core.deprecation import renamed
 from boostrank.core.errors import InputError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.metric import BoundMetrics, Metric
+
+__getattr__ = renamed(__name__, {"Change": f"{__name__}:ConventionEffect"})
 
 LIBRARIES = ("lightgbm", "xgboost", "catboost", "sklearn", "trec", "letor")
 """Whose conventions are compared unless others are named."""
@@ -106,7 +109,7 @@ STEPS = (
 
 
 @dataclass(frozen=True)
-class Change:
+class ConventionEffect:
     """One step.
 
     Args:
@@ -137,7 +140,7 @@ class Reading:
     name: str
     conventions: Conventions
     value: float | None
-    changes: tuple[Change, ...] = ()
+    changes: tuple[ConventionEffect, ...] = ()
     note: str = ""
 
 
@@ -270,7 +273,7 @@ def _reading(name: str, metric: str, start: Conventions, end: Conventions, value
             if here == before:
                 continue
             after = values.of(here)[metric]
-            changes.append(Change(step.name, step.words(goal, metric.split("@")[0]), after, after - value))
+            changes.append(ConventionEffect(step.name, step.words(goal, metric.split("@")[0]), after, after - value))
             value = after
         notes = (values.note_on_names(end, metric), values.note_on_weights(metric) if name == "lightgbm" else "")
         return Reading(name, end, value, tuple(changes), "; ".join(filter(None, notes)))

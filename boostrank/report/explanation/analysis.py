@@ -11,7 +11,7 @@ smallest change of one feature that swaps them is searched through all threshold
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -28,10 +28,16 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
 from boostrank.report.documents import document_names, find_document, find_query, shown_name
-from boostrank.report.explanation.counterfactuals import Change, Column, categories_of, cuts_of, smallest_changes
+from boostrank.report.explanation.counterfactuals import (
+    Counterfactual,
+    FeatureValues,
+    categories_of,
+    counterfactuals,
+    cuts_of,
+)
 from boostrank.report.frames import pandas
 from boostrank.report.html.page import page_of
-from boostrank.report.scoring import Engine
+from boostrank.report.scoring import Engine, Progress, silent
 from boostrank.training.model import RankingModel
 
 # Of whole queries, that say which values are ordinary: ranks are off by 0.2% at most (1 / (2 sqrt(N))), give or take
@@ -39,9 +45,6 @@ from boostrank.training.model import RankingModel
 _DOCUMENTS = 100_000
 # Values of those documents that are held (80 MB).
 _NUMBERS = 20_000_000
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and all of it."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ class Why:
     b_values: Float64Array
     a_parts: Float64Array
     b_parts: Float64Array
-    changes: tuple[Change, ...]
+    changes: tuple[Counterfactual, ...]
     tried: int
     query_level: tuple[str, ...]
     sampled: int
@@ -113,7 +116,7 @@ class Why:
         return np.argsort(-np.abs(self.parts), kind="stable").astype(np.int64)
 
     @property
-    def smallest(self) -> Change | None:
+    def smallest(self) -> Counterfactual | None:
         """The smallest change of one feature that swaps the two; None if there is none."""
         return self.changes[0] if self.changes else None
 
@@ -170,7 +173,7 @@ class Why:
         if what == "features":
             return pandas().DataFrame(self.rows(), columns=["feature", "a", "b", "a_part", "b_part", "part"])
         if what == "changes":
-            names = [field.name for field in dataclasses.fields(Change)]
+            names = [field.name for field in dataclasses.fields(Counterfactual)]
             return pandas().DataFrame([dataclasses.asdict(change) for change in self.changes], columns=names)
         raise ParameterError(f"to_frame({what!r}): 'features' or 'changes'")
 
@@ -247,12 +250,12 @@ def why(
         notes.append("a linear start: of its features only values of the data were tried, not all")
     cuts, categories = ({}, {}) if trees.forest is None else (cuts_of(trees.forest), categories_of(trees.forest))
     columns = [
-        None if fixed[i] else Column.of(known[:, i], cuts.get(column), categories.get(column))
+        None if fixed[i] else FeatureValues.of(known[:, i], cuts.get(column), categories.get(column))
         for i, column in enumerate(trees.used.tolist())
     ]
     features = tuple(ranker.feature_names[i] for i in trees.used)
-    changes: list[Change] = []
-    say = progress or (lambda what, done, total: None)
+    changes: list[Counterfactual] = []
+    say = progress or silent
     tried, above = 0, first.rank < second.rank
 
     def scored(changed: Float32Array) -> Float64Array:
@@ -264,7 +267,7 @@ def why(
         ("a", pair[0], second.score, above), ("b", pair[1], first.score, not above),
     )  # fmt: skip
     for name, row, other, falls in cases:
-        changes += smallest_changes(
+        changes += counterfactuals(
             name, row, features, columns, scored, partial(_passes, other=other, falls=falls),
             width=data.n_features, progress=partial(say, "thresholds"),
         )  # fmt: skip

@@ -18,9 +18,19 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.core.deprecation import renamed
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.trees.curves import ZERO
 from boostrank.kernels.trees.walker import ZERO_IS_MISSING, Forest
+
+__getattr__ = renamed(
+    __name__,
+    {
+        "Change": f"{__name__}:Counterfactual",
+        "Column": f"{__name__}:FeatureValues",
+        "smallest_changes": f"{__name__}:counterfactuals",
+    },
+)
 
 # Values of a feature that are tried where scores are not constant between thresholds.
 _VALUES = 500
@@ -33,7 +43,7 @@ Score = Callable[[Float32Array], Float64Array]
 
 
 @dataclass(frozen=True)
-class Change:
+class Counterfactual:
     """The smallest change of one feature of one document that swaps the two.
 
     Args:
@@ -61,7 +71,7 @@ class Change:
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class FeatureValues:
     """The values of one feature, in the data and for the trees.
 
     Args:
@@ -80,7 +90,7 @@ class Column:
     categories: Int64Array | None = None
 
     @classmethod
-    def of(cls, values: Float32Array, cuts: Float32Array | None, categories: Int64Array | None = None) -> Column:
+    def of(cls, values: Float32Array, cuts: Float32Array | None, categories: Int64Array | None = None) -> FeatureValues:
         """From float32[n], the values of the data, NaN where missing."""
         present = values[~np.isnan(values)].astype(np.float64) + 0.0  # -0 is 0
         distinct, counts = np.unique(present, return_counts=True)
@@ -152,17 +162,17 @@ def cuts_of(forest: Forest) -> dict[int, Float32Array]:
     return found
 
 
-def smallest_changes(
+def counterfactuals(
     document: Literal["a", "b"],
     row: Float32Array,
     names: Sequence[str],
-    columns: Sequence[Column | None],
+    columns: Sequence[FeatureValues | None],
     score: Score,
     swaps: Callable[[Float64Array], npt.NDArray[np.bool_]],
     *,
     width: int,
     progress: Callable[[int, int], None] | None = None,
-) -> list[Change]:
+) -> list[Counterfactual]:
     """For each feature the smallest change of it alone that swaps the two documents; those that have one.
 
     Args:
@@ -198,7 +208,7 @@ def smallest_changes(
         if best is not None:
             at, value, seen, nearest, step = best
             now = float(row[i])
-            found.append(Change(document, names[i], now, value, seen, nearest, step, float(scores[mine][at])))
+            found.append(Counterfactual(document, names[i], now, value, seen, nearest, step, float(scores[mine][at])))
     return found
 
 
@@ -210,7 +220,7 @@ def _parts(total: int, size: int) -> Iterator[slice]:
 class _Trials:
     """The values of one feature that are tried: of each step the nearest one, and a missing value last."""
 
-    def __init__(self, now: float, column: Column) -> None:
+    def __init__(self, now: float, column: FeatureValues) -> None:
         self._now, self._column = now, column
         # A missing value is near to nothing: from there the most ordinary values count as near.
         self._from = column.median if np.isnan(now) else now

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from boostrank.core.deprecation import renamed
 from boostrank.report.html.markup import Markup, join, tag
+
+__getattr__ = renamed(__name__, {"facts": f"{__name__}:key_numbers"})
 
 
 def whisker(

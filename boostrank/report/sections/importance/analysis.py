@@ -13,9 +13,8 @@ level means nothing to a ranking.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from os import PathLike
 
 import numpy as np
@@ -29,7 +28,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
 from boostrank.formats.trees import Trees
 from boostrank.metric import Metric
-from boostrank.report.scoring import scorer_of
+from boostrank.report.scoring import Progress, centred_contributions, scorer_of, silent
 from boostrank.report.sections.importance.permutation_importance import Losses, Unit, measure_losses
 from boostrank.report.sections.importance.redundancy import clusters_of, rank_correlation, within_query_ranks
 from boostrank.report.sections.importance.result import VERDICTS, Effect, Importance
@@ -45,11 +44,7 @@ _PREDICTIONS = 1_000_000_000
 # TreeSHAP takes some 10 us a document and tree.
 _EXPLAINED = 1_500_000
 _CONTRIBUTIONS = 25_000_000
-_EXPLAINED_AT_A_TIME = 500
 _CORRELATED_DOCUMENTS, _CORRELATED_FEATURES = 20_000, 500
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, the documents done, and all documents."""
 
 
 def importance(
@@ -102,7 +97,7 @@ def importance(
         rules = replace(rules, ties="expected")
     rules = rules.over(data.labels)
     wanted = _checked_groups(groups or {}, data.feature_names)
-    say = progress or (lambda what, done, total: None)
+    say = progress or silent
 
     scorer, by = scorer_of(ranker, trees, data, workers)
     size = _Size.of(trees, data, by, repeats, documents)
@@ -263,22 +258,17 @@ def _shap(
     nothing = np.full(d, np.nan), np.full(d, np.nan), 0
     if not documents:
         return nothing
-    chosen = data.queries.sample(documents, seed)
+    chosen, explained = data.queries.sample(documents, seed), 0
     of_query = np.zeros((chosen.size, d))
-    queries, numbers = data.queries.take(chosen)
-    cuts = np.searchsorted(queries.ptr, np.arange(_EXPLAINED_AT_A_TIME, numbers.size, _EXPLAINED_AT_A_TIME))
-    for first, last in pairwise(np.unique(np.concatenate([[0], cuts, [chosen.size]])).tolist()):
-        ptr = queries.ptr[first : last + 1]
-        try:
-            parts = model.contributions(data.features[numbers[ptr[0] : ptr[-1]]], threads=threads)[:, :d]
-        except ModelError:
-            return nothing
-        sizes = np.diff(ptr)[:, None]
-        parts -= np.repeat(np.add.reduceat(parts, ptr[:-1] - ptr[0]) / sizes, sizes[:, 0], axis=0)
-        of_query[first:last] = np.add.reduceat(np.abs(parts), ptr[:-1] - ptr[0]) / sizes
-        say("contributions", int(ptr[-1]), numbers.size)
+    try:
+        for queries, rows, parts in centred_contributions(model, data, chosen, threads, say):
+            sizes = data.queries.sizes[chosen[queries]]
+            of_query[queries] = np.add.reduceat(np.abs(parts), np.cumsum(sizes) - sizes) / sizes[:, None]
+            explained += rows.size
+    except ModelError:
+        return nothing
     w = np.ones(chosen.size) if data.queries.weights is None else data.queries.weights[chosen]
     share = w / w.sum()
     mean = share @ of_query
     error = np.sqrt(np.square(share) @ np.square(of_query - mean))
-    return mean, error, numbers.size
+    return mean, error, explained

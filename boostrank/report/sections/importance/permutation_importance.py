@@ -6,37 +6,23 @@ constant within a query has nothing to shuffle there, and is exchanged between q
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import bootstrap_intervals
-from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.core.types import Float32Array, Float64Array
 from boostrank.data.dense import DenseRows
 from boostrank.kernels.noise import round_seed
-from boostrank.kernels.runtime.jit import run_parallel
 from boostrank.kernels.trees.walker import permute_within
 from boostrank.metric import BoundMetrics, Metric
+from boostrank.report.scoring import DocumentProgress, Scorer, metrics_of_block, over_blocks
 
 # Score changes that a thread holds (32 MB).
 _CHANGES = 1 << 22
-
-Progress = Callable[[int, int], None]
-"""Called with the documents done and all documents."""
-
-
-class Scorer(Protocol):
-    """Scores rows, and says how the scores change when some columns take other values; see
-    `kernels.trees.walker.Walker`."""
-
-    def scores(self, rows: Float32Array) -> Float64Array: ...
-
-    def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array: ...
 
 
 @dataclass(frozen=True)
@@ -87,7 +73,7 @@ def measure_losses(
     repeats: int,
     seed: int,
     threads: int,
-    progress: Progress | None = None,
+    progress: DocumentProgress | None = None,
 ) -> Losses:
     """Shuffle each unit, alone, `repeats` times, and measure.
 
@@ -96,40 +82,26 @@ def measure_losses(
     Raises:
         DataError: as `BoundMetrics`, when no query counts.
     """
-    queries, labels = rows.data.queries, rows.data.labels
-    BoundMetrics([metric], labels, queries, conventions, threads)  # refuses what cannot be measured
+    data, n_queries = rows.data, len(rows.data.queries)
+    BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # refuses what cannot be measured
     passes = [_Pass(rows, members, units, seed) for members in _disjoint(units)]
-    n_queries = len(queries)
-    base = np.empty(n_queries)
-    sums = np.zeros((len(units), n_queries))
-    spread = np.zeros((repeats, len(units)))
-    weights = np.ones(n_queries) if queries.weights is None else queries.weights
-    lock, done = threading.Lock(), 0
+    base, sums, weights = np.empty(n_queries), np.zeros((len(units), n_queries)), data.queries.each_weight
 
-    def block(span: tuple[int, int]) -> None:
-        nonlocal done
-        first, last = span
-        a, b = int(queries.ptr[first]), int(queries.ptr[last])
-        mine = QueryIndex(queries.ptr[first : last + 1] - a, queries.qid[first:last])
-        bound = BoundMetrics([metric], labels[a:b], mine, conventions, 1, partial=True)
+    def block(queries: slice, documents: slice) -> Float64Array:
+        bound = metrics_of_block(data, queries, documents, metric, conventions)
         (name,) = bound.names
-        here = rows[a:b]
-        share = np.empty((repeats, len(units)))
-        base[first:last] = bound.per_query(scorer.scores(here))[name]
+        values, losses = rows[documents], np.empty((repeats, len(units)))
+        base[queries] = bound.per_query(scorer.scores(values))[name]
         for repeat in range(repeats):
             for one in passes:
-                for chosen, changed in one.changes(scorer, here, mine, first, repeat):
+                for chosen, changed in one.changes(scorer, values, bound.queries, queries.start, repeat):
                     for u, changed_scores in zip(chosen, changed, strict=True):
-                        lost = base[first:last] - bound.per_query(changed_scores)[name]
-                        sums[u, first:last] += lost
-                        share[repeat, u] = np.nansum(weights[first:last] * lost)
-        with lock:
-            spread[:] += share
-            done += b - a
-            if progress is not None:
-                progress(done, queries.n_documents)
+                        lost = base[queries] - bound.per_query(changed_scores)[name]
+                        sums[u, queries] += lost
+                        losses[repeat, u] = np.nansum(weights[queries] * lost)
+        return losses
 
-    run_parallel(block, rows.blocks(), threads)
+    spread = np.sum(over_blocks(block, rows, threads, progress), axis=0)
     counted = ~np.isnan(base)
     of_query, w = sums / repeats, weights[counted]
     kept = np.ascontiguousarray(of_query[:, counted].T)

@@ -13,20 +13,25 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.conventions import Conventions
+from boostrank.core.deprecation import renamed_attributes
 from boostrank.core.errors import BoostrankError, ParameterError
 from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
 from boostrank.report.frames import pandas
-from boostrank.report.scoring import scorer_of
-from boostrank.report.sections.learning.objective_trace import Descent, descend, objective_of, schedules_of
+from boostrank.report.scoring import Progress, scorer_of
+from boostrank.report.sections.learning.objective_trace import (
+    ObjectiveTrace,
+    objective_of,
+    schedules_of,
+    trace_objective,
+)
 from boostrank.report.sections.learning.staged_metrics import (
-    PrefixCurve,
-    Progress,
+    StagedMetric,
     affordable,
-    prefix_curve,
-    walk_prefixes,
+    staged_metric,
+    staged_scores,
 )
 from boostrank.training.model import RankingModel
 
@@ -58,7 +63,7 @@ class Learning:
     Args:
         history: as the training recorded it; empty where the model file does not say.
         curve: the metric over the first rounds, on the data.
-        descent: the training objective on the data; None where it cannot be had.
+        objective_trace: the training objective on the data; None where it cannot be had.
         schedules: parameter -> float64[T], its value in each round of the training.
         best_rounds: that prediction uses.
         trained_rounds: of the training; None where the file does not say.
@@ -69,14 +74,16 @@ class Learning:
     """
 
     history: tuple[History, ...]
-    curve: PrefixCurve
-    descent: Descent | None
+    curve: StagedMetric
+    objective_trace: ObjectiveTrace | None
     schedules: Mapping[str, Float64Array]
     best_rounds: int
     trained_rounds: int | None
     negligible: float
     notes: tuple[str, ...] = ()
     scores: Float64Array | None = None
+
+    __getattr__ = renamed_attributes({"descent": "objective_trace"})
 
     def summary(self) -> str:
         """What the first rounds are worth, in a sentence or two."""
@@ -117,7 +124,7 @@ class Learning:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; what is not a number is NaN."""
-        curve, descent = self.curve, self.descent
+        curve, objective_trace = self.curve, self.objective_trace
         return {
             "summary": self.summary(),
             "history": [
@@ -127,7 +134,7 @@ class Learning:
             "prefixes": {
                 name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(curve).items()
             },
-            "objective": None if descent is None else _plain_descent(descent),
+            "objective": None if objective_trace is None else _plain_trace(objective_trace),
             "schedules": {name: values.tolist() for name, values in self.schedules.items()},
             "best_rounds": self.best_rounds,
             "trained_rounds": self.trained_rounds,
@@ -184,18 +191,18 @@ def learning(
         quadratic = any(p.spec.quadratic for p in objective.parts)
         asked = part.queries.sample(_askable(part, quadratic), seed + 1)
     name = one.names[0]
-    walk = walk_prefixes(
+    walk = staged_scores(
         model, trees, part, name, rules, by=by, keep=asked, threads=workers, progress=progress
     )  # fmt: skip
     notes = [why_not] if why_not else []
-    descent, schedules = None, {}
+    objective_trace, schedules = None, {}
     trained = model.info.trained_rounds
     if objective is not None:
         schedules = schedules_of(objective, objective.total_rounds or trained or model.best_iteration)
         if progress is not None:
             progress("objective", 0, part.n_documents)
         try:
-            descent = descend(objective, walk.rounds, walk.kept, part.take(asked), data)
+            objective_trace = trace_objective(objective, walk.rounds, walk.kept, part.take(asked), data)
         except BoostrankError as error:
             notes.append(f"The training objective cannot be asked about these data: {error}")
     history = _history(model)
@@ -205,8 +212,8 @@ def learning(
         notes.append("DART rescaled earlier trees by later ones: a prefix is no model that the training ever saw.")
     return Learning(
         history=history,
-        curve=prefix_curve(walk, name, part, data.n_documents, seed=seed),
-        descent=descent,
+        curve=staged_metric(walk, name, part, data.n_documents, seed=seed),
+        objective_trace=objective_trace,
         schedules=schedules,
         best_rounds=model.best_iteration,
         trained_rounds=trained,
@@ -216,7 +223,7 @@ def learning(
     )
 
 
-def _change(curve: PrefixCurve, at: int) -> str:
+def _change(curve: StagedMetric, at: int) -> str:
     """`lose 0.0004 [0.0001, 0.0007]`, or what they gain."""
     sign = 1.0 if curve.lost[at] >= 0.0 else -1.0
     ends = sorted((sign * curve.lost_low[at], sign * curve.lost_high[at]))
@@ -242,7 +249,7 @@ def _history(model: RankingModel) -> tuple[History, ...]:
     return tuple(found)
 
 
-def _plain_descent(found: Descent) -> dict[str, Any]:
+def _plain_trace(found: ObjectiveTrace) -> dict[str, Any]:
     def shares(s: Any) -> dict[str, Any]:
         return {
             "names": list(s.names), "documents": s.documents.tolist(), "share": s.share.tolist(),

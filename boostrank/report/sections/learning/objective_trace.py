@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.core.deprecation import renamed
 from boostrank.core.errors import BoostrankError, TrainingError
 from boostrank.core.types import Float64Array, Int64Array, Schedule
 from boostrank.data.dataset import RankingDataset
@@ -23,12 +24,21 @@ from boostrank.report.frames import pandas
 from boostrank.report.segments import Segmentation, by_length
 from boostrank.training.model import RankingModel
 
+__getattr__ = renamed(
+    __name__,
+    {
+        "Descent": f"{__name__}:ObjectiveTrace",
+        "Shares": f"{__name__}:GradientShares",
+        "descend": f"{__name__}:trace_objective",
+    },
+)
+
 # More grades than this are no grades: a bar each would say nothing.
 _MOST_GRADES = 12
 
 
 @dataclass(frozen=True, eq=False)
-class Shares:
+class GradientShares:
     """How the size of the gradient is spread.
 
     Args:
@@ -47,7 +57,7 @@ class Shares:
 
 
 @dataclass(frozen=True, eq=False)
-class Descent:
+class ObjectiveTrace:
     """The training objective on data, at the scores of the first rounds of a model.
 
     Args:
@@ -74,8 +84,8 @@ class Descent:
     ran_error: Float64Array | None
     dead: Int64Array
     alike: int
-    by_grade: Shares
-    by_length: Shares
+    by_grade: GradientShares
+    by_length: GradientShares
     queries: int
     documents: int
     all_queries: int
@@ -150,13 +160,13 @@ def schedules_of(objective: TrainingObjective, rounds: int) -> dict[str, Float64
     return found
 
 
-def descend(
+def trace_objective(
     objective: TrainingObjective,
     rounds: Int64Array,
     scores: Float64Array,
     data: RankingDataset,
     whole: RankingDataset,
-) -> Descent:
+) -> ObjectiveTrace:
     """The objective at each of these scores.
 
     Args:
@@ -207,7 +217,7 @@ def descend(
             only.put(i, bound.losses, found.stats.loss)
     alike = _alike(np.zeros(data.n_documents) if found is None else found.grad, data)
     by_grade, by_length_ = (pull.shares() for pull in pulls)
-    return Descent(
+    return ObjectiveTrace(
         objective=objective.name, rounds=rounds,
         loss={name: losses.mean for name, losses in parts.items()},
         loss_error={name: losses.error for name, losses in parts.items()},
@@ -271,11 +281,11 @@ class _Pull:
         self._share.append(share)
         self._error.append(np.sqrt(np.square(residual).sum(axis=0)) / total)
 
-    def shares(self) -> Shares:
+    def shares(self) -> GradientShares:
         """What came together."""
         parts = self.parts
         held = np.bincount(parts.of_query, minlength=len(parts.names)) / max(1, parts.of_query.size)
-        return Shares(parts.kind, parts.names, held, np.array(self._share), np.array(self._error))
+        return GradientShares(parts.kind, parts.names, held, np.array(self._share), np.array(self._error))
 
 
 def _grades(labels: Float64Array) -> Segmentation:

@@ -15,7 +15,7 @@ from boostrank.report.html.tables import Column, Table, interval_columns
 from boostrank.report.html.vega import COLOURS, alt
 from boostrank.report.section import Context, Section
 from boostrank.report.sections.learning.analysis import Learning, learning
-from boostrank.report.sections.learning.objective_trace import Descent, Shares
+from boostrank.report.sections.learning.objective_trace import GradientShares, ObjectiveTrace
 
 # Of a line in a picture; more cannot be seen.
 _MOST_POINTS = 400
@@ -29,8 +29,8 @@ def draw(found: Learning) -> list[Part]:
         parts += [Beside([_prefixes(found), _lost(found)]), tag("p", _sample(found), class_="faint")]
     if found.history:
         parts.append(_history(found))
-    if found.descent is not None:
-        parts += _descent(found.descent)
+    if found.objective_trace is not None:
+        parts += _objective_trace(found.objective_trace)
     if found.schedules:
         parts += [tag("h3", "Parameters that changed with the round"), Beside(_schedules(found))]
     parts += [tag("p", note, class_="faint") for note in found.notes]
@@ -127,7 +127,7 @@ def _history(found: Learning) -> Chart:
     )  # fmt: skip
 
 
-def _descent(found: Descent) -> list[Part]:
+def _objective_trace(found: ObjectiveTrace) -> list[Part]:
     sample = f"{found.documents:,} documents"
     if found.documents < found.all_documents:
         sample = f"a sample of whole queries, {found.documents:,} of {found.all_documents:,} documents"
@@ -157,7 +157,7 @@ def _descent(found: Descent) -> list[Part]:
     return parts
 
 
-def _loss(found: Descent) -> Chart:
+def _loss(found: ObjectiveTrace) -> Chart:
     series = dict(found.loss) if found.ran is None else {
         "last round's parameters": next(iter(found.loss.values())), "parameters as they ran": found.ran,
     }  # fmt: skip
@@ -177,7 +177,7 @@ def _loss(found: Descent) -> Chart:
     )
 
 
-def _dead(found: Descent) -> Chart:
+def _dead(found: ObjectiveTrace) -> Chart:
     frame = pandas().DataFrame({"rounds": found.rounds, "dead": found.dead / max(1, found.queries)})
     drawn = alt.Chart(frame).mark_area(opacity=0.5, line=True, color=COLOURS["faint"]).encode(
         x=_rounds(),
@@ -188,7 +188,7 @@ def _dead(found: Descent) -> Chart:
     return Chart("learning-dead", "Dead queries", about, frame, drawn)
 
 
-def _share(rounds: Int64Array, found: Shares, of: str) -> Chart:
+def _share(rounds: Int64Array, found: GradientShares, of: str) -> Chart:
     frame = pandas().DataFrame(
         [
             {"rounds": r, "part": name, "share": share, "error": error, "place": i}
@@ -247,8 +247,8 @@ def _run(context: Context) -> Learning:
 
 def _frames(found: Learning) -> dict[str, Any]:
     frames = {"history": found.history_frame(), "prefixes": found.curve.to_frame()}
-    if found.descent is not None:
-        frames |= {"objective": found.descent.to_frame(), "gradient": found.descent.shares_frame()}
+    if found.objective_trace is not None:
+        frames |= {"objective": found.objective_trace.to_frame(), "gradient": found.objective_trace.shares_frame()}
     return frames
 
 

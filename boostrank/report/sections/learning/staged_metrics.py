@@ -6,26 +6,35 @@ block of documents walks tree after tree, and wherever the curve has a point its
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.queries import QueryIndex
+from boostrank.core.deprecation import renamed
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
 from boostrank.formats.trees import Trees
-from boostrank.kernels.runtime.jit import run_parallel
 from boostrank.kernels.trees.walker import Forest, Walker
 from boostrank.metric import BoundMetrics
 from boostrank.report.frames import pandas
 from boostrank.report.means import means_over_queries
+from boostrank.report.scoring import Progress, metrics_of_block, over_blocks, silent
 from boostrank.training.model import RankingModel
+
+__getattr__ = renamed(
+    __name__,
+    {
+        "PrefixCurve": f"{__name__}:StagedMetric",
+        "Walk": f"{__name__}:StagedScores",
+        "walk_prefixes": f"{__name__}:staged_scores",
+        "prefix_curve": f"{__name__}:staged_metric",
+    },
+)
 
 POINTS = 40
 """Numbers of trees that are looked at, beside none."""
@@ -36,11 +45,9 @@ _PREDICTED_POINTS = 10
 _WALKS = 450_000_000
 _PREDICTIONS = 200_000_000
 
-Progress = Callable[[str, int, int], None]
-
 
 @dataclass(frozen=True, eq=False)
-class PrefixCurve:
+class StagedMetric:
     """A metric over the first rounds of a model, on data.
 
     Args:
@@ -94,7 +101,7 @@ class PrefixCurve:
 
 
 @dataclass(frozen=True, eq=False)
-class Walk:
+class StagedScores:
     """Scores and values at each point of the curve.
 
     Args:
@@ -102,7 +109,7 @@ class Walk:
         per_query: float64[Q, R], NaN where a query does not count.
         kept: float64[R, n], scores of the rows that were to be kept.
         scores: float64[N], of all rounds; XGBoost's lack its base_score and its rounding to float32.
-        by: see `PrefixCurve`.
+        by: see `StagedMetric`.
     """
 
     rounds: Int64Array
@@ -126,7 +133,7 @@ def affordable(model: RankingModel, trees: Trees, walked: bool) -> int:
     return max(1, int(_PREDICTIONS / max(1.0, share * float(several.sum()))))
 
 
-def walk_prefixes(
+def staged_scores(
     model: RankingModel,
     trees: Trees,
     data: RankingDataset,
@@ -137,7 +144,7 @@ def walk_prefixes(
     keep: Int64Array | None = None,
     threads: int = 1,
     progress: Progress | None = None,
-) -> Walk:
+) -> StagedScores:
     """Measure the first rounds of a model, many numbers of them in one go.
 
     Args:
@@ -155,7 +162,7 @@ def walk_prefixes(
     """
     BoundMetrics([metric], data.labels, data.queries, conventions, threads)  # refuses what cannot be measured
     keep = np.zeros(0, np.int64) if keep is None else keep
-    say = progress or (lambda what, done, total: None)
+    say = progress or silent
     if by != "walk":
         return _predicted(model, data, metric, conventions, by, keep, threads, say)
     assert trees.forest is not None
@@ -172,34 +179,26 @@ def walk_prefixes(
     kept_queries[keep] = True
     starts = np.concatenate([[0], np.cumsum(np.where(kept_queries, queries.sizes, 0))])
     kept, whole = np.zeros((rounds.size, int(starts[-1]))), np.empty(queries.n_documents)
-    lock, done = threading.Lock(), 0
 
-    def block(span: tuple[int, int]) -> None:
-        nonlocal done
-        first, last = span
-        a, b = int(queries.ptr[first]), int(queries.ptr[last])
-        mine = QueryIndex(queries.ptr[first : last + 1] - a, queries.qid[first:last])
-        bound = BoundMetrics([metric], data.labels[a:b], mine, conventions, 1, partial=True)
-        chosen = np.repeat(kept_queries[first:last], mine.sizes)
-        place = slice(int(starts[first]), int(starts[last]))
-        here, scores = rows[a:b], np.zeros(b - a)
+    def block(some: slice, documents: slice) -> None:
+        bound = metrics_of_block(data, some, documents, metric, conventions)
+        chosen = np.repeat(kept_queries[some], queries.sizes[some])
+        place = slice(int(starts[some.start]), int(starts[some.stop]))
+        here, scores = rows[documents], np.zeros(chosen.size)
         for i, walker in enumerate(walkers):
             scores += walker.scores(here)
-            per_query[first:last, i] = bound.per_query(scores)[metric]
+            per_query[some, i] = bound.per_query(scores)[metric]
             kept[i, place] = scores[chosen]
-        whole[a:b] = scores
-        with lock:
-            done += b - a
-            say("first trees", done, queries.n_documents)
+        whole[documents] = scores
 
-    run_parallel(block, rows.blocks(), threads)
-    return Walk(rounds, per_query, kept, whole, by)
+    over_blocks(block, rows, threads, partial(say, "first trees"))
+    return StagedScores(rounds, per_query, kept, whole, by)
 
 
 def _predicted(
     model: RankingModel, data: RankingDataset, metric: str, conventions: Conventions, by: str, keep: Int64Array,
     threads: int, say: Progress,
-) -> Walk:  # fmt: skip
+) -> StagedScores:  # fmt: skip
     rounds = points(model.best_iteration, _PREDICTED_POINTS)
     bound = BoundMetrics([metric], data.labels, data.queries, conventions, threads)
     _, chosen = data.queries.take(keep)
@@ -213,7 +212,7 @@ def _predicted(
         per_query[:, i], kept[i] = bound.per_query(scores)[metric], scores[chosen]
         done += r
         say("first trees", data.n_documents * done // max(1, total), data.n_documents)
-    return Walk(rounds, per_query, kept, scores, by)
+    return StagedScores(rounds, per_query, kept, scores, by)
 
 
 def start_alone(forest: Forest) -> Forest:
@@ -229,13 +228,13 @@ def some_trees(forest: Forest, first: int, last: int) -> Forest:
     return replace(forest, roots=forest.roots[first:last], tree=tree, start=None)
 
 
-def prefix_curve(
-    walk: Walk, metric: str, data: RankingDataset, all_documents: int, *, seed: int
-) -> PrefixCurve:  # fmt: skip
+def staged_metric(
+    walk: StagedScores, metric: str, data: RankingDataset, all_documents: int, *, seed: int
+) -> StagedMetric:  # fmt: skip
     """The curve with its intervals.
 
     Args:
-        walk: of `walk_prefixes`.
+        walk: of `staged_scores`.
         metric: as there.
         data: as there.
         all_documents: of which these are a sample.
@@ -244,7 +243,7 @@ def prefix_curve(
     size = walk.rounds.size
     lost = walk.per_query[:, -1:] - walk.per_query
     found = means_over_queries(np.column_stack([walk.per_query, lost]), data.queries.weights, seed=seed)
-    return PrefixCurve(
+    return StagedMetric(
         metric=metric, rounds=walk.rounds,
         value=found.mean[:size], low=found.low[:size], high=found.high[:size],
         lost=found.mean[size:], lost_low=found.low[size:], lost_high=found.high[size:],

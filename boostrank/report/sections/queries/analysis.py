@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.conventions import Conventions
+from boostrank.core.deprecation import renamed
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
@@ -25,6 +26,8 @@ from boostrank.report.means import FEWEST_FOR_INTERVAL, means_over_queries
 from boostrank.report.segments import Segmentation, by_best_label, by_length, by_table, read_segments
 from boostrank.training.model import RankingModel
 
+__getattr__ = renamed(__name__, {"Part": f"{__name__}:SegmentMetric"})
+
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _BINS = 20
 # Of a worst query: the top of its list, relevant documents below it, and features side by side.
@@ -32,7 +35,7 @@ _TOP, _BELOW, _FEATURES = 10, 5, 6
 
 
 @dataclass(frozen=True)
-class Part:
+class SegmentMetric:
     """A metric over some of the queries.
 
     Args:
@@ -116,7 +119,7 @@ class QueryValues:
     of_part: Mapping[str, npt.NDArray[Any]]
     counts: Int64Array
     edges: Float64Array
-    parts: tuple[Part, ...]
+    parts: tuple[SegmentMetric, ...]
     worst: tuple[WorstQuery, ...]
     notes: tuple[str, ...] = ()
 
@@ -209,7 +212,7 @@ def query_values(
     )  # fmt: skip
 
 
-def _parts(cut: Segmentation, values: Float64Array, data: RankingDataset, seed: int) -> list[Part]:
+def _parts(cut: Segmentation, values: Float64Array, data: RankingDataset, seed: int) -> list[SegmentMetric]:
     weights, found = data.queries.weights, []
     for i, name in enumerate(cut.names):
         inside = (cut.of_query == i) & ~np.isnan(values)
@@ -220,7 +223,7 @@ def _parts(cut: Segmentation, values: Float64Array, data: RankingDataset, seed: 
         means = means_over_queries(mine[:, None], None if weights is None else weights[inside], seed=seed)
         ends = (float(means.low[0]), float(means.high[0])) if queries >= FEWEST_FOR_INTERVAL else (np.nan, np.nan)
         quantiles = tuple(float(q) for q in np.quantile(mine, _QUANTILES))
-        found.append(Part(cut.kind, name, queries, float(means.mean[0]), *ends, quantiles))
+        found.append(SegmentMetric(cut.kind, name, queries, float(means.mean[0]), *ends, quantiles))
     return found
 
 

@@ -11,28 +11,27 @@ All features are done in one pass over the trees: see `kernels.trees.walker.Walk
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.core.deprecation import renamed
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dense import DenseRows
-from boostrank.kernels.runtime.jit import run_parallel
-from boostrank.report.sections.importance.permutation_importance import Scorer
+from boostrank.report.scoring import DocumentProgress, Scorer, over_blocks
+
+__getattr__ = renamed(
+    __name__, {"Curve": f"{__name__}:AleCurve", "local_effects": f"{__name__}:accumulated_local_effects"}
+)
 
 RESAMPLES = 400
 # Score changes that a thread holds (32 MB).
 _CHANGES = 1 << 22
 
-Progress = Callable[[int, int], None]
-"""Called with the documents done and all documents."""
-
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class AleCurve:
     """The accumulated local effects of one feature.
 
     Intervals are 95%, pointwise, by bootstrap over queries. Categories stand in the order of their numbers, which
@@ -78,7 +77,7 @@ class Curve:
         return float(steps[steps > 0.0].sum()) / total if total > 0.0 else float("nan")
 
 
-def local_effects(
+def accumulated_local_effects(
     scorer: Scorer,
     rows: DenseRows,
     names: tuple[str, ...],
@@ -86,8 +85,8 @@ def local_effects(
     bins: int,
     seed: int,
     threads: int,
-    progress: Progress | None = None,
-) -> tuple[Curve, ...]:
+    progress: DocumentProgress | None = None,
+) -> tuple[AleCurve, ...]:
     """The curve of each column.
 
     Args:
@@ -126,7 +125,7 @@ def local_effects(
         low, high = np.quantile(again, [0.025, 0.975], axis=0)
         loss = _missing(to_missing.get(c), lost[:, c], owner, times)
         curves.append(
-            Curve(
+            AleCurve(
                 name, edges[c], effect, low, high, np.bincount(at[inside], minlength=intervals + 1)[1:],
                 int(lost[:, c].sum()), *loss, c in constant and intervals > 0,
             )
@@ -160,29 +159,30 @@ def _walk(
     place: npt.NDArray[np.int16],
     gone: Int64Array,
     threads: int,
-    progress: Progress | None,
+    progress: DocumentProgress | None,
 ) -> tuple[Float64Array, dict[int, Float64Array]]:
     """float64[n, c], each document's local effects; and what the loss of its value does, by column."""
     n, c = values.shape
     change = np.zeros((n, c))
     to_missing = {int(at): np.zeros(n) for at in gone}
-    ptr, lock, done = rows.data.queries.ptr, threading.Lock(), 0
 
-    def block(span: tuple[int, int]) -> None:
-        nonlocal done
-        a, b = int(ptr[span[0]]), int(ptr[span[1]])
-        here, at = values[a:b], place[a:b]
+    def units(columns: Int64Array) -> Int64Array:
+        unit = np.full(c, -1, np.int64)
+        unit[columns] = np.arange(columns.size)
+        return unit
+
+    def block(queries: slice, documents: slice) -> None:
+        here, at = values[documents], place[documents]
         lower, upper = here.copy(), here.copy()
         for j in range(c):
             inside = at[:, j] > 0
             lower[inside, j] = edges[j][at[inside, j] - 1]
             upper[inside, j] = edges[j][at[inside, j]]
-        step = max(1, _CHANGES // max(1, b - a))
+        step = max(1, _CHANGES // max(1, here.shape[0]))
         for first in range(0, c, step):
             some = np.arange(first, min(c, first + step))
-            unit = np.full(c, -1, np.int64)
-            unit[some] = np.arange(some.size)
-            change[a:b, some] = (
+            unit = units(some)
+            change[documents, some] = (
                 scorer.changes(here, upper, unit, some.size) - scorer.changes(here, lower, unit, some.size)
             ).T
         if gone.size:
@@ -190,16 +190,10 @@ def _walk(
             nothing = np.full_like(here, np.nan)
             for first in range(0, gone.size, step):
                 some = gone[first : first + step]
-                unit = np.full(c, -1, np.int64)
-                unit[some] = np.arange(some.size)
-                for j, scores in zip(some.tolist(), scorer.changes(here, nothing, unit, some.size), strict=True):
-                    to_missing[j][a:b] = scores - base
-        with lock:
-            done += b - a
-            if progress is not None:
-                progress(done, n)
+                for j, scores in zip(some.tolist(), scorer.changes(here, nothing, units(some), some.size), strict=True):
+                    to_missing[j][documents] = scores - base
 
-    run_parallel(block, rows.blocks(), threads)
+    over_blocks(block, rows, threads, progress)
     return change, to_missing
 
 

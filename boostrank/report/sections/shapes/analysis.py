@@ -6,7 +6,7 @@ told.to_frame("curves"), told.to_frame("dependence"), told.to_frame("interaction
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -22,9 +22,9 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
 from boostrank.formats.trees import Trees
 from boostrank.report.frames import pandas
-from boostrank.report.scoring import Engine, scorer_of
+from boostrank.report.scoring import Progress, centred_contributions, scorer_of, silent
 from boostrank.report.sections.importance.result import Importance
-from boostrank.report.sections.shapes.ale import Curve, local_effects
+from boostrank.report.sections.shapes.ale import AleCurve, accumulated_local_effects
 from boostrank.report.sections.shapes.interactions import Interaction, interactions
 from boostrank.training.model import RankingModel
 
@@ -35,12 +35,8 @@ _WALKS, _PREDICTIONS = 30_000_000, 200_000_000
 _MOST_DOCUMENTS, _MOST_NUMBERS = 20_000, 20_000_000
 # TreeSHAP takes some 10 us a document and tree.
 _EXPLAINED = 800_000
-_EXPLAINED_AT_A_TIME = 500
 ROUNDING = 1e-12
 """Shares of the variance up to it are none: engines that add float32 numbers up are off by 1e-7, squared."""
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, the documents done, and all documents."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +73,7 @@ class Shapes:
 
     top: tuple[str, ...]
     dependence: tuple[Dependence, ...]
-    curves: tuple[Curve, ...]
+    curves: tuple[AleCurve, ...]
     interactions: tuple[Interaction, ...]
     documents: int
     pair_documents: int
@@ -87,7 +83,7 @@ class Shapes:
     by: str
     notes: tuple[str, ...] = ()
 
-    def curve(self, feature: str) -> Curve:
+    def curve(self, feature: str) -> AleCurve:
         """The curve of a feature.
 
         Raises:
@@ -226,7 +222,7 @@ def shapes(
         raise DataError("no documents")
     trees = ranker.trees()
     chosen = _chosen(ranker, trees, importance, features, top)
-    say = progress or (lambda what, done, total: None)
+    say = progress or silent
     scorer, by = scorer_of(ranker, trees, data, workers)
     names = tuple(ranker.feature_names[i] for i in trees.used)
     place = {name: i for i, name in enumerate(names)}
@@ -240,7 +236,7 @@ def shapes(
 
     rows = sampled(3, trees.used.size)
     workers_here = workers if by == "walk" else 1
-    curves = local_effects(
+    curves = accumulated_local_effects(
         scorer, rows, names, bins=bins, seed=seed, threads=workers_here, progress=partial(say, "local effects")
     )
     pair_rows = sampled(max(2, len(chosen)), len(chosen))
@@ -288,24 +284,19 @@ def _dependence(
     """Of the features, and the documents whose contributions were asked for."""
     if not documents or not chosen:
         return (), 0
-    queries, numbers = data.queries.take(data.queries.sample(documents, seed))
-    engine = Engine(model, trees.used, threads)
     rows = DenseRows(data, trees.used, model.absent_is_missing)
-    places = [int(np.searchsorted(trees.used, model.feature_names.index(name))) for name in chosen]
-    values, parts = np.empty((numbers.size, len(places))), np.empty((numbers.size, len(places)))
-    for a in range(0, numbers.size, _EXPLAINED_AT_A_TIME):
-        b = min(numbers.size, a + _EXPLAINED_AT_A_TIME)
-        here = rows[numbers[a:b]]
-        try:
-            parts[a:b] = engine.parts(here)[:, places]
-        except ModelError as error:
-            notes.append(str(error))
-            return (), 0
-        values[a:b] = here[:, places]
-        say("contributions", b, numbers.size)
-    owner = queries.of_rows()
-    for column in parts.T:
-        column -= (np.bincount(owner, column, len(queries)) / np.maximum(queries.sizes, 1))[owner]
-    kept = np.sort(np.random.default_rng(seed).permutation(numbers.size)[:points])
-    found = [Dependence(name, values[kept, i], parts[kept, i]) for i, name in enumerate(chosen)]
-    return tuple(found), numbers.size
+    columns = [model.feature_names.index(name) for name in chosen]
+    places = np.searchsorted(trees.used, columns)
+    try:
+        found = [
+            (rows[numbers][:, places], parts[:, columns])
+            for _, numbers, parts in centred_contributions(
+                model, data, data.queries.sample(documents, seed), threads, say
+            )
+        ]
+    except ModelError as error:
+        notes.append(str(error))
+        return (), 0
+    values, parts = (np.concatenate(one).astype(np.float64) for one in zip(*found, strict=True))
+    kept = np.sort(np.random.default_rng(seed).permutation(len(values))[:points])
+    return tuple(Dependence(name, values[kept, i], parts[kept, i]) for i, name in enumerate(chosen)), len(values)

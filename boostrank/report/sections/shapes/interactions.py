@@ -15,8 +15,7 @@ that is told apart: what orders documents.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -25,11 +24,7 @@ import numpy as np
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dense import DenseRows
-from boostrank.kernels.runtime.jit import run_parallel
-from boostrank.report.sections.importance.permutation_importance import Scorer
-
-Progress = Callable[[int, int], None]
-"""Called with the documents done and all documents."""
+from boostrank.report.scoring import DocumentProgress, Scorer, over_blocks
 
 
 @dataclass(frozen=True)
@@ -59,7 +54,7 @@ def interactions(
     *,
     seed: int,
     threads: int,
-    progress: Progress | None = None,
+    progress: DocumentProgress | None = None,
 ) -> tuple[Interaction, ...]:
     """All pairs of some columns, strongest first.
 
@@ -77,20 +72,17 @@ def interactions(
     pairs = list(combinations(range(len(columns)), 2))
     squares, moved = np.zeros((len(pairs), len(queries))), np.zeros(len(queries))
     number = {pair: i for i, pair in enumerate(pairs)}
-    lock, done = threading.Lock(), 0
 
-    def block(span: tuple[int, int]) -> None:
-        nonlocal done
-        a, b = int(queries.ptr[span[0]]), int(queries.ptr[span[1]])
-        here = rows[a:b]
-        other = here[donor[a:b] - a]
-        width, owner = here.shape[1], np.repeat(np.arange(span[1] - span[0]), queries.sizes[span[0] : span[1]])
+    def block(some: slice, documents: slice) -> None:
+        here, swapped = rows[documents], donor[documents] - documents.start
+        other, width, count = here[swapped], here.shape[1], some.stop - some.start
+        owner = np.repeat(np.arange(count), queries.sizes[some])
 
         def summed(values: Float64Array) -> Float64Array:
-            return np.bincount(owner, np.square(values), span[1] - span[0]).astype(np.float64)
+            return np.bincount(owner, np.square(values), count).astype(np.float64)
 
         base = scorer.scores(here)
-        moved[span[0] : span[1]] = summed(base - base[donor[a:b] - a])
+        moved[some] = summed(base - base[swapped])
         alone = np.full(width, -1, np.int64)
         alone[list(columns)] = np.arange(len(columns))
         single = scorer.changes(here, other, alone, len(columns))
@@ -100,13 +92,9 @@ def interactions(
                 unit[[columns[i] for i in pair]] = u
             both = scorer.changes(here, other, unit, len(together))
             for (i, j), joint in zip(together, both, strict=True):
-                squares[number[i, j], span[0] : span[1]] = summed((base - single[i]) - (single[j] - joint))
-        with lock:
-            done += b - a
-            if progress is not None:
-                progress(done, queries.n_documents)
+                squares[number[i, j], some] = summed((base - single[i]) - (single[j] - joint))
 
-    run_parallel(block, rows.blocks(), threads)
+    over_blocks(block, rows, threads, progress)
     sizes = np.where(queries.sizes > 1, queries.sizes, 0).astype(np.float64)
     total = max(1.0, sizes.sum())
     variance = moved.sum() / total / 2.0

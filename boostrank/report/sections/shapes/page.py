@@ -15,7 +15,7 @@ from boostrank.report.html.page import Beside, Fold, Part
 from boostrank.report.html.tables import Cell, Column, Table
 from boostrank.report.html.vega import COLOURS, alt
 from boostrank.report.section import Context, Section
-from boostrank.report.sections.shapes.ale import Curve
+from boostrank.report.sections.shapes.ale import AleCurve
 from boostrank.report.sections.shapes.analysis import ROUNDING, Dependence, Shapes, shapes
 
 _HEIGHT = 220
@@ -103,7 +103,7 @@ def _chart(found: Shapes, number: int, feature: str) -> Chart:
     return Chart(f"shape-{number + 1}-{_slug(feature)}", feature, _about(found, curve, other), frame, figure)
 
 
-def _frame(found: Shapes, curve: Curve, points: Dependence | None, other: str | None) -> Any:
+def _frame(found: Shapes, curve: AleCurve, points: Dependence | None, other: str | None) -> Any:
     """Rows of three kinds: the curve, what is missing, documents."""
     rows: list[list[Any]] = [
         ["curve", *point, None]
@@ -131,19 +131,19 @@ def _ranks(values: Any) -> list[float | None]:
     return [None if math.isnan(v) else float(p) for v, p in zip(values, places, strict=True)]
 
 
-def _scale(curve: Curve) -> Any:
+def _scale(curve: AleCurve) -> Any:
     size = np.abs(curve.edges[curve.edges != 0.0])
     if size.size and size.max() > _SKEWED * np.median(size):
         return alt.Scale(type="symlog", constant=float(np.median(size)), nice=False)
     return alt.Scale(zero=False, nice=False)
 
 
-def _format(curve: Curve) -> str:
+def _format(curve: AleCurve) -> str:
     """Of the ticks: thousands with a letter, fractions without."""
     return "~s" if np.abs(curve.edges).max(initial=0.0) >= 1000.0 else ".3~g"
 
 
-def _about(found: Shapes, curve: Curve, other: str | None) -> str:
+def _about(found: Shapes, curve: AleCurve, other: str | None) -> str:
     text = f"{_direction(curve).capitalize()}, by {curve.swing:.4g} from the lowest to the highest point."
     if curve.query_level:
         text += " The same for all documents of a query: it orders none by itself."
@@ -158,7 +158,7 @@ def _about(found: Shapes, curve: Curve, other: str | None) -> str:
     return text
 
 
-def _direction(curve: Curve) -> str:
+def _direction(curve: AleCurve) -> str:
     if math.isnan(curve.rising):
         return "flat"
     if curve.rising > 0.9:
@@ -238,7 +238,7 @@ def _table(found: Shapes) -> Table:
                  note="The features above, then the others by swing.", caption="All features in the trees")  # fmt: skip
 
 
-def _detail(curve: Curve) -> Markup:
+def _detail(curve: AleCurve) -> Markup:
     middle = curve.edges.size // 2
     marks = ", ".join(f"{curve.effect[i]:+.4f} at {curve.edges[i]:.5g}" for i in (0, middle, curve.edges.size - 1))
     query = "The same for all documents of a query. " if curve.query_level else ""
@@ -249,7 +249,7 @@ def _detail(curve: Curve) -> Markup:
     )  # fmt: skip
 
 
-def _drawing(curve: Curve, width: int, height: int) -> Markup:
+def _drawing(curve: AleCurve, width: int, height: int) -> Markup:
     """The curve with its interval, its values by their ranks; small enough for every row."""
     low, high = float(curve.low.min()), float(curve.high.max())
     span = (high - low) or 1.0

@@ -10,7 +10,7 @@ the other way round.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -25,13 +25,12 @@ from boostrank.metric import BoundMetrics, Metric
 from boostrank.report.conventions.analysis import TieReport, tied_documents
 from boostrank.report.frames import pandas
 from boostrank.report.means import means_over_queries
+from boostrank.report.scoring import Progress
 from boostrank.report.sections import METRICS
 from boostrank.report.sections.verdict.single_feature import single_feature
 from boostrank.training.params import headline
 
 MODEL, SINGLE, FILE_ORDER = "the model", "the best single feature", "the order of the file"
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)

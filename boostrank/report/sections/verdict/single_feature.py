@@ -14,13 +14,12 @@ from boostrank.core.errors import DataError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics
+from boostrank.report.scoring import Progress
 
 # Numbers that one half of the queries may look at to choose a feature: 50 MB in float32, some seconds.
 _VALUES_TO_CHOOSE_BY = 12_500_000
 _ROWS_AT_A_TIME = 1 << 16
 _LARGEST = float(np.finfo(np.float32).max)
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
