@@ -1,4 +1,4 @@
-"""Run a kernel on one small query, in memory that shows what it must not do.
+"""Probe of a kernel: one run on a small query, in memory that shows what the kernel must not do.
 
 Inputs are compared with what they were. Outputs, scratch memory and the margins around every array hold numbers that
 mean nothing, and a second run finds other such numbers there: a kernel that reads or leaves any of them gives itself

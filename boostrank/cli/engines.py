@@ -1,4 +1,4 @@
-"""What the engines must be told before they are loaded."""
+"""Environment of the engines, set before they are loaded."""
 
 from __future__ import annotations
 

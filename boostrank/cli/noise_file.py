@@ -1,4 +1,4 @@
-"""What `boostrank noise --json` wrote: the difference of two trainings from which on it is more than luck."""
+"""Noise file: what `boostrank noise --json` wrote, above all the difference of two trainings that is more than luck."""
 
 from __future__ import annotations
 

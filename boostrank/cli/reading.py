@@ -1,4 +1,4 @@
-"""Read the data files of a command: the reader's options, progress, and one line about each file."""
+"""Reading of a command's data files: the reader's options, progress, and one line about each file."""
 
 from __future__ import annotations
 

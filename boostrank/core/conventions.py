@@ -1,4 +1,4 @@
-"""What a ranking metric leaves open, said explicitly: gains, ties, queries without a relevant document, cut-offs.
+"""Conventions of ranking metrics, made explicit: gains, ties, queries without a relevant document, cut-offs.
 
 The same scores give different NDCG in every library, because each answers these questions in its own way. Here they
 are answered in one place, and the answers of the known libraries have names (`Conventions.named("lightgbm")`).

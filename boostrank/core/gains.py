@@ -1,4 +1,4 @@
-"""From relevance labels to gains, the same way in objectives and metrics."""
+"""Gains of relevance labels, the same in objectives and metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a living process has in hand: marked by locks that the kernel takes back when it ends, however that happens.
+"""Locks on what a living process has in hand: the kernel takes them back when it ends, however that happens.
 
 The locks are advisory (`flock`): they bind whoever asks, on every machine that shares the file system unless it was
 mounted with locks of its own (`local_lock`). Two uses: an output is reserved for one run, and files that a killed run

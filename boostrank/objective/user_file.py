@@ -1,4 +1,4 @@
-"""Load an objective from a user's Python file: `my.py`, or `my.py:NAME` where it holds several.
+"""Objectives in a user's Python file: `my.py`, or `my.py:NAME` where it holds several.
 
 Loading runs the file, so it happens only where somebody types its name: on the command line, or in `load_objective`.
 Models and sidecars record a file's name and sha256, and nothing ever loads code from what they say.

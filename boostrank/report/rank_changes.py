@@ -1,4 +1,4 @@
-"""Where documents stand under two rankers: churn, what moved in a query, and which features did it."""
+"""Rank changes between two rankers: churn, what moved in a query, and which features did it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sort one flat dictionary of parameters, as people pass to `lgb.train`, by who reads them."""
+"""Parameters of a training, one flat dictionary as for `lgb.train`, sorted by who reads them."""
 
 from __future__ import annotations
 

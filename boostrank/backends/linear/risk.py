@@ -1,4 +1,4 @@
-"""What a linear ranker minimises: the objective's mean over queries, and a penalty.
+"""Risk of a linear ranker: the objective's mean over queries, and a penalty.
 
     F(w) = (1/Q) sum_q L_q(X w + b) + lambda_l2 |w - c|^2,   c the weights it began with, or 0
 

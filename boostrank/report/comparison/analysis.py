@@ -1,4 +1,4 @@
-"""Is the new ranker better than the old one on these queries, for whom, and what did it break?
+"""Comparison of two rankers on the same queries: is the new one better, for whom, and what did it break?
 
 comparison = compare(old_model, new_model, test_set, ["ndcg@10"], fail_if=["ndcg@10 < -0.002 at p<0.05"])
 comparison.metrics["ndcg@10"].mean, comparison.failed

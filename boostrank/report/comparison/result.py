@@ -1,4 +1,4 @@
-"""What `compare` finds of one metric, as plain numbers."""
+"""Result of `compare` for one metric, as plain numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which conventions give the number that somebody else has printed."""
+"""Search for the conventions that give a number which another program has printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why one document of a query stands above another, and what would swap them.
+"""Explanation of a pair: why one document of a query stands above another, and what would swap them.
 
     told = why(model, data, qid="12", a="@1", b="GX004-11")
     told.to_frame(), told.to_frame("changes"), told.smallest

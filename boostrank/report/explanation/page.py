@@ -1,4 +1,4 @@
-"""Why one document stands above another, as one page."""
+"""Page of one explanation: why one document stands above another."""
 
 from __future__ import annotations
 

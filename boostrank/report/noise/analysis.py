@@ -1,4 +1,4 @@
-"""What luck alone does to a metric: other seeds, other orders of the same rows, another draw of the training queries.
+"""Noise of a metric: other seeds, other orders of the same rows, another draw of the training queries.
 
 Each source is measured by itself: the same training, N times, with nothing changed but the source. If the runs of a
 source are normal with standard deviation s, the difference of two new trainings, divided by sqrt(2) times the estimate

@@ -1,4 +1,4 @@
-"""What a ranker's features are worth to its ranking, beside what the trees say of them.
+"""Importance of features to the ranking, by permutation, beside SHAP and gain of the trees.
 
     told = importance(model, data)
     told.to_frame()

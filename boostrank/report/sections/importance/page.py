@@ -1,4 +1,4 @@
-"""What each feature is worth to the ranking: `Importance` as a section of a page."""
+"""Section on the importance of features: `Importance` drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a ranking metric loses when features are shuffled: one pass over the documents for all features.
+"""Permutation importance within queries: one pass over the documents for all features.
 
 Features are shuffled among the documents of each query, every query and every feature by draws of its own. What is
 constant within a query has nothing to shuffle there, and is exchanged between queries instead.

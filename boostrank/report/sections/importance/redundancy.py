@@ -1,4 +1,4 @@
-"""Which features rank the documents of a query alike."""
+"""Redundancy of features: those that rank the documents of a query alike."""
 
 from __future__ import annotations
 

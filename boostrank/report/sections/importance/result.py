@@ -1,4 +1,4 @@
-"""What `importance` finds, as plain arrays."""
+"""Result of `importance`, as plain arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a ranker learnt: its metric round by round, what its first trees are worth, and what its objective saw.
+"""Learning curves of a ranker: its metric round by round, that of its first trees, and its objective's trace.
 
 found = learning(model, data)
 found.curve.to_frame()

@@ -1,4 +1,4 @@
-"""What the training objective makes of data at several points of a training: its loss, where its gradient pulls, and
+"""Trace of the training objective on data at several points of a training: its loss, where its gradient pulls, and
 which queries it no longer sees.
 
 The objective is made again from what the model's sidecar says, bound to these data, and asked at the scores of the

@@ -1,4 +1,4 @@
-"""How the ranker learnt: `Learning` as a section of a page."""
+"""Section on learning: `Learning` drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the first trees of a ranker are worth by themselves: one walk over the trees, measured on the way.
+"""Staged metrics: the first trees of a ranker by themselves, in one walk over the trees, measured on the way.
 
 Trees only ever add to a score, so the scores of the first r trees are those of the first r - 1 and one tree more. A
 block of documents walks tree after tree, and wherever the curve has a point its queries are measured.

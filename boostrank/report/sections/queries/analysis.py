@@ -1,4 +1,4 @@
-"""How a ranker does query by query: the spread of a metric, by parts of the data, and its worst queries.
+"""Metric query by query: its spread, by parts of the data, and the worst queries.
 
 found = query_values(model, data, scores)
 found.to_frame(), found.worst[0].documents

@@ -1,4 +1,4 @@
-"""How the scores depend on each feature: contributions, accumulated local effects, pairs of features.
+"""Shapes of features: contributions, accumulated local effects, pairs of features.
 
 told = shapes(model, data, importance=importance(model, data))
 told.to_frame("curves"), told.to_frame("dependence"), told.to_frame("interactions")

@@ -1,4 +1,4 @@
-"""How much of a ranking rests on two features together: what neither says without the other.
+"""Interactions: the share of a ranking that rests on two features together.
 
 Take two documents of a query, and give the first one the value that the second one has of feature i, of feature j, of
 both. Where the score is a sum of what each of them says, the two single changes add up to the joint one; the mixed

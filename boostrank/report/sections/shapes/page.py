@@ -1,4 +1,4 @@
-"""How the scores depend on the features: `Shapes` as a section of a page."""
+"""Section on the shapes of features: `Shapes` drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How good a ranker is: its metrics with intervals, beside rankings that cost nothing and a model from before.
+"""Verdict on a ranker: metrics with intervals, beside rankings that cost nothing and a model from before.
 
     found = verdict(model, data)
     found.to_frame()

@@ -1,4 +1,4 @@
-"""How good the ranker is: `Verdict` as a section of a page."""
+"""Section on the verdict: `Verdict` drawn."""
 
 from __future__ import annotations
 
