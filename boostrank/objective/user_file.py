@@ -15,7 +15,7 @@ from types import ModuleType
 
 from boostrank.core.errors import BoostrankError, FileFormatError, InputError, did_you_mean
 from boostrank.kernels.objective.contract import ObjectiveSpec
-from boostrank.kernels.objective.define import check_arguments
+from boostrank.kernels.objective.kernel import check_arguments
 from boostrank.objectives import OBJECTIVES
 
 _HOW = 'end the file with SPEC = boostrank.define_objective("my-objective", kernel)'

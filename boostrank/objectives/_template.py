@@ -34,36 +34,23 @@ Cost: n^2 / 2 pairs a query, an exponential each.
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.objective.contract import ObjectiveSpec, no_constants, objective_kernel
+from boostrank.core.types import Float64Array, HessianKind
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, no_constants, objective_kernel
 from boostrank.kernels.objective.shared_params import SIGMA
 
 PARAMS = (SIGMA,)
 
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    n = scores.shape[0]
-    # Every element is written, also where there is nothing to learn.
-    grad[:] = 0.0
-    hess[:] = 0.0
-    alpha = 1.0 / params[0]
+@objective_kernel(params=PARAMS)
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    scores, gains = query.scores, query.gains
+    alpha = 1.0 / params.sigma
     value = 0.0
-    for i in range(n):
-        for j in range(n):
+    for i in range(scores.size):
+        for j in range(scores.size):
             if gains[i] > gains[j]:
                 u = alpha * (scores[i] - scores[j])
                 # The exponential of a negative number: no overflow, whatever the scores.

@@ -19,12 +19,14 @@ Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with su
 
 from __future__ import annotations
 
+from typing import Any
+
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.core.types import Float64Array, HessianKind
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.relevance import RELEVANT_FROM, relevance_constants, relevant_positions
 from boostrank.kernels.objective.shared_params import ALPHA
-from boostrank.kernels.primitives import gather, scatter
+from boostrank.kernels.ranks.precisions import AP_SCRATCH, smooth_precisions
 from boostrank.kernels.ranks.sigmoid import soft_forces, soft_ranks
 from boostrank.kernels.sums.expsum import SUMS
 
@@ -45,60 +47,33 @@ PARAMS = (
 )
 
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    n = scores.shape[0]
-    grad[:] = 0.0
-    hess[:] = 0.0
-    alpha, beta, sums = params[0], params[1], int(params[3])
-    if n < 2 or query_const[0] == 0.0:
+@objective_kernel(params=PARAMS, scratch=f"{AP_SCRATCH} minus through unused", int_scratch="place", by_score=True)
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    n = query.scores.size
+    if n < 2 or query.query_const[0] == 0.0:
         return 0.0
-    s, ranks, slope = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n]
-    gs, hs, work = scratch[3 * n : 4 * n], scratch[4 * n : 5 * n], scratch[5 * n : 9 * n]
-    gather(scores, order, s)
-    soft_ranks(sums, s, alpha, ranks, work)
+    s, ranks, slope, work = query.scores, scratch.ranks, scratch.slope, scratch.work
+    soft_ranks(params.sums, s, params.alpha, ranks, work)
 
     # Among the relevant documents, with -pi as their scores.
-    m = relevant_positions(doc_const, order, iscratch)
-    place = iscratch[:m]
-    minus, among, worth = scratch[9 * n : 9 * n + m], scratch[10 * n : 10 * n + m], scratch[11 * n : 11 * n + m]
-    through, unused = scratch[12 * n : 12 * n + m], scratch[13 * n : 13 * n + m]
-    inner = scratch[14 * n : 14 * n + 4 * m]
+    m = relevant_positions(query.doc_const, query.order, scratch.place)
+    place, among, worth, inner = scratch.place[:m], scratch.among[:m], scratch.worth[:m], scratch.inner[: 4 * m]
+    minus, through, unused = scratch.minus[:m], scratch.through[:m], scratch.unused[:m]
     lowest = 0.0
     for a in range(m):
         # Ranks descend with the scores, but for rounding.
         lowest = min(lowest, -ranks[place[a]])
         minus[a] = lowest
-        worth[a] = 1.0 / (m * ranks[place[a]])
-    soft_ranks(sums, minus, beta, among, inner)
+    soft_ranks(params.sums, minus, params.beta, among, inner)
+    value = smooth_precisions(place, ranks, among, 0.0, worth, slope)
     through[:] = 0.0
     unused[:] = 0.0
-    soft_forces(sums, minus, beta, worth, through, unused, inner)
-
-    gs[:] = 0.0
-    hs[:] = 0.0
-    slope[:] = 0.0
-    value = 0.0
+    soft_forces(params.sums, minus, params.beta, worth, through, unused, inner)
     for a in range(m):
-        precision = among[a] / ranks[place[a]]
-        value += precision / m
         # `through` is the derivative of -J by -pi: the two signs cancel.
-        slope[place[a]] = through[a] - worth[a] * precision
-    soft_forces(sums, s, alpha, slope, gs, hs, work)
-    scatter(gs, order, grad)
-    scatter(hs, order, hess)
+        slope[place[a]] += through[a]
+    soft_forces(params.sums, s, params.alpha, slope, grad, hess, work)
     return -value
 
 
@@ -114,5 +89,4 @@ SPEC = ObjectiveSpec(
     deviation="alpha defaults to the scale of labels, beta to a tenth a rank",
     prepare=relevance_constants,
     quadratic=False,
-    scratch_per_document=18,
 )

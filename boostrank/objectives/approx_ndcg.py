@@ -15,14 +15,13 @@ Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with su
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.core.types import Float64Array, HessianKind
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import ALPHA, TRAIN_DISCOUNT, K
-from boostrank.kernels.primitives import gather, ideal_dcg, scatter
-from boostrank.kernels.ranks.sigmoid import soft_forces, soft_ranks
-from boostrank.kernels.ranks.smooth_dcg import smooth_dcg
+from boostrank.kernels.ranks.sigmoid_dcg import SIGMOID_DCG_SCRATCH, sigmoid_dcg
 from boostrank.kernels.sums.expsum import SUMS
 
 PARAMS = (
@@ -43,39 +42,13 @@ PARAMS = (
 )
 
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    n = scores.shape[0]
-    grad[:] = 0.0
-    hess[:] = 0.0
-    alpha, k, beta, blend, sums = params[0], params[1], params[2], params[3], int(params[4])
-    ideal = ideal_dcg(query_const, blend)
-    if n < 2 or ideal <= 0.0:
-        return 0.0
-    s, g, ranks, slope = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
-    gs, hs, work = scratch[4 * n : 5 * n], scratch[5 * n : 6 * n], scratch[6 * n : 10 * n]
-    gather(scores, order, s)
-    gather(gains, order, g)
-    gs[:] = 0.0
-    hs[:] = 0.0
-    soft_ranks(sums, s, alpha, ranks, work)
-    value = smooth_dcg(ranks, g, ideal, blend, k + 0.5 if k > 0.0 else math.inf, 1.0 / beta, slope)
-    soft_forces(sums, s, alpha, slope, gs, hs, work)
-    scatter(gs, order, grad)
-    scatter(hs, order, hess)
-    return -value
+@objective_kernel(params=PARAMS, scratch=SIGMOID_DCG_SCRATCH, by_score=True)
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    cut = params.k + 0.5 if params.k > 0 else math.inf
+    return sigmoid_dcg(
+        query, params.sums, params.alpha, cut, 1.0 / params.beta, params.train_discount, grad, hess, scratch
+    )
 
 
 SPEC = ObjectiveSpec(
@@ -86,7 +59,6 @@ SPEC = ObjectiveSpec(
     params=PARAMS,
     hessian=HessianKind.PROXY,
     quadratic=False,
-    scratch_per_document=10,
     reference="Qin, Liu, Li 2010, eqs (35), (38)",
     deviation="alpha defaults to the scale of labels",
     default_options={"gain_base": "least"},

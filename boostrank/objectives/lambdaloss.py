@@ -21,12 +21,13 @@ than some sqrt(n / 10)); n^2 / 2 pairs a query there, in short lists, which are 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.core.types import Float64Array, HessianKind
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import SIGMA, TRAIN_DISCOUNT
-from boostrank.kernels.primitives import discount, gather, ideal_dcg, scatter
+from boostrank.kernels.primitives import discount, ideal_dcg
 from boostrank.kernels.ranks.sigmoid import pair_by_pair
 from boostrank.kernels.runtime.jit import inline, inline_sums
 from boostrank.kernels.sums.expsum import DIRECT, NOTHING, SUMS, add_sigmoids, add_sums, decays
@@ -49,65 +50,45 @@ PARAMS = (
 )
 
 # Positions of `weights`.
-_EVERY_PAIR, _LOSS2_PLUS = 0.0, 2.0
+_EVERY_PAIR, _LOSS2_PLUS = 0, 2
 # Shorter lists go pair by pair, and so do much longer ones of many grades: measured with 5 grades, 234 ns a document
 # pair by pair at 1,000 documents and 840 at 4,000, and about 240 by sums at any length.
 _SHORT, _SHORT_A_GRADE = 800, 10
 
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    n = scores.shape[0]
-    grad[:] = 0.0
-    hess[:] = 0.0
-    ideal = ideal_dcg(query_const, params[3])
+@objective_kernel(params=PARAMS, scratch="d delta work:4", int_scratch="grade member spare", by_score=True)
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    n, blend = query.scores.size, params.train_discount
+    ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
         return 0.0
-    s, g, d, delta = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
-    gs, hs, work = scratch[4 * n : 5 * n], scratch[5 * n : 6 * n], scratch[6 * n : 10 * n]
-    gather(scores, order, s)
-    gather(gains, order, g)
-    value, below = 0.0, discount(1.0, params[3], n)
+    s, g, d, delta, work = query.scores, query.gains, scratch.d, scratch.delta, scratch.work
+    value, below = 0.0, discount(1.0, blend, n)
     for pos in range(n):
         g[pos] /= ideal
         d[pos] = below
-        below = discount(pos + 2.0, params[3], n)
+        below = discount(pos + 2.0, blend, n)
         delta[pos] = d[pos] - below
         value -= g[pos] * d[pos]
-        gs[pos] = 0.0
-        hs[pos] = 0.0
-    by_rank = 1.0 if params[0] == _LOSS2_PLUS else 0.0
-    by_delta = params[1] if params[0] == _LOSS2_PLUS else 1.0
-    alpha, every_pair, sums = 1.0 / params[2], params[0] == _EVERY_PAIR, int(params[4])
+    by_rank = 1.0 if params.weights == _LOSS2_PLUS else 0.0
+    by_delta = params.mu if params.weights == _LOSS2_PLUS else 1.0
+    alpha, every_pair, sums = 1.0 / params.sigma, params.weights == _EVERY_PAIR, params.sums
     if every_pair and not pair_by_pair(sums, n):
         for pos in range(n):
             g[pos] *= d[pos]
-        _every_pair(sums, s, g, alpha, gs, hs, work)
-    else:
-        near = n
-        if sums != DIRECT and n >= _SHORT:
-            grade = iscratch[:n]
-            grades = group_by_gain(g, iscratch[n : 2 * n], grade, iscratch[2 * n : 3 * n])
-            if n >= _SHORT + _SHORT_A_GRADE * grades * grades:
-                near, worth = TILE, work[:grades]
-                for pos in range(n):
-                    worth[grade[pos]] = g[pos]
-                add_far_pairs(sums, s, grade, worth, d, alpha, by_rank, by_delta, params[3], gs, hs)
-        _weighted_pairs(s, g, d, delta, alpha, every_pair, by_rank, by_delta, near, gs, hs, work[:n])
-    scatter(gs, order, grad)
-    scatter(hs, order, hess)
+        _every_pair(sums, s, g, alpha, grad, hess, work)
+        return value
+    near = n
+    if sums != DIRECT and n >= _SHORT:
+        grade = scratch.grade
+        grades = group_by_gain(g, scratch.member, grade, scratch.spare)
+        if n >= _SHORT + _SHORT_A_GRADE * grades * grades:
+            near, worth = TILE, work[:grades]
+            for pos in range(n):
+                worth[grade[pos]] = g[pos]
+            add_far_pairs(sums, s, grade, worth, d, alpha, by_rank, by_delta, blend, grad, hess)
+    _weighted_pairs(s, g, d, delta, alpha, every_pair, by_rank, by_delta, near, grad, hess, work[:n])
     return value
 
 
@@ -222,6 +203,5 @@ SPEC = ObjectiveSpec(
     hessian=HessianKind.MAJORISER,
     exact_gradient=False,
     quadratic=False,
-    scratch_per_document=10,
     reference="Wang, Li, Golbandi, Bendersky, Najork 2018",
 )

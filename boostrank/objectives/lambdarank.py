@@ -27,9 +27,9 @@ import numpy as np
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, default_constants
-from boostrank.kernels.primitives import LN2, discount, gather, ideal_dcg, scatter
+from boostrank.kernels.primitives import LN2, discount, ideal_dcg
 from boostrank.kernels.ranks.sigmoid import UNDERFLOW
 from boostrank.kernels.runtime.jit import inline, inline_sums
 
@@ -69,50 +69,30 @@ _TABLE_BINS = 1024 * 1024
 _TABLE_REACH = 50.0
 
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    n = scores.shape[0]
-    grad[:] = 0.0
-    hess[:] = 0.0
-    ideal = ideal_dcg(query_const, params[4])
+@objective_kernel(params=PARAMS, scratch="d z", by_score=True)
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    n, blend = query.scores.size, params.train_discount
+    ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
         return 0.0
-    s, g, d, z = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
-    gs, hs = scratch[4 * n : 5 * n], scratch[5 * n : 6 * n]
-    gather(scores, order, s)
-    gather(gains, order, g)
-    depth = min(int(params[1]), n)
+    s, g, d = query.scores, query.gains, scratch.d
+    depth = min(params.truncation_level, n)
     value = 0.0
     for pos in range(n):
-        d[pos] = discount(pos + 1.0, params[4], n) / ideal
-        gs[pos] = 0.0
-        hs[pos] = 0.0
+        d[pos] = discount(pos + 1.0, blend, n) / ideal
         if pos < depth:
             value += g[pos] * d[pos]
-    damped = params[2] != 0.0 and s[0] != s[n - 1]
-    if params[5] != 0.0:
-        _pair_forces_of_lightgbm(s, g, params[0], depth, damped, params[3] != 0.0, ideal, params[4], gs, hs)
-    else:
-        force = _pair_forces(s, g, d, params[0], depth, damped, gs, hs, z)
-        if params[3] != 0.0 and force > 0.0:
-            factor = math.log1p(2.0 * force) / (LN2 * 2.0 * force)
-            for pos in range(n):
-                gs[pos] *= factor
-                hs[pos] *= factor
-    scatter(gs, order, grad)
-    scatter(hs, order, hess)
+    damped = params.norm_distance and s[0] != s[n - 1]
+    if params.lightgbm_rounding:
+        _pair_forces_of_lightgbm(s, g, params.sigmoid, depth, damped, params.norm_query, ideal, blend, grad, hess)
+        return -value
+    force = _pair_forces(s, g, d, params.sigmoid, depth, damped, grad, hess, scratch.z)
+    if params.norm_query and force > 0.0:
+        factor = math.log1p(2.0 * force) / (LN2 * 2.0 * force)
+        for pos in range(n):
+            grad[pos] *= factor
+            hess[pos] *= factor
     return -value
 
 

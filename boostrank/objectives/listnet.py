@@ -13,38 +13,27 @@ Hessian: the exact diagonal, q (1 - q). Cost: n exponentials a query.
 
 from __future__ import annotations
 
+from typing import Any
+
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.losses.softmax import softmax
 from boostrank.kernels.losses.squared_error import TARGETS, target_constants
-from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.primitives import ideal_dcg
 
 PARAMS = (Param("target", "labels", "what the wanted distribution is the softmax of", choices=TARGETS),)
 
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    n = scores.shape[0]
-    grad[:] = 0.0
-    hess[:] = 0.0
-    if n < 2 or ideal_dcg(query_const, 0.0) <= 0.0:
+@objective_kernel(params=PARAMS, scratch="target p q rest")
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    n, scores = query.scores.size, query.scores
+    if n < 2 or ideal_dcg(query.query_const, 0.0) <= 0.0:
         return 0.0
-    target, p, q, rest = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
+    target, p, q, rest = scratch.target, scratch.p, scratch.q, scratch.rest
     for i in range(n):
-        target[i] = doc_const[i, 0]
+        target[i] = query.doc_const[i, 0]
     softmax(target, p, rest)
     log_sum = softmax(scores, q, rest)
     value = 0.0

@@ -33,10 +33,11 @@ Cost: a sort, and k^2 m for the assignment, m = min(n, k times the number of dif
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.core.types import Float64Array, HessianKind
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT
 from boostrank.kernels.primitives import discount, ideal_dcg, sort_descending
 from boostrank.kernels.ranks.assignment import best_assignment
@@ -71,70 +72,63 @@ PARAMS = (
 _TIGHT, _SPREAD = 1, 1
 
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    n = scores.shape[0]
-    grad[:] = 0.0
-    hess[:] = 0.0
-    margin, blend = params[2], params[4]
-    ideal = ideal_dcg(query_const, blend)
+@objective_kernel(
+    params=PARAMS,
+    scratch="s g target found price reach by_rank near worth a d bid",
+    int_scratch="perfect rank_of chosen before done first",
+)
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    scores, order, n = query.scores, query.order, query.scores.size
+    margin, blend = params.margin, params.train_discount
+    ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
         return 0.0
     hess[:] = 1.0
-    depth = min(int(params[0]), n)
-    unit = _spread(scores) if params[3] == _SPREAD else 1.0
+    depth = min(params.k, n)
+    unit = _spread(scores) if params.margin_unit == _SPREAD else 1.0
 
     # `perfect` is y*: positions by descending score, sorted by gain.
-    s, g, target, found = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
-    a, d, bid = scratch[4 * n : 4 * n + depth], scratch[5 * n : 5 * n + depth], scratch[6 * n : 6 * n + depth]
-    price, reach = scratch[7 * n : 8 * n], scratch[8 * n : 9 * n]
-    by_rank, near = scratch[9 * n : 10 * n], scratch[10 * n : 11 * n]
-    perfect, rank_of, chosen = iscratch[:n], iscratch[n : 2 * n], iscratch[2 * n : 3 * n]
-    before, done, first = iscratch[3 * n : 4 * n], iscratch[4 * n : 5 * n], iscratch[5 * n : 6 * n]
+    s, g, target, found, by_rank, near = (
+        scratch.s, scratch.g, scratch.target, scratch.found, scratch.by_rank, scratch.near,
+    )  # fmt: skip
+    a, d, perfect, rank_of = scratch.a[:depth], scratch.d[:depth], scratch.perfect, scratch.rank_of
+    chosen, before, done, first = scratch.chosen, scratch.before, scratch.done, scratch.first
     for pos in range(n):
         s[pos] = scores[order[pos]]
-        g[pos] = gains[order[pos]]
+        g[pos] = query.gains[order[pos]]
         by_rank[pos] = max(depth - pos, 0)
         # A gap wider than the margin is never worth crossing: cut down to twice that, the best stays the best, and
         # scores far apart cost no digits.
         near[pos] = 0.0 if pos == 0 else near[pos - 1] - min((s[pos - 1] - s[pos]) / unit, 2.0 * margin)
     sort_descending(g, perfect, rank_of)
-    if params[1] == _TIGHT:
+    if params.bound == _TIGHT:
         _share_ties(by_rank, s, s)
     for pos in range(n):
         p = order[perfect[pos]]
         s[pos] = scores[p]
-        g[pos] = gains[p]
-        target[pos] = by_rank[perfect[pos]] if params[1] == _TIGHT else by_rank[pos]
+        g[pos] = query.gains[p]
+        target[pos] = by_rank[perfect[pos]] if params.bound == _TIGHT else by_rank[pos]
         found[pos] = 0.0
 
     # The documents that can be among the first.
     m, of_this_gain = 0, 0
-    mine, worth = by_rank, scratch[11 * n : 12 * n]
+    place, worth = by_rank, scratch.worth
     for pos in range(n):
         of_this_gain = of_this_gain + 1 if pos > 0 and g[pos] == g[pos - 1] else 1
         if of_this_gain <= depth:
             chosen[m] = pos
             first[m] = pos - of_this_gain + 1
-            mine[m] = near[perfect[pos]]
+            place[m] = near[perfect[pos]]
             worth[m] = margin * g[pos] / ideal
             m += 1
     for r in range(depth):
         a[r] = depth - r
         d[r] = discount(r + 1.0, blend, n)
-    best_assignment(a, d, mine[:m], worth[:m], rank_of[:m], before[:m], done[:m], price[:m], reach[:m], bid)
+    best_assignment(
+        a, d, place[:m], worth[:m], rank_of[:m], before[:m], done[:m], scratch.price[:m], scratch.reach[:m],
+        scratch.bid[:depth],
+    )  # fmt: skip
 
     # Documents of one gain share out their ranks in the order of their scores, where these differ by nothing too.
     value = margin
@@ -150,9 +144,9 @@ def kernel(
     _share_ties(found, g, s)
     _share_ties(target, g, s)
     for pos in range(n):
-        force = (found[pos] - target[pos]) / depth
-        grad[order[perfect[pos]]] = force
-        value += depth * force * (s[pos] - s[0]) / unit
+        slope = (found[pos] - target[pos]) / depth
+        grad[order[perfect[pos]]] = slope
+        value += depth * slope * (s[pos] - s[0]) / unit
     return unit * value / depth
 
 
@@ -194,5 +188,4 @@ SPEC = ObjectiveSpec(
     reference="Chapelle, Le, Smola 2007, eqs (7), (12), (14)",
     deviation="divided by k; the margin may follow the spread of the scores; y* is the perfect ranking nearest to them",
     quadratic=False,
-    scratch_per_document=12,
 )

@@ -12,11 +12,12 @@ Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with su
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.objective.contract import ObjectiveSpec, no_constants, objective_kernel
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, no_constants, objective_kernel
 from boostrank.kernels.objective.shared_params import SIGMA
-from boostrank.kernels.primitives import gather, scatter
+from boostrank.kernels.primitives import gather
 from boostrank.kernels.ranks.sigmoid import UNDERFLOW, pair_by_pair
 from boostrank.kernels.runtime.jit import inline, inline_sums
 from boostrank.kernels.sums.expsum import SUMS, add_sigmoids, add_slopes, add_softplus, decays
@@ -28,34 +29,13 @@ PARAMS = (SIGMA, SUMS)
 _FACTORS = 512
 
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    n = scores.shape[0]
-    s, g, gs, hs = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
-    gather(scores, order, s)
-    gather(gains, order, g)
-    gs[:] = 0.0
-    hs[:] = 0.0
-    sums, work = int(params[1]), scratch[4 * n : 13 * n]
-    if pair_by_pair(sums, n):
-        value = _logistic_pairs(s, g, 1.0 / params[0], gs, hs, work[:n])
-    else:
-        value = _logistic_sums(sums, s, g, 1.0 / params[0], gs, hs, work, iscratch)
-    scatter(gs, order, grad)
-    scatter(hs, order, hess)
-    return value
+@objective_kernel(params=PARAMS, scratch="work:9", int_scratch="work_i:3", by_score=True)
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    s, g, alpha, work, n = query.scores, query.gains, 1.0 / params.sigma, scratch.work, query.scores.size
+    if pair_by_pair(params.sums, n):
+        return _logistic_pairs(s, g, alpha, grad, hess, work[:n])
+    return _logistic_sums(params.sums, s, g, alpha, grad, hess, work, scratch.work_i)
 
 
 @inline_sums
@@ -161,5 +141,4 @@ SPEC = ObjectiveSpec(
     reference="Burges et al. 2005",
     prepare=no_constants,
     quadratic=False,
-    scratch_per_document=13,
 )

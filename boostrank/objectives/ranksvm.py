@@ -14,9 +14,11 @@ Cost: n log n, see `kernels.ranks.margin`.
 
 from __future__ import annotations
 
+from typing import Any
+
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.core.types import Float64Array, HessianKind
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.ranks.margin import MARGIN_SCRATCH, grade_constants, margin_pairs
 
 PARAMS = (
@@ -33,23 +35,13 @@ PARAMS = (
     ),
 )
 
+_SQUARED = 0
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    squared = params[0] == 0.0
-    return margin_pairs(scores, order, doc_const, query_const, params[1], squared, grad, hess, scratch)
+
+@objective_kernel(params=PARAMS, scratch=MARGIN_SCRATCH, by_score=True)
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    return margin_pairs(query, params.margin, params.pair_loss == _SQUARED, grad, hess, scratch)
 
 
 SPEC = ObjectiveSpec(
@@ -63,5 +55,4 @@ SPEC = ObjectiveSpec(
     reference="Joachims 2002; Chapelle, Keerthi 2010",
     prepare=grade_constants,
     quadratic=False,
-    scratch_per_document=MARGIN_SCRATCH,
 )

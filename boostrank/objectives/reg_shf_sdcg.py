@@ -19,11 +19,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind, Int64Array, Schedule
+from boostrank.core.types import Float64Array, HessianKind, Schedule
 from boostrank.kernels.losses.squared_error import mix_squared_error, target_constants, target_param
-from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import SIGMA, TAU, TRAIN_DISCOUNT, K
-from boostrank.kernels.ranks.hinge import EQUAL_FORCE, SCRATCH, SHF_KERNEL, shf_sdcg
+from boostrank.kernels.ranks.hinge import EQUAL_FORCE, SHF_INT_SCRATCH, SHF_KERNEL, SHF_SCRATCH, shf_sdcg
 from boostrank.kernels.sums.expsum import SUMS
 
 _SHF_PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, SHF_KERNEL, EQUAL_FORCE, SUMS)
@@ -41,27 +41,14 @@ PARAMS = (
 )
 
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    n = scores.shape[0]
-    value = shf_sdcg(scores, gains, order, query_const, params, grad, hess, scratch, iscratch)
-    if n == 0:
+@objective_kernel(params=PARAMS, scratch=SHF_SCRATCH, int_scratch=SHF_INT_SCRATCH)
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    value = shf_sdcg(query, params, grad, hess, scratch)
+    if query.scores.size == 0:
         return value
-    mix = params[7]
-    error = mix_squared_error(scores, doc_const, mix, grad, hess)
-    return mix * error + (1.0 - mix) * value
+    error = mix_squared_error(query, params.mix, grad, hess)
+    return params.mix * error + (1.0 - params.mix) * value
 
 
 def _settled(values: Mapping[str, Any], total: int) -> int:
@@ -78,7 +65,6 @@ SPEC = ObjectiveSpec(
     hessian=HessianKind.MAJORISER,
     exact_gradient=False,
     quadratic=False,
-    scratch_per_document=SCRATCH,
     reference="Wu, Chang, Zheng, Zha 2009, eqs (18)-(19)",
     deviation="those of shf-sdcg; the regression part is the mean squared error of each query",
     prepare=target_constants,

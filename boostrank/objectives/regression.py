@@ -10,10 +10,12 @@ Source: the baseline of Wu, Chang, Zheng, Zha 2009 and Chapelle, Wu 2010. Hessia
 
 from __future__ import annotations
 
+from typing import Any
+
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.losses.squared_error import target_constants, target_param
-from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 
 PARAMS = (
     target_param("labels"),
@@ -21,25 +23,14 @@ PARAMS = (
 )
 
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    n = scores.shape[0]
-    weight = 1.0 / n if params[1] != 0.0 and n > 0 else 1.0
+@objective_kernel(params=PARAMS)
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    n = query.scores.size
+    weight = 1.0 / n if params.per_query and n > 0 else 1.0
     value = 0.0
     for i in range(n):
-        residual = scores[i] - doc_const[i, 0]
+        residual = query.scores[i] - query.doc_const[i, 0]
         grad[i] = residual * weight
         hess[i] = weight
         value += 0.5 * residual * residual * weight

@@ -16,51 +16,24 @@ Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with su
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.core.types import Float64Array, HessianKind
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import SIGMA, TAU, TRAIN_DISCOUNT, K
-from boostrank.kernels.primitives import gather, ideal_dcg, scatter
-from boostrank.kernels.ranks.sigmoid import soft_forces, soft_ranks
-from boostrank.kernels.ranks.smooth_dcg import smooth_dcg
+from boostrank.kernels.ranks.sigmoid_dcg import SIGMOID_DCG_SCRATCH, sigmoid_dcg
 from boostrank.kernels.sums.expsum import SUMS
 
 PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, SUMS)
 
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    n = scores.shape[0]
-    grad[:] = 0.0
-    hess[:] = 0.0
-    sigma, k, tau, blend, sums = params[0], params[1], params[2], params[3], int(params[4])
-    ideal = ideal_dcg(query_const, blend)
-    if n < 2 or ideal <= 0.0:
-        return 0.0
-    s, g, ranks, slope = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
-    gs, hs, work = scratch[4 * n : 5 * n], scratch[5 * n : 6 * n], scratch[6 * n : 10 * n]
-    gather(scores, order, s)
-    gather(gains, order, g)
-    gs[:] = 0.0
-    hs[:] = 0.0
-    soft_ranks(sums, s, 1.0 / sigma, ranks, work)
-    value = smooth_dcg(ranks, g, ideal, blend, min(k, n) if k > 0.0 else math.inf, tau, slope)
-    soft_forces(sums, s, 1.0 / sigma, slope, gs, hs, work)
-    scatter(gs, order, grad)
-    scatter(hs, order, hess)
-    return -value
+@objective_kernel(params=PARAMS, scratch=SIGMOID_DCG_SCRATCH, by_score=True)
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    cut = min(params.k, query.scores.size) if params.k > 0 else math.inf
+    return sigmoid_dcg(
+        query, params.sums, 1.0 / params.sigma, cut, params.tau, params.train_discount, grad, hess, scratch
+    )
 
 
 SPEC = ObjectiveSpec(
@@ -72,7 +45,6 @@ SPEC = ObjectiveSpec(
     params=PARAMS,
     hessian=HessianKind.PROXY,
     quadratic=False,
-    scratch_per_document=10,
     reference="Wu, Chang, Zheng, Zha 2009, eqs (5)-(9)",
     deviation="divided by the ideal DCG; truncation weight of its own width, off by default",
     default_options={"gain_base": "least"},

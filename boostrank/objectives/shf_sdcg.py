@@ -18,30 +18,21 @@ Cost: near-linear in n, see `kernels.sums.expsum_hinges`; n^2 / 2 pairs a query 
 
 from __future__ import annotations
 
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from typing import Any
+
+from boostrank.core.types import Float64Array, HessianKind
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import SIGMA, TAU, TRAIN_DISCOUNT, K
-from boostrank.kernels.ranks.hinge import EQUAL_FORCE, SCRATCH, SHF_KERNEL, shf_sdcg
+from boostrank.kernels.ranks.hinge import EQUAL_FORCE, SHF_INT_SCRATCH, SHF_KERNEL, SHF_SCRATCH, shf_sdcg
 from boostrank.kernels.sums.expsum import SUMS
 
 PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, SHF_KERNEL, EQUAL_FORCE, SUMS)
 
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    return shf_sdcg(scores, gains, order, query_const, params, grad, hess, scratch, iscratch)
+@objective_kernel(params=PARAMS, scratch=SHF_SCRATCH, int_scratch=SHF_INT_SCRATCH)
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    return shf_sdcg(query, params, grad, hess, scratch)
 
 
 SPEC = ObjectiveSpec(
@@ -54,7 +45,6 @@ SPEC = ObjectiveSpec(
     hessian=HessianKind.MAJORISER,
     exact_gradient=False,
     quadratic=False,
-    scratch_per_document=SCRATCH,
     reference="Wu, Chang, Zheng, Zha 2009, eqs (12)-(17)",
     deviation="softplus stands for a hinge that is not known; divided by the ideal DCG; no cut-off by default",
     default_options={"gain_base": "least"},

@@ -19,12 +19,14 @@ Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with su
 
 from __future__ import annotations
 
+from typing import Any
+
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.core.types import Float64Array, HessianKind
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.relevance import RELEVANT_FROM, relevance_constants, relevant_positions
 from boostrank.kernels.objective.shared_params import SIGMA
-from boostrank.kernels.primitives import gather, scatter
+from boostrank.kernels.ranks.precisions import AP_SCRATCH, smooth_precisions
 from boostrank.kernels.ranks.sigmoid import soft_forces, soft_ranks
 from boostrank.kernels.sums.expsum import SUMS
 
@@ -41,58 +43,29 @@ PARAMS = (
 )
 
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    n = scores.shape[0]
-    grad[:] = 0.0
-    hess[:] = 0.0
-    alpha, sums = 1.0 / params[0], int(params[3])
-    missing = 0.5 * params[2]
-    if n < 2 or query_const[0] == 0.0:
+@objective_kernel(params=PARAMS, scratch=f"{AP_SCRATCH} relevant gm hm", int_scratch="place", by_score=True)
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    n = query.scores.size
+    if n < 2 or query.query_const[0] == 0.0:
         return 0.0
-    s, ranks, slope = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n]
-    gs, hs, work = scratch[3 * n : 4 * n], scratch[4 * n : 5 * n], scratch[5 * n : 9 * n]
-    gather(scores, order, s)
-    soft_ranks(sums, s, alpha, ranks, work)
+    s, ranks, slope, alpha = query.scores, scratch.ranks, scratch.slope, 1.0 / params.sigma
+    soft_ranks(params.sums, s, alpha, ranks, scratch.work)
 
-    m = relevant_positions(doc_const, order, iscratch)
-    place = iscratch[:m]
-    mine, among, worth = scratch[9 * n : 9 * n + m], scratch[10 * n : 10 * n + m], scratch[11 * n : 11 * n + m]
-    gm, hm, inner = scratch[12 * n : 12 * n + m], scratch[13 * n : 13 * n + m], scratch[14 * n : 14 * n + 4 * m]
+    m = relevant_positions(query.doc_const, query.order, scratch.place)
+    place, among, worth, inner = scratch.place[:m], scratch.among[:m], scratch.worth[:m], scratch.inner[: 4 * m]
+    relevant, gm, hm = scratch.relevant[:m], scratch.gm[:m], scratch.hm[:m]
     for a in range(m):
-        mine[a] = s[place[a]]
-        worth[a] = 1.0 / (m * ranks[place[a]])
-    soft_ranks(sums, mine, alpha, among, inner)
-
-    gs[:] = 0.0
-    hs[:] = 0.0
+        relevant[a] = s[place[a]]
+    soft_ranks(params.sums, relevant, alpha, among, inner)
+    value = smooth_precisions(place, ranks, among, 0.5 * params.form, worth, slope)
+    soft_forces(params.sums, s, alpha, slope, grad, hess, scratch.work)
     gm[:] = 0.0
     hm[:] = 0.0
-    slope[:] = 0.0
-    value = 0.0
+    soft_forces(params.sums, relevant, alpha, worth, gm, hm, inner)
     for a in range(m):
-        precision = (among[a] - missing) / ranks[place[a]]
-        value += precision / m
-        slope[place[a]] = -worth[a] * precision
-    soft_forces(sums, s, alpha, slope, gs, hs, work)
-    soft_forces(sums, mine, alpha, worth, gm, hm, inner)
-    for a in range(m):
-        gs[place[a]] += gm[a]
-        hs[place[a]] += hm[a]
-    scatter(gs, order, grad)
-    scatter(hs, order, hess)
+        grad[place[a]] += gm[a]
+        hess[place[a]] += hm[a]
     return -value
 
 
@@ -108,5 +81,4 @@ SPEC = ObjectiveSpec(
     deviation="a document counts fully in its own precision; half, as the printed sum has it, with form=printed",
     prepare=relevance_constants,
     quadratic=False,
-    scratch_per_document=18,
 )

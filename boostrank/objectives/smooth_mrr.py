@@ -21,45 +21,29 @@ Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with su
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.core.types import Float64Array, HessianKind
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.relevance import RELEVANT_FROM, relevance_constants, relevant_positions
 from boostrank.kernels.objective.shared_params import ALPHA
-from boostrank.kernels.primitives import gather, scatter
 from boostrank.kernels.ranks.sigmoid import soft_forces, soft_ranks
 from boostrank.kernels.sums.expsum import SUMS
 
 PARAMS = (ALPHA, RELEVANT_FROM, SUMS)
 
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    n = scores.shape[0]
-    grad[:] = 0.0
-    hess[:] = 0.0
-    alpha, sums = params[0], int(params[2])
-    if n < 2 or query_const[0] == 0.0:
+@objective_kernel(params=PARAMS, scratch="ranks slope first work:4", int_scratch="place", by_score=True)
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    n, alpha = query.scores.size, params.alpha
+    if n < 2 or query.query_const[0] == 0.0:
         return 0.0
-    s, ranks, slope, first = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
-    gs, hs, work = scratch[4 * n : 5 * n], scratch[5 * n : 6 * n], scratch[6 * n : 10 * n]
-    gather(scores, order, s)
-    soft_ranks(sums, s, alpha, ranks, work)
+    s, ranks, slope, first = query.scores, scratch.ranks, scratch.slope, scratch.first
+    soft_ranks(params.sums, s, alpha, ranks, scratch.work)
 
-    m = relevant_positions(doc_const, order, iscratch)
-    place = iscratch[:m]
+    m = relevant_positions(query.doc_const, query.order, scratch.place)
+    place = scratch.place[:m]
     total, value = 0.0, 0.0
     for a in range(m):
         first[a] = math.exp(alpha * (s[place[a]] - s[place[0]]))
@@ -68,18 +52,14 @@ def kernel(
         first[a] /= total
         value += first[a] / ranks[place[a]]
 
-    gs[:] = 0.0
-    hs[:] = 0.0
     slope[:] = 0.0
     for a in range(m):
         p = place[a]
         slope[p] = -first[a] / (ranks[p] * ranks[p])
         better = alpha * first[a] * (1.0 / ranks[p] - value)
-        gs[p] -= better
-        hs[p] += alpha * abs(better)
-    soft_forces(sums, s, alpha, slope, gs, hs, work)
-    scatter(gs, order, grad)
-    scatter(hs, order, hess)
+        grad[p] -= better
+        hess[p] += alpha * abs(better)
+    soft_forces(params.sums, s, alpha, slope, grad, hess, scratch.work)
     return -value
 
 
@@ -95,5 +75,4 @@ SPEC = ObjectiveSpec(
     deviation="the chance of being first is Luce's, not CLiMF's product of pairs",
     prepare=relevance_constants,
     quadratic=False,
-    scratch_per_document=10,
 )

@@ -34,13 +34,13 @@ import numpy as np
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
 from boostrank.kernels.losses.squared_error import mix_squared_error, target_constants, target_param
-from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, K
 from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg
 from boostrank.kernels.runtime.jit import inline, inline_sums
 from boostrank.kernels.sums.expsum import DIRECT, SUMS
 from boostrank.kernels.sums.gain_nodes import gain_nodes
-from boostrank.kernels.sums.gauss_sums import PART, ROOM, SLOTS, VALUE, WEIGHT, gauss_forces
+from boostrank.kernels.sums.gauss_sums import IROOM, PART, ROOM, SLOTS, VALUE, WEIGHT, gauss_forces
 
 PARAMS = (
     Param(
@@ -78,66 +78,62 @@ _PAIRS = 90
 _NODES = 4
 
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    n = scores.shape[0]
-    grad[:] = 0.0
-    hess[:] = 0.0
-    sigma, k, blend, mix, sums = params[0], params[1], params[2], params[4], int(params[6])
+@objective_kernel(
+    params=PARAMS,
+    scratch=f"s force curvature weight documents:3 work:{ROOM}",
+    int_scratch=f"node iwork:{IROOM}",
+)
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    n, mix = query.scores.size, params.mix
     if n == 0:
         return 0.0
-    ideal = ideal_dcg(query_const, blend)
-    value = 0.0
-    if n > 1 and ideal > 0.0 and mix < 1.0:
-        s, force, curvature, weight = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
-        documents, node = scratch[4 * n : 7 * n].reshape((3, n)), iscratch[:n]
-        work, iwork = scratch[7 * n :], iscratch[n:]
-        nodes = query_const[_NODES : _NODES + int(query_const[_NODES - 1])]
-        unit = 1.0 / math.sqrt(sigma)
-        gather(scores, order, s)
-        for pos in range(n):
-            documents[WEIGHT, pos], documents[VALUE, pos] = 1.0, gains[order[pos]]
-            node[pos], documents[PART, pos] = int(doc_const[order[pos], 1]), doc_const[order[pos], 2]
-            force[pos], curvature[pos] = 0.0, 0.0
-        anchors = min(int(k), n) if k > 0.0 else n
-        for pos in range(anchors):
-            weight[pos] = discount(pos + 1.0, blend, n) / ideal
-        reach = math.sqrt((_FARTHEST if sums == DIRECT else _NEAR) * sigma)
-        last = 0
-        while last < anchors:
-            # A run of documents that see nothing of what comes before or after.
-            first = last
-            last += 1
-            while last < n and s[last - 1] - s[last] <= reach:
-                last += 1
-            stop = min(last, anchors)
-            if sums != DIRECT and _many_pairs(s, first, last, stop, reach):
-                value += gauss_forces(
-                    s, first, last, stop, unit, weight, documents, node, nodes, force, curvature, work, iwork
-                )
-            else:
-                value += _pair_forces(
-                    s, first, last, stop, reach, unit, weight, documents, node, nodes, force, curvature, work
-                )
-        for pos in range(n):
-            grad[order[pos]] = -2.0 * unit * force[pos]
-            hess[order[pos]] = 2.0 / sigma * curvature[pos]
+    ideal = ideal_dcg(query.query_const, params.train_discount)
+    value = _smooth_dcg(query, params, ideal, grad, hess, scratch) if n > 1 and ideal > 0.0 and mix < 1.0 else 0.0
     if mix == 0.0:
         return -value
-    error = mix_squared_error(scores, doc_const, mix, grad, hess)
+    error = mix_squared_error(query, mix, grad, hess)
     return mix * error - (1.0 - mix) * value
+
+
+@inline
+def _smooth_dcg(query: Query, params: Any, ideal: float, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """J; its gradient of -J and its curvature into `grad` and `hess`."""
+    n, order, sigma = query.scores.size, query.order, params.sigma
+    s, force, curvature, weight, node = scratch.s, scratch.force, scratch.curvature, scratch.weight, scratch.node
+    documents = scratch.documents.reshape((3, n))
+    nodes = query.query_const[_NODES : _NODES + int(query.query_const[_NODES - 1])]
+    unit, value = 1.0 / math.sqrt(sigma), 0.0
+    gather(query.scores, order, s)
+    for pos in range(n):
+        documents[WEIGHT, pos], documents[VALUE, pos] = 1.0, query.gains[order[pos]]
+        node[pos], documents[PART, pos] = int(query.doc_const[order[pos], 1]), query.doc_const[order[pos], 2]
+        force[pos], curvature[pos] = 0.0, 0.0
+    anchors = min(params.k, n) if params.k > 0 else n
+    for pos in range(anchors):
+        weight[pos] = discount(pos + 1.0, params.train_discount, n) / ideal
+    reach = math.sqrt((_FARTHEST if params.sums == DIRECT else _NEAR) * sigma)
+    last = 0
+    while last < anchors:
+        # A run of documents that see nothing of what comes before or after.
+        first = last
+        last += 1
+        while last < n and s[last - 1] - s[last] <= reach:
+            last += 1
+        stop = min(last, anchors)
+        if params.sums != DIRECT and _many_pairs(s, first, last, stop, reach):
+            value += gauss_forces(
+                s, first, last, stop, unit, weight, documents, node, nodes, force, curvature, scratch.work,
+                scratch.iwork,
+            )  # fmt: skip
+        else:
+            value += _pair_forces(
+                s, first, last, stop, reach, unit, weight, documents, node, nodes, force, curvature, scratch.work
+            )
+    for pos in range(n):
+        grad[order[pos]] = -2.0 * unit * force[pos]
+        hess[order[pos]] = 2.0 / sigma * curvature[pos]
+    return value
 
 
 @inline
@@ -258,7 +254,6 @@ SPEC = ObjectiveSpec(
     prepare=_constants,
     shift_invariant=False,
     quadratic=False,
-    scratch_per_document=7 + ROOM,
     settled=_settled,
     default_schedules={
         "sigma": "joined(constant(64); geometric(64, 0.015625); at={warm_rounds})",

@@ -19,13 +19,14 @@ Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with su
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.core.types import Float64Array, HessianKind
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.relevance import RELEVANT_FROM, relevance_constants
 from boostrank.kernels.objective.shared_params import ALPHA
-from boostrank.kernels.primitives import expit, gather, scatter
+from boostrank.kernels.primitives import expit
 from boostrank.kernels.ranks.sigmoid import soft_forces, soft_ranks
 from boostrank.kernels.sums.expsum import SUMS
 
@@ -46,40 +47,20 @@ PARAMS = (
 )
 
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    n = scores.shape[0]
-    grad[:] = 0.0
-    hess[:] = 0.0
-    alpha, k, beta, sums = params[0], params[1], params[2], int(params[4])
-    if n <= k or query_const[0] == 0.0:
+@objective_kernel(params=PARAMS, scratch="ranks slope work:4", by_score=True)
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    n, k, beta = query.scores.size, params.k, params.beta
+    if n <= k or query.query_const[0] == 0.0:
         return 0.0
-    s, ranks, slope = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n]
-    gs, hs, work = scratch[3 * n : 4 * n], scratch[4 * n : 5 * n], scratch[5 * n : 9 * n]
-    gather(scores, order, s)
-    soft_ranks(sums, s, alpha, ranks, work)
+    ranks, slope = scratch.ranks, scratch.slope
+    soft_ranks(params.sums, query.scores, params.alpha, ranks, scratch.work)
     value = 0.0
     for pos in range(n):
-        gs[pos] = 0.0
-        hs[pos] = 0.0
-        inside = expit(beta * math.log((k + 0.5) / ranks[pos])) * doc_const[order[pos], 0]
+        inside = expit(beta * math.log((k + 0.5) / ranks[pos])) * query.doc_const[query.order[pos], 0]
         value += inside / k
         slope[pos] = -beta / ranks[pos] * inside * (1.0 - inside) / k
-    soft_forces(sums, s, alpha, slope, gs, hs, work)
-    scatter(gs, order, grad)
-    scatter(hs, order, hess)
+    soft_forces(params.sums, query.scores, params.alpha, slope, grad, hess, scratch.work)
     return -value
 
 
@@ -95,5 +76,4 @@ SPEC = ObjectiveSpec(
     deviation="the cut-off is a sigmoid in the logarithm of the rank; lists of at most k documents are left out",
     prepare=relevance_constants,
     quadratic=False,
-    scratch_per_document=9,
 )

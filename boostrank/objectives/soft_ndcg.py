@@ -25,12 +25,13 @@ Both take the discount as a sum of powers, off by 9e-13 to 1,024 documents, 2e-1
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.core.types import Float64Array, HessianKind
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT
-from boostrank.kernels.primitives import gather, ideal_dcg
+from boostrank.kernels.primitives import ideal_dcg
 from boostrank.kernels.ranks.soft import ROOM, direct, swept, work_space
 from boostrank.kernels.sums.expsum import DIRECT, EXACT, SUMS
 from boostrank.kernels.sums.rank_tables import EXACT as EXACT_TABLES
@@ -62,44 +63,27 @@ PARAMS = (
 _LONG = 28  # documents from which sweeps beat pairs (measured: from 22 for `fast`, 32 for `exact`)
 
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    n = scores.shape[0]
-    grad[:] = 0.0
-    hess[:] = 0.0
-    sigma, blend, model, sums = params[0], params[1], int(params[2]), int(params[3])
-    ideal = ideal_dcg(query_const, blend)
+@objective_kernel(params=PARAMS, scratch=f"others own room:{ROOM}", by_score=True)
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    n, blend, model = query.scores.size, params.train_discount, params.ranks
+    ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
         return 0.0
-    u, g, others, own = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
-    room, work = scratch[4 * n :], work_space()
-    scale = 1.0 / (math.sqrt(2.0) * sigma)
-    gather(scores, order, u)
-    gather(gains, order, g)
+    u, g, others, own, work = query.scores, query.gains, scratch.others, scratch.own, work_space()
+    scale = 1.0 / (math.sqrt(2.0) * params.sigma)
     for pos in range(n):
         u[pos] *= scale
         g[pos] /= ideal
-    if n < _LONG or sums == DIRECT:
-        value = direct(u, g, model, blend, others, own, room, work)
+    if n < _LONG or params.sums == DIRECT:
+        value = direct(u, g, model, blend, others, own, scratch.room, work)
     else:
-        waves = EXACT_WAVES if sums == EXACT else FAST_WAVES
-        tables = EXACT_TABLES if sums == EXACT else FAST_TABLES
-        value = swept(u, g, model, blend, waves, tables, others, own, room, work)
+        waves = EXACT_WAVES if params.sums == EXACT else FAST_WAVES
+        tables = EXACT_TABLES if params.sums == EXACT else FAST_TABLES
+        value = swept(u, g, model, blend, waves, tables, others, own, scratch.room, work)
     for pos in range(n):
-        grad[order[pos]] = scale * (own[pos] - others[pos])
-        hess[order[pos]] = scale * scale * (abs(own[pos]) + abs(others[pos]))
+        grad[pos] = scale * (own[pos] - others[pos])
+        hess[pos] = scale * scale * (abs(own[pos]) + abs(others[pos]))
     return -value
 
 
@@ -114,6 +98,5 @@ SPEC = ObjectiveSpec(
     reference="Taylor, Guiver, Robertson, Minka 2008",
     deviation="no rank distribution: the same expectation from a sum of powers; gains 2^label - 1",
     quadratic=False,
-    scratch_per_document=ROOM,
     default_options={"gain_base": "least"},
 )

@@ -35,9 +35,9 @@ import numpy as np
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
 from boostrank.kernels.noise import SEED, normal
-from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, K, numbered_constants
-from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg, scatter, sort_descending
+from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg, sort_descending
 from boostrank.kernels.runtime.jit import inline_sums
 from boostrank.kernels.sums.expsum import DIRECT, SUMS
 from boostrank.kernels.sums.gauss_moves import gaussian_moves
@@ -71,67 +71,53 @@ _FARTHEST = 700.0
 _SHORT = 64
 
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    n = scores.shape[0]
-    grad[:] = 0.0
-    hess[:] = 0.0
-    blend = params[6]
-    ideal = ideal_dcg(query_const, blend)
+@objective_kernel(
+    params=PARAMS,
+    scratch="z drop noise noisy x g pulls",
+    int_scratch="places spare",
+    by_score=True,
+)
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    n, s, blend = query.scores.size, query.scores, params.train_discount
+    ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
         return 0.0
-    sigma, shift, draws, seed, query = params[0], params[1], int(params[2]), params[9], int(query_const[3])
-    depth = n if params[5] == 0.0 else min(int(params[5]), n)
-    s, z, force, drop = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
-    noise, noisy, x, g = scratch[4 * n : 5 * n], scratch[5 * n : 6 * n], scratch[6 * n : 7 * n], scratch[7 * n : 8 * n]
-    pulls, deviation = scratch[8 * n : 9 * n], sigma * math.sqrt(n / (n - 1.0))
-    places, spare = iscratch[:n], iscratch[n : 2 * n]
-    gather(scores, order, s)
+    sigma, seed, stream = params.sigma, params.seed, int(query.query_const[3])
+    depth = n if params.k == 0 else min(params.k, n)
+    z, drop, noise, noisy, x, g = scratch.z, scratch.drop, scratch.noise, scratch.noisy, scratch.x, scratch.g
+    pulls, places, deviation = scratch.pulls, scratch.places, sigma * math.sqrt(n / (n - 1.0))
     value, centre, low = 0.0, 0.0, 0.0
     for pos in range(n):
-        z[pos] = s[pos] - sigma * shift * doc_const[order[pos], 0]
+        z[pos] = s[pos] - sigma * params.mu * query.doc_const[query.order[pos], 0]
         centre += s[pos] / n
         low += z[pos] / n
         here = discount(pos + 1.0, blend, n) / ideal if pos < depth else 0.0
         drop[pos] = here - (discount(pos + 2.0, blend, n) / ideal if pos + 1 < depth else 0.0)
-        value += gains[order[pos]] * here
-        force[pos] = 0.0
+        value += query.gains[pos] * here
     for pos in range(n):
         z[pos] -= low
-    for draw in range(draws):
+    for draw in range(params.draws):
         total = 0.0
         for pos in range(n):
-            noise[pos] = sigma * normal(seed, query, draw * n + pos)
+            noise[pos] = sigma * normal(seed, stream, draw * n + pos)
             noisy[pos] = z[pos] + noise[pos]
             total += noise[pos]
-        sort_descending(noisy, places, spare)
+        sort_descending(noisy, places, scratch.spare)
         gather(noisy, places, x)
+        gather(query.gains, places, g)
         means = noisy
         for a in range(n):
             pos = places[a]
-            g[a] = gains[order[pos]]
             means[a] = z[pos] + (total - noise[pos]) / (n - 1.0)
-        if int(params[8]) == DIRECT or depth < _SHORT:
+        if params.sums == DIRECT or depth < _SHORT:
             for a in range(n):
                 pulls[a] = _pull(x, g, drop, a, depth, means[a], deviation)
         else:
             gaussian_moves(x, means, deviation, g, drop, pulls)
         for a in range(n):
-            force[places[a]] += pulls[a] / draws
-    _project(s, centre, params[3] if n > 2 else 0.0, params[4], force)
-    scatter(force, order, grad)
+            grad[places[a]] += pulls[a] / params.draws
+    _project(s, centre, params.scale_free if n > 2 else 0.0, params.nu, grad)
     hess[:] = 1.0
     return -value
 
@@ -190,5 +176,4 @@ SPEC = ObjectiveSpec(
     prepare=_constants,
     random=True,
     quadratic=False,
-    scratch_per_document=9,
 )

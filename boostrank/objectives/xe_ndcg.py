@@ -17,10 +17,12 @@ Hessian: a proxy, the diagonal of L's. Cost: n exponentials and n random numbers
 
 from __future__ import annotations
 
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from typing import Any
+
+from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.losses.softmax import softmax
 from boostrank.kernels.noise import SEED, uniform
-from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import numbered_constants
 from boostrank.kernels.primitives import ideal_dcg
 
@@ -30,32 +32,18 @@ PARAMS = (SEED,)
 _LEAST_REST = 1e-200
 
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    n = scores.shape[0]
-    grad[:] = 0.0
-    hess[:] = 0.0
-    if n < 2 or ideal_dcg(query_const, 0.0) <= 0.0:
+@objective_kernel(params=PARAMS, scratch="q rest p a")
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    n, scores, gains = query.scores.size, query.scores, query.gains
+    if n < 2 or ideal_dcg(query.query_const, 0.0) <= 0.0:
         return 0.0
-    seed, query = params[1], int(query_const[3])
-    q, rest, p, a = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
+    q, rest, p, a = scratch.q, scratch.rest, scratch.p, scratch.a
     log_sum = softmax(scores, q, rest)
     total = 0.0
     for pos in range(n):
-        i = order[pos]
-        p[i] = gains[i] + 1.0 - uniform(seed, query, pos)
+        i = query.order[pos]
+        p[i] = gains[i] + 1.0 - uniform(params.seed, int(query.query_const[3]), pos)
         total += p[i]
     value = 0.0
     for i in range(n):
@@ -65,7 +53,7 @@ def kernel(
         grad[i] = q[i] - p[i]
         hess[i] = q[i] * rest[i]
         a[i] = grad[i] / rest[i]
-    top = order[0]
+    top = query.order[0]
     for _ in range(2):
         # The first document may have nearly all the mass and a huge a: the sum of the others is taken without it.
         others = 0.0

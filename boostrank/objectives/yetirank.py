@@ -24,9 +24,9 @@ from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
 from boostrank.kernels.losses.squared_error import TARGETS, target_constants
 from boostrank.kernels.noise import SEED, logistic
-from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
+from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import numbered_constants
-from boostrank.kernels.primitives import expit, gather, ideal_dcg, scatter, softplus, sort_descending
+from boostrank.kernels.primitives import expit, ideal_dcg, softplus, sort_descending
 
 PARAMS = (
     Param("permutations", 10, "noisy orders a round", low=1),
@@ -41,40 +41,21 @@ _WEIGHT = 0.15
 _LEAST_WEIGHT = 1e-20
 
 
-@objective_kernel
-def kernel(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """One query; see `kernels.objective.contract`."""
-    n = scores.shape[0]
-    grad[:] = 0.0
-    hess[:] = 0.0
-    if n < 2 or ideal_dcg(query_const, 0.0) <= 0.0:
+@objective_kernel(params=PARAMS, scratch="target noisy", int_scratch="places spare", by_score=True)
+def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """One query; see `kernels.objective.kernel`."""
+    n, s = query.scores.size, query.scores
+    if n < 2 or ideal_dcg(query.query_const, 0.0) <= 0.0:
         return 0.0
-    permutations, decay, seed, query = int(params[0]), params[1], params[4], int(query_const[3])
-    s, target, noisy = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n]
-    gs, hs = scratch[3 * n : 4 * n], scratch[4 * n : 5 * n]
-    places, spare = iscratch[:n], iscratch[n : 2 * n]
-    gather(scores, order, s)
+    target, noisy, places = scratch.target, scratch.noisy, scratch.places
     for pos in range(n):
-        target[pos] = doc_const[order[pos], 0]
-    gs[:] = 0.0
-    hs[:] = 0.0
+        target[pos] = query.doc_const[query.order[pos], 0]
     value = 0.0
-    for draw in range(permutations):
+    for draw in range(params.permutations):
         for pos in range(n):
-            noisy[pos] = s[pos] + logistic(seed, query, draw * n + pos)
-        sort_descending(noisy, places, spare)
-        weight = _WEIGHT / permutations
+            noisy[pos] = s[pos] + logistic(params.seed, int(query.query_const[3]), draw * n + pos)
+        sort_descending(noisy, places, scratch.spare)
+        weight = _WEIGHT / params.permutations
         for pos in range(n - 1):
             i, j = places[pos], places[pos + 1]
             if target[i] < target[j]:
@@ -83,15 +64,13 @@ def kernel(
             x = s[i] - s[j]
             wrong = expit(-x)
             value += w * softplus(-x)
-            gs[i] -= w * wrong
-            gs[j] += w * wrong
-            hs[i] += w * wrong * (1.0 - wrong)
-            hs[j] += w * wrong * (1.0 - wrong)
-            weight *= decay
+            grad[i] -= w * wrong
+            grad[j] += w * wrong
+            hess[i] += w * wrong * (1.0 - wrong)
+            hess[j] += w * wrong * (1.0 - wrong)
+            weight *= params.decay
             if weight < _LEAST_WEIGHT:
                 break
-    scatter(gs, order, grad)
-    scatter(hs, order, hess)
     return value
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, Int64Array
+from boostrank.kernels.objective.kernel import Query
 from boostrank.kernels.objective.shared_params import default_constants
 from boostrank.kernels.runtime.jit import inline
 
@@ -29,24 +30,21 @@ def target_constants(
 
 
 @inline
-def mix_squared_error(
-    scores: Float64Array, doc_const: Float64Array, share: float, grad: Float64Array, hess: Float64Array
-) -> float:
+def mix_squared_error(query: Query, share: float, grad: Float64Array, hess: Float64Array) -> float:
     """Turn the gradient of a loss L into that of share * R + (1 - share) * L, R = (1/2n) sum_i (s_i - t_i)^2.
 
     Args:
-        scores: float64[n].
-        doc_const: float64[n, >= 1], the target t in column 0.
+        query: in the order of its rows, with the target t in column 0 of `doc_const`.
         share: 0 to 1.
         grad, hess: float64[n], of L; rewritten.
 
     Returns:
         R.
     """
-    n = scores.shape[0]
+    n = query.scores.size
     value = 0.0
     for i in range(n):
-        residual = scores[i] - doc_const[i, 0]
+        residual = query.scores[i] - query.doc_const[i, 0]
         value += 0.5 * residual * residual / n
         grad[i] = share * residual / n + (1.0 - share) * grad[i]
         hess[i] = share / n + (1.0 - share) * hess[i]

@@ -1,19 +1,4 @@
-"""What an objective declares about itself, and the contract its kernel keeps.
-
-A kernel handles **one query** of n documents:
-
-    kernel(scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch) -> loss
-
-| argument | type | meaning |
-|---|---|---|
-| scores | float64[n] | current scores, finite |
-| gains | float64[n] | gain of each document, >= 0 |
-| order | int64[n] | documents by descending score, ties in input order (anything if `ordered` is False) |
-| doc_const | float64[n, d] | constants of each document, from `prepare` |
-| query_const | float64[c] | constants of the query, from `prepare` |
-| params | float64[p] | the spec's parameters in declared order, as they are this round; then `round_seed` if `random` |
-| grad, hess | float64[n] | out: derivative of the loss, and a curvature >= 0; every element is written |
-| scratch, iscratch | float64[.], int64[.] | at least `scratch_per_document` * n each, contents undefined |
+"""Contract of an objective: what it declares about itself, and what its kernel keeps (`kernels.objective.kernel`).
 
 1. It minimises: gain-type objectives are negated in the kernel, once.
 2. It never writes its inputs, keeps no reference, allocates nothing in its loops.
@@ -31,23 +16,15 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from numba import types
 
+from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
 from boostrank.kernels.noise import SEED, round_seed
+from boostrank.kernels.objective.kernel import KERNEL_SIGNATURE, Kernel, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import default_constants
-from boostrank.kernels.runtime.jit import CompiledFunction, entry_point
 
-_F1 = types.Array(types.float64, 1, "C")
-_I1 = types.Array(types.int64, 1, "C")
-_F2 = types.Array(types.float64, 2, "C")
-KERNEL_SIGNATURE = types.float64(_F1, _F1, _I1, _F2, _F1, _F1, _F1, _F1, _F1, _I1)
-
-Kernel = CompiledFunction[..., float]
-
-objective_kernel = entry_point(KERNEL_SIGNATURE)
-"""Decorator of an objective's kernel."""
+__all__ = ["KERNEL_SIGNATURE", "Kernel", "ObjectiveSpec", "Prepare", "Query", "no_constants", "objective_kernel"]
 
 
 class Prepare(Protocol):
@@ -93,7 +70,8 @@ class ObjectiveSpec:
         quadratic: whether a query of n documents costs n^2 operations (the driver then bounds n).
         settled: (values, total rounds) -> first round at which early stopping may look at the metric.
         ordered: whether the kernel reads `order`.
-        scratch_per_document: how many numbers of each scratch array a document needs.
+        scratch_per_document: how many numbers of each scratch array a document needs, where the kernel declares no
+            rows.
         default_schedules: parameter -> schedule text, used when the user gives no value. `{name}` in it stands for
             the value of another parameter.
         default_options: option (`kernels.objective.options`) -> value, where it is not the option's own default.
@@ -119,6 +97,12 @@ class ObjectiveSpec:
     default_schedules: Mapping[str, str] = field(default_factory=dict)
     default_options: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.kernel.is_named:
+            object.__setattr__(self, "scratch_per_document", self.kernel.scratch_per_document)
+            if self.kernel.params != self.params:
+                raise ParameterError(f"{self.name}: its kernel declares other parameters than it does")
+
     def param(self, name: str) -> Param:
         """The declared parameter of exactly this name."""
         return next(p for p in self.params if p.name == name)
@@ -126,7 +110,7 @@ class ObjectiveSpec:
     def encode(self, values: Mapping[str, Any], round: int) -> Float64Array:
         """`params` as the kernel reads them at a 0-based round."""
         numbers = [p.encode(values[p.name]) for p in self.params]
-        if self.random:
+        if any(p.name == SEED.name for p in self.params):
             numbers.append(round_seed(int(values[SEED.name]), round))
         return np.array(numbers, dtype=np.float64)
 

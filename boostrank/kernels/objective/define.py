@@ -6,16 +6,12 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from boostrank.core.errors import FileFormatError, ParameterError
+from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param
 from boostrank.core.types import HessianKind
-from boostrank.kernels.objective.contract import Kernel, ObjectiveSpec, Prepare, objective_kernel
+from boostrank.kernels.objective.contract import ObjectiveSpec, Prepare
+from boostrank.kernels.objective.kernel import Kernel, check_arguments
 from boostrank.kernels.objective.shared_params import default_constants
-from boostrank.kernels.runtime.jit import CompiledFunction
-
-KERNEL_ARGUMENTS = (
-    "scores", "gains", "order", "doc_const", "query_const", "params", "grad", "hess", "scratch", "iscratch",
-)  # fmt: skip
 
 _KINDS = {kind.name.lower().replace("_", "-"): kind for kind in HessianKind}
 
@@ -25,6 +21,9 @@ def define_objective(
     kernel: Kernel | Callable[..., float],
     *,
     params: Sequence[Param] = (),
+    scratch: str = "",
+    int_scratch: str = "",
+    by_score: bool = False,
     hessian: str | HessianKind = HessianKind.PROXY,
     summary: str = "",
     equation: str = "",
@@ -39,8 +38,9 @@ def define_objective(
 
     Args:
         name: what it is called in logs and models.
-        kernel: one query's loss, gradient and curvature; see `boostrank.kernels.objective.contract` for the contract.
-        params: in the order in which the kernel reads them.
+        kernel: one query's loss, gradient and curvature; see `boostrank.kernels.objective.kernel` for its arguments.
+        params: what the kernel reads by name.
+        scratch, int_scratch, by_score: of a plain function, see `boostrank.kernels.objective.kernel.Kernel`.
         hessian: what the kernel writes to `hess`: "proxy" (anything useful, not negative), "exact" (the second
             derivative by each score), "majoriser" (the parabola it makes lies above the loss) or "gauss-newton".
         summary, equation, reference: for people.
@@ -52,7 +52,7 @@ def define_objective(
 
     Raises:
         ParameterError: an unknown kind of hessian, or something that is no kernel.
-        FileFormatError: a kernel that does not take the ten arguments.
+        FileFormatError: a kernel that does not take the arguments it should.
     """
     kind = hessian if isinstance(hessian, HessianKind) else _KINDS.get(hessian)
     if kind is None:
@@ -60,14 +60,14 @@ def define_objective(
     function = getattr(kernel, "py_func", kernel)  # a user may have said @njit
     if not inspect.isfunction(function):
         raise ParameterError(f"kernel={kernel!r} is not a function")
-    compiled = kernel if isinstance(kernel, CompiledFunction) else objective_kernel(function)
+    compiled = kernel if isinstance(kernel, Kernel) else Kernel(function, params, scratch, int_scratch, by_score)
     check_arguments(compiled)
     return ObjectiveSpec(
         name=name,
         kernel=compiled,
         params=tuple(params),
         hessian=kind,
-        summary=summary or f"an objective of {compiled.py_func.__module__}",
+        summary=summary or f"an objective of {compiled.__module__}",
         equation=equation,
         reference=reference,
         prepare=prepare,
@@ -75,31 +75,6 @@ def define_objective(
         exact_gradient=exact_gradient,
         quadratic=quadratic,
         **declarations,
-    )
-
-
-def check_arguments(kernel: Kernel) -> None:
-    """Refuse a kernel whose arguments are not the contract's; names of the user's own are welcome.
-
-    Raises:
-        FileFormatError: another number of them, or a known name in another place.
-    """
-    given = tuple(inspect.signature(kernel.py_func).parameters)
-    swapped = [
-        (place, name)
-        for place, name in enumerate(given)
-        if name in KERNEL_ARGUMENTS and KERNEL_ARGUMENTS.index(name) != place
-    ]
-    if len(given) == len(KERNEL_ARGUMENTS) and not swapped:
-        return
-    wrong = f"takes {len(given)} arguments, not {len(KERNEL_ARGUMENTS)}"
-    if len(given) == len(KERNEL_ARGUMENTS):
-        place, name = swapped[0]
-        wrong = f"calls its argument {place + 1} {name}, which is argument {KERNEL_ARGUMENTS.index(name) + 1}"
-    raise FileFormatError(
-        f"{kernel.py_func.__name__} {wrong}: write def {kernel.py_func.__name__}({', '.join(KERNEL_ARGUMENTS)})",
-        file=kernel.file,
-        line=kernel.line,
     )
 
 

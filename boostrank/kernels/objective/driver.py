@@ -32,6 +32,7 @@ from boostrank.kernels.objective.options import (
     normalize_forces,
 )
 from boostrank.kernels.primitives import sort_descending
+from boostrank.kernels.runtime.intrinsics import borrowed
 from boostrank.kernels.runtime.jit import CompiledFunction, entry_point, inline, inline_sums, run_parallel
 
 # A document's hessian after scaling is at least this share of the average one: far below anything that matters to a
@@ -309,6 +310,10 @@ def _gradients(
     scratch: Float64Array,
     iscratch: Int64Array,
 ) -> None:
+    scores, gains, ptr, weights = borrowed(scores), borrowed(gains), borrowed(ptr), borrowed(weights)
+    doc_const, query_const, params = borrowed(doc_const), borrowed(query_const), borrowed(params)
+    grad, hess, work, iwork = borrowed(grad), borrowed(hess), borrowed(work), borrowed(iwork)
+    scratch, iscratch = borrowed(scratch), borrowed(iscratch)
     noisy = composition.noise != NO_NOISE and composition.temperature > 0.0
     for q in range(start, stop):
         a, b = ptr[q], ptr[q + 1]

@@ -21,9 +21,11 @@ All functions take documents in descending order of score. Lists from `SHORT` do
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float64Array
+from boostrank.kernels.objective.kernel import Query
 from boostrank.kernels.primitives import LN2, gather, ideal_dcg, scatter
 from boostrank.kernels.ranks.sigmoid import UNDERFLOW
 from boostrank.kernels.ranks.smooth_dcg import smooth_dcg
@@ -33,6 +35,7 @@ from boostrank.kernels.sums.expsum_hinges import (
     CURVATURE,
     CURVATURE_FAR,
     CURVATURE_RATE,
+    IWORK,
     TANGENT_CURVATURE,
     TANGENT_CURVATURE_FAR,
     WORK,
@@ -57,40 +60,28 @@ _BLOCK = 512
 # against 240 at 300 and 380 against 430 at 768.
 SHORT, SHORT_TANGENT = 48, 640
 
-SCRATCH = 6 + WORK
-"""Numbers of scratch a document needs."""
+SHF_SCRATCH, SHF_INT_SCRATCH = f"s g ranks slope gs hs work:{WORK}", f"iwork:{IWORK}"
+"""Rows that `shf_sdcg` needs."""
 
 
 @inline
-def shf_sdcg(
-    scores: Float64Array,
-    gains: Float64Array,
-    order: Int64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> float:
-    """-J of one query, its gradient and its curvature; arguments as in `kernels.objective.contract`.
+def shf_sdcg(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
+    """-J of one query, its gradient and its curvature; arguments as in `kernels.objective.kernel`.
 
     Args:
-        params: sigma, k, tau, blend of the discount, position of the kernel, equal force, sums: in declared order.
-        query_const: as `query.default_constants` has them.
+        query: with constants as `default_constants` has them.
+        params: sigma, k, tau, train_discount, shf_kernel, equal_force, sums.
+        grad, hess: float64[n].
+        scratch: rows as in `SHF_SCRATCH` and `SHF_INT_SCRATCH`.
     """
-    n = scores.shape[0]
-    grad[:] = 0.0
-    hess[:] = 0.0
-    sigma, k, tau, blend, kind = params[0], int(params[1]), params[2], params[3], int(params[4])
-    equal_force, sums = params[5] != 0.0, int(params[6])
-    ideal = ideal_dcg(query_const, blend)
+    n, sigma, blend, kind, sums = query.scores.size, params.sigma, params.train_discount, params.shf_kernel, params.sums
+    ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
         return 0.0
-    s, g, ranks, slope = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
-    gs, hs, work = scratch[4 * n : 5 * n], scratch[5 * n : 6 * n], scratch[6 * n : SCRATCH * n]
-    gather(scores, order, s)
-    gather(gains, order, g)
+    s, g, ranks, slope, gs, hs = scratch.s, scratch.g, scratch.ranks, scratch.slope, scratch.gs, scratch.hs
+    work, iwork, equal_force = scratch.work, scratch.iwork, params.equal_force
+    gather(query.scores, query.order, s)
+    gather(query.gains, query.order, g)
     gs[:] = 0.0
     hs[:] = 0.0
     direct = sums == DIRECT or n < (SHORT_TANGENT if kind == TANGENT else SHORT)
@@ -98,15 +89,15 @@ def shf_sdcg(
     if direct:
         hinge_ranks(kind, equal_force, s, g, sigma, ranks, work[:n], work[n : 2 * n])
     else:
-        fast_hinge_ranks(sums, kind == TANGENT, both, equal_force, s, g, alpha, height, ranks, work, iscratch)
-    cut = annealed_cut(k, query_const[2], g, ranks) if k > 0 else math.inf
-    value = smooth_dcg(ranks, g, ideal, blend, cut, tau, slope)
+        fast_hinge_ranks(sums, kind == TANGENT, both, equal_force, s, g, alpha, height, ranks, work, iwork)
+    cut = annealed_cut(params.k, query.query_const[2], g, ranks) if params.k > 0 else math.inf
+    value = smooth_dcg(ranks, g, ideal, blend, cut, params.tau, slope)
     if direct:
         hinge_forces(kind, equal_force, s, g, sigma, slope, gs, hs, work[:n])
     else:
-        fast_hinge_forces(sums, kind == TANGENT, both, equal_force, s, alpha, height, slope, gs, hs, work, iscratch)
-    scatter(gs, order, grad)
-    scatter(hs, order, hess)
+        fast_hinge_forces(sums, kind == TANGENT, both, equal_force, s, alpha, height, slope, gs, hs, work, iwork)
+    scatter(gs, query.order, grad)
+    scatter(hs, query.order, hess)
     return -value
 
 

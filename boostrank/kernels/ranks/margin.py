@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.primitives import gather, scatter
+from boostrank.kernels.objective.kernel import Query
 from boostrank.kernels.runtime.jit import inline
 
-MARGIN_SCRATCH = 8
-"""Scratch numbers a document that `margin_pairs` needs."""
+MARGIN_SCRATCH = "below_top grade count total squares"
+"""Rows that `margin_pairs` needs."""
 
 
 def grade_constants(
@@ -37,42 +37,29 @@ def grade_constants(
 
 @inline
 def margin_pairs(
-    scores: Float64Array,
-    order: Int64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    margin: float,
-    squared: bool,
-    grad: Float64Array,
-    hess: Float64Array,
-    scratch: Float64Array,
+    query: Query, margin: float, squared: bool, grad: Float64Array, hess: Float64Array, scratch: Any
 ) -> float:
     """Gradient and curvature of the sum over pairs with g_i > g_j of max(0, m - (s_i - s_j)), or of half its square.
 
     Args:
-        scores: float64[n].
-        order: int64[n], documents by descending score.
-        doc_const, query_const: from `grade_constants`.
+        query: by descending score, with constants from `grade_constants`.
         margin: m > 0.
         squared: half the square of the hinge instead of the hinge.
         grad, hess: float64[n], written. The curvature is the number of pairs that violate the margin: exact for the
             square wherever no pair stands exactly on the margin; for the hinge, which has none, over m.
-        scratch: at least `MARGIN_SCRATCH` * n.
+        scratch: rows as in `MARGIN_SCRATCH`.
 
     Returns:
         The loss.
     """
-    n = scores.shape[0]
+    n = query.scores.size
     if n == 0:
         return 0.0
-    s, grade, g, h = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
-    grades = int(query_const[0])
-    count, total, squares = scratch[4 * n : 5 * n], scratch[5 * n : 6 * n], scratch[6 * n : 7 * n]
-    gather(scores, order, s)
-    top = s[0]
+    s, grade, count, total, squares = scratch.below_top, scratch.grade, scratch.count, scratch.total, scratch.squares
+    grades = int(query.query_const[0])
     for pos in range(n):
-        s[pos] -= top  # far from 0 the sums of squares would lose digits
-        grade[pos] = doc_const[order[pos], 0]
+        s[pos] = query.scores[pos] - query.scores[0]  # far from 0 the sums of squares would lose digits
+        grade[pos] = query.doc_const[query.order[pos], 0]
     value = 0.0
     for side in range(2):
         # First the better document of each pair, from the top; then the worse one, from the bottom.
@@ -97,17 +84,15 @@ def margin_pairs(
             lack = margin - sign * s[pos]
             short = pairs * lack + sign * sums
             if side == 0:
-                g[pos] = -(short if squared else pairs)
-                h[pos] = pairs
+                grad[pos] = -(short if squared else pairs)
+                hess[pos] = pairs
                 value += 0.5 * (lack * (short + sums) + square_sums) if squared else short
             else:
-                g[pos] += short if squared else pairs
-                h[pos] += pairs
+                grad[pos] += short if squared else pairs
+                hess[pos] += pairs
     if not squared:
         for pos in range(n):
-            h[pos] /= margin
-    scatter(g, order, grad)
-    scatter(h, order, hess)
+            hess[pos] /= margin
     return value
 
 

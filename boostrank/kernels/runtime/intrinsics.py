@@ -31,6 +31,21 @@ def pointer_to(typing: Any, array: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
+def borrowed(typing: Any, array: Any) -> Any:
+    """The same array without its reference count, for slicing in loops: each slice of a counted one costs two atomic
+    operations. The array must outlive it.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        view = context.make_array(array)(context, builder, arguments[0])
+        view.meminfo = ir.Constant(view.meminfo.type, None)
+        view.parent = ir.Constant(view.parent.type, None)
+        return view._getvalue()
+
+    return array(array), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
 def leading_zeros(typing: Any, word: Any) -> Any:
     """Zero bits above the highest one bit of a uint64; 64 for 0."""
 
@@ -61,5 +76,6 @@ def float_of_bits(typing: Any, bits: Any) -> Any:
 
 
 if numba.config.DISABLE_JIT:  # the same in plain Python, where kernels run uncompiled
+    borrowed = lambda array: array  # noqa: E731
     bits_of = lambda number: int(np.float64(number).view(np.int64))  # noqa: E731
     float_of_bits = lambda bits: float(np.uint64(bits % (1 << 64)).view(np.float64))  # noqa: E731

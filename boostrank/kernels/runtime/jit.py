@@ -44,6 +44,12 @@ def inline(function: Callable[P, R]) -> Callable[P, R]:
     return compiled
 
 
+def inline_whole(function: Callable[P, R]) -> Callable[P, R]:
+    """`inline` before types are known: nothing is left of the tuples that it is handed."""
+    compiled: Callable[P, R] = numba.njit(function, inline="always", **_OPTIONS)
+    return compiled
+
+
 def inline_sums(function: Callable[P, R]) -> Callable[P, R]:
     """`inline`, where running sums and products may be formed in any order: loops that keep one then use SIMD.
 

@@ -1,0 +1,198 @@
+"""Kernels of objectives: one query's arithmetic, as it is written and as the driver calls it.
+
+A kernel is written with names:
+
+    kernel(query, params, grad, hess, scratch) -> loss
+
+| argument | meaning |
+|---|---|
+| query.scores | float64[n], current scores, finite |
+| query.gains | float64[n], gain of each document, >= 0 |
+| query.order | int64[n], documents by descending score, ties in input order (anything if `ordered` is False) |
+| query.doc_const | float64[n, d], constants of each document, from `prepare` |
+| query.query_const | float64[c], constants of the query, from `prepare` |
+| params.NAME | the parameter of that name, as it is this round: a number, a whole number (a choice is its position) or a truth value; the noise's `seed` is the round's |
+| grad, hess | float64[n], zeros: derivative of the loss, and a curvature >= 0 |
+| scratch.NAME | the declared row of that name, float64[n] or int64[n], contents undefined |
+
+With `by_score` the kernel sees scores and gains by descending score and writes `grad` and `hess` so; `query.order` then
+leads to the rows of `query.doc_const`.
+
+The driver calls every kernel through one signature of ten arrays, with parameters by position and scratch in one
+piece. `objective_kernel` writes that entry point; a function of ten arguments (`ARRAYS`) is taken as it is.
+"""  # noqa: E501 (a table)
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import sys
+from collections import namedtuple
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any, NamedTuple, overload
+
+from numba import types
+
+from boostrank.core.errors import FileFormatError
+from boostrank.core.params import Param
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.kernels.noise import SEED
+from boostrank.kernels.primitives import gather, scatter
+from boostrank.kernels.runtime.jit import CompiledFunction, inline_whole
+
+_F1 = types.Array(types.float64, 1, "C")
+_I1 = types.Array(types.int64, 1, "C")
+_F2 = types.Array(types.float64, 2, "C")
+KERNEL_SIGNATURE = types.float64(_F1, _F1, _I1, _F2, _F1, _F1, _F1, _F1, _F1, _I1)
+
+ARGUMENTS = ("query", "params", "grad", "hess", "scratch")
+"""Of a kernel as it is written."""
+ARRAYS = (
+    "scores", "gains", "order", "doc_const", "query_const", "params", "grad", "hess", "scratch", "iscratch",
+)  # fmt: skip
+"""Of a kernel as the driver calls it."""
+
+
+class Query(NamedTuple):
+    """One query as a kernel sees it."""
+
+    scores: Float64Array
+    gains: Float64Array
+    order: Int64Array
+    doc_const: Float64Array
+    query_const: Float64Array
+
+
+class Kernel(CompiledFunction[..., float]):
+    """A kernel with the driver's signature.
+
+    Args:
+        body: the function as it is written: of `ARGUMENTS`, or of `ARRAYS`.
+        params: declared parameters, in the objective's order.
+        scratch, int_scratch: names of rows; "ranks work:4" is a row and a block of four, float64[4 n].
+        by_score: whether documents come by descending score.
+
+    Attributes:
+        py_func: the function of ten arguments.
+        scratch_per_document: how many numbers of each scratch array a document needs; None of a function of `ARRAYS`.
+    """
+
+    def __init__(
+        self,
+        body: Callable[..., float],
+        params: Sequence[Param] = (),
+        scratch: str = "",
+        int_scratch: str = "",
+        by_score: bool = False,
+    ) -> None:
+        self.body, self.params = body, tuple(params)
+        self._layout = (scratch, int_scratch, by_score)
+        self.is_named = len(inspect.signature(body).parameters) == len(ARGUMENTS)
+        self.scratch_per_document: int | None = None
+        super().__init__(self._entry() if self.is_named else body, KERNEL_SIGNATURE)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        named = getattr(sys.modules.get(self.__module__), self.body.__qualname__, None)
+        return self.body.__qualname__ if named is self else (Kernel, (self.body, self.params, *self._layout))
+
+    def _entry(self) -> Callable[..., float]:
+        """The function of ten arguments, which hands its arrays to the body by name."""
+        scratch, int_scratch, by_score = self._layout
+        rows, floats = _rows("scratch", scratch, 4 if by_score else 0)
+        int_rows, integers = _rows("iscratch", int_scratch, 0)
+        self.scratch_per_document = max(floats, integers)
+        values = {_identifier(p.name): _decoded(i, p, len(self.params)) for i, p in enumerate(self.params)}
+        names = {"body": inline_whole(self.body), "Query": Query, "gather": gather, "scatter": scatter}
+        calls = {}
+        for kind, fields in (("Params", values), ("Scratch", rows | int_rows)):
+            names[kind] = namedtuple(kind, fields)  # type: ignore[misc]
+            calls[kind] = f"{kind}({', '.join(fields.values())})" if fields else "()"
+        source = (_BY_SCORE if by_score else _AS_GIVEN).format(arrays=", ".join(ARRAYS), **calls)
+        exec(source, names)
+        # Numba keeps the machine code beside the name and the date of the file: that of the body.
+        code = self.body.__code__
+        made = names["entry"].__code__.replace(co_filename=code.co_filename, co_firstlineno=code.co_firstlineno)
+        entry = FunctionType(made, names, self.body.__name__)
+        entry.__qualname__, entry.__module__ = self.body.__qualname__, self.body.__module__
+        entry.__doc__ = self.body.__doc__
+        return entry
+
+
+_AS_GIVEN = """
+def entry({arrays}):
+    n = scores.shape[0]
+    grad[:] = 0.0
+    hess[:] = 0.0
+    return body(Query(scores, gains, order, doc_const, query_const), {Params}, grad, hess, {Scratch})
+"""
+_BY_SCORE = """
+def entry({arrays}):
+    n = scores.shape[0]
+    s, g, gs, hs = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
+    gather(scores, order, s)
+    gather(gains, order, g)
+    gs[:] = 0.0
+    hs[:] = 0.0
+    loss = body(Query(s, g, order, doc_const, query_const), {Params}, gs, hs, {Scratch})
+    scatter(gs, order, grad)
+    scatter(hs, order, hess)
+    return loss
+"""
+
+
+def _rows(array: str, declared: str, start: int) -> tuple[dict[str, str], int]:
+    """Name -> slice of the array, and how many rows there are with the `start` ones before them."""
+    rows = {}
+    for word in declared.split():
+        name, _, count = word.partition(":")
+        stop = start + int(count or 1)
+        rows[name] = f"{array}[{start} * n : {stop} * n]"
+        start = stop
+    return rows, start
+
+
+def _identifier(name: str) -> str:
+    plain = name.replace("-", "_")
+    return f"{plain}_" if keyword.iskeyword(plain) else plain
+
+
+def _decoded(position: int, param: Param, count: int) -> str:
+    """The parameter's value, from the array of numbers."""
+    if param.name == SEED.name:
+        return f"params[{count}]"
+    number = f"params[{position}]"
+    return {"number": number, "switch": f"{number} != 0.0"}.get(param.kind, f"int({number})")
+
+
+@overload
+def objective_kernel(body: Callable[..., float], /) -> Kernel: ...
+
+
+@overload
+def objective_kernel(
+    *, params: Sequence[Param] = (), scratch: str = "", int_scratch: str = "", by_score: bool = False
+) -> Callable[[Callable[..., float]], Kernel]: ...
+
+
+def objective_kernel(body: Callable[..., float] | None = None, /, **declared: Any) -> Any:
+    """Decorator of an objective's kernel; see `Kernel` for what it declares."""
+    return Kernel(body) if body is not None else lambda function: Kernel(function, **declared)
+
+
+def check_arguments(kernel: Kernel) -> None:
+    """Refuse a kernel whose arguments are not the contract's; names of the user's own are welcome.
+
+    Raises:
+        FileFormatError: another number of them, or a known name in another place.
+    """
+    name, given = kernel.body.__name__, tuple(inspect.signature(kernel.body).parameters)
+    wanted = ARRAYS if len(given) == len(ARRAYS) else ARGUMENTS
+    swapped = [(i + 1, name) for i, name in enumerate(given) if name in wanted and wanted.index(name) != i]
+    if len(given) == len(wanted) and not swapped:
+        return
+    wrong = f"takes {len(given)} arguments, not {len(wanted)}"
+    if len(given) == len(wanted):
+        place, argument = swapped[0]
+        wrong = f"calls its argument {place} {argument}, which is argument {wanted.index(argument) + 1}"
+    raise FileFormatError(f"{name} {wrong}: write def {name}({', '.join(wanted)})", file=kernel.file, line=kernel.line)
