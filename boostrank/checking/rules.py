@@ -52,7 +52,8 @@ def outputs_are_written(probe: Probe) -> Finding:
                     "outputs", f"{name} is not written, or added to what stood there", example, values,
                     document=int(stale[0]),
                     why="the memory holds gradients of another query",
-                    mend=f"begin with grad[:] = 0.0 and hess[:] = 0.0, before any return, and then add to {name}",
+                    mend="write kernel(query, params, grad, hess, scratch), where both begin as zeros; or "
+                    f"begin with grad[:] = 0.0 and hess[:] = 0.0, before any return, and then add to {name}",
                 )  # fmt: skip
     return passed("outputs", "every element of grad and hess is written")
 
@@ -65,21 +66,21 @@ def memory_is_its_own(probe: Probe) -> Finding:
             return _failed(
                 "memory", f"the kernel writes beyond an end of {base.margins_written[0]}", example, values,
                 why="compiled code checks no index: it overwrites other data, or the process dies",
-                mend="every index is at least 0 and below n = scores.shape[0]; scratch has "
-                f"{probe.spec.scratch_per_document} * n numbers (scratch_per_document=)",
+                mend="every index is at least 0 and below n = query.scores.size, in a row of scratch too; a kernel of "
+                f"ten arrays has {probe.spec.scratch_per_document} * n numbers of scratch (scratch_per_document=)",
             )  # fmt: skip
         if not _same(base.output, probe.trace(example, values, margins=1).output):
             return _failed(
                 "memory", "the result depends on what lies beyond an end of an array", example, values,
                 why="compiled code checks no index: what is read there is never the same twice",
-                mend="every index is at least 0 and below n = scores.shape[0]: look at loops to n + 1, at i - 1 and "
+                mend="every index is at least 0 and below n = query.scores.size: look at loops to n + 1, at i - 1 and "
                 "i + 1, and at n = 0",
             )  # fmt: skip
         if not _same(base.output, probe.trace(example, values, scratch=1).output):
             return _failed(
                 "memory", "the result depends on what scratch held before", example, values,
                 why="scratch holds numbers of another query",
-                mend="set the part of scratch that is used before it is read: part = scratch[:n]; part[:] = 0.0",
+                mend="set a row of scratch before it is read: row = scratch.row; row[:] = 0.0",
             )  # fmt: skip
     return passed("memory", "stays within its arrays, and sets scratch before it reads it")
 
@@ -105,7 +106,7 @@ def results_are_finite(probe: Probe) -> Finding:
                     "finite", f"{name} does not fit into float32 at {example.what}", example, values,
                     document=int(wide[0]),
                     why="the engines take float32, whose largest number is 3.4e38",
-                    mend="divide by what the query's gains add up to (query_const[0] is the ideal DCG)",
+                    mend="divide by what the query's gains add up to (query.query_const[0] is the ideal DCG)",
                 )  # fmt: skip
     return passed("finite", "finite at 0 and 1 documents, ties, equal labels, scores of +-1e4, labels up to 31")
 
@@ -248,7 +249,7 @@ def file_order_changes_nothing(probe: Probe) -> Finding:
     if probe.spec.random:
         return skipped("order", "the objective draws random numbers by position")
     why = "the order of rows in a file means nothing: relevant rows may stand first because somebody sorted them"
-    mend = "ask which score is higher, not which index is lower; order[0] is the document with the highest score"
+    mend = "ask which score is higher, not which index is lower; query.order[0] is the document with the highest score"
     for example, values in _cases(probe, ordinary_examples()):
         p = _moved(probe, example, values)
         if p is not None:

@@ -20,8 +20,9 @@ paper and why, what the hessian is, and what a query costs. Then four things, in
    `kernels.objective.shared_params`.
 2. A `prepare` for constants of documents and queries, where the default (ideal DCG, see
    `kernels.objective.shared_params`) is not it.
-3. `kernel`: one query, the contract in `kernels.objective.contract`. Helpers it calls are `@inline` and stand in this
-   file or in `boostrank.kernels`, whose arithmetic is yours to use; objectives never import each other.
+3. `kernel`: one query. Its arguments, by name, and the scratch rows that it may declare are in
+   `kernels.objective.kernel`, the rules in `kernels.objective.contract`. Helpers it calls are `@inline` and stand in
+   this file or in `boostrank.kernels`, whose arithmetic is yours to use; objectives never import each other.
 4. `SPEC`, which says what the rest claims. `boostrank.define_objective(name, kernel)` fills in what is not said.
 
 In boostrank the only second file is the twin in `tests/reference/`, slow and obvious NumPy of the same name with
@@ -46,11 +47,11 @@ PARAMS = (SIGMA,)
 @objective_kernel(params=PARAMS)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     """One query; see `kernels.objective.kernel`."""
-    scores, gains = query.scores, query.gains
+    scores, gains, n = query.scores, query.gains, query.scores.size
     alpha = 1.0 / params.sigma
     value = 0.0
-    for i in range(scores.size):
-        for j in range(scores.size):
+    for i in range(n):
+        for j in range(n):
             if gains[i] > gains[j]:
                 u = alpha * (scores[i] - scores[j])
                 # The exponential of a negative number: no overflow, whatever the scores.

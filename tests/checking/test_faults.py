@@ -1,6 +1,7 @@
 """A file of a user's own with one fault: the check that fails is the right one, and says what to mend.
 
-The faults are put into the template. Kernels run as plain Python here: the rules are the same, and nothing is compiled.
+The faults are put into the template, and into that of version 0.1.0, whose kernel takes ten arrays. Kernels run as
+plain Python here: the rules are the same, and nothing is compiled.
 """
 
 from __future__ import annotations
@@ -22,8 +23,15 @@ FORCES = "grad[i] -= alpha * wrong\n                grad[j] += alpha * wrong"
 CURVATURES = "hess[i] += curvature\n                hess[j] += curvature"
 
 
-def with_faults(folder: Path, *faults: tuple[str, str]) -> ObjectiveSpec:
-    text = template_text()
+ARRAYS = Path(__file__).with_name("template_0_1_0.py")
+
+
+@pytest.fixture(params=["named", "arrays"])
+def template(request: pytest.FixtureRequest) -> str:
+    return template_text() if request.param == "named" else ARRAYS.read_text()
+
+
+def with_faults(folder: Path, text: str, *faults: tuple[str, str]) -> ObjectiveSpec:
     for old, new in faults:
         assert old in text
         text = text.replace(old, new)
@@ -34,88 +42,113 @@ def with_faults(folder: Path, *faults: tuple[str, str]) -> ObjectiveSpec:
 
 
 def findings(spec: ObjectiveSpec) -> dict[str, Finding]:
-    return {f.check: f for f in check_contract(spec, spec.kernel.py_func)}
+    return {f.check: f for f in check_contract(spec, spec.kernel.in_python)}
 
 
 def failures(spec: ObjectiveSpec) -> dict[str, Finding]:
     return {check: f for check, f in findings(spec).items() if f.status is Status.FAIL}
 
 
-def test_the_template_breaks_nothing(tmp_path: Path) -> None:
-    found = findings(with_faults(tmp_path))
+def test_the_template_breaks_nothing(tmp_path: Path, template: str) -> None:
+    found = findings(with_faults(tmp_path, template))
     assert len(found) == 10
     assert {f.status for f in found.values()} == {Status.PASS}
 
 
-@pytest.mark.parametrize(
-    ("fault", "check", "message", "example", "mend"),
-    [
-        (
-            (FORCES, FORCES.replace("-=", "?").replace("+=", "-=").replace("?", "+=")),
-            "gradient", "wrong sign", "2 documents in the right order", "minus what you maximise",
-        ),
-        (
-            (FORCES, FORCES.replace("alpha * ", "")),
-            "gradient", "0.4 times the derivative", "sigma=0.4; ", "missing factor",
-        ),
-        (
-            (FORCES, FORCES.replace("wrong", "wrong * wrong")),
-            "gradient", "not the derivative", "2 documents", "every term",
-        ),
-        (
-            ("    return value\n", "    return 0.0\n"),
-            "gradient", "does not change with the scores", "2 documents", "return the loss",
-        ),
-        (
-            (U, U + "                u = u * u / u\n"),
-            "finite", "nan at tied scores", "scores [0, 0]", "guard divisions",
-        ),
-        (
-            (U, U + "                value += 1e300 * u * 1e10 if abs(u) > 1e4 else 0.0\n"),
-            "finite", "inf at scores 20,000 apart", "labels [1, 0]", "exp(-abs(u))",
-        ),
-        (
-            (FORCES, FORCES.replace("alpha", "1e30 * gains[i]")),
-            "finite", "does not fit into float32", "[31, 0]", "ideal DCG",
-        ),
-        ((CURVATURES, CURVATURES.replace("+=", "-=")), "hessian", "negative", "document 0", "proxy"),
-        (
-            (CURVATURES, CURVATURES.replace("curvature", "2.0 * curvature")),
-            "curvature", "second derivative", "finite difference of the gradient", "mend the formula",
-        ),
-        (("HessianKind.EXACT", "HessianKind.MAJORISER"), "curvature", "parabola", "moved by", "enlarge hess"),
-        (
-            (START, START + "    if n > 0:\n        gains[0] += 1.0\n"),
-            "inputs", "writes to gains", "one document", "copy gains into scratch",
-        ),
-        (("    grad[:] = 0.0\n", ""), "outputs", "grad is not written", "document 0", "before any return"),
-        (
-            (START, "    if n < 2:\n        return 0.0\n" + START),
-            "outputs", "grad is not written", "one document", "before any return",
-        ),
-        (
-            ("value = 0.0\n", "value = scratch[0] if n > 0 else 0.0\n"),
-            "memory", "what scratch held before", "one document", "part[:] = 0.0",
-        ),
-        (
-            (PAIR, PAIR.replace(":", " and i < j:")),
-            "order", "order of the rows", "2 documents", "which score is higher",
-        ),
-        (
-            (U, "u = alpha * scores[i] * scores[i] - alpha * scores[j]\n"),
-            "shift", "adding 2 to every score changes grad", "2 documents", "use scores as differences only",
-        ),
-        (
-            (FORCES, FORCES.splitlines()[0]),
-            "shift", "does not sum to zero", "the gradient sums to", "give document j what you take from document i",
-        ),
-        (("range(n)", "range(n + 1)"), "runs", "raises IndexError", "", "kernel contract"),
-    ],
-)  # fmt: skip
+EXPLAINED = ("fault", "check", "message", "example", "mend")
+SHARED = [
+    (
+        (FORCES, FORCES.replace("-=", "?").replace("+=", "-=").replace("?", "+=")),
+        "gradient", "wrong sign", "2 documents in the right order", "minus what you maximise",
+    ),
+    (
+        (FORCES, FORCES.replace("alpha * ", "")),
+        "gradient", "0.4 times the derivative", "sigma=0.4; ", "missing factor",
+    ),
+    (
+        (FORCES, FORCES.replace("wrong", "wrong * wrong")),
+        "gradient", "not the derivative", "2 documents", "every term",
+    ),
+    (
+        ("    return value\n", "    return 0.0\n"),
+        "gradient", "does not change with the scores", "2 documents", "return the loss",
+    ),
+    (
+        (U, U + "                u = u * u / u\n"),
+        "finite", "nan at tied scores", "scores [0, 0]", "guard divisions",
+    ),
+    (
+        (U, U + "                value += 1e300 * u * 1e10 if abs(u) > 1e4 else 0.0\n"),
+        "finite", "inf at scores 20,000 apart", "labels [1, 0]", "exp(-abs(u))",
+    ),
+    (
+        (FORCES, FORCES.replace("alpha", "1e30 * gains[i]")),
+        "finite", "does not fit into float32", "[31, 0]", "ideal DCG",
+    ),
+    ((CURVATURES, CURVATURES.replace("+=", "-=")), "hessian", "negative", "document 0", "proxy"),
+    (
+        (CURVATURES, CURVATURES.replace("curvature", "2.0 * curvature")),
+        "curvature", "second derivative", "finite difference of the gradient", "mend the formula",
+    ),
+    (("HessianKind.EXACT", "HessianKind.MAJORISER"), "curvature", "parabola", "moved by", "enlarge hess"),
+    (
+        (PAIR, PAIR.replace(":", " and i < j:")),
+        "order", "order of the rows", "2 documents", "which score is higher",
+    ),
+    (
+        (U, "u = alpha * scores[i] * scores[i] - alpha * scores[j]\n"),
+        "shift", "adding 2 to every score changes grad", "2 documents", "use scores as differences only",
+    ),
+    (
+        (FORCES, FORCES.splitlines()[0]),
+        "shift", "does not sum to zero", "the gradient sums to", "give document j what you take from document i",
+    ),
+    (("range(n)", "range(n + 1)"), "runs", "raises IndexError", "", "kernel contract"),
+]  # fmt: skip
+OF_ARRAYS = [
+    (
+        (START, START + "    if n > 0:\n        gains[0] += 1.0\n"),
+        "inputs", "writes to gains", "one document", "copy gains into scratch",
+    ),
+    (("    grad[:] = 0.0\n", ""), "outputs", "grad is not written", "document 0", "before any return"),
+    (
+        (START, "    if n < 2:\n        return 0.0\n" + START),
+        "outputs", "grad is not written", "one document", "before any return",
+    ),
+    (
+        ("value = 0.0\n", "value = scratch[0] if n > 0 else 0.0\n"),
+        "memory", "what scratch held before", "one document", "row[:] = 0.0",
+    ),
+]  # fmt: skip
+OF_NAMES = [
+    (
+        ("value = 0.0\n", "value = 0.0\n    if n > 0:\n        gains[0] += 1.0\n"),
+        "inputs", "writes to gains", "one document", "copy gains into scratch",
+    ),
+    (
+        ("params=PARAMS)\ndef kernel", "params=PARAMS, scratch='row')\ndef kernel"),
+        "memory", "what scratch held before", "one document", "row[:] = 0.0",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(EXPLAINED, [*SHARED, *OF_NAMES])
 def test_a_fault_is_found_with_its_smallest_example_and_what_to_mend(
     tmp_path: Path, fault: tuple[str, str], check: str, message: str, example: str, mend: str
 ) -> None:
-    failed = failures(with_faults(tmp_path, fault))
+    row = [("value = 0.0\n", "value = scratch.row[0] if n > 0 else 0.0\n")] if check == "memory" else []
+    _is_found(with_faults(tmp_path, template_text(), fault, *row), check, message, example, mend)
+
+
+@pytest.mark.parametrize(EXPLAINED, [*SHARED, *OF_ARRAYS])
+def test_a_fault_is_found_in_a_kernel_of_ten_arrays(
+    tmp_path: Path, fault: tuple[str, str], check: str, message: str, example: str, mend: str
+) -> None:
+    _is_found(with_faults(tmp_path, ARRAYS.read_text(), fault), check, message, example, mend)
+
+
+def _is_found(spec: ObjectiveSpec, check: str, message: str, example: str, mend: str) -> None:
+    failed = failures(spec)
     assert check in failed, list(failed)
     found = failed[check]
     assert message in found.message
@@ -124,19 +157,20 @@ def test_a_fault_is_found_with_its_smallest_example_and_what_to_mend(
     assert found.why
 
 
-def test_ties_that_follow_the_file_and_forces_without_a_reason_are_noted(tmp_path: Path) -> None:
+def test_ties_that_follow_the_file_and_forces_without_a_reason_are_noted(tmp_path: Path, template: str) -> None:
     by_place = "if gains[i] > gains[j] and not (scores[i] == scores[j] and i > j):"
-    assert findings(with_faults(tmp_path, (PAIR, by_place)))["order"].status is Status.NOTE
-    every_pair = findings(with_faults(tmp_path, (PAIR, "if gains[i] >= gains[j] and i != j:")))
+    assert findings(with_faults(tmp_path, template, (PAIR, by_place)))["order"].status is Status.NOTE
+    every_pair = findings(with_faults(tmp_path, template, (PAIR, "if gains[i] >= gains[j] and i != j:")))
     assert every_pair["idle"].status is Status.NOTE
     assert every_pair["gradient"].status is Status.PASS
-    one_sided = findings(with_faults(tmp_path, (CURVATURES, CURVATURES.splitlines()[0])))
+    one_sided = findings(with_faults(tmp_path, template, (CURVATURES, CURVATURES.splitlines()[0])))
     assert one_sided["hessian"].status is Status.NOTE
 
 
-def test_what_an_objective_does_not_claim_is_not_asked_of_it(tmp_path: Path) -> None:
+def test_what_an_objective_does_not_claim_is_not_asked_of_it(tmp_path: Path, template: str) -> None:
     spec = with_faults(
         tmp_path,
+        template,
         (FORCES, FORCES.splitlines()[0].replace("wrong", "wrong * wrong")),
         ("HessianKind.EXACT", "HessianKind.PROXY"),
         ("prepare=no_constants", "prepare=no_constants, exact_gradient=False, shift_invariant=False"),
@@ -146,7 +180,7 @@ def test_what_an_objective_does_not_claim_is_not_asked_of_it(tmp_path: Path) -> 
     assert not failures(spec)
 
 
-def test_constants_of_the_wrong_shape_are_refused(tmp_path: Path) -> None:
-    spec = with_faults(tmp_path, ("prepare=no_constants", "prepare=lambda y, g, ptr, values: (y, y)"))
+def test_constants_of_the_wrong_shape_are_refused(tmp_path: Path, template: str) -> None:
+    spec = with_faults(tmp_path, template, ("prepare=no_constants", "prepare=lambda y, g, ptr, values: (y, y)"))
     with pytest.raises(ParameterError, match=r"constants of a document must be float64\[0, any\], not float64\[0\]"):
         findings(spec)

@@ -8,6 +8,7 @@ import json
 import pickle
 import re
 import runpy
+import sys
 from pathlib import Path
 
 import lightgbm as lgb
@@ -20,6 +21,7 @@ from boostrank.checking import Status, check_contract
 from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.objective.user_file import load_objective, template_text
 from tests.cli.conftest import invoke
+from tests.objectives.conformance import evaluate, examples
 from tests.training.test_train import ranking
 
 ARGUMENTS = "scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch"
@@ -44,6 +46,26 @@ SPEC = boostrank.define_objective(
     "centred-squares", kernel, params=[boostrank.Param("weight", 2.0, "of everything", low=0.0)], quadratic=False
 )
 """
+NAMED = """
+import boostrank
+
+
+def kernel(query, params, grad, hess, scratch):
+    mean, loss = 0.0, 0.0
+    for i in range(query.scores.size):
+        mean += (query.scores[i] - query.gains[i]) / query.scores.size
+    for i in range(query.scores.size):
+        grad[i] = params.weight * (query.scores[i] - query.gains[i] - mean)
+        hess[i] = params.weight
+        loss += 0.5 * params.weight * (query.scores[i] - query.gains[i] - mean) ** 2
+    return loss
+
+
+SPEC = boostrank.define_objective(
+    "named-squares", kernel, params=[boostrank.Param("weight", 2.0, "of everything", low=0.0)], quadratic=False
+)
+"""
+ARRAYS = Path(__file__).with_name("template_0_1_0.py")
 QUIET = {"verbosity": -1, "metric": "None", "num_leaves": 7, "num_threads": 1}
 
 
@@ -82,6 +104,33 @@ def test_one_function_trains_on_every_engine_in_their_own_functions(own: Path, m
         boostrank.Objective.from_dict(described)
     with pytest.raises(ParameterError, match="a kernel, not an objective"):
         boostrank.train({"objective": module.SPEC.kernel}, data, 1)
+
+
+def test_a_kernel_with_names_and_one_of_ten_arrays_train_the_same(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "named_squares.py").write_text(NAMED)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("named_squares")
+    data = ranking()
+    named, arrays = (boostrank.train({"objective": s, **QUIET}, data, 3) for s in (module.SPEC, load_objective(own)))
+    np.testing.assert_array_equal(named.predict(data), arrays.predict(data))
+    copied = pickle.loads(pickle.dumps(module.SPEC)).kernel
+    assert copied.body is module.kernel
+    assert copied.scratch_per_document == module.SPEC.scratch_per_document == 0
+
+
+def test_a_file_written_for_version_0_1_0_works_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "boostrank.kernels.spec", raising=False)
+    with pytest.warns(FutureWarning, match=r"kernels\.spec is now boostrank\.kernels\.objective\.contract"):
+        old = load_objective(ARRAYS)
+    new = importlib.import_module("boostrank.objectives._template").SPEC
+    assert old.params == new.params
+    values = {p.name: p.default for p in new.params}
+    for query, scores in examples():
+        found, wanted = (evaluate(spec, query, scores, values) for spec in (new, old))
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 def test_a_kernel_that_writes_beyond_its_arrays_is_stopped_before_anything_else(tmp_path: Path) -> None:
@@ -130,7 +179,14 @@ def test_the_printed_template_passes(tmp_path: Path) -> None:
         ("x = (1,\n", "my.py:1:5: '(' was never closed"),
         ("import math\n\nx = math.nosuch\n", "my.py:3: AttributeError: module 'math' has no attribute 'nosuch'"),
         ("x = 1\n", "my.py: it holds no objective: end the file with SPEC = boostrank.define_objective("),
-        (OWN.replace(", scratch, iscratch", ""), "my.py:5: kernel takes 8 arguments, not 10: write def kernel(scores,"),
+        (OWN.replace(", scratch, iscratch", ""), "my.py:5: kernel takes 8 arguments, not 5: write def kernel(query,"),
+        (NAMED.replace("grad, hess", "hess, grad"), "my.py:5: kernel calls its argument 3 hess, which is argument 4"),
+        (NAMED.replace("    return loss\n", ""), "it returns nothing on some path; a kernel returns its loss"),
+        (
+            NAMED.replace("params.weight", "params.wait"),
+            "my.py:10: the kernel cannot be compiled: params has no 'wait'",
+        ),
+        (NAMED.replace("+= 0.5", "+= nosuch"), "my.py:12: the kernel cannot be compiled: NameError: name 'nosuch'"),
         (OWN.replace("grad, hess", "hess, grad"), "my.py:5: kernel calls its argument 7 hess, which is argument 8"),
         (OWN.replace("quadratic=False", "hessian='best'"), "my.py:18: hessian='best' is not one of exact | majoriser"),
         (OWN.replace("centred-squares", "sdcg"), "my.py: the name 'sdcg' is taken by boostrank's own objective"),
@@ -178,4 +234,4 @@ def test_the_file_in_the_guide_keeps_the_contract(tmp_path: Path) -> None:
     path = tmp_path / "my.py"
     path.write_text(block)
     spec = runpy.run_path(str(path))["SPEC"]
-    assert {f.status for f in check_contract(spec, spec.kernel.py_func)} == {Status.PASS}
+    assert {f.status for f in check_contract(spec, spec.kernel.in_python)} == {Status.PASS}

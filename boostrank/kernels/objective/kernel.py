@@ -74,7 +74,7 @@ class Kernel(CompiledFunction[..., float]):
         by_score: whether documents come by descending score.
 
     Attributes:
-        py_func: the function of ten arguments.
+        py_func: the function of ten arguments, as it is compiled.
         scratch_per_document: how many numbers of each scratch array a document needs; None of a function of `ARRAYS`.
     """
 
@@ -90,20 +90,25 @@ class Kernel(CompiledFunction[..., float]):
         self._layout = (scratch, int_scratch, by_score)
         self.is_named = len(inspect.signature(body).parameters) == len(ARGUMENTS)
         self.scratch_per_document: int | None = None
-        super().__init__(self._entry() if self.is_named else body, KERNEL_SIGNATURE)
+        super().__init__(self._entry(inline_whole(body)) if self.is_named else body, KERNEL_SIGNATURE)
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         named = getattr(sys.modules.get(self.__module__), self.body.__qualname__, None)
         return self.body.__qualname__ if named is self else (Kernel, (self.body, self.params, *self._layout))
 
-    def _entry(self) -> Callable[..., float]:
+    @property
+    def in_python(self) -> Callable[..., float]:
+        """The function of ten arguments, not compiled."""
+        return self._entry(self.body) if self.is_named else self.py_func
+
+    def _entry(self, body: Callable[..., float]) -> Callable[..., float]:
         """The function of ten arguments, which hands its arrays to the body by name."""
         scratch, int_scratch, by_score = self._layout
         rows, floats = _rows("scratch", scratch, 4 if by_score else 0)
         int_rows, integers = _rows("iscratch", int_scratch, 0)
         self.scratch_per_document = max(floats, integers)
         values = {_identifier(p.name): _decoded(i, p, len(self.params)) for i, p in enumerate(self.params)}
-        names = {"body": inline_whole(self.body), "Query": Query, "gather": gather, "scatter": scatter}
+        names = {"body": body, "Query": Query, "gather": gather, "scatter": scatter}
         calls = {}
         for kind, fields in (("Params", values), ("Scratch", rows | int_rows)):
             names[kind] = namedtuple(kind, fields)  # type: ignore[misc]

@@ -125,9 +125,10 @@ def _explained(error: Exception, function: Any) -> FileFormatError:
     """
     code = function.__code__
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
-    told = [t for line in text.splitlines() if (t := line.strip()) and not re.match(r"Failed in |File |During: ", t)]
-    reason = told[0] if told else type(error).__name__
-    call = next((t.removeprefix(">>> ") for t in told if t.startswith(">>> ")), None)
+    lines = [t for line in text.splitlines() if (t := line.strip()) and not re.match(r"Failed in |File |During: ", t)]
+    reason = lines[0] if lines else type(error).__name__
+    reason = re.sub(r"Unknown attribute ('\w+') of type (\w+)\(.*", lambda m: f"{m[2].lower()} has no {m[1]}", reason)
+    call = next((t.removeprefix(">>> ") for t in lines if t.startswith(">>> ")), None)
     if "No conversion from none to float64" in text:
         reason = "it returns nothing on some path; a kernel returns its loss, one float, on every path"
     elif call is not None:
