@@ -104,16 +104,19 @@ class Kernel(CompiledFunction[..., float]):
     def _entry(self, body: Callable[..., float]) -> Callable[..., float]:
         """The function of ten arguments, which hands its arrays to the body by name."""
         scratch, int_scratch, by_score = self._layout
-        rows, floats = _rows("scratch", scratch, 4 if by_score else 0)
-        int_rows, integers = _rows("iscratch", int_scratch, 0)
+        if by_score:
+            scratch = f"_s _g {scratch} _gs _hs"
+        rows, floats = _rows("scratch", scratch)
+        int_rows, integers = _rows("iscratch", int_scratch)
         self.scratch_per_document = max(floats, integers)
+        named = {name: row for name, row in (rows | int_rows).items() if not name.startswith("_")}
         values = {_identifier(p.name): _decoded(i, p, len(self.params)) for i, p in enumerate(self.params)}
         names = {"body": body, "Query": Query, "gather": gather, "scatter": scatter}
         calls = {}
-        for kind, fields in (("Params", values), ("Scratch", rows | int_rows)):
+        for kind, fields in (("Params", values), ("Scratch", named)):
             names[kind] = namedtuple(kind, fields)  # type: ignore[misc]
             calls[kind] = f"{kind}({', '.join(fields.values())})" if fields else "()"
-        source = (_BY_SCORE if by_score else _AS_GIVEN).format(arrays=", ".join(ARRAYS), **calls)
+        source = (_BY_SCORE if by_score else _AS_GIVEN).format(arrays=", ".join(ARRAYS), **calls, **rows)
         exec(source, names)
         # Numba keeps the machine code beside the name and the date of the file: that of the body.
         code = self.body.__code__
@@ -134,7 +137,7 @@ def entry({arrays}):
 _BY_SCORE = """
 def entry({arrays}):
     n = scores.shape[0]
-    s, g, gs, hs = scratch[:n], scratch[n : 2 * n], scratch[2 * n : 3 * n], scratch[3 * n : 4 * n]
+    s, g, gs, hs = {_s}, {_g}, {_gs}, {_hs}
     gather(scores, order, s)
     gather(gains, order, g)
     gs[:] = 0.0
@@ -146,9 +149,9 @@ def entry({arrays}):
 """
 
 
-def _rows(array: str, declared: str, start: int) -> tuple[dict[str, str], int]:
-    """Name -> slice of the array, and how many rows there are with the `start` ones before them."""
-    rows = {}
+def _rows(array: str, declared: str) -> tuple[dict[str, str], int]:
+    """Name -> slice of the array, and how many rows there are."""
+    rows, start = {}, 0
     for word in declared.split():
         name, _, count = word.partition(":")
         stop = start + int(count or 1)
