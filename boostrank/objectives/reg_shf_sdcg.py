@@ -47,8 +47,9 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     value = shf_sdcg(query, params, grad, hess, scratch)
     if query.scores.size == 0:
         return value
-    error = mix_squared_error(query, params.mix, grad, hess)
-    return params.mix * error + (1.0 - params.mix) * value
+    mix = params.mix
+    error = mix_squared_error(query, mix, grad, hess)
+    return mix * error + (1.0 - mix) * value
 
 
 def _settled(values: Mapping[str, Any], total: int) -> int:

@@ -111,7 +111,7 @@ class Kernel(CompiledFunction[..., float]):
         self.scratch_per_document = max(floats, integers)
         named = {name: row for name, row in (rows | int_rows).items() if not name.startswith("_")}
         values = {_identifier(p.name): _decoded(i, p, len(self.params)) for i, p in enumerate(self.params)}
-        names = {"body": body, "Query": Query, "gather": gather, "scatter": scatter}
+        names: dict[str, Any] = {"body": body, "Query": Query, "gather": gather, "scatter": scatter}
         calls = {}
         for kind, fields in (("Params", values), ("Scratch", named)):
             names[kind] = namedtuple(kind, fields)  # type: ignore[misc]
