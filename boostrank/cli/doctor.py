@@ -18,7 +18,7 @@ from boostrank.core.formatting import count_of
 if TYPE_CHECKING:
     from boostrank.data.doctor import Finding, Profile
 
-SECTION = "What is looked at and told"
+SECTION = "Data and report"
 WARNED = 1
 _INDENT = " " * 6
 

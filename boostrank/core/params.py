@@ -21,7 +21,7 @@ class Param:
 
     Args:
         name: as typed by users, in Python, in files and on the command line.
-        default: value when nothing is said; its type (float, int, bool, str) is the parameter's.
+        default: value when none is given; its type (float, int, bool, str) is the parameter's.
         help: one sentence.
         low, high: closed bounds; `open_low` excludes the lower one.
         log: spread over orders of magnitude (the tuner searches it on a log scale).
@@ -129,7 +129,7 @@ def resolve_params(params: tuple[Param, ...], given: Mapping[str, Any], *, owner
     """Canonical name -> value as given, aliases resolved; nothing is parsed yet.
 
     Raises:
-        ParameterError: an unknown name (with the nearest known one), or one parameter said twice.
+        ParameterError: an unknown name (with the nearest known one), or one parameter given twice.
     """
     resolved: dict[str, Any] = {}
     typed: dict[str, str] = {}

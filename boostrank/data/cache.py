@@ -1,4 +1,4 @@
-"""What was computed from files, kept on disk between runs: found by what went into it, checked before it is believed.
+"""Cache on disk of what was computed from files: found by what went into it, checked before it is believed.
 
 An entry is one file: a header (JSON: the key, a note, the arrays), the arrays, a checksum of all that. It may name one
 big file beside it, which another library reads: its length and checksum are in the header, and are compared before
@@ -177,7 +177,7 @@ def _packed(
 
 
 def _opened(data: bytes, key: Any) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, Any] | None]:
-    """(note, arrays, what is said of the big file).
+    """(note, arrays, what describes the big file).
 
     Raises:
         ValueError, KeyError, TypeError, struct.error: this is not such an entry.

@@ -35,7 +35,7 @@ class Provenance:
     Args:
         files: paths as given; empty for arrays.
         index_base: number of the first feature in the file (0 or 1), None for arrays.
-        options: what the reader was told (missing tokens, label map, ...), plain data.
+        options: of the reader, those that changed the numbers (missing tokens, label map, ...), plain data.
     """
 
     files: tuple[str, ...] = ()

@@ -25,7 +25,7 @@ _WIDTH = 116
 
 @dataclass(frozen=True)
 class Declared:
-    """What is said of a reader option beside its name, type and default.
+    """Declaration of a reader option, beside its name, type and default.
 
     Args:
         help: a sentence.

@@ -262,8 +262,8 @@ class StoredFeatures:
             raise IndexError(f"there are {self.shape[0]} rows")
         owner = np.searchsorted(starts, numbers, side="right") - 1
         for i in np.unique(owner).tolist():
-            mine = numbers[owner == i] - starts[i]
-            yield self.store.read(i, int(mine[0]), int(mine[-1]) + 1), mine - mine[0]
+            rows = numbers[owner == i] - starts[i]
+            yield self.store.read(i, int(rows[0]), int(rows[-1]) + 1), rows - rows[0]
 
     def _matrix(self, blocks: Sequence[Block]) -> Any:
         make = list[Block | None](blocks)

@@ -108,7 +108,7 @@ def make_ranking_data(
     useless: int = 8,
     label_noise: float = 0.5,
 ) -> SyntheticData:
-    """Draw queries, documents, features and grades; the story is told at the top of this module.
+    """Draw queries, documents, features and grades; how is described at the top of this module.
 
     Args:
         queries: number of queries, >= 1.

@@ -37,7 +37,7 @@ class LinedParser(Parser):
 
     Args:
         options: int64[N_OPTIONS].
-        missing_tokens: words that were said to stand for missing values.
+        missing_tokens: words that stand for missing values.
     """
 
     may_be_dense = False

@@ -7,6 +7,7 @@ sets are compared), 50 bytes a query and 100 a feature.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.doctor import column_stats
 from boostrank.data.doctor.batches import CHUNK_BYTES, Batch, Cutter, LinedBlock, LinedParser, Rows
-from boostrank.data.doctor.counts import Alike, Label, Part, StandIn
 from boostrank.data.doctor.finding import Finding, Severity, percent
 from boostrank.data.libsvm import parser as parse
 from boostrank.data.libsvm.options import LibsvmOptions
@@ -34,13 +34,63 @@ from boostrank.data.libsvm.side_files import (
 from boostrank.data.libsvm.sources import AnySource, Opened, expand, parsed
 from boostrank.data.options import Progress
 
-SHOWN_ROWS = 5  # refused rows that are told one by one
+SHOWN_ROWS = 5  # refused rows that are listed one by one
 MOST_LABELS = 1000  # different labels that are counted one by one
 MOST_FEATURES = 1 << 20  # that are looked at one by one: 100 MiB
 
 UInt64Array = npt.NDArray[np.uint64]
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _KINDS: dict[str, npt.DTypeLike] = {"hashes": np.uint64, "low": np.float64, "high": np.float64, "falling": np.bool_}
+
+
+@dataclass
+class Part:
+    """One file of a data set: what came before it, and how it counts features."""
+
+    name: str
+    path: str | None
+    lines: int
+    rows: int
+    queries: int
+    zero_line: int = 0
+    top_id: int = 0
+    top_line: int = 0
+
+
+@dataclass
+class Label:
+    """How many documents have it, and the line of the first."""
+
+    count: int
+    line: int
+
+
+@dataclass
+class Alike:
+    """Documents that are like another one of their query: how many, in how many queries, the lines of the first two."""
+
+    rows: int = 0
+    queries: int = 0
+    line: int = 0
+    twin: int = 0
+
+    def add(self, rows: Int64Array, groups: Int64Array, queries: Int64Array, lines: Int64Array) -> None:
+        """More of them: their rows and which of these are alike; the query and the line of every row."""
+        if rows.size:
+            if not self.line:
+                pair = np.sort(rows[groups == groups[np.argmin(rows)]])
+                self.line, self.twin = int(lines[pair[0]]), int(lines[pair[1]])
+            self.rows += rows.size
+            self.queries += np.unique(queries[rows]).size
+
+
+@dataclass
+class StandIn:
+    """A word for a missing value: the place of the first row with it."""
+
+    word: str
+    line: int
+    column: int
 
 
 class Profile:

@@ -1,4 +1,4 @@
-"""From blocks in file order to one data set: line numbers, queries, width, layout, warnings."""
+"""Assembly of blocks in file order to one data set: line numbers, queries, width, layout, warnings."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Assembly:
     Lines are counted through all files; `_where` says which line of which file it is.
 
     Args:
-        options: what the reader was told.
+        options: of the reader.
         store: where features are left on disk; None assembles them in memory.
     """
 
@@ -147,9 +147,9 @@ class Assembly:
             space.feature_names if space is not None and space.feature_names else default_feature_names(columns, base)
         )
         used = tuple(f for p in self.parts for f in (p.path or p.name, p.sizes_file, p.weights_file) if f is not None)
-        said = options.for_provenance() | {"queries": "qid" if self._n_runs else "sizes"}
+        how = options.for_provenance() | {"queries": "qid" if self._n_runs else "sizes"}
         return RankingDataset(
-            features, mapped, queries, names, Provenance(used, base, said),
+            features, mapped, queries, names, Provenance(used, base, how),
             None if comments is None else tuple(comments), order,
         )  # fmt: skip
 

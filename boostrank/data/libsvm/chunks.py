@@ -1,4 +1,4 @@
-"""Where the bytes come from: a regular file, a pipe, a binary file object, plain or compressed, as chunks of lines.
+"""Chunks of lines from a regular file, a pipe or a binary file object, plain or compressed.
 
 Nothing is memory-mapped (a file truncated while it is read must be an error, not a dead process), and no more than a
 few chunks are held at a time.

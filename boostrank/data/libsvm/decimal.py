@@ -1,4 +1,4 @@
-"""From decimal digits to the nearest double, exactly as Python's `float` does, without leaving compiled code.
+"""Decimal digits to the nearest double, exactly as Python's `float` does, without leaving compiled code.
 
 `mantissa * 10^exponent` with at most 19 digits. Small numbers take Clinger's route (both factors are exact doubles,
 one operation rounds once); the others that of Eisel and Lemire: multiply by a 128-bit power of five and round the

@@ -98,7 +98,7 @@ def format_rows(
     """
     ids, values, out = pointer_to(ids_), pointer_to(values_), pointer_to(out_)
     heads, tails, special = pointer_to(heads_), pointer_to(tails_), pointer_to(special_)
-    at, cell, head, tail, said, which = 0, 0, 0, 0, 0, 0
+    at, cell, head, tail, copied, which = 0, 0, 0, 0, 0, 0
     for row in range(row_ends.shape[0]):
         while head < head_ends[row]:
             out[at] = heads[head]
@@ -116,9 +116,9 @@ def format_rows(
             elif value == 0.0 or (abs(value) >= SMALLEST and abs(value) < LARGEST):
                 at = _write_value(out, at, value)
             else:
-                while said < special_ends[which]:
-                    out[at] = special[said]
-                    said += 1
+                while copied < special_ends[which]:
+                    out[at] = special[copied]
+                    copied += 1
                     at += 1
                 which += 1
             cell += 1

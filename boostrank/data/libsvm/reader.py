@@ -1,9 +1,9 @@
-"""Read (and write) libsvm files with query ids (the format of SVMrank, LETOR, MSLR, Yahoo and Istella).
+"""Reader of libsvm files with query ids (the format of SVMrank, LETOR, MSLR, Yahoo and Istella).
 
     2 qid:10 1:0.5 3:17 136:0.25 # any comment
 
 Strict: what cannot be read for certain is refused with file, line, column, the token and what mends it; what was read
-but deserves a look is told in one `DataWarning` a kind. Values are float32, each rounded from what Python's `float`
+but deserves a look goes into one `DataWarning` a kind. Values are float32, each rounded from what Python's `float`
 makes of its token. Parallel and streaming: chunks of lines are parsed by threads, and little more than the result and
 a few chunks is in memory.
 """

@@ -1,4 +1,4 @@
-"""What is wrong with a row, in words: the token, and what mends it."""
+"""Reasons why a row is refused, in words: the token, and what mends it."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def parsed(
         FileFormatError: a source that cannot be opened or read, that changed meanwhile, or has a line without end.
     """
     source, lines = opened.first, 0
-    for current, result in _under_way(opened.loads(chunk_bytes, threads), parse, threads):
+    for current, result in _submitted(opened.loads(chunk_bytes, threads), parse, threads):
         if current is not source:
             opened.leave(source)
             source, lines = current, 0
@@ -169,7 +169,7 @@ def parsed(
     opened.leave(source)
 
 
-def _under_way(
+def _submitted(
     loads: Iterator[tuple[Source, Load]], parse: Callable[[Load], Block], threads: int
 ) -> Iterator[tuple[Source, Callable[[], Block]]]:
     if threads <= 1:
@@ -235,7 +235,7 @@ def _size(source: OneSource) -> int | None:
     """Bytes of a regular file, None of anything else.
 
     Raises:
-        FileFormatError: there is no such file: said before the files in front of it are read.
+        FileFormatError: there is no such file, found before the files in front of it are read.
     """
     if not isinstance(source, (str, os.PathLike)) or source == "-":
         return None

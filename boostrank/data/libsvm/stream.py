@@ -1,4 +1,4 @@
-"""Read libsvm text without holding its features in memory, and remember what was read.
+"""Streaming reader of libsvm text: features stay on disk, and what was read is remembered.
 
 One pass over the text leaves its float32 cells in a temporary file (`boostrank.data.store`); labels and queries are in
 memory. What is dear to find out again (those, the width, the warnings) goes to a cache, under the state of the files,
@@ -175,7 +175,7 @@ def _remembered(
     queries = QueryIndex(arrays["ptr"], qid, arrays.get("weights"))
 
     def open_store() -> RowStore:
-        with warnings.catch_warnings():  # what there is to say was said
+        with warnings.catch_warnings():  # the first reading has warned
             warnings.simplefilter("ignore", DataWarning)
             again = _read(origin.names, origin, external, {**options, "progress": None})
         if _states(origin.names) != origin.key["files"] or not np.array_equal(again.queries.ptr, queries.ptr):

@@ -1,4 +1,4 @@
-"""Write ranking data as libsvm text that reads back to the same bits."""
+"""Writer of ranking data as libsvm text that reads back to the same bits."""
 
 from __future__ import annotations
 

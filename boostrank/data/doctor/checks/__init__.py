@@ -42,7 +42,7 @@ OF_TRAINING_DATA: tuple[Callable[[Profile], Iterator[Finding]], ...] = (
     features.stand_in_numbers,
     features.coarse_values,
 )
-"""Look at what would only be said again of later sets."""
+"""Look at what later sets would only repeat."""
 
 BETWEEN_SETS: tuple[Callable[[Profile, Profile], Iterator[Finding]], ...] = (between.leaked_queries,)
 """Look at two sets with different roles: training and validation, training and test, validation and test."""

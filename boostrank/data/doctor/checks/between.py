@@ -1,4 +1,4 @@
-"""What two data sets have in common, and should not; and what they should have in common."""
+"""Checks of two data sets: queries in common, and features that should be in common."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What single features hold."""
+"""Checks of single features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the labels are, and what gains they give."""
+"""Checks of the labels and of the gains that they give."""
 
 from __future__ import annotations
 

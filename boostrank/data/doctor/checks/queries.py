@@ -1,4 +1,4 @@
-"""How rows make queries, and what queries can teach."""
+"""Checks of the queries: how rows make them, and what they can teach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be read, or looks as if it had been damaged."""
+"""Checks of the text: what cannot be read, or looks damaged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def broken_files(profile: Profile) -> Iterator[Finding]:
     for error in profile.broken:
         yield Finding(
             "unreadable-file", Severity.ERROR, error.file, error.line, error.column, 1, error.reason,
-            f"train refuses it; what is said here is about the {profile.n_rows:,} rows before", "",
+            f"train refuses it; this report is about the {profile.n_rows:,} rows before", "",
         )  # fmt: skip
 
 
