@@ -5,11 +5,14 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help demo test check docs wheel-test experiments ohsumed parity discount curvature selection peers bench kill-sweep bench-scale clean
+.PHONY: help demo test test-oldest matrix short check docs wheel-test experiments ohsumed parity discount curvature selection peers bench kill-sweep bench-scale clean
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM's own LambdaRank"
 	@echo "make test      run the tests"
+	@echo "make test-oldest  the same with the oldest versions that pyproject.toml allows"
+	@echo "make matrix    the same on every interpreter of PYTHONS=\"3.11 3.12 3.13\", with the newest versions"
+	@echo "make short     a few of the tests on each of them that is installed and is not the default"
 	@echo "make check     ruff, mypy and the import rules"
 	@echo "make docs      the documentation, into site/: warnings are errors"
 	@echo "make wheel-test  the wheel in an environment of its own: installs, runs, trains, reports"
@@ -46,6 +49,44 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-test
 	$(BIN)/python -m pytest
+
+# Other interpreters and versions: an environment each, .venv-3.12 or .venv-oldest. TESTS chooses what to run.
+PYTHONS ?= 3.11 3.12 3.13
+OLDEST ?= 3.11
+TESTS ?=
+# What versions differ in, without the kernels that take minutes to compile.
+SHORT := tests/core tests/formats tests/backends/test_private.py tests/kernels/test_private.py \
+	tests/training/test_model.py tests/cli/test_startup.py
+# The path of an interpreter, also where pyenv has it and does not show it; empty if there is none.
+interpreter = $(or $(shell python$1 -c 'import sys; print(sys.executable)' 2>/dev/null),$(lastword \
+	$(wildcard $(HOME)/.pyenv/versions/$1.*/bin/python$1)))
+
+matrix: $(PYTHONS:%=test-%)
+
+test-oldest: export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)-oldest/cache
+test-%: $(VENV)-%/.installed-test
+	$(VENV)-$*/bin/python -m pytest $(TESTS)
+
+short: $(VENV)/.installed
+	@for version in $(foreach v,$(PYTHONS),$(if $(call interpreter,$v),$v)); do \
+		$(BIN)/python -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] == '$$version')" || continue; \
+		echo "Python $$version, a short run:"; \
+		$(MAKE) --no-print-directory test-$$version TESTS="$(SHORT)" || exit 1; \
+	done
+
+$(VENV)-oldest/.installed-test: pyproject.toml $(VENV)/.uv
+	$(BIN)/uv venv --quiet --clear --python "$(call interpreter,$(OLDEST))" $(VENV)-oldest
+	$(BIN)/uv pip install --quiet --python $(VENV)-oldest --resolution lowest-direct --editable '.[$(XGBOOST),test]'
+	@touch $@
+
+$(VENV)-%/.installed-test: pyproject.toml $(VENV)/.uv
+	$(BIN)/uv venv --quiet --clear --python "$(call interpreter,$*)" $(VENV)-$*
+	$(BIN)/uv pip install --quiet --python $(VENV)-$* --editable '.[$(XGBOOST),test]'
+	@touch $@
+
+$(VENV)/.uv: | $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@touch $@
 
 check: $(VENV)/.installed-check
 	$(BIN)/ruff check .
@@ -94,5 +135,5 @@ $(VENV)/.installed-%: $(VENV)/.installed
 	@touch $@
 
 clean:
-	rm -rf $(VENV) demo site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-* demo site build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
