@@ -10,8 +10,8 @@ from scipy import sparse
 
 import boostrank
 from boostrank.data.dataset import RankingDataset
+from tests.formats.real_models import SIZE, data, train_lightgbm, train_xgboost
 
-from .real_models import SIZE, data, train_lightgbm, train_xgboost
 from .test_train import BACKENDS, FAST, ranking
 
 
