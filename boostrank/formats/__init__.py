@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from boostrank.core.errors import ModelError
-from boostrank.formats.base import ModelFormat, ParsedModel
+from boostrank.formats.base import ModelFormat
 from boostrank.formats.lightgbm.format import LIGHTGBM
 from boostrank.formats.linear import LINEAR
 from boostrank.formats.xgboost import XGBOOST
@@ -26,7 +28,7 @@ def format_of(body: bytes) -> ModelFormat:
     raise ModelError(f"neither {first} nor {' nor '.join(others)}{empty}")
 
 
-def parse_model(body: bytes) -> ParsedModel:
+def parse_model(body: bytes) -> Any:
     """A model file, taken apart and checked.
 
     Raises:

@@ -25,18 +25,6 @@ class LinearStart:
     curves: Mapping[int, Curve]
 
 
-class ParsedModel(Protocol):
-    """A model file, taken apart and checked: its engine can load it safely."""
-
-    def trees(self, n_features: int) -> Trees:
-        """Its trees as arrays, for a model of so many features."""
-        ...
-
-    def to_bytes(self) -> bytes:
-        """The file, without a loss."""
-        ...
-
-
 class ModelFormat(Protocol):
     """The model file of one engine.
 
@@ -52,12 +40,20 @@ class ModelFormat(Protocol):
         """Whether a file is of this format, by how it begins."""
         ...
 
-    def parse(self, body: bytes) -> ParsedModel:
-        """Take a file apart and check it. Nothing in it is executed, and no size in it is believed.
+    def parse(self, body: bytes) -> Any:
+        """The file, taken apart and checked. Nothing in it is executed, and no size in it is believed.
 
         Raises:
             ModelError: its engine would not load it, or would read outside its memory: what is wrong, and where.
         """
+        ...
+
+    def write(self, model: Any) -> bytes:
+        """The file of what `parse` gave, without a loss."""
+        ...
+
+    def trees(self, model: Any, n_features: int) -> Trees:
+        """The trees of what `parse` gave as arrays, for a model of so many features."""
         ...
 
     def merge(self, models: Sequence[Any]) -> bytes:

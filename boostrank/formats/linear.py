@@ -95,12 +95,6 @@ class LinearModel:
         }
         return (json.dumps(content, allow_nan=False) + "\n").encode()
 
-    def trees(self, n_features: int) -> Trees:
-        """No trees: every feature with a weight counts as one use, and the size of its scaled weight as its gain."""
-        size = np.abs(self.weights()[:-1])
-        used = np.flatnonzero(size).astype(np.int64)
-        return Trees(None, "a linear model has no trees", 0, size, (size > 0.0).astype(np.int64), used)
-
     def start(self, rounds: int = 0) -> LinearStart:
         """The model of so many rounds (0: all) as trees can begin with it.
 
@@ -162,6 +156,15 @@ class LinearFormat(ModelFormat):
             raise ModelError("'scales' has a negative number")
         path = np.append(numbers["weights"], intercept).reshape(1, -1)
         return LinearModel(tuple(names), Scaling(content["scaling"], numbers["means"], numbers["scales"]), rounds, path)
+
+    def write(self, model: LinearModel) -> bytes:
+        return model.to_bytes()
+
+    def trees(self, model: LinearModel, n_features: int) -> Trees:
+        """No trees: every feature with a weight counts as one use, and the size of its scaled weight as its gain."""
+        size = np.abs(model.weights()[:-1])
+        used = np.flatnonzero(size).astype(np.int64)
+        return Trees(None, "a linear model has no trees", 0, size, (size > 0.0).astype(np.int64), used)
 
 
 LINEAR = LinearFormat()

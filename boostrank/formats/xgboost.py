@@ -19,8 +19,8 @@ import numpy.typing as npt
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.formats.base import ModelFormat
-from boostrank.formats.trees import MAX_DEPTH, TreeArrays, Trees, depths
-from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT
+from boostrank.formats.trees import MAX_DEPTH, Trees, depths
+from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest
 
 _INT32_MAX = 2**31 - 1
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -38,59 +38,21 @@ _WHOLE_TYPES = {
     13: (-(2**31), 2**31 - 1), 14: (0, 2**32 - 1), 15: (-(2**63), 2**63 - 1), 16: (0, 2**63 - 1),
 }  # fmt: skip
 _REAL_TYPES = (7, 8)
-_NO_SETS = (np.zeros(0, np.int64),) * 3
-
-
-@dataclass(frozen=True, eq=False)
-class _Tree:
-    """One tree, checked.
-
-    Args:
-        left, right: int64[n], children of each node; -1 at a leaf.
-        feature, default_left: int64[n].
-        condition: float64[n], the threshold of a split, the value of a leaf.
-        gain: float64[n].
-        categories: the lists of categories, one after another.
-        with_set: the nodes that split by one, ascending.
-        set_sizes: how many categories each has.
-    """
-
-    left: Int64Array
-    right: Int64Array
-    feature: Int64Array
-    default_left: Int64Array
-    condition: Float64Array
-    gain: Float64Array
-    categories: Int64Array
-    with_set: Int64Array
-    set_sizes: Int64Array
 
 
 @dataclass(frozen=True, eq=False)
 class XGBoostModel:
-    """A model JSON, taken apart and checked.
+    """A model JSON, checked.
 
     Args:
         document: all of it.
         forest: the part of it that holds the trees.
-        parsed: the trees.
         weights: float64[T], what each tree counts; None where all count alike.
     """
 
     document: dict[str, Any]
     forest: dict[str, Any]
-    parsed: tuple[_Tree, ...]
     weights: Float64Array | None
-
-    def to_bytes(self) -> bytes:
-        """The file; numbers may be spelt otherwise."""
-        return json.dumps(self.document).encode()
-
-    def trees(self, n_features: int) -> Trees:
-        """As `ParsedModel.trees`."""
-        weights = np.ones(len(self.parsed)) if self.weights is None else self.weights
-        trees = [_as_arrays(tree, weight) for tree, weight in zip(self.parsed, weights.tolist(), strict=True)]
-        return TreeArrays.concatenated(trees).joined(n_features)
 
 
 class XGBoostFormat(ModelFormat):
@@ -116,10 +78,54 @@ class XGBoostFormat(ModelFormat):
             forest = _get(booster, "model", dict, "gradient_booster")
         else:
             raise ModelError(f"the booster is {name[:40]!r}: only tree models (gbtree, dart) are rankers here")
-        trees = _check_forest(forest, n_features)
+        _check_forest(forest, n_features)
         weights = tree_weights(booster)
-        weights = None if weights is None else _reals(weights, "weight_drop", length=len(trees))
-        return XGBoostModel(model, forest, trees, weights)
+        weights = None if weights is None else _reals(weights, "weight_drop", length=len(forest["trees"]))
+        return XGBoostModel(model, forest, weights)
+
+    def write(self, model: XGBoostModel) -> bytes:
+        return json.dumps(model.document).encode()  # numbers may be spelt otherwise
+
+    def trees(self, model: XGBoostModel, n_features: int) -> Trees:
+        trees = model.forest["trees"]
+
+        def column(key: str, dtype: type[np.generic]) -> npt.NDArray[Any]:
+            return np.concatenate([np.zeros(0, dtype), *(np.array(tree[key], dtype) for tree in trees)])
+
+        size = np.array([len(tree["left_children"]) for tree in trees], np.int64)
+        first, tree = np.cumsum(size) - size, np.repeat(np.arange(size.size), size)
+        left, right = (column(key, np.int64) for key in ("left_children", "right_children"))
+        leaf, inner = left < 0, left >= 0
+        # Places of the nodes among the nodes, and of the leaves among the leaves.
+        place = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(inner) - 1).astype(np.int32)
+        left, right = (child[inner] + first[tree[inner]] for child in (left, right))
+        # What pruning took away stays in the list as leaves that no node leads to.
+        reached = np.zeros(leaf.size, dtype=bool)
+        reached[np.concatenate([first, left, right])] = True
+        condition = column("split_conditions", np.float64).astype(np.float32)
+        # Left is value < condition in float32: value <= the float32 below. Nothing is below -inf, or equal to NaN.
+        below = np.nextafter(condition, np.float32(-np.inf)).astype(np.float64)
+        below[np.isneginf(condition)] = np.nan
+        owners, sets = _sets_of(trees, first)
+        categorical = np.zeros(leaf.size, dtype=bool)
+        categorical[owners] = True
+        below[owners] = np.arange(owners.size)
+        nan_left = np.where(column("default_left", np.int64), NAN_LEFT, 0)
+        weight = np.ones(size.size) if model.weights is None else model.weights
+        value = np.where(reached, condition * weight.astype(np.float32)[tree], 0.0)
+        forest = Forest(
+            feature=column("split_indices", np.int64)[inner].astype(np.int32),
+            threshold=below[inner],
+            kind=(nan_left | np.where(categorical, CATEGORICAL | LISTED_RIGHT, 0))[inner].astype(np.uint8),
+            left=place[left],
+            right=place[right],
+            value=value[leaf].astype(np.float64),
+            roots=place[first],
+            tree=tree[inner].astype(np.int32),
+            sets=np.concatenate([np.zeros(0, np.uint32), *sets]),
+            set_ptr=np.cumsum([0, *(words.size for words in sets)]),
+        )
+        return Trees.of(forest, column("loss_changes", np.float64)[inner], n_features)
 
     def merge(self, models: Sequence[XGBoostModel]) -> bytes:
         if any(model.weights is not None for model in models):
@@ -130,7 +136,7 @@ class XGBoostFormat(ModelFormat):
         trees = [_divided(tree, len(models)) for model in models for tree in model.forest["trees"]]
         ends = [0]
         for model in models:
-            rounds = model.forest.get("iteration_indptr") or list(range(len(model.parsed) + 1))
+            rounds = model.forest.get("iteration_indptr") or list(range(len(model.forest["trees"]) + 1))
             ends += [ends[-1] + end for end in rounds[1:]]
         learner = models[0].document["learner"]
         forest = models[0].forest | {
@@ -168,43 +174,20 @@ def _divided(tree: Mapping[str, Any], parts: int) -> dict[str, Any]:
     }
 
 
-def _as_arrays(tree: _Tree, weight: float) -> TreeArrays:
-    leaf = tree.left < 0
-    inner = ~leaf
-    condition = tree.condition.astype(np.float32)
-    # Places of the nodes among the nodes, and of the leaves among the leaves.
-    place = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(inner) - 1)
-    # What pruning took away stays in the list as leaves that no node leads to.
-    reached = np.zeros(leaf.size, dtype=bool)
-    reached[np.concatenate([[0], tree.left[inner], tree.right[inner]])] = True
-    # Left is value < condition in float32: value <= the float32 below. Nothing is below -inf, or equal to NaN.
-    below = np.nextafter(condition[inner], np.float32(-np.inf)).astype(np.float64)
-    number = np.full(leaf.size, -1, np.int64)
-    number[tree.with_set] = np.arange(tree.with_set.size)
-    categorical = number[inner] >= 0
-    kind = np.where(tree.default_left[inner], NAN_LEFT, 0) | np.where(categorical, CATEGORICAL | LISTED_RIGHT, 0)
-    sets = [_as_bits(part) for part in np.split(tree.categories, np.cumsum(tree.set_sizes))[:-1]]
-    return TreeArrays(
-        nodes=np.array([inner.sum()]),
-        leaves=np.array([leaf.sum()]),
-        feature=tree.feature[inner],
-        threshold=np.where(categorical, number[inner], np.where(np.isneginf(condition[inner]), np.nan, below)),
-        kind=kind.astype(np.uint8),
-        left=place[tree.left[inner]],
-        right=place[tree.right[inner]],
-        gain=tree.gain[inner],
-        value=np.where(reached, condition * np.float32(weight), 0.0)[leaf].astype(np.float64),
-        sets=np.concatenate([np.zeros(0, np.uint32), *sets]),
-        set_sizes=np.array([one.size for one in sets], np.int64),
-        tree_sets=np.array([len(sets)]),
-    )
-
-
-def _as_bits(categories: Int64Array) -> npt.NDArray[np.uint32]:
-    """A set of categories as bits."""
-    bits = np.zeros((int(categories.max()) // 32 + 1) * 32, np.uint8)
-    bits[categories] = 1
-    return np.packbits(bits, bitorder="little").view("<u4").astype(np.uint32)
+def _sets_of(trees: list[Any], first: Int64Array) -> tuple[Int64Array, list[npt.NDArray[np.uint32]]]:
+    """The nodes that split by a set of categories, and the sets as bits."""
+    owners, sets = [np.zeros(0, np.int64)], []
+    for tree, begin in zip(trees, first, strict=True):
+        if "split_type" not in tree:
+            continue
+        owners.append(np.array(tree["categories_nodes"], np.int64) + begin)
+        listed = np.array(tree["categories"], np.int64)
+        for start, size in zip(tree["categories_segments"], tree["categories_sizes"], strict=True):
+            members = listed[start : start + size]
+            bits = np.zeros((int(members.max()) // 32 + 1) * 32, np.uint8)
+            bits[members] = 1
+            sets.append(np.packbits(bits, bitorder="little").view("<u4").astype(np.uint32))
+    return np.concatenate(owners), sets
 
 
 def _parse(data: bytes) -> dict[str, Any]:
@@ -299,8 +282,8 @@ def _check_learner(learner: Mapping[str, Any]) -> int:
     return n_features
 
 
-def _check_forest(forest: Mapping[str, Any], n_features: int) -> tuple[_Tree, ...]:
-    """The trees, when they agree with what counts them."""
+def _check_forest(forest: Mapping[str, Any], n_features: int) -> None:
+    """Check trees and what counts them."""
     trees = _get(forest, "trees", list, "gbtree")
     param = _get(forest, "gbtree_model_param", dict, "gbtree")
     if _number(param, "num_trees", "gbtree_model_param", 0) != len(trees):
@@ -312,14 +295,13 @@ def _check_forest(forest: Mapping[str, Any], n_features: int) -> tuple[_Tree, ..
         ends = _integers(forest["iteration_indptr"], "iteration_indptr", 0, len(trees))
         if not ends.size or ends[0] != 0 or ends[-1] != len(trees) or bool(np.any(np.diff(ends) < 0)):
             raise ModelError(f"iteration_indptr does not divide {len(trees)} trees into rounds")
-    parsed = _check_trees(trees, n_features)
+    _check_trees(trees, n_features)
     if "cats" in forest:
         _check_category_names(_get(forest, "cats", dict, "gbtree"), n_features)
-    return parsed
 
 
-def _check_trees(trees: list[Any], n_features: int) -> tuple[_Tree, ...]:
-    bits, parsed = 0, []
+def _check_trees(trees: list[Any], n_features: int) -> None:
+    bits = 0
     for number, tree in enumerate(trees):
         where = f"tree {number}"
         if not isinstance(tree, dict):
@@ -327,16 +309,13 @@ def _check_trees(trees: list[Any], n_features: int) -> tuple[_Tree, ...]:
         # The loader puts a tree at the place that its id says: each place must be filled once.
         if tree.get("id") != number or isinstance(tree["id"], bool):
             raise ModelError(f"{where} has id {str(tree.get('id'))[:40]}: trees must be numbered in order")
-        checked = _check_tree(tree, n_features, where)
-        if checked.set_sizes.size:
-            bits += int(np.maximum.reduceat(checked.categories, np.cumsum(checked.set_sizes) - checked.set_sizes).sum())
-        parsed.append(checked)
+        bits += _check_tree(tree, n_features, where)
     if bits > _MAX_CATEGORY_BITS:
         raise ModelError(f"the categorical splits would need {bits / 2**33:.1f} GiB")
-    return tuple(parsed)
 
 
-def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> _Tree:
+def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> int:
+    """Check one tree; the bits that its categorical splits will take."""
     param = _get(tree, "tree_param", dict, where)
     left_children = _get(tree, "left_children", list, where)
     n = _number(param, "num_nodes", where, 1)
@@ -353,10 +332,8 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> _Tree:
     parents, feature = whole("parents", -1, _INT32_MAX), whole("split_indices", 0, _INT32_MAX)
     default_left = whole("default_left", 0, 1)
     condition = _reals(tree.get("split_conditions"), f"{where}: split_conditions", n, finite=False)
-    _, gain, _ = (
+    for key in ("base_weights", "loss_changes", "sum_hessian"):
         _reals(tree.get(key), f"{where}: {key}", n, finite=False)
-        for key in ("base_weights", "loss_changes", "sum_hessian")
-    )
 
     leaf = left == -1
     deleted = leaf & (feature == _DELETED) & (default_left == 1)
@@ -370,8 +347,7 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> _Tree:
     if bool(np.any(np.isnan(condition[alive]))) or not bool(np.all(np.abs(condition[alive & leaf]) <= _FLOAT32_MAX)):
         raise ModelError(f"{where}: a leaf value or threshold is not finite")
     _check_shape(left, right, parents, alive, where)
-    sets = _check_categorical_splits(tree, n, leaf, where) if "split_type" in tree else _NO_SETS
-    return _Tree(left, right, feature, default_left, condition, gain, *sets)
+    return _check_categorical_splits(tree, n, leaf, where) if "split_type" in tree else 0
 
 
 def _check_shape(
@@ -398,14 +374,8 @@ def _check_shape(
         raise ModelError(f"{where}: it is deeper than {MAX_DEPTH} nodes")
 
 
-def _check_categorical_splits(
-    tree: dict[str, Any], n: int, leaf: npt.NDArray[np.bool_], where: str
-) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Set i of categories is categories[segments[i] : segments[i] + sizes[i]], the split of node nodes[i].
-
-    Returns:
-        categories, nodes, sizes.
-    """
+def _check_categorical_splits(tree: dict[str, Any], n: int, leaf: npt.NDArray[np.bool_], where: str) -> int:
+    """Set i of categories is categories[segments[i] : segments[i] + sizes[i]], the split of node nodes[i]."""
     split_type = _integers(tree.get("split_type"), f"{where}: split_type", 0, 1, n)
     categories = _integers(tree.get("categories"), f"{where}: categories", 0, _MAX_CATEGORY)
     nodes = _integers(tree.get("categories_nodes"), f"{where}: categories_nodes", 0, n - 1)
@@ -416,7 +386,7 @@ def _check_categorical_splits(
         raise ModelError(f"{where}: categories_nodes are not the nodes with a categorical split")
     if not np.array_equal(starts, np.cumsum(sizes) - sizes) or int(sizes.sum()) != categories.size:
         raise ModelError(f"{where}: the sets of categories do not fit the list of categories")
-    return categories, nodes, sizes
+    return int(np.maximum.reduceat(categories, starts).sum()) if nodes.size else 0
 
 
 def _check_category_names(cats: Mapping[str, Any], n_features: int) -> None:

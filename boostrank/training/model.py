@@ -123,7 +123,8 @@ class RankingModel:
 
     def trees(self) -> Trees:
         """The trees that prediction uses, as arrays."""
-        return self._engine.format.parse(self.to_bytes()).trees(self.n_features)
+        format = self._engine.format
+        return format.trees(format.parse(self.to_bytes()), self.n_features)
 
     def to_bytes(self) -> bytes:
         """The engine's own text of the rounds that prediction uses."""

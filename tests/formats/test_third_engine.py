@@ -71,7 +71,7 @@ def test_it_is_saved_and_loaded(
     np.testing.assert_allclose(again.contributions(data[1]).sum(axis=1), model.predict(data[1]), rtol=0, atol=1e-12)
     again.save(tmp_path / "again.toy")
     assert (tmp_path / "again.toy").read_bytes() == (tmp_path / "model.toy").read_bytes()
-    (tmp_path / "damaged.toy").write_bytes(TOY.parse(model.to_bytes()).to_bytes()[:-2])
+    (tmp_path / "damaged.toy").write_bytes(TOY.write(TOY.parse(model.to_bytes()))[:-2])
     with pytest.raises(ModelError, match="no toy stumps"):
         RankingModel.load(tmp_path / "damaged.toy")
     (tmp_path / "poem").write_text("about trees")

@@ -271,7 +271,7 @@ def test_a_linear_booster_is_refused() -> None:
 @pytest.mark.parametrize("name", xgboost_models())
 def test_a_file_that_is_taken_apart_is_put_together_without_a_loss(name: str) -> None:
     body = xgboost_models()[name]
-    again = XGBOOST.parse(body).to_bytes()
+    again = XGBOOST.write(XGBOOST.parse(body))
     assert json.loads(again) == json.loads(body)
     booster = xgb.Booster()
     booster.load_model(bytearray(again))
@@ -314,7 +314,7 @@ def test_dart_is_checked_and_walked_in_every_form() -> None:
     forests = []
     for body in dart_in_all_forms():
         check_xgboost_json(body)
-        forests.append(XGBOOST.parse(body).trees(6).forest)
+        forests.append(XGBOOST.trees(XGBOOST.parse(body), 6).forest)
     assert min(tree_weights(json.loads(body)["learner"]["gradient_booster"])) < 1
     for forest in forests[1:]:
         np.testing.assert_array_equal(forest.value, forests[0].value)

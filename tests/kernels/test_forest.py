@@ -14,11 +14,17 @@ import boostrank
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.formats import parse_model
+from boostrank.formats import format_of
 from boostrank.formats.trees import Trees
 from boostrank.kernels.trees.walker import Walker, permute_within
 
 from ..formats.real_models import data, lightgbm_models, xgboost_models
+
+
+def trees_of(body: bytes, columns: int) -> Trees:
+    form = format_of(body)
+    return form.trees(form.parse(body), columns)
+
 
 NOT_WALKED = ("linear models in the leaves",)
 
@@ -54,7 +60,7 @@ def xgboost_of(body: bytes) -> Any:
 @pytest.mark.parametrize("name", lightgbm_models())
 def test_lightgbms_scores_to_1e_9(name: str) -> None:
     text = lightgbm_models()[name]
-    trees = parse_model(text.encode()).trees(6)
+    trees = trees_of(text.encode(), 6)
     if trees.forest is None:
         assert trees.why_not in NOT_WALKED
         return
@@ -67,7 +73,7 @@ def test_lightgbms_scores_to_1e_9(name: str) -> None:
 @pytest.mark.parametrize("name", xgboost_models())
 def test_xgboosts_scores_to_1e_5_and_a_constant(name: str) -> None:
     body = xgboost_models()[name]
-    trees = parse_model(body).trees(6)
+    trees = trees_of(body, 6)
     if trees.forest is None:
         assert trees.why_not in NOT_WALKED
         return
@@ -78,7 +84,7 @@ def test_xgboosts_scores_to_1e_5_and_a_constant(name: str) -> None:
 
 
 def test_most_real_models_are_walked() -> None:
-    walked = [parse_model(text.encode()).trees(6).forest is not None for text in lightgbm_models().values()]
+    walked = [trees_of(text.encode(), 6).forest is not None for text in lightgbm_models().values()]
     assert sum(walked) >= len(walked) / 2
 
 
@@ -91,7 +97,7 @@ def deep() -> tuple[Any, Trees, Float32Array]:
     target = np.nan_to_num(np.sin(3 * rows[:, 0]) + rows[:, 1] * rows[:, 2])
     params = {"num_leaves": 31, "min_data_in_leaf": 2, "verbose": -1, "num_threads": 1}
     booster = lgb.train(params, lgb.Dataset(rows, target), 20)
-    return booster, parse_model(booster.model_to_string().encode()).trees(5), rows
+    return booster, trees_of(booster.model_to_string().encode(), 5), rows
 
 
 @pytest.mark.parametrize("units", [[0, 1, 2, 3, 4], [0, 0, -1, 1, 1], [-1, -1, 0, -1, -1]])
@@ -117,7 +123,7 @@ def test_documents_in_the_same_leaves_tie_whatever_the_order_of_trees(deep: Any)
 @pytest.fixture(scope="module")
 def started() -> tuple[Any, Trees, Float32Array]:
     """A booster with a linear start, what is read of it, and rows with values that are missing."""
-    rows = edges(parse_model(next(iter(lightgbm_models().values())).encode()).trees(6), 6)
+    rows = edges(trees_of(next(iter(lightgbm_models().values())).encode(), 6), 6)
     rng = np.random.default_rng(5)
     rows = np.where(rng.random(rows.shape) < 0.05, np.nan, np.clip(rows, -1e3, 1e3)).astype(np.float32)
     labels = np.clip(np.round(2.0 + np.nan_to_num(rows[:, 0] - rows[:, 2]) + rng.normal(size=len(rows))), 0, 4)
@@ -152,7 +158,7 @@ def test_gain_and_splits_are_the_engines(deep: Any) -> None:
 def test_xgboosts_gain_is_its_total_gain() -> None:
     X, y = data()
     booster = xgb.train({"max_depth": 3, "nthread": 1}, xgb.DMatrix(X, y), 5)
-    trees = parse_model(bytes(booster.save_raw("json"))).trees(6)
+    trees = trees_of(bytes(booster.save_raw("json")), 6)
     told = booster.get_score(importance_type="total_gain")
     np.testing.assert_allclose(trees.gain, [told.get(f"f{i}", 0.0) for i in range(6)], rtol=1e-5)
 

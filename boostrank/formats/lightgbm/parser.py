@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -105,6 +106,11 @@ class LightGBMText:
     leaf_value: Float64Array
     sets: Mapping[int, tuple[Int64Array, Int64Array]]
     leaf_features: Mapping[int, Int64Array]
+
+    @cached_property
+    def start_trees(self) -> int:
+        """How many trees at its head are a start's, and no rounds."""
+        return next((tree.number for tree in self.trees if not tree.is_start), len(self.trees))
 
     def to_bytes(self) -> bytes:
         """The file."""

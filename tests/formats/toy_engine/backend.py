@@ -39,12 +39,12 @@ class Toy(Backend):
     def train(self, request: TrainRequest) -> tuple[Stumps, int]:
         assert request.gradient is not None
         rows, rate = request.train.rows, float(request.params.get("learning_rate", 0.3))
-        booster = Stumps(request.train.feature_names, list(request.init_model.trees_ if request.init_model else []))
-        before = len(booster.trees_)
+        booster = Stumps(request.train.feature_names, list(request.init_model.trees if request.init_model else []))
+        before = len(booster.trees)
         for number in range(before, before + request.rounds):
             self._run(request, booster, number, before, None)
             grad, hess = request.gradient(booster.scores(rows), request.train, number)
-            booster.trees_.append(_stump(rows, grad.astype(float), hess.astype(float), rate))
+            booster.trees.append(_stump(rows, grad.astype(float), hess.astype(float), rate))
             results = [
                 EvalResult(name, *result)
                 for name, data in request.valid
@@ -61,7 +61,7 @@ class Toy(Backend):
         return run_callbacks(ordered(request.callbacks, before=results is None), env)
 
     def rounds_of(self, booster: Stumps) -> int:
-        return len(booster.trees_)
+        return len(booster.trees)
 
     def predict(
         self, booster: Stumps, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
@@ -73,7 +73,7 @@ class Toy(Backend):
     ) -> np.ndarray:
         rows = dense_rows(features, 0, features.shape[0])
         out = np.zeros((rows.shape[0], rows.shape[1] + 1))
-        for column, threshold, left, right in booster.trees_[: rounds or None]:
+        for column, threshold, left, right in booster.trees[: rounds or None]:
             out[:, column] += np.where(rows[:, column] <= threshold, left, right) - (left + right) / 2
             out[:, -1] += (left + right) / 2
         return out

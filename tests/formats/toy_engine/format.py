@@ -14,7 +14,8 @@ import numpy as np
 
 from boostrank.core.errors import ModelError
 from boostrank.formats.base import ModelFormat
-from boostrank.formats.trees import TreeArrays, Trees
+from boostrank.formats.trees import Trees
+from boostrank.kernels.trees.walker import Forest
 
 _FIRST = b"boostrank toy stumps\n"
 
@@ -24,39 +25,20 @@ class Stumps:
     """The booster, and what a file says."""
 
     feature_names: tuple[str, ...]
-    trees_: list[tuple[int, float, float, float]]
+    trees: list[tuple[int, float, float, float]]
 
     def scores(self, rows: np.ndarray, rounds: int = 0) -> np.ndarray:
         scores = np.zeros(len(rows))
-        for column, threshold, left, right in self.trees_[: rounds or None]:
+        for column, threshold, left, right in self.trees[: rounds or None]:
             scores += np.where(rows[:, column] <= threshold, left, right)
         return scores
 
     def first(self, rounds: int) -> Stumps:
-        return Stumps(self.feature_names, self.trees_[: rounds or None])
+        return Stumps(self.feature_names, self.trees[: rounds or None])
 
     def to_bytes(self) -> bytes:
-        lines = [" ".join(map(repr, tree)) for tree in self.trees_]
+        lines = [" ".join(map(repr, tree)) for tree in self.trees]
         return _FIRST + "\n".join(["\t".join(["features", *self.feature_names]), *lines, ""]).encode()
-
-    def trees(self, n_features: int) -> Trees:
-        count = len(self.trees_)
-        columns = np.array(self.trees_, dtype=np.float64).reshape(-1, 4)
-        ones = np.ones(count, np.int64)
-        return TreeArrays(
-            nodes=ones,
-            leaves=2 * ones,
-            feature=columns[:, 0].astype(np.int64),
-            threshold=columns[:, 1],
-            kind=np.zeros(count, np.uint8),
-            left=-ones,
-            right=-2 * ones,
-            gain=np.abs(columns[:, 3] - columns[:, 2]),
-            value=columns[:, 2:].ravel(),
-            sets=np.zeros(0, np.uint32),
-            set_sizes=np.zeros(0, np.int64),
-            tree_sets=0 * ones,
-        ).joined(n_features, double=True)
 
 
 class ToyFormat(ModelFormat):
@@ -77,9 +59,30 @@ class ToyFormat(ModelFormat):
             raise ModelError("these are no toy stumps: the file is damaged")
         return Stumps(tuple(features), trees)
 
+    def write(self, model: Stumps) -> bytes:
+        return model.to_bytes()
+
+    def trees(self, model: Stumps, n_features: int) -> Trees:
+        count = len(model.trees)
+        columns = np.array(model.trees, dtype=np.float64).reshape(-1, 4)
+        number = np.arange(count, dtype=np.int32)
+        forest = Forest(
+            feature=columns[:, 0].astype(np.int32),
+            threshold=columns[:, 1],
+            kind=np.zeros(count, np.uint8),
+            left=~(2 * number),
+            right=~(2 * number + 1),
+            value=columns[:, 2:].ravel(),
+            roots=number,
+            tree=number,
+            sets=np.zeros(0, np.uint32),
+            set_ptr=np.zeros(1, np.int64),
+        )
+        return Trees.of(forest, np.abs(columns[:, 3] - columns[:, 2]), n_features, double=True)
+
     def merge(self, models: Sequence[Stumps]) -> bytes:
         n = len(models)
-        trees = [(column, t, left / n, right / n) for one in models for column, t, left, right in one.trees_]
+        trees = [(column, t, left / n, right / n) for one in models for column, t, left, right in one.trees]
         return Stumps(models[0].feature_names, trees).to_bytes()
 
 
