@@ -28,7 +28,7 @@ class LinearStart:
 class ModelFormat(Protocol):
     """The model file of one engine.
 
-    Args:
+    Attributes:
         name: of the engine.
         title: of the format, for messages.
     """

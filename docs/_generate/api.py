@@ -27,6 +27,12 @@ _PAGES: dict[str, tuple[str, str, list[tuple[str, tuple[str, ...] | None]]]] = {
     "report": ("boostrank.report", "What a ranker is worth, and what it rests on.", [("boostrank.report", None)]),
     "tuning": ("boostrank.tuning", "The search for parameters.", [("boostrank.tuning", None)]),
     "cluster": ("boostrank.cluster", "Training on several machines.", [("boostrank.cluster", None)]),
+    "formats": (
+        "boostrank.formats",
+        "Model files and the record beside them, `MODEL.meta.json`.",
+        [("boostrank.formats.info", ("ModelInfo",))],
+    ),
+    "checking": ("boostrank.checking", "The check of an objective of your own.", [("boostrank.checking", None)]),
     "schedules": (
         "boostrank.schedules",
         "Parameters that follow the round.",
@@ -35,20 +41,33 @@ _PAGES: dict[str, tuple[str, str, list[tuple[str, tuple[str, ...] | None]]]] = {
 }
 
 
+# Names of `boostrank` that stand on a page of another section.
+_ELSEWHERE = {"ObjectiveSpec": "../design/kernel-contract.md", "Param": "../design/kernel-contract.md"}
+
+
 def pages() -> dict[str, str | bytes]:
-    """`api/index.md` and a page a module."""
+    """`api/index.md` and a page a module; what has several names is described under the first."""
     made: dict[str, str | bytes] = {}
     index = ["# Python\n", "| module | what it holds |", "|---|---|"]
+    described: dict[int, tuple[str, str]] = {}
     for page, (title, text, parts) in _PAGES.items():
         lines = [f"# {title}\n", f"{text}\n"]
         for module, listed in parts:
-            names = listed or [name for name in import_module(module).__all__ if not name.startswith("_")]
-            lines += [f"::: {module}.{name}\n" for name in names]
+            home = import_module(module)
+            for name in listed or [name for name in home.__all__ if not name.startswith("_")]:
+                full, target = f"{module}.{name}", _ELSEWHERE.get(name, "")
+                known, where = described.setdefault(id(getattr(home, name)), (full, target or f"{page}.md"))
+                if known == full and not target:
+                    lines.append(f"::: {full}\n")
+                else:
+                    anchor = "" if target else f"#{known}"
+                    lines.append(f"`{full}`: see [`{known}`]({where}{anchor}).\n")
         made[f"api/{page}.md"] = "\n".join(lines)
         index.append(f"| [`{title}`]({page}.md) | {text} |")
     index.append(
         "\nWhat an author of objectives needs beside these stands under [the kernel contract]"
-        "(../design/kernel-contract.md)."
+        "(../design/kernel-contract.md), what one of metrics, formats and sections needs under [extension points]"
+        "(../design/extending.md)."
     )
     return {"api/index.md": "\n".join(index)} | made
 

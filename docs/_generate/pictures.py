@@ -27,18 +27,22 @@ def picture(spec: ObjectiveSpec) -> bytes:
     """Four panels as SVG."""
     lines = _variants(spec)
     pairs, ranks = _pair_rows(lines), _rank_rows(_discounts(spec) or lines)
-    title = "scores of the relevant document minus the other's"
+    title, pair = "score of the relevant document minus the other's", "a pair"
+    if not any(row["gradient"] for row in pairs):  # two documents are all among the first k
+        pairs, pair = _pair_rows([(name, _cut(objective), rounds) for name, objective, rounds in lines]), "a pair, k=1"
     chart = alt.vconcat(
         alt.hconcat(
-            _line(pairs, "difference", "gradient", "Gradient of a pair", title, "pull of the relevant one", cross=True),
-            _line(pairs, "difference", "curvature", "Curvature of a pair", title, "Hessian of the relevant one"),
+            _line(
+                pairs, "difference", "gradient", f"Gradient of {pair}", title, "pull of the relevant one", cross=True
+            ),
+            _line(pairs, "difference", "curvature", f"Curvature of {pair}", title, "Hessian of the relevant one"),
             spacing=30,
-        ),
+        ).resolve_scale(color="independent"),
         alt.hconcat(
             _line(ranks, "rank", "gradient", "Weight of a rank", "rank of the one relevant document", "its pull"),
             _bars(lines),
             spacing=30,
-        ),
+        ).resolve_scale(color="independent"),
         spacing=25,
     ).resolve_scale(color="independent")
     chart = chart.configure_view(stroke=None).configure_axis(grid=False, titleFontWeight="normal", titleColor="#444")
@@ -77,6 +81,10 @@ def _discounts(spec: ObjectiveSpec) -> list[Line]:
         (f"{TRAIN_DISCOUNT.name}={word}", Objective(spec, **{TRAIN_DISCOUNT.name: word}), rounds)
         for word, _ in TRAIN_DISCOUNT.levels
     ]
+
+
+def _cut(objective: Objective) -> Objective:
+    return Objective(objective.spec, total_rounds=_ROUNDS, **(objective.params | {"k": 1}))
 
 
 def _evaluate(line: Line, labels: Any, scores: Any, sizes: list[int]) -> tuple[Any, Any]:
@@ -121,7 +129,7 @@ def _list_rows(lines: list[Line]) -> list[dict[str, Any]]:
     for line in chosen:
         grad, _ = _evaluate(line, _GRADES, -_STEP * np.arange(_GRADES.size), [_GRADES.size])
         for i, grade in enumerate(_GRADES):
-            rows.append({"rank": i + 1, "grade": int(grade), "gradient": -grad[i], "line": line[0]})
+            rows.append({"document": f"{i + 1}|{grade:g}", "gradient": -grad[i], "line": line[0]})
     return rows
 
 
@@ -151,8 +159,9 @@ def _line(
 def _bars(lines: list[Line]) -> Any:
     rows = _list_rows(lines)
     several = len({row["line"] for row in rows}) > 1
+    labels = alt.Axis(labelAngle=0, labelExpr="split(datum.label, '|')")
     encoding = {
-        "x": alt.X("rank", type="ordinal", title="rank (above: grades)", axis=alt.Axis(labelAngle=0)),
+        "x": alt.X("document", type="ordinal", title="rank, and the grade below", axis=labels, sort=None),
         "y": alt.Y("gradient", type="quantitative", title="pull: up or down"),
     }
     bars = alt.Chart(alt.Data(values=rows)).mark_bar()
@@ -166,13 +175,7 @@ def _bars(lines: list[Line]) -> Any:
     else:
         up = alt.condition("datum.gradient >= 0", alt.value("#1f5fa8"), alt.value("#c26a00"))
         bars = bars.encode(**encoding, color=up)
-    grades = alt.Chart(alt.Data(values=[r for r in rows if r["line"] == rows[0]["line"]])).mark_text(
-        baseline="middle", fontWeight="bold", color="#444"
-    )
-    grades = grades.encode(x=encoding["x"], y=alt.value(-10), text=alt.Text("grade", type="ordinal"))
     zero = (
         alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(color="#bbb").encode(y=alt.Y("zero", type="quantitative"))
     )
-    return alt.layer(zero, bars, grades).properties(
-        width=_WIDTH, height=_HEIGHT, title=alt.Title("A graded list", offset=18)
-    )
+    return alt.layer(zero, bars).properties(width=_WIDTH, height=_HEIGHT, title="A graded list")
