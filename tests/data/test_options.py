@@ -1,0 +1,73 @@
+"""Reader options: declared once, for the readers, their documentation and the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import click
+import pytest
+
+from boostrank.cli.predict import command as predict
+from boostrank.cli.reading import reading_of
+from boostrank.core.errors import ParameterError
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.libsvm.reader import read_libsvm
+from boostrank.data.libsvm.stream import stream_libsvm
+from boostrank.data.options import DECLARED, ReaderOptions
+
+NAMES = [field.name for field in dataclasses.fields(ReaderOptions)]
+OF_COMMANDS = [name for name in NAMES if DECLARED[name].metavar is not None]
+
+
+@pytest.mark.parametrize(
+    "read", [read_libsvm, stream_libsvm, RankingDataset.read, RankingDataset.from_libsvm, RankingDataset.stream]
+)
+def test_readers_show_every_option_with_its_default_and_its_help(read: Callable[..., Any]) -> None:
+    parameters = inspect.signature(read).parameters
+    assert {name: parameters[name].default for name in NAMES} == {
+        field.name: field.default for field in dataclasses.fields(ReaderOptions)
+    }
+    lines = (inspect.getdoc(read) or "").splitlines()
+    for name in NAMES:
+        (line,) = (line for line in lines if line.startswith(f"    {name}: "))
+        assert DECLARED[name].help.split()[0] in line
+    assert not any("{options}" in line for line in lines)
+
+
+def test_commands_have_those_that_are_theirs() -> None:
+    options = {param.name: param for param in predict.params if isinstance(param, click.Option)}
+    assert [name for name in options if name in NAMES] == OF_COMMANDS
+    for name in OF_COMMANDS:
+        assert (options[name].help or "").startswith(DECLARED[name].help)
+    given = predict.make_context("predict", ["model", "data"], resilient_parsing=True).params
+    assert ReaderOptions(**reading_of(given)) == ReaderOptions()
+
+
+def test_what_differs_from_the_defaults_decides_what_is_read() -> None:
+    assert ReaderOptions().changed == {}
+    assert ReaderOptions(zero_based=None, missing_tokens=[], label_map={}).changed == {}
+    options = ReaderOptions(zero_based=True, missing_tokens="NA", label_map="-1=0,2=1", strict=True)
+    assert options.changed == {
+        "missing_tokens": ("NA",), "zero_based": "true", "label_map": {-1.0: 0.0, 2.0: 1.0}, "strict": True,
+    }  # fmt: skip
+    assert ReaderOptions(**options.changed) == options == pickle.loads(pickle.dumps(options))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"inf": "ignore"}, "inf='ignore' is not one of stop, keep, missing"),
+        ({"zero_based": "maybe"}, "zero_based='maybe' is not one of auto, true, false"),
+        ({"max_bad_share": 1.5}, "max_bad_share=1.5 is out of range; allowed: 0 to 1"),
+        ({"max_bytes": 0}, "max_bytes=0 is out of range; allowed: at least 1"),
+        ({"missing_tokens": "a b"}, "missing token 'a b' must be a word"),
+        ({"n_features": 0}, "n_features=0 is out of range"),
+    ],
+)
+def test_what_is_not_allowed_is_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        ReaderOptions(**options)
