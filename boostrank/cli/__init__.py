@@ -6,6 +6,7 @@ Modules that a command needs are imported when that command runs, so that `--hel
 from __future__ import annotations
 
 import importlib
+import os
 import traceback
 from typing import Any
 
@@ -13,6 +14,7 @@ import click
 
 from boostrank import __version__
 from boostrank.cli.errors import OutputClosed, run_reporting_errors
+from boostrank.core.machine import openmp_environment
 
 # command -> (module, or module:name; its line in the list of commands)
 _COMMANDS = {
@@ -93,6 +95,9 @@ def cli(debug: bool) -> None:
     `compare --fail-if` or `doctor --strict` looks for is there, 2 usage or bad input, 3 failure, 130 stopped by
     Ctrl-C, 143 by SIGTERM.
     """
+    # OpenMP reads its environment once, when the first engine is imported. Only the command line sets it: that of a
+    # process that imports boostrank is its own.
+    os.environ.update(openmp_environment())
 
 
 main = cli

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from boostrank.cli.engines import prepare_engines
 from boostrank.cli.options import Command, InputFile, option
 from boostrank.cli.reading import check_not_read
 
@@ -22,7 +21,6 @@ def command(models: tuple[str, ...], output: str) -> None:
 
     check_not_read(output, models)
     check_writable(output)
-    prepare_engines()
     from boostrank.training.averaging import average
     from boostrank.training.model import RankingModel
 

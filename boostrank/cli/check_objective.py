@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from boostrank.cli.engines import prepare_engines
 from boostrank.cli.errors import DONE, FAILED
 from boostrank.cli.options import Command, option
 
@@ -41,7 +40,6 @@ def command(context: click.Context, /, file: str | None, template: bool, as_json
         return DONE
     if file is None:
         raise click.UsageError("name a file; --template prints one to start from", context)
-    prepare_engines()
     from boostrank.checking import Verdict, check_objective
     from boostrank.objectives import OBJECTIVES
 

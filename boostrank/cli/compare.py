@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boostrank.cli.engines import prepare_engines
 from boostrank.cli.errors import DONE, GATE_SHUT, say
 from boostrank.cli.noise_file import read_matters
 from boostrank.cli.options import (
@@ -85,7 +84,6 @@ def command(
     """
     if old == new:
         raise click.UsageError("the same file is given twice", context)
-    prepare_engines()
     from boostrank.metric import Metric
     from boostrank.report.comparison.analysis import compare
     from boostrank.report.comparison.gate import Condition

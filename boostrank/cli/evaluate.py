@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boostrank.cli.engines import prepare_engines
 from boostrank.cli.options import (
     Command,
     DataFile,
@@ -57,7 +56,6 @@ def command(
     """
     if len(set(rankers)) < len(rankers):
         raise click.UsageError("the same file is given twice", context)
-    prepare_engines()
     from boostrank.metric import BoundMetrics, Metric, paired_difference
 
     wanted = [Metric.parse(name) for name in metrics]

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boostrank.cli.engines import prepare_engines
 from boostrank.cli.options import (
     COUNT,
     Command,
@@ -85,7 +84,6 @@ def command(
     """
     if as_json and as_csv:
         raise click.UsageError("--json and --csv are two outputs: take one", context)
-    prepare_engines()
     from boostrank.report.sections.importance.analysis import importance
 
     ranker, dataset = read_for_model(model, data, given)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boostrank.cli.engines import prepare_engines
 from boostrank.cli.options import (
     CONVENTIONS,
     Command,
@@ -80,7 +79,6 @@ def command(
     number the others are compared with; --target looks for the conventions that give a number. trec_eval orders tied
     documents by their names: comments of DATA, as in `# docid = NAME`.
     """
-    prepare_engines()
     from boostrank.metric import Metric
     from boostrank.report.conventions.analysis import explain_conventions
     from boostrank.report.conventions.target import find_conventions

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.config import read_config
-from boostrank.cli.engines import prepare_engines
 from boostrank.cli.errors import say
 from boostrank.cli.options import Command, DataFile, InputFile, option, with_options
 from boostrank.cli.progress import duration
@@ -62,7 +61,6 @@ def command(
     """
     if [*train, valid].count("-") > 1:
         raise click.UsageError("standard input can be read only once", context)
-    prepare_engines()
     from boostrank.report.noise.analysis import SOURCES, expected_seconds, measure_noise
 
     params = train_params(context, given)

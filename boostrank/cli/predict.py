@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from boostrank.cli.engines import prepare_engines
 from boostrank.cli.options import Command, DataFile, InputFile, option, threads_option
 from boostrank.cli.reading import Reader, check_not_read, reading_options
 from boostrank.cli.scores import score_lines
@@ -34,7 +33,6 @@ def command(
     if output is not None:
         check_not_read(output, [model, *data])
         check_output(output)
-    prepare_engines()
     from boostrank.training.model import RankingModel
 
     ranker = RankingModel.load(model)

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from boostrank.cli.engines import prepare_engines
 from boostrank.cli.errors import say
 from boostrank.cli.importance import read_groups
 from boostrank.cli.noise_file import read_matters
@@ -85,7 +84,6 @@ def command(
         raise click.UsageError("nothing to write: -o report.html, --save DIR or --json", context)
     if baseline == model:
         raise click.UsageError("the model is its own --baseline", context)
-    prepare_engines()
     from boostrank.metric import Metric
     from boostrank.report.documents import document_names as known_names
     from boostrank.report.page import report

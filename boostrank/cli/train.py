@@ -14,7 +14,6 @@ import click
 
 from boostrank.backends import ENGINES, get_backend
 from boostrank.cli.config import merged_with_config
-from boostrank.cli.engines import prepare_engines
 from boostrank.cli.errors import DONE, say
 from boostrank.cli.interrupt import StopWhenAsked, graceful_stop
 from boostrank.cli.options import Command, DataFile
@@ -77,7 +76,6 @@ def _run(
     checkpoint: Checkpoint | None,
 ) -> int:  # fmt: skip
     """The exit status of the whole training, whose outputs can be written and belong to nobody else."""
-    prepare_engines()
     from boostrank.core.files import remove_leftovers
     from boostrank.formats.files import sidecar_path
     from boostrank.metric import Metric

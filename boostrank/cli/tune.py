@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.backends import DEFAULT_BACKEND
-from boostrank.cli.engines import prepare_engines
 from boostrank.cli.errors import DONE, INTERRUPTED, say
 from boostrank.cli.options import COUNT, Assignment, Command, DataFile, option, with_options
 from boostrank.cli.progress import duration
@@ -87,7 +86,6 @@ def command(context: click.Context, /, train: tuple[str, ...], valid: str | None
         check_writable(path)
     if os.path.exists(study) and not given["resume"]:
         raise InputError(f"{study}: a search lies there: --resume goes on with it; or remove the file")
-    prepare_engines()
     from boostrank.tuning.search import tune
     from boostrank.tuning.space import parse_dimension
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boostrank.cli.engines import prepare_engines
 from boostrank.cli.errors import say
 from boostrank.cli.options import COUNT, Command, DataFile, InputFile, option, threads_option, with_options
 from boostrank.cli.progress import StepProgress
@@ -66,7 +65,6 @@ def command(
     the engine's TreeSHAP. Changes are of one feature of one document, with all others as they are; of the values that
     swap the two, the nearest that occurs in DATA. Their size is the share of DATA's documents in between.
     """
-    prepare_engines()
     from boostrank.report.explanation.analysis import why
 
     check_page(html)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import math
 import os
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 
 # Threads of OpenMP spin while they wait, unless told otherwise. Beside a busy neighbour a spinning thread takes the
@@ -137,14 +136,8 @@ def return_memory() -> None:
 
     What many blocks of several megabytes leave behind otherwise counts as used until the process ends.
     """
-    trim = getattr(_c_library(), "malloc_trim", None)
-    if trim is not None:
-        trim(ctypes.c_size_t(0))
+    import ctypes  # 5 ms that `--help` does not need
 
-
-@cache
-def _c_library() -> ctypes.CDLL | None:
-    try:
-        return ctypes.CDLL(None)
-    except (OSError, TypeError):  # Windows has no name for itself
-        return None
+    # Windows has no name for itself; other C libraries do not keep it.
+    with contextlib.suppress(OSError, TypeError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))

@@ -22,7 +22,7 @@ import numpy as np
 
 import boostrank
 from boostrank.cli import main
-from boostrank.cli.engines import prepare_engines
+from boostrank.core.machine import openmp_environment
 from boostrank.formats.files import read_model_files
 from boostrank.training.checkpoint import _read
 
@@ -155,7 +155,7 @@ def main_in_child(arguments: list[str], log: Path) -> None:
 
 
 if __name__ == "__main__":
-    prepare_engines()
+    os.environ.update(openmp_environment())
     with contextlib.suppress(ImportError):
         import boostrank.backends.lightgbm.backend
         import boostrank.backends.xgboost.backend
