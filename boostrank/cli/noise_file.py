@@ -16,8 +16,8 @@ def read_matters(path: str) -> dict[str, float]:
     """
     try:
         with open(path, encoding="utf-8-sig") as file:
-            told = json.load(file)
-        found = {str(name): float(one["matters"]) for name, one in told["metrics"].items()}
+            written = json.load(file)
+        found = {str(name): float(one["matters"]) for name, one in written["metrics"].items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise FileFormatError("not what `boostrank noise --json` prints", file=path) from None
     bad = [name for name, value in found.items() if not (math.isfinite(value) and value >= 0.0)]

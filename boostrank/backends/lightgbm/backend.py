@@ -60,11 +60,11 @@ class LightGBM(Backend):
 
     def check_params(self, params: dict[str, Any]) -> None:
         known = parameter_names()
-        said: dict[str, str] = {}
+        given_as: dict[str, str] = {}
         for name in params:
             if known and name not in known:
                 raise ParameterError(f"LightGBM has no parameter {name!r}.{did_you_mean(name, known, list_all=False)}")
-            first = said.setdefault(known.get(name, name), name)
+            first = given_as.setdefault(known.get(name, name), name)
             if first != name:
                 raise ParameterError(f"{first!r} and {name!r} are the same parameter")
         boosting = [params[a] for a in ("boosting", "boosting_type", "boost") if a in params]
@@ -138,19 +138,19 @@ class LightGBM(Backend):
         return booster, max(0, booster.best_iteration - first)
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
-        said = _main_names(params)
-        boosting = str(said.get("boosting", "gbdt"))
+        named = _main_names(params)
+        boosting = str(named.get("boosting", "gbdt"))
         if boosting == "dart":
             return "dart rescales earlier trees by random numbers that LightGBM does not show"
-        if "goss" in (boosting, str(said.get("data_sample_strategy"))):
+        if "goss" in (boosting, str(named.get("data_sample_strategy"))):
             return "goss counts its rounds from the start of the process: use bagging_fraction"
-        if said.get("use_quantized_grad") in _TRUE and said.get("stochastic_rounding", True) in _TRUE:
+        if named.get("use_quantized_grad") in _TRUE and named.get("stochastic_rounding", True) in _TRUE:
             return "LightGBM does not show the state of its stochastic rounding: set stochastic_rounding=false"
-        if any(name.startswith("cegb_penalty_feature") for name in said):
+        if any(name.startswith("cegb_penalty_feature") for name in named):
             return "LightGBM does not show which features it has paid for (cegb)"
         if native_objective == "rank_xendcg":
             return "LightGBM's rank_xendcg draws random numbers that it does not show: use xe-ndcg, which is ours"
-        if "lambdarank_position_bias_regularization" in said:
+        if "lambdarank_position_bias_regularization" in named:
             return "LightGBM does not show the position biases that it has learnt"
         return None
 
@@ -311,20 +311,20 @@ class _Sampling:
     """
 
     def __init__(self, params: dict[str, Any]) -> None:
-        said = _main_names(params)
-        special = str(said.get("boosting", "gbdt")) in ("dart", "goss") or said.get("data_sample_strategy") == "goss"
+        named = _main_names(params)
+        special = str(named.get("boosting", "gbdt")) in ("dart", "goss") or named.get("data_sample_strategy") == "goss"
         self._seeds: dict[str, int] = {}
-        self._fraction = float(said.get("bagging_fraction", 1.0))
-        self._every = int(said.get("bagging_freq", 0))
+        self._fraction = float(named.get("bagging_fraction", 1.0))
+        self._every = int(named.get("bagging_freq", 0))
         if special:
             return
         if self._fraction < 1 and self._every > 0:
             self._seeds["bagging_seed"] = 3
-        if min(float(said.get(name, 1.0)) for name in ("feature_fraction", "feature_fraction_bynode")) < 1:
+        if min(float(named.get(name, 1.0)) for name in ("feature_fraction", "feature_fraction_bynode")) < 1:
             self._seeds["feature_fraction_seed"] = 2
-        if said.get("extra_trees") in _TRUE:
+        if named.get("extra_trees") in _TRUE:
             self._seeds["extra_seed"] = 6
-        self._seeds = {name: int(said.get(name, said.get("seed", default))) for name, default in self._seeds.items()}
+        self._seeds = {name: int(named.get(name, named.get("seed", default))) for name, default in self._seeds.items()}
 
     def seed(self, model: Any, round: int) -> None:
         """Seed what is sampled in this round; rows keep their sample for as many rounds as `bagging_freq` says."""

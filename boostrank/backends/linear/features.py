@@ -69,12 +69,12 @@ class ScaledRows:
         parts = [filled(part, self.scaling.mean) @ coefficients for _, part in blocks(self.features)]
         return np.asarray(np.concatenate([np.zeros(0), *parts]) + constant)
 
-    def pulls(self, forces: Float64Array) -> Float64Array:
-        """Float64[d + 1], the derivative by the weights of what has the derivatives `forces` by the scores."""
-        total = float(forces.sum())
+    def pulls(self, gradient: Float64Array) -> Float64Array:
+        """Float64[d + 1], the derivative by the weights of what has the derivatives `gradient` by the scores."""
+        total = float(gradient.sum())
         sums = np.zeros(self.features.shape[1])
         for start, part in blocks(self.features):
-            sums += filled(part, self.scaling.mean).T @ forces[start : start + part.shape[0]]
+            sums += filled(part, self.scaling.mean).T @ gradient[start : start + part.shape[0]]
         return np.append(self.scaling.coefficients(sums - total * self.scaling.mean), total)
 
     def curvature(self, hess: Float64Array) -> Float64Array:

@@ -142,24 +142,24 @@ def _simplex_maximum(a: Float64Array, b: Float64Array, penalty: float, shares: F
     products[np.diag_indices(len(b))] += _RIDGE * max(float(np.max(np.diag(products))), 1e-300)
     used = shares > 0.0
     for _ in range(_EXCHANGES):
-        mine = np.flatnonzero(used)
-        system = np.ones((mine.size + 1, mine.size + 1))
-        system[:-1, :-1] = products[np.ix_(mine, mine)]
+        active = np.flatnonzero(used)
+        system = np.ones((active.size + 1, active.size + 1))
+        system[:-1, :-1] = products[np.ix_(active, active)]
         system[-1, -1] = 0.0
-        wanted = np.linalg.solve(system, np.append(b[mine], 1.0))[:-1]
-        falls = wanted < shares[mine]
+        wanted = np.linalg.solve(system, np.append(b[active], 1.0))[:-1]
+        falls = wanted < shares[active]
         part = np.divide(
-            shares[mine], shares[mine] - wanted, out=np.full(mine.size, np.inf), where=falls & (wanted < 0.0)
+            shares[active], shares[active] - wanted, out=np.full(active.size, np.inf), where=falls & (wanted < 0.0)
         )
         reach = min(1.0, float(part.min()))
-        shares[mine] += reach * (wanted - shares[mine])
+        shares[active] += reach * (wanted - shares[active])
         if reach < 1.0:
-            gone = mine[np.argmin(part)]
+            gone = active[np.argmin(part)]
             shares[gone], used[gone] = 0.0, False
             continue
         slope = products @ shares - b
         best = int(np.argmin(slope))
-        if slope[best] >= slope[mine].min() - _EXCHANGE_TOLERANCE * (1.0 + abs(slope[best])):
+        if slope[best] >= slope[active].min() - _EXCHANGE_TOLERANCE * (1.0 + abs(slope[best])):
             break
         used[best] = True
     return shares
@@ -167,8 +167,8 @@ def _simplex_maximum(a: Float64Array, b: Float64Array, penalty: float, shares: F
 
 def _between(risk: Risk, best: Float64Array, value: float, target: Float64Array) -> tuple[Float64Array, float]:
     """The best point between the best so far and the planes' minimum."""
-    way = target - best
+    step = target - best
     found = minimize_scalar(
-        lambda t: risk(best + t * way)[0], bounds=(0.0, 1.0), method="bounded", options={"xatol": _LINE_TOLERANCE}
+        lambda t: risk(best + t * step)[0], bounds=(0.0, 1.0), method="bounded", options={"xatol": _LINE_TOLERANCE}
     )
-    return (best + found.x * way, float(found.fun)) if found.fun < value else (best, value)
+    return (best + found.x * step, float(found.fun)) if found.fun < value else (best, value)

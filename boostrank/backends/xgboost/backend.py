@@ -116,12 +116,12 @@ class XGBoost(Backend):
         return booster, bridge.best_rounds
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
-        said = translate(params)
-        if said.get("booster") == "dart":
+        translated = translate(params)
+        if translated.get("booster") == "dart":
             return "dart rescales earlier trees by random numbers that XGBoost does not show"
-        if said.get("lambdarank_unbiased") in (True, 1, "1", "true"):
+        if translated.get("lambdarank_unbiased") in (True, 1, "1", "true"):
             return "XGBoost does not take back the position biases that it has learnt (lambdarank_unbiased)"
-        if native_objective and said.get("lambdarank_pair_method") == "mean":
+        if native_objective and translated.get("lambdarank_pair_method") == "mean":
             return "XGBoost draws the pairs of lambdarank_pair_method=mean by a round that it counts anew"
         return None
 
@@ -201,7 +201,7 @@ BACKEND = XGBoost()
 
 
 class _Objective:
-    """Our gradient as XGBoost calls it, told the round of the whole model."""
+    """Our gradient as XGBoost calls it, with the round of the whole model."""
 
     def __init__(self, gradient: Any, before: int) -> None:
         self._gradient, self._before, self._calls = gradient, before, 0
@@ -265,17 +265,17 @@ class _Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
     def _run(self, callbacks: Sequence[Callback], model: Any, epoch: int, results: list[EvalResult] | None) -> bool:
         trained_on = [name for name, data in self._request.valid if data is self._request.train]
         for callback in callbacks:
-            mine = results
+            watched = results
             if results is not None and hasattr(callback, "stopping_rounds"):
                 # LightGBM's early stopping leaves out the training set by asking its own booster which one it is.
-                mine = [r for r in results if r.dataset_name not in trained_on] or results
+                watched = [r for r in results if r.dataset_name not in trained_on] or results
             env = CallbackEnv(
                 model=_Resettable(model, self._request.train),
                 params=self._params,
                 iteration=self._before + epoch,
                 begin_iteration=self._begin,
                 end_iteration=self._begin + self._request.rounds,
-                evaluation_result_list=mine,
+                evaluation_result_list=watched,
             )
             best = run_callbacks([callback], env)
             if best is not None:

@@ -69,10 +69,10 @@ def translate(params: dict[str, Any]) -> dict[str, Any]:
     """Parameters in XGBoost's names, over the defaults that both engines share here.
 
     Raises:
-        ParameterError: unknown, without a counterpart, or one parameter said twice.
+        ParameterError: unknown, without a counterpart, or one parameter given twice.
     """
     out: dict[str, Any] = {}
-    said: dict[str, str] = {}
+    given_as: dict[str, str] = {}
     for name, value in params.items():
         if name in _WITHOUT_COUNTERPART:
             raise ParameterError(f"XGBoost has no {name!r}: use {_WITHOUT_COUNTERPART[name]}")
@@ -81,8 +81,8 @@ def translate(params: dict[str, Any]) -> dict[str, Any]:
             known = {*_KNOWN, *_FROM_LIGHTGBM}
             raise ParameterError(f"XGBoost has no parameter {name!r}.{did_you_mean(name, known, list_all=False)}")
         if own in out:
-            raise ParameterError(f"{said[own]!r} and {name!r} are the same parameter")
-        out[own], said[own] = value, name
+            raise ParameterError(f"{given_as[own]!r} and {name!r} are the same parameter")
+        out[own], given_as[own] = value, name
     if out.get("max_depth", 0) == -1:  # LightGBM's way of saying no limit
         out["max_depth"] = 0
     if "verbosity" in out:
