@@ -118,6 +118,10 @@ def test_a_new_format_of_data(add: Callable[..., None], data: Path, model: Path,
     assert invoke("predict", model, file).stdout == invoke("predict", model, data / "test.txt").stdout
     values = [json.loads(invoke("evaluate", model, one, "--json").stdout) for one in (file, data / "test.txt")]
     assert values[0] == values[1]
+    trained = invoke("train", file, "--valid", file, "--model", tmp_path / "m.txt", "--start", "none", *FEW)
+    assert trained.exit_code == 0, trained.stderr
+    refused = invoke("train", file, "--model", tmp_path / "m.txt", "--route", "bins", *FEW)
+    assert "csv files are read into memory alone" in refused.stderr
 
 
 def test_a_format_refuses_what_it_cannot_do(add: Callable[..., None], model: Path, tmp_path: Path) -> None:

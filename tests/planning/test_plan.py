@@ -135,3 +135,9 @@ def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(ParameterError, match="is not a size such as 800MB"):
         parse_size(text)
+
+
+def test_names_of_version_0_1_0_still_work_and_warn() -> None:
+    for old, new in (("Bill", planning.Plan), ("Way", planning.Route), ("draw_up", planning.make_plan)):
+        with pytest.warns(FutureWarning, match=f"{old} is now boostrank.planning.plan.{new.__name__}"):
+            assert getattr(planning, old) is new

@@ -64,7 +64,7 @@ class XGBoost(Backend):
         if data.is_sparse and not external and needed > free_memory():
             raise DataError(
                 f"{rows:,} rows x {columns:,} sparse features take {needed / 1e9:.0f} GB in XGBoost's bins, where "
-                "absent features must be stored as the zeros they are; use the lightgbm backend"
+                "absent features must be stored as the zeros they are, more than is free; use the lightgbm backend"
             )
         info = {
             "label": data.labels.astype(np.float32),
