@@ -68,7 +68,7 @@ class ToyFormat(ModelFormat):
         number = np.arange(count, dtype=np.int32)
         forest = Forest(
             feature=columns[:, 0].astype(np.int32),
-            threshold=columns[:, 1],
+            threshold=columns[:, 1].copy(),
             kind=np.zeros(count, np.uint8),
             left=~(2 * number),
             right=~(2 * number + 1),
