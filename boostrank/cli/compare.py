@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boostrank.cli import study
 from boostrank.cli.errors import DONE, GATE_SHUT, say
 from boostrank.cli.noise_file import read_matters
 from boostrank.cli.options import (
@@ -21,22 +22,7 @@ from boostrank.cli.options import (
 )
 from boostrank.cli.reading import Reader, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
-from boostrank.cli.study import (
-    MEASURES,
-    RESULTS,
-    check_page,
-    data_option,
-    gain_option,
-    html_option,
-    json_option,
-    known_names,
-    noise_option,
-    print_json,
-    print_wrapped,
-    seed_option,
-    segments_option,
-    write_page,
-)
+from boostrank.cli.study import MEASURES, RESULTS
 from boostrank.cli.tables import aligned, print_table, shown
 
 if TYPE_CHECKING:
@@ -45,20 +31,20 @@ if TYPE_CHECKING:
     from boostrank.report.rank_changes import Churn
 
 _options = with_options(
-    data_option(MEASURES, "Documents with labels."),
+    study.data_option,
     option("--metric", "metrics", multiple=True, metavar="NAME", default=("ndcg@10",), section=MEASURES,
            help="ndcg@10, map, ...; may be repeated; the first one tells regressions."),
     conventions_option(MEASURES),
-    gain_option(MEASURES),
-    segments_option(MEASURES),
+    study.gain_option,
+    study.segments_option,
     option("--top", metavar="K", type=COUNT, default=10, section=MEASURES,
            help="How far down the lists documents that moved are counted and told."),
-    noise_option(MEASURES, "says of differences that luck explains them."),
-    seed_option(MEASURES, "Of the resampling."),
+    study.noise_option,
+    study.seed_option,
     option("--fail-if", "conditions", multiple=True, metavar="CONDITION", section=RESULTS,
            help="Exit with 1 when this holds: `ndcg@10 < -0.002 at p<0.05`; may be repeated."),
-    json_option(RESULTS),
-    html_option(RESULTS),
+    study.json_option,
+    study.html_option,
     threads_option(RESULTS),
 )  # fmt: skip
 
@@ -96,20 +82,21 @@ def command(
     rules = chosen_conventions(given["conventions"], given["gain"])
     table = None if segments is None else read_segments(segments)
     matters = None if noise is None else read_matters(noise)
-    check_page(html)
+    study.check_page(html)
     models = {path: load_ranker(path) for path in (old, new)}
     reader = Reader({**given, "threads": threads}, keep_comments=True)
     rankers: list[Ranker] = []
     for path, dataset in reader.read_for(models, data):
         rankers.append(Ranker(path, scores_of(path, models[path], dataset, threads), models[path], dataset))
+    docnos = study.known_names(dataset, data, needed=rules.ties == "docno")
     found = compare(
         rankers[0], rankers[1], dataset, wanted, conventions=rules, segments=table, fail_if=gate, top=top,
-        matters=matters, docnos=known_names(dataset, data, needed=rules.ties == "docno"), threads=threads, seed=seed,
+        matters=matters, docnos=docnos, threads=threads, seed=seed,
     )  # fmt: skip
     if html is not None:
-        write_page(html, found.to_html(data))
+        study.write_page(html, found.to_html(data))
     if as_json:
-        print_json(found.to_dict())
+        study.print_json(found.to_dict())
     else:
         _print(found, data, context)
     return GATE_SHUT if found.failed else DONE
@@ -144,7 +131,7 @@ def _print(found: Comparison, data: str, context: click.Context) -> None:
     for outcome in found.outcomes:
         where = f" ({shown(', '.join(outcome.where))})" if outcome.where else ""
         click.echo(f"{'FAILS' if outcome.holds else 'passes'}: {outcome.condition}{where}")
-    print_wrapped(context, [found.conventions.describe()], indent="")
+    study.print_wrapped(context, [found.conventions.describe()], indent="")
 
 
 _COLUMNS = ("queries", "old", "new", "difference", "95% interval", "better", "same", "worse")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boostrank.cli import study
 from boostrank.cli.options import (
     Command,
     DataFile,
@@ -19,7 +20,7 @@ from boostrank.cli.options import (
 )
 from boostrank.cli.reading import Reader, document_names, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
-from boostrank.cli.study import MEASURES, gain_option, json_option, print_json, print_wrapped
+from boostrank.cli.study import MEASURES
 from boostrank.cli.tables import print_table
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ _options = with_options(
         section=MEASURES, help="ndcg@10, map, ...; may be repeated.",
     ),
     conventions_option(MEASURES),
-    gain_option(MEASURES),
-    json_option(MEASURES),
+    study.gain_option,
+    study.json_option,
     threads_option(MEASURES),
 )  # fmt: skip
 
@@ -78,11 +79,11 @@ def command(
         for path in others
     }
     if as_json:
-        print_json(_as_json(results, differences))
+        study.print_json(_as_json(results, differences))
         return
     for path in results:
         _print_block(path, results[path], first, differences.get(path))
-    print_wrapped(context, [rules.describe()], indent="")
+    study.print_wrapped(context, [rules.describe()], indent="")
 
 
 def _as_json(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boostrank.cli import study
 from boostrank.cli.options import (
     COUNT,
     Command,
@@ -23,46 +24,35 @@ from boostrank.cli.options import (
 )
 from boostrank.cli.progress import StepProgress
 from boostrank.cli.reading import reading_options
-from boostrank.cli.study import (
-    data_option,
-    gain_option,
-    groups_option,
-    json_option,
-    listed,
-    print_json,
-    read_for_model,
-    seed_option,
-)
+from boostrank.cli.study import MEASURES, RESULTS
 from boostrank.cli.tables import print_table
 from boostrank.core.errors import FileFormatError, InputError
 
 if TYPE_CHECKING:
     from boostrank.report.sections.importance.analysis import Effect, Importance
 
-SHUFFLING = "Shuffling"
-OUTPUT = "Output"
 
 _options = with_options(
-    data_option(SHUFFLING),
-    option("--metric", metavar="NAME", default="ndcg@10", section=SHUFFLING, help="What is lost, with one cut-off."),
-    conventions_option(SHUFFLING),
-    gain_option(SHUFFLING),
-    groups_option(SHUFFLING),
-    option("--repeats", type=COUNT, show_default="1 to 5, as the work allows", section=SHUFFLING,
+    study.data_option,
+    option("--metric", metavar="NAME", default="ndcg@10", section=MEASURES, help="What is lost, with one cut-off."),
+    conventions_option(MEASURES),
+    study.gain_option,
+    study.groups_option,
+    option("--repeats", type=COUNT, show_default="1 to 5, as the work allows", section=MEASURES,
            help="Shuffles of each query."),
-    option("--documents", type=click.IntRange(0), show_default="as many as take half a minute", section=SHUFFLING,
+    option("--documents", type=click.IntRange(0), show_default="as many as take half a minute", section=MEASURES,
            help="Shuffle a sample of whole queries with about N documents; 0: all."),
-    option("--shap-documents", type=click.IntRange(0), show_default="as many as take ten seconds", section=SHUFFLING,
+    option("--shap-documents", type=click.IntRange(0), show_default="as many as take ten seconds", section=MEASURES,
            help="Explain a sample of whole queries with about N documents; 0: none."),
-    option("--negligible", type=click.FloatRange(0), default=0.001, section=SHUFFLING,
+    option("--negligible", type=click.FloatRange(0), default=0.001, section=MEASURES,
            help="A loss that does not matter."),
-    option("--redundant", type=click.FloatRange(0, 1), default=0.9, section=SHUFFLING,
+    option("--redundant", type=click.FloatRange(0, 1), default=0.9, section=MEASURES,
            help="Rank correlation within queries from which on features are taken for alike."),
-    seed_option(SHUFFLING, "Of shuffles and samples."),
-    option("--top", type=COUNT, default=30, section=OUTPUT, help="Features in the table; --json and --csv have all."),
-    json_option(OUTPUT),
-    option("--csv", "as_csv", is_flag=True, section=OUTPUT, help="Print one line a feature, separated by commas."),
-    threads_option(OUTPUT),
+    study.seed_option,
+    option("--top", type=COUNT, default=30, section=RESULTS, help="Features in the table; --json and --csv have all."),
+    study.json_option,
+    option("--csv", "as_csv", is_flag=True, section=RESULTS, help="Print one line a feature, separated by commas."),
+    threads_option(RESULTS),
 )  # fmt: skip
 # Options that the function takes as they are.
 _PASSED = ("metric", "repeats", "documents", "shap_documents", "seed", "negligible", "redundant", "threads")
@@ -86,7 +76,7 @@ def command(
         raise click.UsageError("--json and --csv are two outputs: take one", context)
     from boostrank.report.sections.importance.analysis import importance
 
-    ranker, dataset = read_for_model(model, data, given)
+    ranker, dataset = study.read_for_model(model, data, given)
     groups = read_groups(given["groups"], ranker.feature_names) if given["groups"] else None
     rules = chosen_conventions(given["conventions"], given["gain"])
     with StepProgress() as progress:
@@ -96,7 +86,7 @@ def command(
         )  # fmt: skip
     if as_json:
         correlation = {"features": found.correlated, "values": found.correlation.round(4)}
-        print_json(found.to_dict() | {"correlation": correlation})
+        study.print_json(found.to_dict() | {"correlation": correlation})
     elif as_csv:
         rows = found.rows()
         writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
@@ -177,7 +167,7 @@ def _print(found: Importance, model: str, top: int) -> None:
         echo(f"{verdict}: {VERDICTS[verdict]}")
     if used < len(rows):
         unused = found.named("unused")
-        echo(f"unused, {len(unused):,} of {len(rows):,} features: {listed(unused)}")
+        echo(f"unused, {len(unused):,} of {len(rows):,} features: {study.listed(unused)}")
     if found.removed is not None:
         _print_removed(found, found.removed)
 
@@ -196,7 +186,7 @@ def _how(found: Importance) -> str:
 def _print_removed(found: Importance, removed: Effect) -> None:
     left = found.value - removed.loss
     click.echo(
-        f"removable, {len(removed.features)} features: {listed(removed.features)}; all neutralised together: "
+        f"removable, {len(removed.features)} features: {study.listed(removed.features)}; all neutralised together: "
         f"{found.metric} {left:.4f}, loss {removed.loss:+.4f}, {removed.low:+.4f} to {removed.high:+.4f}"
     )
     if removed.high > found.negligible:
@@ -204,7 +194,7 @@ def _print_removed(found: Importance, removed: Effect) -> None:
 
 
 def _effect_row(effect: Effect) -> list[str]:
-    label = effect.name if not effect.name.startswith("cluster ") else listed(effect.features)
+    label = effect.name if not effect.name.startswith("cluster ") else study.listed(effect.features)
     return [label, f"{effect.loss:+.4f}", f"{effect.low:+.4f} to {effect.high:+.4f}"]
 
 

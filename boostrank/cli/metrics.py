@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boostrank.cli import study
 from boostrank.cli.options import (
     CONVENTIONS,
     Command,
@@ -20,7 +21,7 @@ from boostrank.cli.options import (
 )
 from boostrank.cli.reading import Reader, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
-from boostrank.cli.study import MEASURES, json_option, known_names, print_json, print_wrapped
+from boostrank.cli.study import MEASURES
 from boostrank.cli.tables import print_table
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ _options = with_options(
            help="ndcg, map, err, ... without its cut-off."),
     option("--target", metavar="X", section=MEASURES,
            help="Look for the conventions that give somebody else's number, to the digits that it has."),
-    json_option(MEASURES),
+    study.json_option,
     threads_option(MEASURES),
 )  # fmt: skip
 
@@ -92,10 +93,10 @@ def command(
     if target is not None:
         _print_matches(find_conventions(target, *measured, base=base, threads=threads), target, as_json=as_json)
         return
-    docnos = None if dataset.comments is None else known_names(dataset, data, needed=False)
+    docnos = None if dataset.comments is None else study.known_names(dataset, data, needed=False)
     explanations = explain_conventions(*measured, names, base=base, docnos=docnos, threads=threads)
     if as_json:
-        print_json({one.metric: _as_json(one) for one in explanations})
+        study.print_json({one.metric: _as_json(one) for one in explanations})
         return
     for one in explanations:
         _print(one, context)
@@ -122,9 +123,9 @@ def _print(found: Explanation, context: click.Context) -> None:
     click.echo()
     print_table(rows)
     click.echo()
-    print_wrapped(context, (_sentence(one, printed.get(one.name, {}), found.base) for one in found.readings))
+    study.print_wrapped(context, (_sentence(one, printed.get(one.name, {}), found.base) for one in found.readings))
     click.echo()
-    print_wrapped(context, _about_the_data(found))
+    study.print_wrapped(context, _about_the_data(found))
     click.echo()
 
 
@@ -166,7 +167,7 @@ def _print_matches(matches: list[Match], target: str, *, as_json: bool) -> None:
     hits = [match for match in matches if match.hit]
     if as_json:
         shown = [dataclasses.asdict(match) for match in hits or matches[:NEAREST]]
-        print_json({"target": target, "tried": len(matches), "hits": len(hits), "nearest": shown})
+        study.print_json({"target": target, "tried": len(matches), "hits": len(hits), "nearest": shown})
         return
     tried = f"of {len(matches):,} combinations of conventions that matter for these data"
     if hits:

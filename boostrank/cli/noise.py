@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boostrank.cli import study
 from boostrank.cli.config import read_config
 from boostrank.cli.errors import say
 from boostrank.cli.options import Command, DataFile, InputFile, option, with_options
 from boostrank.cli.progress import duration
 from boostrank.cli.reading import SECTION as READING
 from boostrank.cli.reading import Reader, reading_options
-from boostrank.cli.study import json_option, print_json, print_wrapped
 from boostrank.cli.tables import print_table
 from boostrank.cli.train import command as train_command
 from boostrank.cli.train import train_params
@@ -41,7 +41,7 @@ _options = with_options(
         "--config", type=InputFile(), is_eager=True, callback=read_config, section=OUTPUT,
         help="TOML file: long option names as keys, tables [set] and [param]. The command line wins.",
     ),
-    json_option(OUTPUT),
+    study.json_option,
 )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def command(
         say(f"{runs * len(SOURCES)} trainings of {given['rounds']} rounds: about {duration(seconds)} at most")
         found = measure_noise(params, train_set, valid_set, given["rounds"], **how, progress=_Progress())
     if as_json:
-        print_json(_as_json(found))
+        study.print_json(_as_json(found))
     else:
         _print(found, context)
 
@@ -135,7 +135,7 @@ def _print(found: NoiseReport, context: click.Context) -> None:
         "same queries share it: boostrank evaluate pairs them.",
         *_idle(found),
     )
-    print_wrapped(context, texts)
+    study.print_wrapped(context, texts)
 
 
 def _cells(spread: Spread) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from boostrank.cli import study
 from boostrank.cli.errors import say
 from boostrank.cli.importance import read_groups
 from boostrank.cli.noise_file import read_matters
@@ -22,36 +23,23 @@ from boostrank.cli.options import (
 from boostrank.cli.progress import StepProgress
 from boostrank.cli.reading import Reader, check_not_read, document_names, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
-from boostrank.cli.study import (
-    MEASURES,
-    RESULTS,
-    check_page,
-    data_option,
-    gain_option,
-    groups_option,
-    json_option,
-    noise_option,
-    print_json,
-    seed_option,
-    segments_option,
-    write_page,
-)
+from boostrank.cli.study import MEASURES, RESULTS
 from boostrank.report.sections import METRICS, section_names
 
 _options = with_options(
-    data_option(MEASURES),
+    study.data_option,
     option("--metric", "metrics", multiple=True, metavar="NAME", default=METRICS, section=MEASURES,
            help="ndcg@1,3,5,10, map, ...; may be repeated; all else is about the largest cut-off of the first."),
     conventions_option(MEASURES),
-    gain_option(MEASURES),
+    study.gain_option,
     option("--baseline", metavar="OLD", type=InputFile(), section=MEASURES,
            help="A model from before, or a file with its scores: measured beside MODEL."),
-    segments_option(MEASURES),
-    groups_option(MEASURES),
+    study.segments_option,
+    study.groups_option,
     option("--documents", type=click.IntRange(0), show_default="as many as take half a minute each",
            section=MEASURES, help="Shuffle and walk a sample of whole queries with about N documents; 0: all."),
-    noise_option(MEASURES, "differences that luck explains are grey."),
-    seed_option(MEASURES, "Of shuffles, samples and resampling."),
+    study.noise_option,
+    study.seed_option,
     option("--only", multiple=True, metavar="SECTION", type=click.Choice(section_names()), section=RESULTS,
            help=f"This section alone; may be repeated: {', '.join(section_names())}."),
     option("--skip", multiple=True, metavar="SECTION", type=click.Choice(section_names()), section=RESULTS,
@@ -60,7 +48,7 @@ _options = with_options(
            help="Write one page that needs no network."),
     option("--save", "folder", metavar="DIR", type=click.Path(), section=RESULTS,
            help="Write the page, every chart (SVG) and its numbers (CSV) to a folder."),
-    json_option(RESULTS),
+    study.json_option,
     threads_option(RESULTS),
 )  # fmt: skip
 
@@ -98,10 +86,10 @@ def command(
     if output is not None:
         read = [f for f in (model, baseline, segments, groups, noise) if f] + ([data] if data != "-" else [])
         check_not_read(output, read)
-    check_page(output)
+    study.check_page(output)
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
-        check_page(str(Path(folder, "report.html")))
+        study.check_page(str(Path(folder, "report.html")))
     ranker = RankingModel.load(model)
     together = read_groups(groups, ranker.feature_names) if groups else None
     old = load_ranker(baseline) if baseline else None
@@ -125,8 +113,8 @@ def command(
     for section, reason in found.missing.items():
         say(f"no {section}: {reason}")
     if output is not None:
-        write_page(output, found.to_html())
+        study.write_page(output, found.to_html())
     if folder is not None:
         say(f"{folder}: {len(found.save(folder))} files written")
     if as_json:
-        print_json(found.to_dict())
+        study.print_json(found.to_dict())

@@ -22,47 +22,27 @@ if TYPE_CHECKING:
 MEASURES, RESULTS = "Measures", "Results"
 
 
-def data_option(section: str, help: str = "Labelled queries.") -> Any:
-    """`--data DATA`."""
-    return option("--data", required=True, metavar="DATA", type=DataFile(), section=section, help=help)
-
-
-def gain_option(section: str) -> Any:
-    """`--gain GAIN`."""
-    return option("--gain", section=section, help="Gain of a label: exponential, linear, or a table 0,1,3,7.")
-
-
-def groups_option(section: str) -> Any:
-    """`--groups FILE`."""
-    text = "Features shuffled together, a group a line: `text: bm25_*, tf_title`."
-    return option("--groups", metavar="FILE", type=InputFile(), section=section, help=text)
-
-
-def segments_option(section: str) -> Any:
-    """`--segments FILE`."""
-    text = "Lines `qid,segment`: look at each segment by itself too."
-    return option("--segments", metavar="FILE", type=InputFile(), section=section, help=text)
-
-
-def noise_option(section: str, help: str) -> Any:
-    """`--noise FILE`."""
-    text = f"What `boostrank noise --json` printed: {help}"
-    return option("--noise", metavar="FILE", type=InputFile(), section=section, help=text)
-
-
-def seed_option(section: str, help: str) -> Any:
-    """`--seed N`."""
-    return option("--seed", type=click.IntRange(0), default=0, section=section, help=help)
-
-
-def json_option(section: str) -> Any:
-    """`--json`."""
-    return option("--json", "as_json", is_flag=True, section=section, help="Print one JSON object.")
-
-
-def html_option(section: str) -> Any:
-    """`--html FILE`."""
-    return option("--html", metavar="FILE", section=section, help="Write one page that needs no network.")
+data_option = option(
+    "--data", required=True, metavar="DATA", type=DataFile(), section=MEASURES, help="Labelled queries."
+)
+gain_option = option("--gain", section=MEASURES, help="Gain of a label: exponential, linear, or a table 0,1,3,7.")
+groups_option = option(
+    "--groups", metavar="FILE", type=InputFile(), section=MEASURES,
+    help="Features shuffled together, a group a line: `text: bm25_*, tf_title`.",
+)  # fmt: skip
+segments_option = option(
+    "--segments", metavar="FILE", type=InputFile(), section=MEASURES,
+    help="Lines `qid,segment`: look at each segment by itself too.",
+)  # fmt: skip
+noise_option = option(
+    "--noise", metavar="FILE", type=InputFile(), section=MEASURES,
+    help="What `boostrank noise --json` printed: differences that luck explains do not count.",
+)  # fmt: skip
+seed_option = option(
+    "--seed", type=click.IntRange(0), default=0, section=MEASURES, help="Of shuffles, samples and resampling."
+)  # fmt: skip
+json_option = option("--json", "as_json", is_flag=True, section=RESULTS, help="Print one JSON object.")
+html_option = option("--html", metavar="FILE", section=RESULTS, help="Write one page that needs no network.")
 
 
 def read_for_model(

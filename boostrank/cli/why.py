@@ -7,36 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boostrank.cli import study
 from boostrank.cli.errors import say
 from boostrank.cli.options import COUNT, Command, DataFile, InputFile, option, threads_option, with_options
 from boostrank.cli.progress import StepProgress
 from boostrank.cli.reading import reading_options
-from boostrank.cli.study import (
-    check_page,
-    html_option,
-    json_option,
-    listed,
-    print_json,
-    read_for_model,
-    width_of,
-    write_page,
-)
+from boostrank.cli.study import RESULTS
 from boostrank.cli.tables import aligned, print_table, shown
 
 if TYPE_CHECKING:
     from boostrank.report.explanation.analysis import Why
 
-OUTPUT = "Output"
 # Characters of a bar to either side, and the least that is worth drawing.
 _BAR, _LEAST = 20, 5
 
 _options = with_options(
     option("--qid", metavar="Q", required=True, help="The query that holds both documents."),
-    option("--top", type=COUNT, default=12, section=OUTPUT,
+    option("--top", type=COUNT, default=12, section=RESULTS,
            help="Features in each table; --json and --html have all."),
-    json_option(OUTPUT),
-    html_option(OUTPUT),
-    threads_option(OUTPUT),
+    study.json_option,
+    study.html_option,
+    threads_option(RESULTS),
 )  # fmt: skip
 
 
@@ -67,16 +58,16 @@ def command(
     """
     from boostrank.report.explanation.analysis import why
 
-    check_page(html)
-    ranker, dataset = read_for_model(model, data, {**given, "threads": threads}, keep_comments=True)
+    study.check_page(html)
+    ranker, dataset = study.read_for_model(model, data, {**given, "threads": threads}, keep_comments=True)
     with StepProgress() as progress:
         found = why(ranker, dataset, qid, a, b, threads=threads, progress=progress)
     if html is not None:
-        write_page(html, found.to_html(model))
+        study.write_page(html, found.to_html(model))
     if as_json:
-        print_json(found.to_dict())
+        study.print_json(found.to_dict())
     else:
-        _print(found, top, width_of(context))
+        _print(found, top, study.width_of(context))
 
 
 def _print(found: Why, top: int, width: int) -> None:
@@ -145,7 +136,9 @@ def _print_changes(found: Why, top: int) -> None:
         if any(not change.seen for change in found.changes[:top]):
             click.echo("  * no document has such a value")
     if found.query_level:
-        click.echo(f"not changed, since the query has them, not its documents: {shown(listed(found.query_level))}")
+        click.echo(
+            f"not changed, since the query has them, not its documents: {shown(study.listed(found.query_level))}"
+        )
 
 
 def _value(value: float) -> str:
