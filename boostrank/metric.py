@@ -77,6 +77,16 @@ class Metric:
             raise ParameterError(f"metric {text!r}: after @ come ranks such as 10, or 1,3,5")
         return cls(name.strip(), tuple(int(word) for word in words))
 
+    @classmethod
+    def of(cls, metric: Metric | str) -> Metric:
+        """The metric, or that of the text."""
+        return cls.parse(metric) if isinstance(metric, str) else metric
+
+    @classmethod
+    def all_of(cls, metrics: Metric | str | Iterable[Metric | str]) -> list[Metric]:
+        """One or several of them."""
+        return [cls.of(one) for one in ([metrics] if isinstance(metrics, str | Metric) else metrics)]
+
     def __str__(self) -> str:
         return f"{self.name}@{','.join(map(str, self.cutoffs))}" if self.cutoffs else self.name
 
@@ -224,8 +234,7 @@ class BoundMetrics:
         docnos: Sequence[str] | None = None,
         partial: bool = False,
     ) -> None:
-        asked = [metrics] if isinstance(metrics, (str, Metric)) else metrics
-        self.metrics = tuple(Metric.parse(m) if isinstance(m, str) else m for m in asked)
+        self.metrics = tuple(Metric.all_of(metrics))
         self.conventions = Conventions.of(conventions)
         self.queries = queries
         self._threads = resolve_threads(threads)

@@ -49,7 +49,7 @@ def scores_of(path: str, model: RankingModel | None, data: RankingDataset, threa
         model: what `load_ranker` made of it.
     """
     scores = read_scores(path, data.n_documents) if model is None else model.predict(data, threads=threads)
-    return scores if data.input_rows is None else scores[data.input_rows]
+    return data.in_row_order(scores)
 
 
 def read_scores(path: str, rows: int) -> Any:

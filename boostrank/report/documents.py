@@ -1,4 +1,4 @@
-"""A query by its id, and its documents by what people call them."""
+"""Documents and queries by what people call them: rank, row, name, id."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ def find_query(qid: Any, queries: QueryIndex) -> int:
 
 
 def find_document(
-    told: str | int, query: int, data: RankingDataset, ranks: Int64Array, names: Sequence[str] | None
+    document: str | int, query: int, data: RankingDataset, ranks: Int64Array, names: Sequence[str] | None
 ) -> int:
     """The row of a document, as a position in the data set.
 
     Args:
-        told: `@3`, the third in the ranking, also as the number 3; `row:17`, the 17th row of the data; `name:D7`, the
-            document that its comment names so; or `D7` alone: a name, and if it is a number that names no document of
-            the query, a rank.
+        document: `@3`, the third in the ranking, also as the number 3; `row:17`, the 17th row of the data; `name:D7`,
+            the document that its comment names so; or `D7` alone: a name, and if it is a number that names no document
+            of the query, a rank.
         query: position of its query.
         data: the data set.
         ranks: int64[n], of the query's documents in the order of their rows: 1 is best.
@@ -101,7 +101,7 @@ def find_document(
         DataError: no document, or several: says which there are.
     """
     start = int(data.queries.ptr[query])
-    text = f"@{told}" if isinstance(told, int | np.integer) else str(told).strip()
+    text = f"@{document}" if isinstance(document, int | np.integer) else str(document).strip()
     where = f"query {data.queries.qid[query]}"
     rank, row = _RANK.fullmatch(text), _ROW.fullmatch(text)
     if rank:
@@ -110,8 +110,8 @@ def find_document(
         return _row_in_query(int(row[1]), query, data, where)
     explicit = _NAME.fullmatch(text)
     name = explicit[1] if explicit else text
-    mine = [] if names is None else list(names[start : start + ranks.size])
-    found = [i for i, one in enumerate(mine) if one == name]
+    query_names = [] if names is None else list(names[start : start + ranks.size])
+    found = [i for i, one in enumerate(query_names) if one == name]
     if len(found) > 1:
         rows = ", ".join(f"row:{_input_row(start + i, data)} (rank {ranks[i]})" for i in found[:_LISTED])
         raise DataError(f"{where} has {len(found)} documents named {name!r}: say which one: {rows}")
@@ -126,9 +126,13 @@ def find_document(
             return start + _place_of_rank(int(text), ranks, where)
     if found:
         return start + found[0]
-    listed = [mine[i] or f"row:{_input_row(start + i, data)}" for i in np.argsort(ranks)[:_LISTED]] if mine else []
+    listed = (
+        [query_names[i] or f"row:{_input_row(start + i, data)}" for i in np.argsort(ranks)[:_LISTED]]
+        if query_names
+        else []
+    )
     have = f"by rank: {', '.join(listed)}{', ...' * (ranks.size > len(listed))}; " if listed else "they have no names; "
-    hint = did_you_mean(name, [one for one in mine if one], list_all=False)
+    hint = did_you_mean(name, [one for one in query_names if one], list_all=False)
     raise DataError(
         f"{where} has no document {name!r}.{hint} It has {ranks.size:,}, {have}write a name, @1 to @{ranks.size} for "
         "a rank, or row:N for a row of the data"

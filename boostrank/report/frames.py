@@ -1,4 +1,4 @@
-"""pandas, imported when a data frame is asked for."""
+"""Data frames: pandas, imported when one is asked for."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ def means_over_queries(values: Float64Array, weights: Float64Array | None, *, se
         queries = int(inside.sum())
         if not queries:
             continue
-        mine, share = np.ascontiguousarray(values[inside][:, columns]), w[inside] / w[inside].sum()
-        mean[columns] = share @ mine
+        counted_values, share = np.ascontiguousarray(values[inside][:, columns]), w[inside] / w[inside].sum()
+        mean[columns] = share @ counted_values
         if queries > 1:
-            low[columns], high[columns] = bootstrap_intervals(mine, w[inside], seed=seed)
+            low[columns], high[columns] = bootstrap_intervals(counted_values, w[inside], seed=seed)
     return Means(mean, low, high, counted.sum(axis=0).astype(np.int64))

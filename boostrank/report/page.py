@@ -191,7 +191,7 @@ def report(
         name, data_name: what model and data are called; by default the model's file, and the files of the data.
         seed: of shuffles, samples and bootstrap.
         threads: None means every available core.
-        progress: told how far it is.
+        progress: called as the work goes on.
 
     Raises:
         ParameterError: an unknown metric, convention or section, a number out of range.
@@ -201,8 +201,8 @@ def report(
     unwanted = [SECTIONS.get(one).name for one in skip]
     called = name or (os.fspath(model) if isinstance(model, str | PathLike) else "the model")
     ranker = model if isinstance(model, RankingModel) else RankingModel.load(model)
-    asked = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
-    first = headline([n for m in asked for n in (Metric.parse(m) if isinstance(m, str) else m).names])
+    asked = Metric.all_of(metrics)
+    first = headline([name for metric in asked for name in metric.names])
     if first is None:
         raise ParameterError("no metric to measure by: name one, such as ndcg@10")
     previous = _previous(baseline, baseline_name, data, threads)

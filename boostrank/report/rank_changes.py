@@ -191,7 +191,7 @@ def explain(
         return [], []
     rows = np.array([[fell.row, rose.row] for fell, rose in pairs], dtype=np.int64)
     spreads = [np.array([_spread(ranker.scores, queries, row) for row in rows[:, 0].tolist()]) for ranker in rankers]
-    told: list[dict[str, Float64Array] | None] = []
+    lifts: list[dict[str, Float64Array] | None] = []
     values: dict[str, Float64Array] = {}
     notes = []
     for ranker, spread in zip(rankers, spreads, strict=True):
@@ -200,11 +200,11 @@ def explain(
         except ModelError as error:
             notes.append(f"{ranker.name}: {error}")
             parts, seen = None, {}
-        told.append(None if parts is None else {name: part / spread for name, part in parts.items()})
+        lifts.append(None if parts is None else {name: part / spread for name, part in parts.items()})
         values |= seen
     swaps = []
     for i, (fell, rose) in enumerate(pairs):
-        old, new = (None if t is None else {name: float(part[i]) for name, part in t.items()} for t in told)
+        old, new = (None if t is None else {name: float(part[i]) for name, part in t.items()} for t in lifts)
         changes = [
             FeatureChange(
                 name, float(value[i, 0]), float(value[i, 1]),

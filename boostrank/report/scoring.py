@@ -113,7 +113,7 @@ def over_blocks(
         work: called with slices of queries and of their documents, on several threads.
         rows: of the documents.
         threads: at least 1.
-        progress: told how far it is.
+        progress: called as the work goes on.
     """
     ptr, lock, done = rows.data.queries.ptr, threading.Lock(), 0
 

@@ -1,4 +1,4 @@
-"""Parts of a data set that are looked at by themselves: every query is in one segment of each kind."""
+"""Segments of a data set, each looked at by itself: every query is in one segment of each kind."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def by_table(table: Mapping[Any, Any], queries: QueryIndex, kind: str = "segment
         DataError: no query of the data is in the table, or more than 1,000 segments.
     """
     known = {str(qid): str(segment) for qid, segment in table.items()}
-    told = [known.get(str(qid)) for qid in queries.qid.tolist()]
-    missing = told.count(None)
-    if missing == len(told):
-        raise DataError(f"none of the {len(told):,} queries of the data is among the {len(known):,} with a segment")
+    found = [known.get(str(qid)) for qid in queries.qid.tolist()]
+    missing = found.count(None)
+    if missing == len(found):
+        raise DataError(f"none of the {len(found):,} queries of the data is among the {len(known):,} with a segment")
     if missing:
-        warn_user(f"{missing:,} of {len(told):,} queries have no segment: shown as {NO_SEGMENT}", DataWarning)
-    of_query = [NO_SEGMENT if name is None else name for name in told]
+        warn_user(f"{missing:,} of {len(found):,} queries have no segment: shown as {NO_SEGMENT}", DataWarning)
+    of_query = [NO_SEGMENT if name is None else name for name in found]
     names = sorted(set(of_query))
     if len(names) > MOST_SEGMENTS:
         raise DataError(f"{len(names):,} segments: more than {MOST_SEGMENTS:,} cannot be told apart")
@@ -114,6 +114,16 @@ def read_segments(path: str | PathLike[str]) -> dict[str, str]:
     if not table:
         raise FileFormatError("no segments: lines such as 817,mobile are expected", file=name)
     return table
+
+
+def segmentations(
+    table: Mapping[Any, Any] | str | PathLike[str] | None, labels: Float64Array, queries: QueryIndex
+) -> tuple[Segmentation, ...]:
+    """By a table or its file, if there is one; by list length; by best label."""
+    built_in = by_length(queries), by_best_label(labels, queries)
+    if table is None:
+        return built_in
+    return by_table(table if isinstance(table, Mapping) else read_segments(table), queries), *built_in
 
 
 def holm(p: npt.ArrayLike) -> Float64Array:

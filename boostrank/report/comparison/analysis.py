@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -39,7 +38,7 @@ from boostrank.report.rank_changes import (
     explain,
     rank_changes_in,
 )
-from boostrank.report.segments import Segmentation, by_best_label, by_length, by_table, holm, read_segments
+from boostrank.report.segments import Segmentation, holm, segmentations
 from boostrank.training.model import RankingModel
 
 __getattr__ = renamed(__name__, {"Outcome": f"{__name__}:ConditionOutcome"})
@@ -101,7 +100,7 @@ class Comparison:
         qids: [Q], all queries of the data.
         per_query: metric -> float64[Q, 2], old and new; NaN where a query does not count.
         of_segment: kind -> the segment of each query, [Q].
-        notes: what could not be told, in words.
+        notes: what is missing, and why.
     """
 
     old: str
@@ -222,8 +221,7 @@ def compare(
     """
     conditions = [c if isinstance(c, Condition) else Condition.parse(c)
                   for c in ([fail_if] if isinstance(fail_if, str) else fail_if)]  # fmt: skip
-    given = [metrics] if isinstance(metrics, str | Metric) else metrics
-    asked = [Metric.parse(m) if isinstance(m, str) else m for m in given]
+    asked = Metric.all_of(metrics)
     have = {name for metric in asked for name in metric.names}
     extra = dict.fromkeys(c.metric for c in conditions if c.metric not in have)
     if top < 1:
@@ -234,13 +232,13 @@ def compare(
     first, second = _ranker(old, "old", data, threads), _ranker(new, "new", data, threads)
     before, after = bound.per_query(first.scores), bound.per_query(second.scores)
     per_query = {name: np.column_stack([before[name], after[name]]) for name in bound.names}
-    cuts = _segmentations(segments, data)
+    cuts = segmentations(segments, data.labels, data.queries)
     luck = matters or {}
     measured = {
         name: _difference(name, values, data.queries.weights, seed, luck.get(name, 0.0))
         for name, values in per_query.items()
     }
-    told = tuple(
+    in_segments = tuple(
         part for name, values in per_query.items() for part in _in_segments(measured[name], values, cuts, data, seed)
     )
     ranks = data.queries.ranks(first.scores), data.queries.ranks(second.scores)
@@ -252,30 +250,21 @@ def compare(
     pairs = [costliest_inversion(m, grades) for m in moves]
     swaps, notes = explain([p for p in pairs if p is not None], data.queries, (first, second))
     rest = iter(swaps)
+    regressions = tuple(
+        Regression(
+            str(data.queries.qid[q]), float(per_query[name][q, 0]), float(per_query[name][q, 1]),
+            {kind: str(segment[q]) for kind, segment in of_segment.items()}, changes,
+            None if pair is None else next(rest),
+        )
+        for q, changes, pair in zip(lost, moves, pairs, strict=True)
+    )  # fmt: skip
     return Comparison(
-        old=first.name,
-        new=second.name,
-        metrics=measured,
-        segments=told,
-        churn=churn(*ranks, data.queries, top),
-        regressions=tuple(
-            Regression(
-                qid=str(data.queries.qid[q]),
-                old=float(per_query[name][q, 0]),
-                new=float(per_query[name][q, 1]),
-                segments={kind: str(segment[q]) for kind, segment in of_segment.items()},
-                moves=move,
-                swap=None if pair is None else next(rest),
-            )
-            for q, move, pair in zip(lost, moves, pairs, strict=True)
-        ),
-        outcomes=tuple(_outcome(condition, measured, told) for condition in conditions),
-        conventions=bound.conventions,
-        qids=data.queries.qid,
-        per_query=per_query,
-        of_segment=of_segment,
+        old=first.name, new=second.name, metrics=measured, segments=in_segments,
+        churn=churn(*ranks, data.queries, top), regressions=regressions,
+        outcomes=tuple(_outcome(condition, measured, in_segments) for condition in conditions),
+        conventions=bound.conventions, qids=data.queries.qid, per_query=per_query, of_segment=of_segment,
         notes=tuple(notes),
-    )
+    )  # fmt: skip
 
 
 def _ranker(given: Any, name: str, data: RankingDataset, threads: int | None) -> Ranker:
@@ -285,17 +274,7 @@ def _ranker(given: Any, name: str, data: RankingDataset, threads: int | None) ->
     scores = np.asarray(given if model is None else model.predict(data, threads=threads), dtype=np.float64)
     if scores.shape != (data.n_documents,):
         raise DataError(f"{name}: scores of shape {scores.shape} for {data.n_documents} documents")
-    return Ranker(name, scores if data.input_rows is None else scores[data.input_rows], model, data)
-
-
-def _segmentations(
-    segments: Mapping[Any, Any] | str | PathLike[str] | None, data: RankingDataset
-) -> tuple[Segmentation, ...]:
-    built_in = by_length(data.queries), by_best_label(data.labels, data.queries)
-    if segments is None:
-        return built_in
-    table = read_segments(segments) if isinstance(segments, str | os.PathLike) else segments
-    return by_table(table, data.queries), *built_in
+    return Ranker(name, data.in_row_order(scores), model, data)
 
 
 def _difference(

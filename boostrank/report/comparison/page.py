@@ -1,4 +1,4 @@
-"""A comparison as one HTML page."""
+"""Comparison page: the difference, its segments and the worst regressions."""
 
 from __future__ import annotations
 

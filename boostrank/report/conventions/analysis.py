@@ -1,22 +1,23 @@
-"""One set of scores under many conventions, and what each convention is worth.
+"""Conventions: one set of scores under many of them, and what each is worth.
 
 Every library answers in its own way what the definition of a metric leaves open (`core.conventions`), so the same
 scores get different numbers. Here the way from one number to another is walked one convention at a time, always in the
 order of `STEPS`; what each step adds is said, and the steps add up to the whole difference exactly.
 
-    for told in explain_conventions(labels, scores, queries, "ndcg@10"):
-        print(told.metric, told.value, [(r.name, r.value, r.changes) for r in told.readings])
+    for one in explain_conventions(labels, scores, queries, "ndcg@10"):
+        print(one.metric, one.value, [(r.name, r.value, r.changes) for r in one.readings])
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.conventions import TIES, Conventions
+from boostrank.core.conventions import Conventions
 from boostrank.core.deprecation import renamed
 from boostrank.core.errors import InputError
 from boostrank.core.queries import QueryIndex
@@ -132,7 +133,7 @@ class Reading:
     Args:
         name: of the library.
         conventions: its own.
-        value: of the metric; None if it cannot be told.
+        value: of the metric; None if there is none.
         changes: from the value they are compared with to this one; conventions that both share are not listed.
         note: what else must be known of this value, or why there is none.
     """
@@ -160,6 +161,12 @@ class TieReport:
     file_order: float
     worst: float
     best: float
+
+    @classmethod
+    def of(cls, documents: int, tied: int, rules: Conventions, value: Callable[[Conventions], float]) -> TieReport:
+        """From the value of the metric under conventions."""
+        orders = ("expected", "input", "pessimistic", "optimistic")
+        return cls(documents, tied, *(value(replace(rules, ties=order)) for order in orders))
 
     @property
     def mass(self) -> float:
@@ -229,30 +236,21 @@ def explain_conventions(
     Raises:
         InputError: unknown names, or data that `base` cannot take; what another library cannot take is in its note.
     """
-    asked = [metrics] if isinstance(metrics, str | Metric) else metrics
     start = Conventions.named(base)
     rules = {name: Conventions.named(name) for name in dict.fromkeys(names)}
     tied = tied_documents(labels, scores, queries, score_type=start.score_type)
     out = []
-    for one in asked:
+    for one in Metric.all_of(metrics):
         values = _Values(one, labels, scores, queries, docnos, threads)
         begin = values.computable(start)
         at_start, empty = values.of(begin), values.empty(begin)
-        by_ties = {word: values.of(replace(begin, ties=word)) for word in TIES if word != "docno"}
         out += [
             Explanation(
                 metric=metric,
                 base=base,
                 value=at_start[metric],
                 readings=tuple(_reading(name, metric, begin, end, values) for name, end in rules.items()),
-                ties=TieReport(
-                    documents=queries.n_documents,
-                    tied=tied,
-                    expected=by_ties["expected"][metric],
-                    file_order=by_ties["input"][metric],
-                    worst=by_ties["pessimistic"][metric],
-                    best=by_ties["optimistic"][metric],
-                ),
+                ties=TieReport.of(queries.n_documents, tied, begin, partial(values.at, metric)),
                 queries=len(queries),
                 empty=empty,
                 single=int((queries.sizes == 1).sum()),
@@ -293,7 +291,7 @@ class _Values:
         docnos: Sequence[str] | None,
         threads: int | None,
     ) -> None:
-        self.metric = Metric.parse(metric) if isinstance(metric, str) else metric
+        self.metric = Metric.of(metric)
         self._labels, self._scores, self._queries = labels, scores, queries
         self._docnos, self._threads = docnos, threads
         self._known: dict[Conventions, dict[str, float]] = {}
@@ -306,6 +304,10 @@ class _Values:
             )  # fmt: skip
             self._known[rules] = bound.values(self._scores)
         return self._known[rules]
+
+    def at(self, metric: str, rules: Conventions) -> float:
+        """Its mean at one cut-off."""
+        return self.of(rules)[metric]
 
     def empty(self, rules: Conventions) -> int:
         """Queries without a relevant document under these conventions."""

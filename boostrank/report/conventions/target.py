@@ -81,8 +81,7 @@ def find_conventions(
         start = replace(start, ties="expected")
     y = np.asarray(labels, dtype=np.float64)
     matches = []
-    for one in [metrics] if isinstance(metrics, str | Metric) else metrics:
-        whole = Metric.parse(one) if isinstance(one, str) else one
+    for whole in Metric.all_of(metrics):
         for name in whole.names:
             metric = Metric.parse(name)
             of_values, of_queries = _choices(metric, y, scores, queries, start)

@@ -1,9 +1,9 @@
 """Explanation of a pair: why one document of a query stands above another, and what would swap them.
 
-    told = why(model, data, qid="12", a="@1", b="GX004-11")
-    told.to_frame(), told.to_frame("changes"), told.smallest
+    found = why(model, data, qid="12", a="@1", b="GX004-11")
+    found.to_frame(), found.to_frame("changes"), found.smallest
 
-The difference of two scores is told feature by feature by the engine's own TreeSHAP (Lundberg et al. 2020). The
+The difference of two scores is split over the features by the engine's own TreeSHAP (Lundberg et al. 2020). The
 smallest change of one feature that swaps them is searched through all thresholds of the trees; see
 `boostrank.report.explanation.counterfactuals`.
 """
@@ -82,7 +82,7 @@ class Why:
         tried: values of features that were scored to find them.
         query_level: features that are constant within every query: they are not changed, being the query's.
         sampled: documents that say which values are ordinary.
-        notes: what could not be told, in words.
+        notes: what is missing, and why.
     """
 
     qid: str
@@ -132,7 +132,7 @@ class Why:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: numbers, text, lists; what is not a number is None, so a missing value is."""
-        told: dict[str, Any] = jsonable(
+        plain: dict[str, Any] = jsonable(
             {
                 "qid": self.qid,
                 "documents": self.documents,
@@ -147,7 +147,7 @@ class Why:
                 "notes": list(self.notes),
             }
         )
-        return told
+        return plain
 
     def to_html(self, model: str = "") -> str:
         """One page that needs no network.
@@ -201,7 +201,7 @@ def why(
         docnos: the names of the documents, one a row; None takes those in the comments, if `data` has them.
         threads: None means every available core.
         seed: of the sample of queries that says which values are ordinary, where there are more than 100,000 documents.
-        progress: told how far it is.
+        progress: called as the work goes on.
 
     Raises:
         DataError: no such query or document, several of that name, twice the same document; features that are not the
@@ -215,12 +215,13 @@ def why(
         raise DataError(f"query {qid} has one document: there is nothing to compare it with")
     trees = ranker.trees()
     rows = DenseRows(data, trees.used, ranker.absent_is_missing)
-    engine = Engine(ranker, trees.used, resolve_threads(threads))
+    workers = resolve_threads(threads)
+    engine = Engine(ranker, trees.used, workers)
     here = rows[start:stop]
     scores = engine.scores(here)
     ranks = QueryIndex.from_sizes([scores.size]).ranks(scores)
     names = document_names(data) if docnos is None else docnos
-    at = [find_document(told, query, data, ranks, names) - start for told in (a, b)]
+    at = [find_document(wanted, query, data, ranks, names) - start for wanted in (a, b)]
     if at[0] == at[1]:
         name = shown_name(start + at[0], data, names)
         raise DataError(f"{a} and {b} are the same document of query {qid}: {name}, rank {ranks[at[0]]}")
@@ -239,11 +240,13 @@ def why(
         notes.append("the scores are equal: the order of the rows decides")
     most = min(_DOCUMENTS, max(1, _NUMBERS // max(1, trees.used.size)))
     sample = np.union1d(data.queries.sample(most, seed), [query])
-    some = DenseRows(
-        data if sample.size == len(data.queries) else data.take(sample), trees.used, ranker.absent_is_missing
-    )
+    part = data if sample.size == len(data.queries) else data.take(sample)
+    some = DenseRows(part, trees.used, ranker.absent_is_missing)
     known = some[: some.data.n_documents]
-    fixed = _query_level(known, some.data.queries)
+    # One value in every query, and not the same one in all: it is the query's.
+    fixed = np.zeros(trees.used.size, dtype=bool)
+    fixed[some.constant_within_queries(workers)] = True
+    fixed &= ~((known == known[0]) | (np.isnan(known) & np.isnan(known[0]))).all(axis=0)
     if trees.forest is None:
         notes.append(f"{trees.why_not}: only values of the data were tried, not all")
     elif trees.forest.start is not None:
@@ -283,14 +286,3 @@ def why(
 def _passes(scores: Float64Array, other: float, falls: bool) -> npt.NDArray[np.bool_]:
     """Whether scores fall below another document's, or rise above it."""
     return np.asarray(scores < other if falls else scores > other)
-
-
-def _query_level(values: Float32Array, queries: QueryIndex) -> npt.NDArray[np.bool_]:
-    """Columns with one value in every query, and not the same one in all."""
-    if values.shape[0] < 2:
-        return np.zeros(values.shape[1], dtype=bool)
-    differs = (values[1:] != values[:-1]) & ~(np.isnan(values[1:]) & np.isnan(values[:-1]))
-    between = np.zeros(values.shape[0] - 1, dtype=bool)
-    starts = queries.ptr[1:-1]
-    between[starts[(starts > 0) & (starts < values.shape[0])] - 1] = True
-    return np.asarray(differs[between].any(axis=0) & ~differs[~between].any(axis=0))

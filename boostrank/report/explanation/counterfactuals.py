@@ -1,4 +1,4 @@
-"""The smallest change of one feature that swaps two documents, found over all thresholds of the trees.
+"""Counterfactuals: the smallest change of one feature that swaps two documents, over all thresholds of the trees.
 
 With all other features as they are, a score is a step function of one feature: it is constant from one threshold to
 the next. So one value of each step answers for all values, and none is overlooked. The engine itself scores them:
@@ -203,12 +203,14 @@ def counterfactuals(
     for i, one in enumerate(trials):
         if one is None:
             continue
-        mine = owner == i
-        best = one.best(swapped[mine])
+        of_feature = owner == i
+        best = one.best(swapped[of_feature])
         if best is not None:
             at, value, seen, nearest, step = best
             now = float(row[i])
-            found.append(Counterfactual(document, names[i], now, value, seen, nearest, step, float(scores[mine][at])))
+            found.append(
+                Counterfactual(document, names[i], now, value, seen, nearest, step, float(scores[of_feature][at]))
+            )
     return found
 
 

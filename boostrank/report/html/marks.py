@@ -1,4 +1,4 @@
-"""Small things within text and tables, drawn without a script."""
+"""Marks within text and tables, drawn without a script."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ class _Trainer:
 
     def _scores(self, model: RankingModel) -> Float64Array:
         scores = model.predict(self._valid, threads=self._threads)
-        return scores if self._valid.input_rows is None else scores[self._valid.input_rows]
+        return self._valid.in_row_order(scores)
 
 
 def _variants(source: str, data: RankingDataset, seed: int, runs: int) -> Iterator[tuple[RankingDataset, int]]:

@@ -1,7 +1,7 @@
 """Importance of features to the ranking, by permutation, beside SHAP and gain of the trees.
 
-    told = importance(model, data)
-    told.to_frame()
+    found = importance(model, data)
+    found.to_frame()
 
 The loss of a metric when a feature is shuffled within queries is what ranking loses without what the feature says
 about one document against another. Gain counts every use of a feature in training, also the use that orders no
@@ -80,14 +80,14 @@ def importance(
         negligible: a loss that does not matter. A feature is removable when its interval ends below it.
         redundant: rank correlation within queries, from which on features cluster.
         threads: None means every available core.
-        progress: told how far it is.
+        progress: called as the work goes on.
 
     Raises:
         ParameterError: a number out of range, a group with an unknown feature.
         DataError: features that are not the model's; no query that counts.
     """
     ranker = model if isinstance(model, RankingModel) else RankingModel.load(model)
-    one = Metric.parse(metric) if isinstance(metric, str) else metric
+    one = Metric.of(metric)
     _check(one, repeats, documents, shap_documents, negligible, redundant)
     workers = resolve_threads(threads)
     data = ranker.check_features(data)

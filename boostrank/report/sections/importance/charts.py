@@ -1,4 +1,4 @@
-"""Charts of what features are worth."""
+"""Charts of feature importance."""
 
 from __future__ import annotations
 

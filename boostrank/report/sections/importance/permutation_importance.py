@@ -143,10 +143,10 @@ class _Pass:
     def _exchange(self, other: Float32Array, queries: QueryIndex, first_query: int, seeds: Float64Array) -> None:
         if self._of_query is None:
             return
-        mine = slice(first_query, first_query + len(queries))
+        queries_of_block = slice(first_query, first_query + len(queries))
         for unit, seed in zip(self._units, seeds, strict=True):
             if unit.between:
-                givers = np.random.default_rng(int(seed)).permutation(self._of_query.shape[0])[mine]
+                givers = np.random.default_rng(int(seed)).permutation(self._of_query.shape[0])[queries_of_block]
                 columns = list(unit.columns)
                 other[:, columns] = np.repeat(self._of_query[givers][:, columns], queries.sizes, axis=0)
 
@@ -155,12 +155,12 @@ def _disjoint(units: Sequence[Unit]) -> list[list[int]]:
     """Numbers of the units, in as few lists without a shared column as come about by filling one after another."""
     lists: list[tuple[set[int], list[int]]] = []
     for i, unit in enumerate(units):
-        mine = set(unit.columns)
+        columns = set(unit.columns)
         for taken, members in lists:
-            if not taken & mine:
-                taken |= mine
+            if not taken & columns:
+                taken |= columns
                 members.append(i)
                 break
         else:
-            lists.append((mine, [i]))
+            lists.append((columns, [i]))
     return [members for _, members in lists]

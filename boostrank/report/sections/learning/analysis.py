@@ -15,6 +15,7 @@ import numpy as np
 from boostrank.core.conventions import Conventions
 from boostrank.core.deprecation import renamed_attributes
 from boostrank.core.errors import BoostrankError, ParameterError
+from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
@@ -68,7 +69,7 @@ class Learning:
         best_rounds: that prediction uses.
         trained_rounds: of the training; None where the file does not say.
         negligible: the loss that does not matter.
-        notes: what could not be told, in words.
+        notes: what is missing, and why.
         scores: float64[N] of the whole model, in the order of the rows of the data set; None where not all of them
             were walked, or not as the engine adds up.
     """
@@ -93,21 +94,21 @@ class Learning:
             return f"The model has {curve.total} round{'s' * (curve.total != 1)}: there is nothing to leave out."
         sure, guess = curve.enough(self.negligible), curve.enough(self.negligible, sure=False)
         at = sure if sure < last else min(guess, last - 1)
-        told = f"{curve.rounds[at]:,} of {curve.total:,} rounds {_change(curve, at)} of {curve.metric}"
+        text = f"{curve.rounds[at]:,} of {curve.total:,} rounds {_change(curve, at)} of {curve.metric}"
         if at == sure:
-            told += f"; from there on no 95% interval reaches a loss of {self.negligible:g}."
+            text += f"; from there on no 95% interval reaches a loss of {self.negligible:g}."
         elif at == guess:
-            told += f": less than {self.negligible:g} lost in the mean, but these queries are too few to be sure."
+            text += f": less than {self.negligible:g} lost in the mean, but these queries are too few to be sure."
         else:
-            told = f"Every round counts: {told}."
+            text = f"Every round counts: {text}."
         better = np.flatnonzero(curve.lost_high[:-1] < -self.negligible)
         if better.size:
             best = int(better[np.argmin(curve.lost[better])])
-            told += (
+            text += (
                 f" Fewer rounds rank better: {curve.rounds[best]:,} of them {_change(curve, best)}, though picked on "
                 "these very queries."
             )
-        return told
+        return text
 
     def history_frame(self) -> Any:
         """A pandas data frame, a row for each round, data set and metric.
@@ -123,24 +124,16 @@ class Learning:
         return pandas().DataFrame(rows, columns=["dataset", "metric", "round", "value"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; what is not a number is NaN."""
-        curve, objective_trace = self.curve, self.objective_trace
-        return {
+        """Plain data, for JSON: what is not a number is None."""
+        parts = {
             "summary": self.summary(),
-            "history": [
-                {"dataset": h.dataset, "metric": h.metric, "rounds": h.rounds.tolist(), "values": h.values.tolist()}
-                for h in self.history
-            ],
-            "prefixes": {
-                name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in vars(curve).items()
-            },
-            "objective": None if objective_trace is None else _plain_trace(objective_trace),
-            "schedules": {name: values.tolist() for name, values in self.schedules.items()},
-            "best_rounds": self.best_rounds,
-            "trained_rounds": self.trained_rounds,
-            "negligible": self.negligible,
-            "notes": list(self.notes),
+            "history": [vars(history) for history in self.history],
+            "prefixes": vars(self.curve),
+            "objective": None if self.objective_trace is None else self.objective_trace.to_dict(),
         }
+        names = ("schedules", "best_rounds", "trained_rounds", "negligible", "notes")
+        plain: dict[str, Any] = jsonable(parts | {name: getattr(self, name) for name in names})
+        return plain
 
 
 def learning(
@@ -167,13 +160,13 @@ def learning(
         negligible: a loss of the metric that does not matter.
         seed: of samples and bootstrap.
         threads: None means every available core.
-        progress: told how far it is.
+        progress: called as the work goes on.
 
     Raises:
         ParameterError: a metric with several cut-offs, a number out of range.
         DataError: features that are not the model's; no query that counts.
     """
-    one = Metric.parse(metric) if isinstance(metric, str) else metric
+    one = Metric.of(metric)
     if len(one.cutoffs) > 1:
         raise ParameterError(f"{one} has several cut-offs: a curve is of one, such as {one.names[0]}")
     if not negligible >= 0.0 or (documents is not None and documents < 0):
@@ -227,8 +220,8 @@ def _change(curve: StagedMetric, at: int) -> str:
     """`lose 0.0004 [0.0001, 0.0007]`, or what they gain."""
     sign = 1.0 if curve.lost[at] >= 0.0 else -1.0
     ends = sorted((sign * curve.lost_low[at], sign * curve.lost_high[at]))
-    told = f"{'lose' if sign > 0.0 else 'gain'} {abs(curve.lost[at]):.4f}"
-    return told if np.isnan(ends[0]) else f"{told} [{ends[0]:.4f}, {ends[1]:.4f}]"
+    text = f"{'lose' if sign > 0.0 else 'gain'} {abs(curve.lost[at]):.4f}"
+    return text if np.isnan(ends[0]) else f"{text} [{ends[0]:.4f}, {ends[1]:.4f}]"
 
 
 def _askable(data: RankingDataset, quadratic: bool) -> int:
@@ -247,27 +240,3 @@ def _history(model: RankingModel) -> tuple[History, ...]:
             numbers = np.array([np.nan if v is None else v for v in values], dtype=np.float64)
             found.append(History(dataset, metric, np.arange(first + 1, first + 1 + numbers.size), numbers))
     return tuple(found)
-
-
-def _plain_trace(found: ObjectiveTrace) -> dict[str, Any]:
-    def shares(s: Any) -> dict[str, Any]:
-        return {
-            "names": list(s.names), "documents": s.documents.tolist(), "share": s.share.tolist(),
-            "error": s.error.tolist(),
-        }  # fmt: skip
-
-    return {
-        "name": found.objective,
-        "rounds": found.rounds.tolist(),
-        "loss": {name: values.tolist() for name, values in found.loss.items()},
-        "loss_error": {name: values.tolist() for name, values in found.loss_error.items()},
-        "loss as it ran": None if found.ran is None else found.ran.tolist(),
-        "dead queries": found.dead.tolist(),
-        "dead queries of one label": found.alike,
-        "by grade": shares(found.by_grade),
-        "by list length": shares(found.by_length),
-        "queries": found.queries,
-        "documents": found.documents,
-        "all_queries": found.all_queries,
-        "all_documents": found.all_documents,
-    }

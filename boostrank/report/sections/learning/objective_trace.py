@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from boostrank.core.deprecation import renamed
 from boostrank.core.errors import BoostrankError, TrainingError
+from boostrank.core.jsonable import jsonable
 from boostrank.core.types import Float64Array, Int64Array, Schedule
 from boostrank.data.dataset import RankingDataset
 from boostrank.objective.description import TrainingObjective, value_at
@@ -106,6 +107,18 @@ class ObjectiveTrace:
         ]
         return pandas().DataFrame(rows)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        named = {
+            "name": self.objective, "rounds": self.rounds, "loss": self.loss, "loss_error": self.loss_error,
+            "loss as it ran": self.ran, "dead queries": self.dead, "dead queries of one label": self.alike,
+        }  # fmt: skip
+        shares = {"by grade": self.by_grade, "by list length": self.by_length}
+        of_part = {by: {name: v for name, v in vars(one).items() if name != "kind"} for by, one in shares.items()}
+        counts = ("queries", "documents", "all_queries", "all_documents")
+        plain: dict[str, Any] = jsonable(named | of_part | {name: getattr(self, name) for name in counts})
+        return plain
+
     def shares_frame(self) -> Any:
         """A pandas data frame, a row a point and a part of the documents."""
         rows = [
@@ -119,16 +132,16 @@ class ObjectiveTrace:
 
 def objective_of(model: RankingModel, threads: int | None = None) -> tuple[TrainingObjective | None, str]:
     """The objective that a model was trained with, and where it cannot be had, why."""
-    told = model.info.get("objective")
-    if not told:
+    recorded = model.info.get("objective")
+    if not recorded:
         return None, "The model file does not say what it was trained with."
-    name = str(told.get("name", "of no name"))
+    name = str(recorded.get("name", "of no name"))
     if ":" in name:
         return None, f"It was trained with {name}, an objective of the engine's own, which does not tell its loss."
     if name == "custom":
         return None, "It was trained with a function of its author's own, which is not in the file."
     try:
-        objective = objective_from_dict(told)
+        objective = objective_from_dict(recorded)
     except (BoostrankError, KeyError, TypeError, ValueError) as error:
         return None, f"Its objective cannot be made again from the file: {error}"
     if objective.needs_total and objective.total_rounds is None:
@@ -142,7 +155,7 @@ def schedules_of(objective: TrainingObjective, rounds: int) -> dict[str, Float64
     """Every parameter that changes with the round -> float64[rounds], as it was in each.
 
     Args:
-        objective: told how long the training is.
+        objective: knows how long the training is.
         rounds: how many.
     """
     found: dict[str, Float64Array] = {}
@@ -170,7 +183,7 @@ def trace_objective(
     """The objective at each of these scores.
 
     Args:
-        objective: told how long the training is.
+        objective: knows how long the training is.
         rounds: int64[R], ascending.
         scores: float64[R, N], of the first so many rounds each.
         data: of these N documents; the whole data set or a sample of

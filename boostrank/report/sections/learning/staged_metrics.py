@@ -155,7 +155,7 @@ def staged_scores(
         by: "walk", or why these trees are not walked here.
         keep: queries whose scores are kept, ascending.
         threads: at least 1.
-        progress: told how far it is.
+        progress: called as the work goes on.
 
     Raises:
         DataError: as `BoundMetrics`, when no query counts.
@@ -207,8 +207,7 @@ def _predicted(
     done, total = 0, int(rounds.sum())
     for i, r in enumerate(rounds.tolist()):
         if r:
-            told = model.predict(data, num_iteration=r, threads=threads)
-            scores = told if data.input_rows is None else told[data.input_rows]
+            scores = data.in_row_order(model.predict(data, num_iteration=r, threads=threads))
         per_query[:, i], kept[i] = bound.per_query(scores)[metric], scores[chosen]
         done += r
         say("first trees", data.n_documents * done // max(1, total), data.n_documents)

@@ -23,7 +23,7 @@ from boostrank.metric import BoundMetrics, Metric
 from boostrank.report.documents import shown_name
 from boostrank.report.frames import pandas
 from boostrank.report.means import FEWEST_FOR_INTERVAL, means_over_queries
-from boostrank.report.segments import Segmentation, by_best_label, by_length, by_table, read_segments
+from boostrank.report.segments import Segmentation, segmentations
 from boostrank.training.model import RankingModel
 
 __getattr__ = renamed(__name__, {"Part": f"{__name__}:SegmentMetric"})
@@ -109,7 +109,7 @@ class QueryValues:
         edges: float64[21] are the ends.
         parts: parts with a query that counts.
         worst: queries with the lowest values; of equal ones first those with better documents, then longer ones.
-        notes: what could not be told, in words.
+        notes: what is missing, and why.
     """
 
     metric: str
@@ -135,12 +135,8 @@ class QueryValues:
     def parts_frame(self) -> Any:
         """A pandas data frame, a row a part."""
         names = [f"q{round(100 * q):02d}" for q in _QUANTILES]
-        rows = []
-        for part in self.parts:
-            told = asdict(part)
-            rows.append(told | dict(zip(names, told.pop("quantiles"), strict=True)))
-        frame = pandas().DataFrame(rows)
-        return frame.drop(columns=["quantiles"], errors="ignore")
+        rows = [asdict(part) | dict(zip(names, part.quantiles, strict=True)) for part in self.parts]
+        return pandas().DataFrame(rows).drop(columns=["quantiles"], errors="ignore")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the values of each query, as plain data."""
@@ -185,20 +181,16 @@ def query_values(
     Raises:
         DataError: features that are not the model's; no query that counts; no query has a segment.
     """
-    one = Metric.parse(metric) if isinstance(metric, str) else metric
+    one = Metric.of(metric)
     (name,) = one.names
     data = model.check_features(data)
     if scores is None:
-        told = model.predict(data, threads=threads)
-        scores = told if data.input_rows is None else told[data.input_rows]
+        scores = data.in_row_order(model.predict(data, threads=threads))
     s = np.asarray(scores, dtype=np.float64)
     rules = Conventions.of(conventions).over(data.labels)
     bound = BoundMetrics([one], data.labels, data.queries, rules, threads, docnos=docnos)
     values = bound.per_query(s)[name]
-    cuts = [by_length(data.queries), by_best_label(data.labels, data.queries)]
-    if segments is not None:
-        table = segments if isinstance(segments, Mapping) else read_segments(segments)
-        cuts.insert(0, by_table(table, data.queries))
+    cuts = segmentations(segments, data.labels, data.queries)
     counted = values[~np.isnan(values)]
     counts, edges = np.histogram(counted, bins=_BINS, range=(0.0, max(1.0, float(counted.max()))))
     of_part = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
@@ -219,10 +211,10 @@ def _parts(cut: Segmentation, values: Float64Array, data: RankingDataset, seed: 
         queries = int(inside.sum())
         if not queries:
             continue
-        mine = values[inside]
-        means = means_over_queries(mine[:, None], None if weights is None else weights[inside], seed=seed)
+        counted = values[inside]
+        means = means_over_queries(counted[:, None], None if weights is None else weights[inside], seed=seed)
         ends = (float(means.low[0]), float(means.high[0])) if queries >= FEWEST_FOR_INTERVAL else (np.nan, np.nan)
-        quantiles = tuple(float(q) for q in np.quantile(mine, _QUANTILES))
+        quantiles = tuple(float(q) for q in np.quantile(counted, _QUANTILES))
         found.append(SegmentMetric(cut.kind, name, queries, float(means.mean[0]), *ends, quantiles))
     return found
 
@@ -257,30 +249,26 @@ def _lists(
     notes: list[str] = []
     every = np.concatenate(shown)
     try:
-        parts: Float64Array | None = model.contributions(data.features[every], threads=threads)[:, :-1]
+        parts = model.contributions(data.features[every], threads=threads)[:, :-1]
     except ModelError as error:
-        parts = None
+        parts = np.zeros((every.size, 0))
         notes.append(f"What features contribute cannot be told: {error}")
-    found, at = [], 0
-    for q, rows, rank in zip(chosen, shown, ranks, strict=True):
-        features: tuple[str, ...] = ()
-        beyond = np.zeros((rows.size, 0))
-        if parts is not None:
-            mine = parts[at : at + rows.size]
-            mine = mine - mine.mean(axis=0)
-            spread = np.abs(mine).max(axis=0)
-            top = np.argsort(-spread, kind="stable")[:_FEATURES]
-            top = top[spread[top] > 0.0]
-            features, beyond = tuple(data.feature_names[c] for c in top.tolist()), mine[:, top]
-        at += rows.size
+    found = []
+    ends = np.cumsum([rows.size for rows in shown])
+    for q, rows, rank, of_list in zip(chosen, shown, ranks, np.split(parts, ends[:-1]), strict=True):
+        centred = of_list - of_list.mean(axis=0)
+        spread = np.abs(centred).max(axis=0)
+        top = np.argsort(-spread, kind="stable")[:_FEATURES]
+        top = top[spread[top] > 0.0]
+        documents = tuple(
+            RankedDocument(r, shown_name(row, data, docnos), float(data.labels[row]), float(scores[row]), tuple(beyond))
+            for row, r, beyond in zip(rows.tolist(), rank.tolist(), centred[:, top].tolist(), strict=True)
+        )
         found.append(
             WorstQuery(
                 qid=str(data.queries.qid[q]), value=float(values[q]), size=int(data.queries.sizes[q]),
-                parts={kind: str(part[q]) for kind, part in of_part.items()}, features=features,
-                documents=tuple(
-                    RankedDocument(r, shown_name(row, data, docnos), float(data.labels[row]), float(scores[row]), told)
-                    for row, r, told in zip(rows.tolist(), rank.tolist(), map(tuple, beyond.tolist()), strict=True)
-                ),
+                parts={kind: str(part[q]) for kind, part in of_part.items()},
+                features=tuple(data.feature_names[c] for c in top.tolist()), documents=documents,
             )
         )  # fmt: skip
     return found, notes

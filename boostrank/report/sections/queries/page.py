@@ -1,4 +1,4 @@
-"""Query by query: `QueryValues` as a section of a page."""
+"""Section of queries: tables and charts of `QueryValues`."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def accumulated_local_effects(
         bins: intervals at most.
         seed: of the bootstrap.
         threads: of the walk.
-        progress: told how far it is.
+        progress: called as the work goes on.
     """
     values = rows[: rows.data.n_documents]
     edges = [_edges(values[:, c], bins) for c in range(values.shape[1])]

@@ -1,7 +1,7 @@
 """Shapes of features: contributions, accumulated local effects, pairs of features.
 
-told = shapes(model, data, importance=importance(model, data))
-told.to_frame("curves"), told.to_frame("dependence"), told.to_frame("interactions")
+found = shapes(model, data, importance=importance(model, data))
+found.to_frame("curves"), found.to_frame("dependence"), found.to_frame("interactions")
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Shapes:
     """What `shapes` found.
 
     Args:
-        top: names of the features that are told most of.
+        top: names of the features that most is said of.
         dependence: of `top`, in that order, all of the same documents; empty where the engine cannot tell.
         curves: the accumulated local effects of every feature that the trees use: first `top`, then by `swing`.
         interactions: of the pairs of `top`, strongest first.
@@ -68,7 +68,7 @@ class Shapes:
         all_documents: in the data.
         queries: that the curves are taken from.
         by: "walk" when the trees were walked here, or why the engine predicted instead.
-        notes: what could not be told, in words.
+        notes: what is missing, and why.
     """
 
     top: tuple[str, ...]
@@ -97,8 +97,8 @@ class Shapes:
 
     def partner(self, feature: str) -> Interaction | None:
         """The strongest interaction of a feature, if it has one that is more than rounding."""
-        mine = [one for one in self.interactions if feature in (one.first, one.second) and one.share > ROUNDING]
-        return mine[0] if mine else None
+        pairs = [one for one in self.interactions if feature in (one.first, one.second) and one.share > ROUNDING]
+        return pairs[0] if pairs else None
 
     def to_frame(self, what: str = "curves") -> Any:
         """A pandas data frame.
@@ -111,66 +111,50 @@ class Shapes:
             MissingDependency: pandas is not installed.
             ParameterError: another word.
         """
-        makers = {
-            "curves": self._curve_rows, "features": self._feature_rows, "dependence": self._dependence_rows,
-            "interactions": self._pair_rows,
-        }  # fmt: skip
-        if what not in makers:
-            raise ParameterError(f"to_frame({what!r}).{did_you_mean(what, makers)}")
-        columns, rows = makers[what]()
-        return pandas().DataFrame(rows, columns=columns)
+        if what not in _FRAMES:
+            raise ParameterError(f"to_frame({what!r}).{did_you_mean(what, _FRAMES)}")
+        return pandas().DataFrame(self.rows(what), columns=list(_FRAMES[what]))
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: numbers, text, lists; what is not a number is None."""
-        told: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in ("documents", "pair_documents", "shap_documents", "all_documents", "queries", "by")
-        }
-        told |= {"top": list(self.top), "notes": list(self.notes)}
-        for name, (columns, rows) in (
-            ("features", self._feature_rows()), ("curves", self._curve_rows()),
-            ("interactions", self._pair_rows()), ("dependence", self._dependence_rows()),
-        ):  # fmt: skip
-            told[name] = [{c: jsonable(v) for c, v in zip(columns, row, strict=True)} for row in rows]
-        return told
+        names = ("documents", "pair_documents", "shap_documents", "all_documents", "queries", "by", "top", "notes")
+        tables = {what: self.rows(what) for what in ("features", "curves", "interactions", "dependence")}
+        plain: dict[str, Any] = jsonable({name: getattr(self, name) for name in names} | tables)
+        return plain
 
-    def _curve_rows(self) -> tuple[list[str], list[list[Any]]]:
-        rows: list[list[Any]] = []
-        for one in self.curves:
-            if one.missing:
-                told = [one.missing_effect, one.missing_low, one.missing_high]
-                rows.append([one.feature, float("nan"), *told, one.missing])
-            # An interval's documents stand in the row of its upper end.
-            counts = [0, *one.counts.tolist()]
-            rows += [
-                [one.feature, *told]
-                for told in zip(
-                    one.edges.tolist(), one.effect.tolist(), one.low.tolist(), one.high.tolist(), counts, strict=False
-                )
-            ]
-        return ["feature", "value", "effect", "low", "high", "documents"], rows
+    def rows(self, what: str) -> list[dict[str, Any]]:
+        """The rows of `to_frame`."""
+        rows: list[tuple[Any, ...]] = []
+        if what == "curves":
+            for c in self.curves:
+                if c.missing:
+                    rows.append((c.feature, np.nan, c.missing_effect, c.missing_low, c.missing_high, c.missing))
+                # An interval's documents stand in the row of its upper end.
+                columns = c.edges.tolist(), c.effect.tolist(), c.low.tolist(), c.high.tolist(), [0, *c.counts.tolist()]
+                rows += [(c.feature, *point) for point in zip(*columns, strict=False)]
+        elif what == "features":
+            for c in self.curves:
+                ends = (c.edges[0], c.edges[-1]) if c.edges.size else (np.nan, np.nan)
+                counts = int(c.counts.sum()), c.missing, c.missing_effect, c.query_level
+                rows.append((c.feature, c.swing, c.rising, *ends, *counts))
+        elif what == "dependence":
+            for one in self.dependence:
+                points = zip(one.values.tolist(), one.parts.tolist(), strict=True)
+                rows += [(one.feature, i, *point) for i, point in enumerate(points)]
+        else:
+            rows += [(one.first, one.second, one.size, one.share, one.error) for one in self.interactions]
+        return [dict(zip(_FRAMES[what], row, strict=True)) for row in rows]
 
-    def _feature_rows(self) -> tuple[list[str], list[list[Any]]]:
-        rows = [
-            [c.feature, c.swing, c.rising, *([c.edges[0], c.edges[-1]] if c.edges.size else [np.nan, np.nan]),
-             int(c.counts.sum()), c.missing, c.missing_effect, c.query_level]
-            for c in self.curves
-        ]  # fmt: skip
-        return [
-            "feature", "swing", "rising", "lowest", "highest", "documents", "missing", "missing_effect", "query_level"
-        ], rows  # fmt: skip
 
-    def _dependence_rows(self) -> tuple[list[str], list[list[Any]]]:
-        rows = [
-            [one.feature, i, value, part]
-            for one in self.dependence
-            for i, (value, part) in enumerate(zip(one.values.tolist(), one.parts.tolist(), strict=True))
-        ]
-        return ["feature", "document", "value", "part"], rows
-
-    def _pair_rows(self) -> tuple[list[str], list[list[Any]]]:
-        rows = [[one.first, one.second, one.size, one.share, one.error] for one in self.interactions]
-        return ["first", "second", "size", "share", "error"], rows
+_FRAMES = {
+    "curves": ("feature", "value", "effect", "low", "high", "documents"),
+    "features": (
+        "feature", "swing", "rising", "lowest", "highest", "documents", "missing", "missing_effect", "query_level",
+    ),
+    "dependence": ("feature", "document", "value", "part"),
+    "interactions": ("first", "second", "size", "share", "error"),
+}  # fmt: skip
+"""Columns of `Shapes.to_frame`."""
 
 
 def shapes(
@@ -193,17 +177,17 @@ def shapes(
     Args:
         model: ours, or one that LightGBM or XGBoost made; or its file.
         data: documents; labels are not looked at.
-        importance: of the same model: the first `top` of its `order` are told most of. None: those with most gain.
-        features: told most of, instead.
+        importance: of the same model: the first of its `order` are the `top` of the result. None: those of most gain.
+        features: the `top` of the result, instead.
         top: how many, at least 1.
         bins: intervals of a curve, at least 1.
-        points: documents that dependence is told of, at most.
+        points: documents of the dependence, at most.
         documents: take curves and interactions from a sample of whole queries with about so many documents; None: as
             many as take about 20 seconds on two cores, 20,000 at most.
         shap_documents: likewise of the contributions, 0 for none; None: as many as take about eight seconds.
         seed: of samples, exchanges and bootstrap.
         threads: None means every available core.
-        progress: told how far it is.
+        progress: called as the work goes on.
 
     Raises:
         ParameterError: a number out of range, an unknown feature.
@@ -261,7 +245,7 @@ def shapes(
 def _chosen(
     model: RankingModel, trees: Trees, importance: Importance | None, features: Sequence[str] | None, top: int
 ) -> tuple[str, ...]:
-    """The features that are told most of, among those that the trees use."""
+    """The `top` of the result, among those that the trees use."""
     names = model.feature_names
     used = set(trees.used.tolist())
     if features is not None:

@@ -65,7 +65,7 @@ def interactions(
         columns: places of the features among them.
         seed: of the exchange of documents.
         threads: of the walk.
-        progress: told how far it is.
+        progress: called as the work goes on.
     """
     queries = rows.data.queries
     donor = _others(queries, seed)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.conventions import TIES, Conventions
+from boostrank.core.conventions import Conventions
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
@@ -84,7 +84,7 @@ class Verdict:
         per_query: metric -> float64[Q] of the model, NaN where a query does not count.
         queries, documents: in the data.
         empty: queries without a relevant document, which do not count unless the conventions say so.
-        notes: what could not be told, in words.
+        notes: what is missing, and why.
         matters: metric -> the difference of two trainings from which on it is more than luck, where it was measured.
     """
 
@@ -117,8 +117,8 @@ class Verdict:
         known = {name: self.matters[name] for name in self.model.standings if name in self.matters}
         if not known:
             return ""
-        told = ", ".join(f"{bound:.4f} in {name}" for name, bound in known.items())
-        return f"Two trainings may differ by luck by up to {told}: leads below that are grey."
+        bounds = ", ".join(f"{bound:.4f} in {name}" for name, bound in known.items())
+        return f"Two trainings may differ by luck by up to {bounds}: leads below that are grey."
 
     def baseline(self, name: str) -> Ranking | None:
         """The one of this name."""
@@ -179,14 +179,14 @@ def verdict(
         matters: see `Verdict`; `report.noise.analysis` measures it.
         seed: of the bootstrap, and of the halves that choose a feature for each other.
         threads: None means every available core.
-        progress: told how far it is.
+        progress: called as the work goes on.
 
     Raises:
         ParameterError: no metric, an unknown one.
         DataError: scores that do not fit the data, labels the gain cannot take, no query that counts.
     """
     rules = Conventions.of(conventions).over(data.labels)
-    asked = [metrics] if isinstance(metrics, str | Metric) else list(metrics)
+    asked = Metric.all_of(metrics)
     bound = BoundMetrics(asked, data.labels, data.queries, rules, threads, docnos=docnos)
     first = headline(bound.names)
     if first is None:
@@ -262,17 +262,8 @@ def _standings(
 def _ties(
     metric: Metric, scores: npt.ArrayLike, data: RankingDataset, rules: Conventions, threads: int | None
 ) -> TieReport:
-    name = metric.names[0]
-    by_order = {
-        word: BoundMetrics([metric], data.labels, data.queries, replace(rules, ties=word), threads).values(scores)[name]
-        for word in TIES
-        if word != "docno"
-    }
-    return TieReport(
-        documents=data.n_documents,
-        tied=tied_documents(data.labels, scores, data.queries, score_type=rules.score_type),
-        expected=by_order["expected"],
-        file_order=by_order["input"],
-        worst=by_order["pessimistic"],
-        best=by_order["optimistic"],
-    )
+    def value(of: Conventions) -> float:
+        return BoundMetrics([metric], data.labels, data.queries, of, threads).values(scores)[metric.names[0]]
+
+    tied = tied_documents(data.labels, scores, data.queries, score_type=rules.score_type)
+    return TieReport.of(data.n_documents, tied, rules, value)

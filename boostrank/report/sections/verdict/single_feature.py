@@ -1,4 +1,4 @@
-"""The best ranking by one feature alone, chosen without looking at the queries that it ranks."""
+"""Single feature: the best ranking by one alone, chosen without looking at the queries that it ranks."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ class SingleFeature:
     @property
     def short(self) -> str:
         """Which features, in words."""
-        told = [f"{n}, {'higher' if s > 0 else 'lower'} is better" for n, s in zip(self.names, self.signs, strict=True)]
-        return told[0] if told[0] == told[1] else f"{told[0]}, or {told[1]}: the two halves choose different features"
+        better = ("higher" if sign > 0 else "lower" for sign in self.signs)
+        first, second = (f"{name}, {word} is better" for name, word in zip(self.names, better, strict=True))
+        return first if first == second else f"{first}, or {second}: the two halves choose different features"
 
 
 def single_feature(
@@ -73,7 +74,7 @@ def single_feature(
         conventions: of the metric.
         seed: of the halves.
         threads: None means every available core.
-        progress: told how far it is.
+        progress: called as the work goes on.
 
     Returns:
         None where a half has no query that counts, or there is no feature.
