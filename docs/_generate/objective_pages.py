@@ -103,7 +103,7 @@ def page(spec: ObjectiveSpec) -> str:
             "",
             _PICTURE.format(name=spec.name),
             "",
-            "What the four panels show is said [with the list of objectives](index.md#the-pictures).",
+            "The four panels are explained [below the list of objectives](index.md#the-pictures).",
             "",
             "## Definition",
             "",
