@@ -1,4 +1,4 @@
-"""What experiments share: where the data lies, pooled per-query results, and tables."""
+"""Helpers that experiments share: where the data lies, pooled per-query results, and tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a round's gradient and Hessian cost: against list length, against pair loops, against LightGBM's own.
+"""Cost of a round's gradient and Hessian: against list length, against pair loops, against LightGBM's own.
 
     python -m experiments.bench.run [--documents 200000] [--threads 2]
 

@@ -1,4 +1,4 @@
-"""What files larger than memory cost: reading, the way to a trained model, the second start.
+"""Cost of files larger than memory: reading, the way to a trained model, the second start.
 
     python -m experiments.bench_scale.run [--rows 1000000] [--folder DIR] [--limited GB]
 
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def measure(folder: Path, rows: int, console: Console) -> dict[str, Any]:
-    """File -> route -> what the route said."""
+    """File -> route -> measurement."""
     results: dict[str, Any] = {}
     for name, write, size, readers in (
         ("dense small", write_dense, SMALL, READERS),
@@ -97,9 +97,9 @@ def route(name: str, file: Path, folder: Path, console: Console) -> dict[str, An
     if done.returncode:
         console.print(f"{name}: failed with status {done.returncode}")
         return {"failed": done.returncode}
-    said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    console.print(f"{name}: {said['seconds']:.1f} s ({said['cpu_seconds']:.1f} of CPU), {said['peak_anon_mb']:.0f} MB")
-    return said
+    cost: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    console.print(f"{name}: {cost['seconds']:.1f} s ({cost['cpu_seconds']:.1f} of CPU), {cost['peak_anon_mb']:.0f} MB")
+    return cost
 
 
 def report(results: dict[str, Any]) -> str:
@@ -107,18 +107,18 @@ def report(results: dict[str, Any]) -> str:
     parts = []
     for name, found in results.items():
         rows = []
-        for route_name, said in found.items():
-            if not isinstance(said, dict):
+        for route_name, cost in found.items():
+            if not isinstance(cost, dict):
                 continue
-            if "failed" in said:
+            if "failed" in cost:
                 rows.append([route_name, "failed", "", "", "", "", ""])
                 continue
             rows.append(
                 [
-                    route_name, f"{said['seconds']:.1f}", f"{said['cpu_seconds']:.1f}",
-                    f"{found['mb'] / said['seconds']:.0f}" if route_name.startswith("read") else "",
-                    f"{said['first_round_at']:.2f}" if "first_round_at" in said else "",
-                    f"{said['peak_anon_mb']:.0f}", f"{said['ndcg@10']:.4f}" if "ndcg@10" in said else "",
+                    route_name, f"{cost['seconds']:.1f}", f"{cost['cpu_seconds']:.1f}",
+                    f"{found['mb'] / cost['seconds']:.0f}" if route_name.startswith("read") else "",
+                    f"{cost['first_round_at']:.2f}" if "first_round_at" in cost else "",
+                    f"{cost['peak_anon_mb']:.0f}", f"{cost['ndcg@10']:.4f}" if "ndcg@10" in cost else "",
                 ]
             )  # fmt: skip
         header = ["route", "s", "CPU s", "MB/s", "s to first round", "peak anonymous MB", "NDCG@10"]

@@ -1,4 +1,4 @@
-"""What `families` reads out of the shipped kernels' scratch memory: where it lies, and that it still lies there."""
+"""Layout of the shipped kernels' scratch memory that `families` reads: where it lies, and that it still lies there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which curvature should the trees divide by? Four kinds of it under the same gradients, tuned alike.
+"""Curvature that the trees divide by: four kinds of it under the same gradients, tuned alike.
 
     python -m experiments.curvature.run [--sets mslr-sample] [--objectives ranknet] [--seeds 2] [--afresh]
 

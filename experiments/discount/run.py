@@ -1,4 +1,4 @@
-"""Does a shallower training discount help? Cross-validated on the training files of every data set.
+"""Training discounts: does a shallower one help? Cross-validated on the training files of every data set.
 
     python -m experiments.discount.run [--folds 3] [--sets sparse-long,mslr-sample]
 

@@ -1,4 +1,4 @@
-"""What an experiment found: tables and pictures, written to its out folder."""
+"""Findings of an experiment: tables and pictures, written to its out folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is compared: a method is a name, the library that trains it, and that library's own parameters; one line each.
+"""Methods that are compared, one line each: a name, the library that trains it, and that library's own parameters.
 
 Every method gets the same draws of the same parameters of the trees (`space.py`), which override nothing here.
 Groups: "first", "second" and "rest" are the comparison, in the order in which they are trained; "started" are peers

@@ -1,4 +1,4 @@
-"""What may be said of methods that were measured on the same queries.
+"""Statistics of methods that were measured on the same queries.
 
 Two ways to pool queries of several sets: every query counts the same (a large set then decides), or every set does (its
 queries share its weight). Differences of means are tested by randomisation of signs (`boostrank.core.resampling`),

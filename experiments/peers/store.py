@@ -1,4 +1,4 @@
-"""What was trained before: a small JSON file a training, named by a hash of all that it depends on.
+"""Store of trainings: a small JSON file a training, named by a hash of all that it depends on.
 
 Each is written whole or not at all, so a process may be killed at any moment; several may work on one folder.
 """

@@ -1,4 +1,4 @@
-"""Which rounds to keep, and whether to average: what choosing a model is worth beside choosing an objective.
+"""Selection of rounds, and averaging: what choosing a model is worth beside choosing an objective.
 
     python -m experiments.selection.run [--sets sparse-long,mslr-sample] [--seeds 2]
 

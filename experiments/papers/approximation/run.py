@@ -1,4 +1,4 @@
-"""How far ApproxNDCG and ApproxAP are from what they approximate, against alpha and beta, along training.
+"""Error of ApproxNDCG and ApproxAP as approximations, against alpha and beta, along training.
 
     python -m experiments.papers.approximation.run
 
@@ -105,10 +105,10 @@ def _ap(scores: Any, labels: Any, alpha: float, beta: float) -> tuple[float, flo
     """ApproxAP and average precision of one query."""
     relevant = labels > 0
     smooth, exact = _ranks(scores, alpha)
-    mine, true = smooth[relevant], exact[relevant]
-    above = 0.5 + expit(beta * (mine[:, None] - mine[None, :])).sum(axis=1)
+    approximate, true = smooth[relevant], exact[relevant]
+    above = 0.5 + expit(beta * (approximate[:, None] - approximate[None, :])).sum(axis=1)
     truly = (true[:, None] >= true[None, :]).sum(axis=1)
-    return float(np.mean(above / mine)), float(np.mean(truly / true))
+    return float(np.mean(above / approximate)), float(np.mean(truly / true))
 
 
 if __name__ == "__main__":

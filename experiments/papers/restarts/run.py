@@ -1,4 +1,4 @@
-"""What random restarts are worth to ApproxNDCG, against alpha, and against beginning at the regression.
+"""Gain of ApproxNDCG by random restarts, against alpha, and against beginning at the regression.
 
 python -m experiments.papers.restarts.run
 """

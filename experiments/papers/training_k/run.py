@@ -1,4 +1,4 @@
-"""Does training for NDCG@k help NDCG@k? The cut-off of the training objective, swept.
+"""Cut-off of the training objective, swept: does training for NDCG@k help NDCG@k?
 
 python -m experiments.papers.training_k.run
 """
