@@ -1,4 +1,4 @@
-"""The engine that calls an objective: its round, read from its stack frame. Tried with LightGBM 4.3 to 4.7, XGBoost 2.1
+"""The engine that calls an objective: its round, read from its stack frame. Tried with LightGBM 4.3 to 4.7, XGBoost 3.1
 to 3.4; `tests/backends/test_private.py` holds it.
 """
 

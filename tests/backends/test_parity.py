@@ -72,6 +72,7 @@ def test_the_same_trees_as_lightgbm_on_generated_data(options: dict[str, Any]) -
     np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.filterwarnings("ignore:.*no newline:boostrank.core.errors.DataWarning")  # of the file as it is published
 @pytest.mark.parametrize("name", REAL)
 def test_the_same_trees_as_lightgbm_on_real_data(name: str, data_root: Path) -> None:
     data = RankingDataset.from_libsvm(data_root / name)
@@ -90,6 +91,7 @@ def test_query_weights_count_as_lightgbm_counts_them() -> None:
     assert np.abs(unweighted.predict(data) - theirs.predict(data)).max() > 0.01
 
 
+@pytest.mark.filterwarnings("ignore:.*no newline:boostrank.core.errors.DataWarning")  # of the file as it is published
 @pytest.mark.parametrize("name", ["generated", *REAL[:4]])
 def test_the_same_trees_as_xgboost_with_its_steps_halved(name: str, request: pytest.FixtureRequest) -> None:
     # XGBoost doubles the hessian of every pair, which halves its steps, and its pairs need an end in the top 32.

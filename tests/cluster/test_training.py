@@ -147,6 +147,7 @@ def test_a_bad_line_is_told_with_file_and_line(cluster: Any, data: Path) -> None
         train(cluster, PARAMS, [data / "s0.txt", bad], 2)
 
 
+@pytest.mark.filterwarnings("ignore:.*names 1 features:boostrank.core.errors.DataWarning")
 def test_what_goes_wrong_on_one_worker_is_told_with_its_shards(cluster: Any, data: Path) -> None:
     huge = data / "huge.txt"
     huge.write_text("5000 qid:900 1:0.5\n0 qid:900 1:1\n")

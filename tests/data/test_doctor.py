@@ -444,7 +444,6 @@ def test_findings_do_not_depend_on_chunks_threads_and_packing(
     assert boostrank.doctor(tmp_path / "a") == whole
 
 
-@pytest.mark.filterwarnings("ignore:.*missing values")
 def test_counts_are_those_of_comparing_everything_with_everything(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     lines = []

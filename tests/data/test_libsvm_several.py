@@ -63,6 +63,7 @@ def test_a_last_line_without_newline_is_not_glued_to_the_next_file(shards: Shard
     assert [str(w.message) for w in told] == [f"{p}: the last line has no newline: maybe truncated" for p in paths]
 
 
+@pytest.mark.filterwarnings("ignore:.*lines are blank:boostrank.core.errors.DataWarning")
 def test_a_pattern_stands_for_the_files_that_match_sorted_without_their_sidecars(
     shards: Shards, tmp_path: Path
 ) -> None:

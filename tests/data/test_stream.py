@@ -17,8 +17,6 @@ from boostrank.data.libsvm.reader import read_libsvm
 from boostrank.data.libsvm.stream import stream_libsvm
 from tests.data.conftest import same_data
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*missing values:boostrank.core.errors.DataWarning")
-
 
 def text_of(rows: int, columns: int, *, seed: int = 0, present: float = 1.0) -> str:
     """Integers, zeros, fractions, a missing value now and then; queries of seven rows."""

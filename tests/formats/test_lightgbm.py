@@ -8,6 +8,7 @@ from collections.abc import Callable
 import lightgbm as lgb
 import numpy as np
 import pytest
+from packaging.version import Version
 
 from boostrank.core.errors import ModelError
 from boostrank.formats.lightgbm.format import LIGHTGBM, stamped
@@ -99,7 +100,8 @@ def test_a_stamp_tells_readers_the_objective_and_changes_no_score(name: str) -> 
     assert stamp_lightgbm(stamped) == stamped
     native, ours = lgb.Booster(model_str=text), lgb.Booster(model_str=stamped)
     assert ours.dump_model()["objective"] == "lambdarank"
-    if ours.num_trees():  # LightGBM does not find the parameters of a model without trees
+    # LightGBM finds the parameters of a text since 4.7, and not those of a model without trees.
+    if ours.num_trees() and Version(lgb.__version__) >= Version("4.7"):
         assert ours.params["objective"] == "lambdarank"
     X, _ = data()
     np.testing.assert_array_equal(ours.predict(X, raw_score=True), native.predict(X, raw_score=True))

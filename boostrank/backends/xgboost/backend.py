@@ -28,7 +28,7 @@ from boostrank.formats.base import LinearStart, engine_names
 from boostrank.formats.xgboost import XGBOOST, tree_weights
 
 _BINNED_BYTES_A_CELL = 2
-_BINNED = ("QuantileDMatrix", "ExtMemQuantileDMatrix")  # older versions lack the second
+_BINNED = (xgboost.QuantileDMatrix, xgboost.ExtMemQuantileDMatrix)
 _one_at_a_time = threading.Lock()
 
 
@@ -73,7 +73,7 @@ class XGBoost(Backend):
             "feature_names": list(engine_names(data.feature_names)),
         }
         options = {
-            "ref": reference if type(reference).__name__ in _BINNED else None,
+            "ref": reference if isinstance(reference, _BINNED) else None,
             "max_bin": translate(params)["max_bin"],
             "nthread": translate(params).get("nthread"),
         }

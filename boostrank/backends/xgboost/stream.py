@@ -12,7 +12,6 @@ from typing import Any
 
 import xgboost
 
-from boostrank.core.errors import MissingDependency
 from boostrank.core.locks import mark_alive, remove_if_dead
 from boostrank.core.machine import return_memory
 from boostrank.data.dataset import Features, RankingDataset
@@ -60,14 +59,9 @@ def matrix_in_pieces(data: RankingDataset, options: dict[str, Any]) -> Any:
         data: sparse, or on disk. Those that ask for external memory have their bins on disk, in a folder of their own
             that goes with the matrix.
         options: of `QuantileDMatrix`.
-
-    Raises:
-        MissingDependency: external memory needs XGBoost 3.
     """
     if not (data.on_disk and data.features.external):
         return xgboost.QuantileDMatrix(DenseBatches(data.features), **options)
-    if not hasattr(xgboost, "ExtMemQuantileDMatrix"):
-        raise MissingDependency(f"external memory needs xgboost 3.0 or later, this is {xgboost.__version__}")
     folder = _Folder(data.features.folder)
     try:
         matrix = xgboost.ExtMemQuantileDMatrix(DenseBatches(data.features, f"{folder.path}/bins"), **options)
