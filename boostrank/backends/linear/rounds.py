@@ -1,4 +1,4 @@
-"""The rounds of a linear training, as callbacks see them."""
+"""Rounds of a linear training, as callbacks see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ways down a `Risk`, a step at a time: SciPy's where there is one.
+"""Solvers: they go down a `Risk`, a step at a time; SciPy's where there is one.
 
 Each takes (risk, weights, most steps, `Walk`), calls the walk with the weights after every step, and returns the
 weights and the steps it took: fewer when there is nothing left to gain. The walk may raise to end the training.
