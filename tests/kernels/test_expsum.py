@@ -9,19 +9,33 @@ from hypothesis import strategies as st
 
 from boostrank.kernels.sums import expsum
 from boostrank.kernels.sums.expsum_hinges import CURVATURE, CURVATURE_FAR, CURVATURE_RATE
+from boostrank.kernels.sums.lambda_sums import _FAST
 from boostrank.objectives import OBJECTIVES
 from tests.objectives.conformance import cases, close, evaluate, make_query
 
 SMOOTH = [spec for spec in OBJECTIVES if "sums" in [p.name for p in spec.params]]
 every_smooth_objective = pytest.mark.parametrize("spec", SMOOTH, ids=lambda spec: spec.name)
 
+
+def sigmoid_over_t(t):
+    return 1.0 / (1.0 + t)
+
+
+def slope_over_t(t):
+    return 1.0 / (1.0 + t) ** 2
+
+
+def softplus_over_t(t):
+    return np.where(t > 0.0, np.log1p(t) / np.where(t > 0.0, t, 1.0), 1.0)
+
+
 FITS = [
-    (expsum.SIGMOID, expsum.sigmoid_over_t, 3e-9),
-    (expsum.SIGMOID_EXACT, expsum.sigmoid_over_t, 3e-12),
-    (expsum.SLOPE, expsum.slope_over_t, 4e-8),
-    (expsum.SLOPE_EXACT, expsum.slope_over_t, 5e-11),
-    (expsum.SOFTPLUS, expsum.softplus_over_t, 3e-10),
-    (expsum.SOFTPLUS_EXACT, expsum.softplus_over_t, 2e-13),
+    (expsum.SIGMOID, sigmoid_over_t, 3e-9),
+    (expsum.SIGMOID_EXACT, sigmoid_over_t, 3e-12),
+    (expsum.SLOPE, slope_over_t, 4e-8),
+    (expsum.SLOPE_EXACT, slope_over_t, 5e-11),
+    (expsum.SOFTPLUS, softplus_over_t, 3e-10),
+    (expsum.SOFTPLUS_EXACT, softplus_over_t, 2e-13),
 ]
 
 
@@ -31,6 +45,14 @@ def test_coefficients_keep_their_stated_error_and_are_exact_at_a_tie(coefficient
     error = np.abs(np.polynomial.polynomial.polyval(t, coefficients) / function(t) - 1.0)
     assert bound / 3 < error.max() < bound
     assert error[-1] < 5e-15
+
+
+@pytest.mark.parametrize(("coefficients", "function"), [fit[:2] for fit in FITS] + [(_FAST, sigmoid_over_t)])
+def test_coefficients_interpolate_at_chebyshev_points(coefficients, function):
+    terms = len(coefficients)
+    nodes = 0.5 + 0.5 * np.cos(np.pi * np.arange(terms) / (terms - 1))
+    found = np.polynomial.polynomial.polyval(nodes, coefficients)
+    np.testing.assert_allclose(found, function(nodes), rtol=1e-13)
 
 
 @pytest.mark.parametrize("above", [1.0, -1.0])

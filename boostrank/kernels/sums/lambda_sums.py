@@ -25,7 +25,7 @@ import numpy as np
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.runtime.jit import inline, inline_sums
 from boostrank.kernels.runtime.vector_rows import WIDE, add_outer, inner
-from boostrank.kernels.sums.expsum import EXACT, FADED, NOTHING, fit, sigmoid_over_t
+from boostrank.kernels.sums.expsum import EXACT, FADED, NOTHING, SIGMOID_EXACT
 from boostrank.kernels.sums.expsum_hinges import CURVATURE, CURVATURE_FAR, CURVATURE_RATE
 
 TILE = 32
@@ -34,9 +34,12 @@ _NEAREST = TILE + 1  # ranks between documents that are not in neighbouring tile
 _ONE, _DISCOUNT, _NODES = 0, 1, 2  # columns: 1, d, then the nodes
 _WRONG = 3  # row of the state that pushes wrong pairs: after the curvature's, before the powers of t
 
-# Coefficients of t, t^2, ...
-_FAST = np.array(fit(sigmoid_over_t, 9))
-_EXACT = np.array(fit(sigmoid_over_t, 16))
+# Coefficients of t, t^2, ..., of the sigmoid, as in `expsum`.
+_FAST = np.array((
+    1.0000000000000009, -0.9999830088014465, 0.9992523872631288, -0.9899751928467332, 0.9365548645645182,
+    -0.7720800624916259, 0.4828218982127297, -0.19138886054293472, 0.03479797464236375,
+))  # fmt: skip
+_EXACT = np.array(SIGMOID_EXACT)
 
 
 def _drops(m: Float64Array) -> Float64Array:
