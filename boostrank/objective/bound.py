@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,17 +17,46 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.params import find_param
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Schedule
+from boostrank.kernels.objective.contract import ObjectiveSpec
 from boostrank.kernels.objective.driver import AddUp, Buffers, PassStats, alone, finish, mix_forces, run_kernel
 from boostrank.kernels.objective.options import GAIN_BASE, Composition
 from boostrank.kernels.objective.shared_params import K
 from boostrank.objectives import OBJECTIVES
 
-if TYPE_CHECKING:
-    from boostrank.objective.description import Objective, TrainingObjective
-
 # Where a pair loop stops being a wait and becomes a mistake: 50,000 documents are 2.5e9 ordered pairs, seconds a
 # round. Longer lists are refused with the numbers.
 MAX_QUADRATIC_DOCUMENTS = 50_000
+
+
+class Described(Protocol):
+    """One objective as it is bound, see `description.Objective`."""
+
+    spec: ObjectiveSpec
+    gain: str | tuple[float, ...]
+    params: dict[str, Any]
+    options: dict[str, Any]
+
+    @property
+    def name(self) -> str: ...
+
+    def values(self, round: int) -> Mapping[str, Any]: ...
+
+    def option_values(self, round: int) -> Mapping[str, Any]: ...
+
+
+class Composed(Protocol):
+    """One objective, or several made into one, as they are bound; see `description.TrainingObjective`."""
+
+    hessian_scale: str
+    threads: int | None
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def parts(self) -> Sequence[Described]: ...
+
+    def factors(self, round: int, magnitudes: Sequence[float]) -> tuple[float, ...]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +100,7 @@ class BoundObjective:
             `k` for an objective without one.
     """
 
-    def __init__(
-        self, objective: TrainingObjective, labels: Float64Array, queries: QueryIndex, add_up: AddUp = alone
-    ) -> None:
+    def __init__(self, objective: Composed, labels: Float64Array, queries: QueryIndex, add_up: AddUp = alone) -> None:
         if labels.shape != (queries.n_documents,):
             raise DataError(
                 f"{labels.size} labels but queries that cover {queries.n_documents} documents: group sizes must sum "
@@ -194,7 +221,7 @@ class BoundObjective:
 class _Part:
     """One objective of a bound one: what the driver needs, round after round."""
 
-    def __init__(self, objective: Objective, labels: Float64Array, queries: QueryIndex) -> None:
+    def __init__(self, objective: Described, labels: Float64Array, queries: QueryIndex) -> None:
         spec = objective.spec
         if spec.quadratic and queries.longest > MAX_QUADRATIC_DOCUMENTS:
             q = int(np.argmax(queries.sizes))
