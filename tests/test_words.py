@@ -14,7 +14,7 @@ import boostrank
 PACKAGE = Path(boostrank.__file__).parent
 
 # Folders whose names are still to be changed. It only shrinks.
-NOT_YET = ("kernels", "objective/", "objectives/", "report")
+NOT_YET = ("report",)
 
 # A question or a verb in the place of the noun.
 NO_NOUNS = {

@@ -27,7 +27,7 @@ _TABLE = """
     kernels.driver=kernels.objective.driver kernels.expsum=kernels.sums.expsum
     kernels.expsum_grades=kernels.sums.expsum_grades kernels.expsum_hinges=kernels.sums.expsum_hinges
     kernels.forest=kernels.trees.walker kernels.gain_nodes=kernels.sums.gain_nodes
-    kernels.gauss_moves=kernels.sums.gauss_moves kernels.gauss_sums=kernels.sums.gauss_sums
+    kernels.gauss_moves=kernels.sums.gauss_rank_changes kernels.gauss_sums=kernels.sums.gauss_sums
     kernels.hinge_ranks=kernels.ranks.hinge kernels.jit=kernels.runtime.jit
     kernels.lambda_sums=kernels.sums.lambda_sums kernels.lanes=kernels.runtime.simd
     kernels.lattice=kernels.sums.lattice kernels.margin_pairs=kernels.ranks.margin

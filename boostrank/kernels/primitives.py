@@ -172,11 +172,11 @@ def _mend(scores: Float64Array, order: Int64Array, spare: Int64Array) -> None:
     n = scores.shape[0]
     for start in range(0, n, _RUN):
         for i in range(start + 1, min(start + _RUN, n)):
-            mine, j = order[i], i
-            while j > start and _before(scores, mine, order[j - 1]):
+            document, j = order[i], i
+            while j > start and _before(scores, document, order[j - 1]):
                 order[j] = order[j - 1]
                 j -= 1
-            order[j] = mine
+            order[j] = document
     width = _RUN
     while width < n:
         for low in range(0, n - width, 2 * width):
@@ -201,9 +201,9 @@ def _merge(scores: Float64Array, order: Int64Array, low: int, middle: int, high:
         spare[i] = order[low + i]
     i, j, out = 0, middle, low
     while i < left and j < high:
-        mine, theirs = spare[i], order[j]
-        take = _before(scores, theirs, mine)
-        order[out] = theirs if take else mine
+        document, other = spare[i], order[j]
+        take = _before(scores, other, document)
+        order[out] = other if take else document
         out += 1
         j += take
         i += 1 - take

@@ -18,7 +18,7 @@ from boostrank.core.params import find_param
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Schedule
 from boostrank.kernels.objective.contract import ObjectiveSpec
-from boostrank.kernels.objective.driver import AddUp, Buffers, PassStats, alone, finish, mix_forces, run_kernel
+from boostrank.kernels.objective.driver import AllReduce, Buffers, PassStats, alone, finish, mix_gradients, run_kernel
 from boostrank.kernels.objective.options import GAIN_BASE, Composition
 from boostrank.kernels.objective.shared_params import K
 from boostrank.objectives import OBJECTIVES
@@ -91,7 +91,7 @@ class BoundObjective:
         objective: what to compute: one objective, or a mixture of two.
         labels: float64[N].
         queries: N documents. Where they have a `k` each, it takes the place of the objective's.
-        add_up: where several processes train together, each with queries of its own: adds up what all queries share
+        all_reduce: where several processes train together, each with queries of its own: adds up what all queries share
             (the scale of the hessian, the balance of a mixture, the mean weight). Called the same number of times in
             each of them.
 
@@ -100,7 +100,9 @@ class BoundObjective:
             `k` for an objective without one.
     """
 
-    def __init__(self, objective: Composed, labels: Float64Array, queries: QueryIndex, add_up: AddUp = alone) -> None:
+    def __init__(
+        self, objective: Composed, labels: Float64Array, queries: QueryIndex, all_reduce: AllReduce = alone
+    ) -> None:
         if labels.shape != (queries.n_documents,):
             raise DataError(
                 f"{labels.size} labels but queries that cover {queries.n_documents} documents: group sizes must sum "
@@ -108,9 +110,9 @@ class BoundObjective:
             )
         self.objective, self.queries = objective, queries
         self._parts = [_Part(part, labels, queries) for part in objective.parts]
-        self._add_up = add_up
+        self._all_reduce = all_reduce
         weights = queries.each_weight
-        total, count = add_up(np.array([weights.sum(), weights.size]))
+        total, count = all_reduce(np.array([weights.sum(), weights.size]))
         self.total_queries = int(count)
         """Queries, of every process that trains together."""
         self._weights = weights / (total / count) if count else weights
@@ -145,9 +147,11 @@ class BoundObjective:
         s = self._run(scores, round, self._part_buffers)
         if len(self._parts) > 1:
             factors = self._factors(round, self._part_buffers)
-            mix_forces(self._part_buffers, factors, self._parts[0].ptr, self._buffers, threads=self._threads)
+            mix_gradients(self._part_buffers, factors, self._parts[0].ptr, self._buffers, threads=self._threads)
         unit = self.objective.hessian_scale == "unit"
-        stats = finish(self._parts[0].ptr, self._buffers, unit_hessian=unit, threads=self._threads, add_up=self._add_up)
+        stats = finish(
+            self._parts[0].ptr, self._buffers, unit_hessian=unit, threads=self._threads, all_reduce=self._all_reduce
+        )
         self.seconds += time.perf_counter() - started
         if stats.broken_query >= 0:
             raise TrainingError(self._broken(stats.broken_query, s, round))
@@ -168,7 +172,7 @@ class BoundObjective:
         self._run(scores, round, buffers)
         factors = self._factors(round, buffers)
         pairs = list(zip(factors, buffers, strict=True))
-        dead = np.all([factor * b.force == 0.0 for factor, b in pairs], axis=0)
+        dead = np.all([factor * b.magnitude == 0.0 for factor, b in pairs], axis=0)
         self.seconds += time.perf_counter() - started
         return Evaluation(
             value=sum(factor * float(b.loss.sum()) for factor, b in pairs),
@@ -192,20 +196,22 @@ class BoundObjective:
         """What each part is multiplied by in this round."""
         if len(parts) == 1:
             return (1.0,)
-        *forces, documents = self._add_up(np.array([*(b.force.sum() for b in parts), self.queries.n_documents]))
-        return self.objective.factors(round, [float(force) / max(documents, 1) for force in forces])
+        *magnitudes, documents = self._all_reduce(
+            np.array([*(b.magnitude.sum() for b in parts), self.queries.n_documents])
+        )
+        return self.objective.factors(round, [float(magnitude) / max(documents, 1) for magnitude in magnitudes])
 
     def _broken(self, q: int, scores: Float64Array, round: int, part: _Part | None = None) -> str:
-        mine = scores[self.queries.ptr[q] : self.queries.ptr[q + 1]]
-        finite = mine[np.isfinite(mine)]
+        own = scores[self.queries.ptr[q] : self.queries.ptr[q + 1]]
+        finite = own[np.isfinite(own)]
         span = f"{finite.min():g} to {finite.max():g}" if finite.size else "none finite"
-        if finite.size < mine.size:
-            cause = f"{mine.size - finite.size} of its {mine.size} scores are not finite; lower the learning rate"
+        if finite.size < own.size:
+            cause = f"{own.size - finite.size} of its {own.size} scores are not finite; lower the learning rate"
         else:
             cause = "the gradient or hessian is not finite, or the hessian is negative"
         which = f", part {part.objective.name!r}" if part is not None and len(self._parts) > 1 else ""
         return (
-            f"objective {self.objective.name!r}{which}, round {round}, query {self.queries.qid[q]} ({mine.size} "
+            f"objective {self.objective.name!r}{which}, round {round}, query {self.queries.qid[q]} ({own.size} "
             f"documents, scores {span}): {cause}"
         )
 

@@ -27,7 +27,7 @@ from boostrank.core.types import Float32Array, Schedule
 from boostrank.data.dataset import query_values
 from boostrank.kernels.objective.contract import ObjectiveSpec
 from boostrank.kernels.objective.define import source_of
-from boostrank.kernels.objective.driver import AddUp, alone
+from boostrank.kernels.objective.driver import AllReduce, alone
 from boostrank.kernels.objective.options import OPTIONS
 from boostrank.objective.bound import BoundObjective
 from boostrank.objective.caller import round_of_caller
@@ -77,12 +77,12 @@ class TrainingObjective(ABC):
         """The objectives it is made of."""
 
     @abstractmethod
-    def factors(self, round: int, forces: Sequence[float]) -> tuple[float, ...]:
-        """What the forces of each part are multiplied by before they are added.
+    def factors(self, round: int, magnitudes: Sequence[float]) -> tuple[float, ...]:
+        """What the gradients of each part are multiplied by before they are added.
 
         Args:
             round: 0-based.
-            forces: mean |gradient| of each part over the documents, this round.
+            gradients: mean |gradient| of each part over the documents, this round.
         """
 
     @property
@@ -111,18 +111,18 @@ class TrainingObjective(ABC):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
 
-    def bind(self, labels: npt.ArrayLike, queries: QueryIndex, add_up: AddUp = alone) -> BoundObjective:
+    def bind(self, labels: npt.ArrayLike, queries: QueryIndex, all_reduce: AllReduce = alone) -> BoundObjective:
         """Give it data: constants are computed and buffers allocated, once.
 
         Args:
             labels: float[N], finite, >= 0.
             queries: boundaries, names, weights and cut-offs of the queries.
-            add_up: see `BoundObjective`.
+            all_reduce: see `BoundObjective`.
 
         Raises:
             DataError: labels the gain cannot take, lengths that differ, a list too long for a pair loop.
         """
-        return BoundObjective(self, np.ascontiguousarray(labels, dtype=np.float64), queries, add_up)
+        return BoundObjective(self, np.ascontiguousarray(labels, dtype=np.float64), queries, all_reduce)
 
     def __call__(
         self, first: Any, second: Any, weight: Any = None, group: Any = None
@@ -189,8 +189,8 @@ class Objective(TrainingObjective):
         for parameter, text in self.spec.default_schedules.items():
             if parameter not in given:
                 self.params[parameter] = parse_schedule(text.format_map(self.params))
-        said = {**self.spec.default_options, **given}
-        self.options: dict[str, Any] = {o.name: parse_value(o, said.get(o.name, o.default), owner) for o in shared}
+        chosen = {**self.spec.default_options, **given}
+        self.options: dict[str, Any] = {o.name: parse_value(o, chosen.get(o.name, o.default), owner) for o in shared}
         self.hessian_scale = self.options["hessian_scale"]
 
     @property
@@ -203,7 +203,7 @@ class Objective(TrainingObjective):
         """Itself."""
         return (self,)
 
-    def factors(self, round: int, forces: Sequence[float]) -> tuple[float, ...]:
+    def factors(self, round: int, magnitudes: Sequence[float]) -> tuple[float, ...]:
         """One: alone it is taken as it is."""
         return (1.0,)
 
@@ -244,8 +244,8 @@ class Objective(TrainingObjective):
         return self._at(round, OPTIONS)
 
     def _at(self, round: int, params: Sequence[Param]) -> dict[str, Any]:
-        said = self.options | self.params
-        return {p.name: value_at(p, said[p.name], round, self) for p in params}
+        values = self.options | self.params
+        return {p.name: value_at(p, values[p.name], round, self) for p in params}
 
     def settled_round(self, total: int) -> int:
         """First round at which early stopping may look at the metric."""

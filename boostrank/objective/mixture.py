@@ -26,7 +26,7 @@ MIX = Param(
 BALANCE = Param(
     "balance",
     "l1",
-    "l1: the forces of each objective are divided by their mean size over the training set, round by round; raw: "
+    "l1: the gradients of each objective are divided by their mean size over the training set, round by round; raw: "
     "both as they are",
     choices=("l1", "raw"),
 )
@@ -91,13 +91,13 @@ class Mixture(TrainingObjective):
         """Both."""
         return self.first, self.second
 
-    def factors(self, round: int, forces: Sequence[float]) -> tuple[float, ...]:
-        """The shares, divided by the forces when they are balanced; see `TrainingObjective`."""
+    def factors(self, round: int, magnitudes: Sequence[float]) -> tuple[float, ...]:
+        """The shares, divided by the gradients when they are balanced; see `TrainingObjective`."""
         share = float(value_at(MIX, self.mix, round, self))
         shares = share, 1.0 - share
         if self.balance == "raw":
             return shares
-        return tuple(w / force if force > 0.0 else 0.0 for w, force in zip(shares, forces, strict=True))
+        return tuple(w / magnitude if magnitude > 0.0 else 0.0 for w, magnitude in zip(shares, magnitudes, strict=True))
 
     @property
     def needs_total(self) -> bool:
@@ -178,15 +178,15 @@ def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> 
     Raises:
         ParameterError: unknown names, values out of range, text that cannot be read.
     """
-    name, positional, said = _call(text)
+    name, positional, named = _call(text)
     if name not in _NAMES:
         if positional:
             raise ParameterError(f"{text!r}: {positional[0]!r} is not name=value")
-        return Objective(name, threads=threads, **_beside(OBJECTIVES.get(name).params, params, said), **said)
+        return Objective(name, threads=threads, **_beside(OBJECTIVES.get(name).params, params, named), **named)
     first, second = _two(text, positional)
     of_mixture = (*MIXTURE_PARAMS, HESSIAN_SCALE)
-    beside = _beside(of_mixture, params, said)
-    mixed = {key: value for key, value in beside.items() if find_param(key, of_mixture)} | said
+    beside = _beside(of_mixture, params, named)
+    mixed = {key: value for key, value in beside.items() if find_param(key, of_mixture)} | named
     for key in mixed:
         if find_param(key, of_mixture) is None:
             raise ParameterError(f"{text!r}: a mixture takes {', '.join(p.name for p in of_mixture)}, not {key!r}")
@@ -197,8 +197,8 @@ def parse_objective(text: str, *, threads: int | None = None, **params: Any) -> 
         if part_name in _NAMES:
             raise ParameterError(f"{text!r}: a mixture has two plain objectives, not a mixture")
         takes = (*OBJECTIVES.get(part_name).params, *OPTIONS)
-        mine = {k: v for k, v in _beside(takes, rest, in_brackets).items() if k == "gain" or find_param(k, takes)}
-        parts.append(parse_objective(part, **mine))
+        own = {k: v for k, v in _beside(takes, rest, in_brackets).items() if k == "gain" or find_param(k, takes)}
+        parts.append(parse_objective(part, **own))
     canonical = {param.name: value for key, value in mixed.items() if (param := find_param(key, of_mixture))}
     return Mixture(parts[0], parts[1], threads=threads, **canonical)  # type: ignore[arg-type]
 
@@ -210,10 +210,10 @@ def _as_part(part: Objective | str) -> Objective:
     return made
 
 
-def _beside(params: Sequence[Param], beside: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+def _beside(params: Sequence[Param], beside: Mapping[str, Any], inside: Mapping[str, Any]) -> dict[str, Any]:
     """What is said beside a text, less what its brackets say: the nearer word counts."""
-    taken = {find_param(key, params) for key in said} - {None}
-    return {k: v for k, v in beside.items() if k not in said and find_param(k, params) not in taken}
+    taken = {find_param(key, params) for key in inside} - {None}
+    return {k: v for k, v in beside.items() if k not in inside and find_param(k, params) not in taken}
 
 
 def _call(text: str) -> tuple[str, list[str], dict[str, Any]]:
@@ -222,14 +222,14 @@ def _call(text: str) -> tuple[str, list[str], dict[str, Any]]:
     if call is None:
         raise ParameterError(f"{text!r} is not an objective: write name, name(param=value) or mix(first, second)")
     positional: list[str] = []
-    said: dict[str, Any] = {}
+    named: dict[str, Any] = {}
     for piece in filter(None, (p.strip() for p in split_outside_brackets(call.group(2) or "", ","))):
         key, equals, value = piece.partition("=")
         if not equals or "(" in key:
             positional.append(piece)
         else:
-            said[key.strip()] = value.strip()
-    return call.group(1), positional, said
+            named[key.strip()] = value.strip()
+    return call.group(1), positional, named
 
 
 def _two(text: str, positional: list[str]) -> tuple[str, str]:

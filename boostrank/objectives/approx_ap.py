@@ -4,8 +4,8 @@
     J    = (1/N) sum_y (r_y / pi_y) (1 + sum_{x != y} r_x J_yx),   r = 1 for a relevant document, N = sum r
 
 The bracket is the smooth rank of y among the relevant documents, of sharpness beta on the scale of ranks: scores -pi
-in place of s. So both the value and c_y = dJ / dpi_y come from the ranks and forces of `kernels.ranks.sigmoid`, applied
-once to all documents and once to the relevant ones.
+in place of s. So both the value and c_y = dJ / dpi_y come from the ranks and gradients of `kernels.ranks.sigmoid`,
+applied once to all documents and once to the relevant ones.
 
 Source: Qin, Liu, Li, "A general approximation framework for direct optimization of information retrieval measures",
 Information Retrieval 13 (2010), gradient through c_y as in eqs (35) and (38). Deviation: the paper tunes alpha in
@@ -27,7 +27,7 @@ from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective
 from boostrank.kernels.objective.relevance import RELEVANT_FROM, relevance_constants, relevant_positions
 from boostrank.kernels.objective.shared_params import ALPHA
 from boostrank.kernels.ranks.precisions import AP_SCRATCH, smooth_precisions
-from boostrank.kernels.ranks.sigmoid import soft_forces, soft_ranks
+from boostrank.kernels.ranks.sigmoid import soft_gradient, soft_ranks
 from boostrank.kernels.sums.expsum import SUMS
 
 PARAMS = (
@@ -69,11 +69,11 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     value = smooth_precisions(place, ranks, among, 0.0, worth, slope)
     through[:] = 0.0
     unused[:] = 0.0
-    soft_forces(params.sums, minus, params.beta, worth, through, unused, inner)
+    soft_gradient(params.sums, minus, params.beta, worth, through, unused, inner)
     for a in range(m):
         # `through` is the derivative of -J by -pi: the two signs cancel.
         slope[place[a]] += through[a]
-    soft_forces(params.sums, s, params.alpha, slope, grad, hess, work)
+    soft_gradient(params.sums, s, params.alpha, slope, grad, hess, work)
     return -value
 
 

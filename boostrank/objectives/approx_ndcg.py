@@ -6,7 +6,7 @@
 Source: Qin, Liu, Li, "A general approximation framework for direct optimization of information retrieval measures",
 Information Retrieval 13 (2010), eqs (35) and (38) for the gradient. Deviation: the paper tunes alpha in 50..300 for
 linear models on normalised features; the default here suits scores on the scale of labels. Without a cut-off this is
-SDCG with alpha = 1 / sigma, wrong-way forces on graded data included (see `sdcg`).
+SDCG with alpha = 1 / sigma, wrong-way gradients on graded data included (see `sdcg`).
 
 Hessian: h_p = alpha^2 sum_x w_xp (|c_x| + |c_p|), w = P (1 - P), which bounds |P''|.
 Cost: near-linear in n, see `kernels.sums.expsum`; n^2 / 2 pairs a query with sums="direct".

@@ -13,7 +13,7 @@ Source: Wang, Li, Golbandi, Bendersky, Najork, "The LambdaLoss framework for ran
 Deviations: natural logarithms (a factor); `train_discount` as everywhere here.
 
 Hessian: a majoriser of the loss with the weights held, a little above w tanh(u/2) / (2 u sigma^2) a pair (Jaakkola,
-Jordan; `kernels.sums.expsum_hinges.CURVATURE`); the exact curvature vanishes where a pair is very wrong and the force
+Jordan; `kernels.sums.expsum_hinges.CURVATURE`); the exact curvature vanishes where a pair is very wrong, the gradient
 does not. Cost: near-linear in n, see `kernels.sums.lambda_sums`, but for the many grades of real-valued labels (more
 than some sqrt(n / 10)); n^2 / 2 pairs a query there, in short lists, which are faster so, and with sums="direct".
 """
@@ -107,7 +107,7 @@ def _weighted_pairs(
     hess: Float64Array,
     z: Float64Array,
 ) -> None:
-    """Add forces and curvature bounds of all pairs in one tile or in neighbouring ones; with n in a tile, of all pairs.
+    """Add gradients and curvature bounds of pairs in one tile or in neighbouring ones; with n in a tile, of all pairs.
 
     Args:
         s: float64[n], descending.
@@ -125,7 +125,7 @@ def _weighted_pairs(
         step = math.exp(alpha * CURVATURE_RATE * (s[j] - s[j - 1]))
         z[j - 1] = 1.0
         gain, disc = g[j], d[j]
-        force, curvature = 0.0, 0.0
+        pull, curvature = 0.0, 0.0
         start = max(0, (j // tile - 1) * tile)
         # Slices, counted from 0: an index that might be negative would keep the loop from using SIMD.
         z_above, g_above, d_above = z[start:j], g[start:j], d[start:j]
@@ -147,9 +147,9 @@ def _weighted_pairs(
             h = alpha * alpha * (up + down) * kappa
             grad_above[i] -= f
             hess_above[i] += h
-            force += f
+            pull += f
             curvature += h
-        grad[j] += force
+        grad[j] += pull
         hess[j] += curvature
 
 

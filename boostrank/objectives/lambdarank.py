@@ -2,10 +2,10 @@
 
     pairs with g_i > g_j and at least one end among the first `truncation_level` documents, x = s_i - s_j
     w   = |g_i - g_j| |D(rank_i) - D(rank_j)| / Z,       divided by 0.01 + |x| if norm_distance
-    rho = 1 / (1 + exp(sigmoid x));   force sigmoid w rho up on i and down on j;   curvature sigmoid^2 w rho (1 - rho)
+    rho = 1 / (1 + exp(sigmoid x));   gradient sigmoid w rho up on i, down on j;   curvature sigmoid^2 w rho (1 - rho)
     both times log2(1 + S) / S, S = sum of 2 sigmoid w rho, if norm_query
 
-Z is the ideal DCG at the truncation level. No function has these forces as its gradient, since w jumps with the order:
+Z is the ideal DCG at the truncation level. No function has these as its gradient, since w jumps with the order:
 the loss reported is the hard -NDCG at the truncation level, which they aim at.
 
 Source: Burges, "From RankNet to LambdaRank to LambdaMART", 2010; LightGBM src/objective/rank_objective.hpp. Deviations:
@@ -53,7 +53,7 @@ PARAMS = (
         aliases=("k", "at", "truncation", "lambdarank_truncation_level"),
     ),
     Param("norm_distance", True, "damp pairs that lie far apart: weight / (0.01 + |score difference|)"),
-    Param("norm_query", True, "compress the total force of a query: log2(1 + S) / S"),
+    Param("norm_query", True, "compress the total gradient of a query: log2(1 + S) / S"),
     TRAIN_DISCOUNT,
     Param(
         "lightgbm_rounding",
@@ -85,11 +85,11 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
             value += g[pos] * d[pos]
     damped = params.norm_distance and s[0] != s[n - 1]
     if params.lightgbm_rounding:
-        _pair_forces_of_lightgbm(s, g, params.sigmoid, depth, damped, params.norm_query, ideal, blend, grad, hess)
+        _pair_gradient_of_lightgbm(s, g, params.sigmoid, depth, damped, params.norm_query, ideal, blend, grad, hess)
         return -value
-    force = _pair_forces(s, g, d, params.sigmoid, depth, damped, grad, hess, scratch.z)
-    if params.norm_query and force > 0.0:
-        factor = math.log1p(2.0 * force) / (LN2 * 2.0 * force)
+    magnitude = _pair_gradient(s, g, d, params.sigmoid, depth, damped, grad, hess, scratch.z)
+    if params.norm_query and magnitude > 0.0:
+        factor = math.log1p(2.0 * magnitude) / (LN2 * 2.0 * magnitude)
         for pos in range(n):
             grad[pos] *= factor
             hess[pos] *= factor
@@ -97,7 +97,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 
 @inline_sums
-def _pair_forces(
+def _pair_gradient(
     s: Float64Array,
     g: Float64Array,
     d: Float64Array,
@@ -108,7 +108,7 @@ def _pair_forces(
     hess: Float64Array,
     z: Float64Array,
 ) -> float:
-    """Add the forces of all pairs, documents by descending score; returns the sum of their sizes."""
+    """Add the gradients of all pairs, documents by descending score; returns the sum of their sizes."""
     n = s.shape[0]
     offset, damping = (_DISTANCE_OFFSET, 1.0) if damped else (1.0, 0.0)
     total = 0.0
@@ -116,14 +116,14 @@ def _pair_forces(
         step = math.exp(sigmoid * (s[j] - s[j - 1]))
         if j <= depth:
             z[j - 1] = 1.0
-        mine, gain, disc = s[j], g[j], d[j]
+        score, gain, disc = s[j], g[j], d[j]
         up, curvature = 0.0, 0.0
         for i in range(min(j, depth)):
             e = z[i] * step
             e = 0.0 if e < UNDERFLOW else e
             z[i] = e
             gap = g[i] - gain
-            w = abs(gap) * (d[i] - disc) / (offset + damping * (s[i] - mine))
+            w = abs(gap) * (d[i] - disc) / (offset + damping * (s[i] - score))
             above = 1.0 / (1.0 + e)
             size = sigmoid * w * (e * above if gap > 0.0 else above)
             f = size if gap > 0.0 else -size
@@ -139,7 +139,7 @@ def _pair_forces(
 
 
 @inline
-def _pair_forces_of_lightgbm(
+def _pair_gradient_of_lightgbm(
     s: Float64Array,
     g: Float64Array,
     sigmoid: float,
@@ -151,7 +151,7 @@ def _pair_forces_of_lightgbm(
     grad: Float64Array,
     hess: Float64Array,
 ) -> None:
-    """The same forces with every operation and every rounding of LightGBM's `GetGradientsForOneQuery`, in its order.
+    """The same gradients with every operation and every rounding of LightGBM's `GetGradientsForOneQuery`, in its order.
 
     Small differences grow: after a few dozen trees a difference of 1e-6 in a gradient has changed a split. This is how
     we know that nothing but rounding stands between our LambdaRank and LightGBM's.

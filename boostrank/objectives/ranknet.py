@@ -48,8 +48,8 @@ def _logistic_pairs(
     for j in range(1, n):
         step = math.exp(alpha * (s[j] - s[j - 1]))
         z[j - 1] = 1.0
-        mine, gain = s[j], g[j]
-        force, curvature, gaps = 0.0, 0.0, 0.0
+        score, gain = s[j], g[j]
+        pull, curvature, gaps = 0.0, 0.0, 0.0
         for start in range(0, j, _FACTORS):
             product = 1.0
             for i in range(start, min(j, start + _FACTORS)):
@@ -62,13 +62,13 @@ def _logistic_pairs(
                 h = alpha * alpha * (right + wrong) * e * above * above
                 grad[i] -= f
                 hess[i] += h
-                force += f
+                pull += f
                 curvature += h
                 # A wrong pair costs ln(1 + 1/e) = u + ln(1 + e).
                 product *= 1.0 + (right + wrong) * e
-                gaps += wrong * (s[i] - mine)
+                gaps += wrong * (s[i] - score)
             value += math.log(product)
-        grad[j] += force
+        grad[j] += pull
         hess[j] += curvature
         value += alpha * gaps
     return value

@@ -4,7 +4,7 @@
     J    = (1/N) sum_i (l_i / rank_i) (1 + sum_{j != i} l_j P_ij),   l = 1 for a relevant document, N = sum l
 
 The bracket is the smooth rank of i among the relevant documents, so J is a mean of quotients of two smooth ranks:
-forces of the first among all documents, forces of the second among the relevant ones. ApproxAP differs in that
+gradients of the first among all documents, gradients of the second among the relevant ones. ApproxAP differs in that
 bracket alone: its sigmoid takes differences of ranks (`approx_ap`).
 
 Source: Chapelle, Wu, "Gradient descent optimization of smoothed information retrieval metrics", Information Retrieval
@@ -27,7 +27,7 @@ from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective
 from boostrank.kernels.objective.relevance import RELEVANT_FROM, relevance_constants, relevant_positions
 from boostrank.kernels.objective.shared_params import SIGMA
 from boostrank.kernels.ranks.precisions import AP_SCRATCH, smooth_precisions
-from boostrank.kernels.ranks.sigmoid import soft_forces, soft_ranks
+from boostrank.kernels.ranks.sigmoid import soft_gradient, soft_ranks
 from boostrank.kernels.sums.expsum import SUMS
 
 PARAMS = (
@@ -59,10 +59,10 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         relevant[a] = s[place[a]]
     soft_ranks(params.sums, relevant, alpha, among, inner)
     value = smooth_precisions(place, ranks, among, 0.5 * params.form, worth, slope)
-    soft_forces(params.sums, s, alpha, slope, grad, hess, scratch.work)
+    soft_gradient(params.sums, s, alpha, slope, grad, hess, scratch.work)
     gm[:] = 0.0
     hm[:] = 0.0
-    soft_forces(params.sums, relevant, alpha, worth, gm, hm, inner)
+    soft_gradient(params.sums, relevant, alpha, worth, gm, hm, inner)
     for a in range(m):
         grad[place[a]] += gm[a]
         hess[place[a]] += hm[a]

@@ -10,7 +10,7 @@ first relevant document; at tied scores it is 2 / (n + 1), whatever the number o
 
 Source: the reciprocal rank as a sum over relevant documents of 1 / rank times "no relevant document above" is Shi et
 al., "CLiMF: learning to maximize reciprocal rank with collaborative less-is-more filtering", RecSys 2012; smooth ranks
-and the forces through c_i = -w_i / rank_i^2 are Qin, Liu, Li 2010. Deviation: CLiMF takes the product of the pairwise
+and gradients through c_i = -w_i / rank_i^2 are Qin, Liu, Li 2010. Deviation: CLiMF takes the product of the pairwise
 chances for "no relevant document above", which is 2^-(N - 1) at tied scores, so that a query with many relevant
 documents would teach nothing at the start.
 
@@ -27,7 +27,7 @@ from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.relevance import RELEVANT_FROM, relevance_constants, relevant_positions
 from boostrank.kernels.objective.shared_params import ALPHA
-from boostrank.kernels.ranks.sigmoid import soft_forces, soft_ranks
+from boostrank.kernels.ranks.sigmoid import soft_gradient, soft_ranks
 from boostrank.kernels.sums.expsum import SUMS
 
 PARAMS = (ALPHA, RELEVANT_FROM, SUMS)
@@ -59,7 +59,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         better = alpha * first[a] * (1.0 / ranks[p] - value)
         grad[p] -= better
         hess[p] += alpha * abs(better)
-    soft_forces(params.sums, s, alpha, slope, grad, hess, scratch.work)
+    soft_gradient(params.sums, s, alpha, slope, grad, hess, scratch.work)
     return -value
 
 

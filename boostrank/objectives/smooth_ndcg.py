@@ -40,7 +40,7 @@ from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg
 from boostrank.kernels.runtime.jit import inline, inline_sums
 from boostrank.kernels.sums.expsum import DIRECT, SUMS
 from boostrank.kernels.sums.gain_nodes import gain_nodes
-from boostrank.kernels.sums.gauss_sums import IROOM, PART, ROOM, SLOTS, VALUE, WEIGHT, gauss_forces
+from boostrank.kernels.sums.gauss_sums import IROOM, PART, ROOM, SLOTS, VALUE, WEIGHT, gauss_gradient
 
 PARAMS = (
     Param(
@@ -80,7 +80,7 @@ _NODES = 4
 
 @objective_kernel(
     params=PARAMS,
-    scratch=f"s force curvature weight documents:3 work:{ROOM}",
+    scratch=f"s gradient curvature weight documents:3 work:{ROOM}",
     int_scratch=f"node iwork:{IROOM}",
 )
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
@@ -100,7 +100,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 def _smooth_dcg(query: Query, params: Any, ideal: float, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     """J; its gradient of -J and its curvature into `grad` and `hess`."""
     n, order, sigma = query.scores.size, query.order, params.sigma
-    s, force, curvature, weight, node = scratch.s, scratch.force, scratch.curvature, scratch.weight, scratch.node
+    s, gradient, curvature, weight, node = scratch.s, scratch.gradient, scratch.curvature, scratch.weight, scratch.node
     documents = scratch.documents.reshape((3, n))
     nodes = query.query_const[_NODES : _NODES + int(query.query_const[_NODES - 1])]
     unit, value = 1.0 / math.sqrt(sigma), 0.0
@@ -108,7 +108,7 @@ def _smooth_dcg(query: Query, params: Any, ideal: float, grad: Float64Array, hes
     for pos in range(n):
         documents[WEIGHT, pos], documents[VALUE, pos] = 1.0, query.gains[order[pos]]
         node[pos], documents[PART, pos] = int(query.doc_const[order[pos], 1]), query.doc_const[order[pos], 2]
-        force[pos], curvature[pos] = 0.0, 0.0
+        gradient[pos], curvature[pos] = 0.0, 0.0
     anchors = min(params.k, n) if params.k > 0 else n
     for pos in range(anchors):
         weight[pos] = discount(pos + 1.0, params.train_discount, n) / ideal
@@ -122,16 +122,16 @@ def _smooth_dcg(query: Query, params: Any, ideal: float, grad: Float64Array, hes
             last += 1
         stop = min(last, anchors)
         if params.sums != DIRECT and _many_pairs(s, first, last, stop, reach):
-            value += gauss_forces(
-                s, first, last, stop, unit, weight, documents, node, nodes, force, curvature, scratch.work,
+            value += gauss_gradient(
+                s, first, last, stop, unit, weight, documents, node, nodes, gradient, curvature, scratch.work,
                 scratch.iwork,
             )  # fmt: skip
         else:
-            value += _pair_forces(
-                s, first, last, stop, reach, unit, weight, documents, node, nodes, force, curvature, scratch.work
+            value += _pair_gradient(
+                s, first, last, stop, reach, unit, weight, documents, node, nodes, gradient, curvature, scratch.work
             )
     for pos in range(n):
-        grad[order[pos]] = -2.0 * unit * force[pos]
+        grad[order[pos]] = -2.0 * unit * gradient[pos]
         hess[order[pos]] = 2.0 / sigma * curvature[pos]
     return value
 
@@ -150,7 +150,7 @@ def _many_pairs(s: Float64Array, first: int, last: int, stop: int, reach: float)
 
 
 @inline
-def _pair_forces(
+def _pair_gradient(
     s: Float64Array,
     first: int,
     last: int,
@@ -161,11 +161,11 @@ def _pair_forces(
     documents: Float64Array,
     node: Int64Array,
     nodes: Float64Array,
-    force: Float64Array,
+    gradient: Float64Array,
     curvature: Float64Array,
     work: Float64Array,
 ) -> float:
-    """What `gauss_forces` does, pair by pair over the documents within `reach` of each anchor; the reference."""
+    """What `gauss_gradient` does, pair by pair over the documents within `reach` of each anchor; the reference."""
     n = s.shape[0]
     h, low_gain, high_gain = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
     for i in range(first, last):
@@ -177,17 +177,17 @@ def _pair_forces(
         while high < last and s[j] - s[high] <= reach:
             high += 1
         gain, pull, bend = _anchor(
-            s[j], low, high, s, documents, low_gain, high_gain, unit, weight[j], h, force, curvature
+            s[j], low, high, s, documents, low_gain, high_gain, unit, weight[j], h, gradient, curvature
         )  # fmt: skip
         value += weight[j] * gain
-        force[j] -= pull
+        gradient[j] -= pull
         curvature[j] += bend
     return value
 
 
 @inline_sums
 def _anchor(
-    mine: float,
+    score: float,
     low: int,
     high: int,
     s: Float64Array,
@@ -197,20 +197,20 @@ def _anchor(
     unit: float,
     weight: float,
     h: Float64Array,
-    force: Float64Array,
+    gradient: Float64Array,
     curvature: Float64Array,
 ) -> tuple[float, float, float]:
-    """Add what one anchor of score `mine` and discount `weight` is worth to the documents it sees.
+    """Add what one anchor of score `score` and discount `weight` is worth to the documents it sees.
 
     Returns:
-        Its smoothed gain, the force on itself, its own curvature.
+        Its smoothed gain, the gradient on itself, its own curvature.
     """
     s, g, part, h = s[low:high], documents[VALUE, low:high], documents[PART, low:high], h[low:high]
     low_gain, high_gain = low_gain[low:high], high_gain[low:high]
-    force, curvature = force[low:high], curvature[low:high]
+    gradient, curvature = gradient[low:high], curvature[low:high]
     total, gain, offset, both = 0.0, 0.0, 0.0, 0.0
     for i in range(s.shape[0]):
-        x = (mine - s[i]) * unit
+        x = (score - s[i]) * unit
         e = fast_exp(-x * x)
         h[i] = e
         total += e
@@ -222,7 +222,7 @@ def _anchor(
     for i in range(s.shape[0]):
         share = weight / total * h[i]
         miss = (1.0 - part[i]) * abs(low_gain[i] - gain) + part[i] * abs(high_gain[i] - gain)
-        force[i] += share * (mine - s[i]) * unit * (g[i] - gain)
+        gradient[i] += share * (score - s[i]) * unit * (g[i] - gain)
         curvature[i] += share * miss
         spread += share * miss
     return gain, weight * (both - gain * offset), spread

@@ -7,9 +7,9 @@ As alpha and then beta grow J tends to precision at k. A list of at most k docum
 order, and is left out.
 
 Source: Qin, Liu, Li, "A general approximation framework for direct optimization of information retrieval measures",
-Information Retrieval 13 (2010), a metric over smooth ranks with a smooth truncation; forces through c_i = dJ / drank_i
-as in eqs (35) and (38). Deviation: their truncation is a sigmoid in the rank, T here is one in its logarithm. With
-the former a relevant document at rank 60 weighs e^-50 of one at rank 10: lists of a hundred tied documents would
+Information Retrieval 13 (2010), a metric over smooth ranks with a smooth truncation; gradients through c_i = dJ /
+drank_i as in eqs (35) and (38). Deviation: their truncation is a sigmoid in the rank, T here is one in its logarithm.
+With the former a relevant document at rank 60 weighs e^-50 of one at rank 10: lists of a hundred tied documents would
 teach nothing.
 
 Hessian: h_p = alpha^2 sum_j w_pj (|c_j| + |c_p|), w = P (1 - P), a proxy that bounds |P''|.
@@ -27,7 +27,7 @@ from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective
 from boostrank.kernels.objective.relevance import RELEVANT_FROM, relevance_constants
 from boostrank.kernels.objective.shared_params import ALPHA
 from boostrank.kernels.primitives import expit
-from boostrank.kernels.ranks.sigmoid import soft_forces, soft_ranks
+from boostrank.kernels.ranks.sigmoid import soft_gradient, soft_ranks
 from boostrank.kernels.sums.expsum import SUMS
 
 PARAMS = (
@@ -60,7 +60,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         inside = expit(beta * math.log((k + 0.5) / ranks[pos])) * query.doc_const[query.order[pos], 0]
         value += inside / k
         slope[pos] = -beta / ranks[pos] * inside * (1.0 - inside) / k
-    soft_forces(params.sums, query.scores, params.alpha, slope, grad, hess, scratch.work)
+    soft_gradient(params.sums, query.scores, params.alpha, slope, grad, hess, scratch.work)
     return -value
 
 

@@ -13,8 +13,8 @@ is for looking, not for training. All scores tied give Binomial(n - 1, 1/2), not
 The authors found that the log discount wins on training queries and a shallower one, about linear, on others:
 `train_discount`. sigma stays, and scores grow or shrink around it; from a zero start it changes nothing by itself.
 
-Hessian: h_m = (|A_m| + |B_m|) / (2 sigma^2), A_m the force of m on other documents' discounts and B_m on its own. For
-rank-binomial all pair forces of a kind have one sign, so this is the sum of absolute pair forces
+Hessian: h_m = (|A_m| + |B_m|) / (2 sigma^2), A_m the gradient of m on other documents' discounts and B_m on its own.
+For rank-binomial all pair gradients of a kind have one sign, so this is the sum of absolute pair gradients
 sum_j N_mj (g_j |Delta_mj| + g_m |Delta_jm|) / (sqrt2 sigma). |gradient| <= sqrt2 sigma h: no Newton step is longer.
 Cost: `sums` fast or exact: n times nodes (14 to 29) times exponents (10 or 18); direct: n times relevant documents
 times nodes. The normal adds about sqrt n a relevant document.

@@ -20,8 +20,8 @@ label, the metric NDCG alone; the noise in mean_j is scaled by sigma throughout,
 at sigma 1); no Langevin noise and no shrinkage of the model, which the paper's proof of global convergence needs.
 Defaults are CatBoost's.
 
-Hessian: 1, plain gradient steps, as in CatBoost. Cost a draw: near-linear in n, see `kernels.sums.gauss_moves`, where
-fast and exact sums are the same; n min(n, k) exponentials with a small k, in short lists and with sums="direct".
+Hessian: 1, plain gradient steps, as in CatBoost. Cost a draw: near-linear in n, see `kernels.sums.gauss_rank_changes`,
+where fast and exact sums are the same; n min(n, k) exponentials with a small k, in short lists and with sums="direct".
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, K, numbere
 from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg, sort_descending
 from boostrank.kernels.runtime.jit import inline_sums
 from boostrank.kernels.sums.expsum import DIRECT, SUMS
-from boostrank.kernels.sums.gauss_moves import gaussian_moves
+from boostrank.kernels.sums.gauss_rank_changes import gaussian_rank_changes
 
 PARAMS = (
     Param(
@@ -114,7 +114,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
             for a in range(n):
                 pulls[a] = _pull(x, g, drop, a, depth, means[a], deviation)
         else:
-            gaussian_moves(x, means, deviation, g, drop, pulls)
+            gaussian_rank_changes(x, means, deviation, g, drop, pulls)
         for a in range(n):
             grad[places[a]] += pulls[a] / params.draws
     _project(s, centre, params.scale_free if n > 2 else 0.0, params.nu, grad)
@@ -139,21 +139,21 @@ def _pull(
 
 
 @inline_sums
-def _project(s: Float64Array, centre: float, share: float, nu: float, force: Float64Array) -> None:
+def _project(s: Float64Array, centre: float, share: float, nu: float, pull: Float64Array) -> None:
     """Centre dJ/ds, take out its part along the centred scores, and turn it into the gradient of the loss."""
     n = s.shape[0]
     mean = 0.0
     for i in range(n):
-        mean += force[i] / n
+        mean += pull[i] / n
     along, square = 0.0, 0.0
     for i in range(n):
         y = s[i] - centre
-        force[i] = mean - force[i]
-        along += force[i] * y
+        pull[i] = mean - pull[i]
+        along += pull[i] * y
         square += y * y
     factor = share * along / (math.sqrt(square) + nu) ** 2
     for i in range(n):
-        force[i] -= factor * (s[i] - centre)
+        pull[i] -= factor * (s[i] - centre)
 
 
 def _constants(

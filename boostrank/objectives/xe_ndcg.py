@@ -5,8 +5,8 @@
     gradient t_i + v_i + q_i (sum b - b_i),       hessian q_i (1 - q_i)
 
 With exponential gains g + 1 - u is 2^label - u, LightGBM's. The two terms behind t make gradient over hessian
-approximate a full Newton step, with the curvature between documents that a diagonal leaves out: the forces are not the
-gradient of L, which is the loss reported.
+approximate a full Newton step, with the curvature between documents that a diagonal leaves out: it is not the gradient
+of L, which is the loss reported.
 
 Source: Bruch, "An alternative cross entropy loss for learning-to-rank", WWW 2021; LightGBM
 src/objective/rank_objective.hpp, RankXENDCG. Deviations: a query of equal gains is left out, where LightGBM fits its

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import TrainingError, TrainingWarning, warn_user
 from boostrank.core.queries import QueryIndex
-from boostrank.kernels.objective.driver import AddUp as AllReduce
+from boostrank.kernels.objective.driver import AllReduce as AllReduce
 from boostrank.kernels.objective.driver import PassStats, alone
 from boostrank.objective.bound import BoundObjective, Evaluation
 from boostrank.objective.description import TrainingObjective

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from boostrank.kernels.ranks.hinge import SHF_KERNELS, SOFTPLUS2, TANGENT, hinge_forces, hinge_ranks
+from boostrank.kernels.ranks.hinge import SHF_KERNELS, SOFTPLUS2, TANGENT, hinge_gradient, hinge_ranks
 from boostrank.kernels.sums import expsum
-from boostrank.kernels.sums.expsum_hinges import IWORK, WORK, fast_hinge_forces, fast_hinge_ranks
+from boostrank.kernels.sums.expsum_hinges import IWORK, WORK, fast_hinge_gradient, fast_hinge_ranks
 from tests.objectives.conformance import close
 
 
@@ -28,12 +28,12 @@ def test_hinges_by_sums_equal_hinges_by_pairs(kind, equal_force, grades):
     slope = -rng.random(n) * gains
     ranks, grad, hess = (np.zeros(n) for _ in range(3))
     hinge_ranks(kind, equal_force, s, gains, sigma, ranks, np.empty(n), np.empty(n))
-    hinge_forces(kind, equal_force, s, gains, sigma, slope, grad, hess, np.empty(n))
+    hinge_gradient(kind, equal_force, s, gains, sigma, slope, grad, hess, np.empty(n))
     found, g, h = (np.zeros(n) for _ in range(3))
     work, iwork = np.full(WORK * n, np.nan), np.full(IWORK * n, -(2**62))
     which = (expsum.EXACT, kind == TANGENT, kind == SOFTPLUS2, equal_force)
     fast_hinge_ranks(*which, s, gains, alpha, height, found, work, iwork)
-    fast_hinge_forces(*which, s, alpha, height, slope, g, h, work, iwork)
+    fast_hinge_gradient(*which, s, alpha, height, slope, g, h, work, iwork)
     assert found == pytest.approx(ranks, rel=1e-10)
     close(g, grad, 1e-9, "gradient")
     close(h, hess, 1e-9, "hessian")

@@ -13,7 +13,7 @@ def discount(rank, blend, n):
 
 
 def far_pairs(s, gains, alpha, by_rank, by_delta, blend):
-    """Forces and curvatures of the pairs that are not in one tile nor in neighbouring ones, and of all pairs."""
+    """Gradients and curvatures of the pairs that are not in one tile nor in neighbouring ones, and of all pairs."""
     n = len(s)
     place = np.arange(n)
     gap = np.abs(place[:, None] - place[None, :])
@@ -27,9 +27,9 @@ def far_pairs(s, gains, alpha, by_rank, by_delta, blend):
     bound = 0.056 * np.exp(-np.abs(u) / 16) + 0.223 * np.exp(-np.abs(u) / 4) + 0.008
     tile = place // lambda_sums.TILE
     for kept in (np.abs(tile[:, None] - tile[None, :]) > 1, True):
-        force = alpha * np.where(kept, w, 0.0) * np.exp(-np.logaddexp(0.0, u))
+        pull = alpha * np.where(kept, w, 0.0) * np.exp(-np.logaddexp(0.0, u))
         curvature = alpha**2 * np.where(kept, w + w.T, 0.0) * bound
-        yield force.sum(axis=0) - force.sum(axis=1), curvature.sum(axis=1)
+        yield pull.sum(axis=0) - pull.sum(axis=1), curvature.sum(axis=1)
 
 
 def check(s, gains, alpha, by_rank, by_delta, blend, sums, tolerance):
@@ -38,8 +38,8 @@ def check(s, gains, alpha, by_rank, by_delta, blend, sums, tolerance):
     d = discount(np.arange(1.0, len(s) + 1.0), blend, len(s))
     grad, hess = np.zeros(len(s)), np.zeros(len(s))
     lambda_sums.add_far_pairs(sums, s, grade.astype(np.int64), worth, d, alpha, by_rank, by_delta, blend, grad, hess)
-    (force, curvature), (largest_force, largest_curvature) = far_pairs(s, gains, alpha, by_rank, by_delta, blend)
-    assert grad == pytest.approx(force, abs=tolerance * np.abs(largest_force).max() + 1e-14)
+    (pull, curvature), (largest_force, largest_curvature) = far_pairs(s, gains, alpha, by_rank, by_delta, blend)
+    assert grad == pytest.approx(pull, abs=tolerance * np.abs(largest_force).max() + 1e-14)
     assert hess == pytest.approx(curvature, abs=tolerance * largest_curvature.max() + 1e-14)
 
 

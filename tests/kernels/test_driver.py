@@ -9,7 +9,7 @@ from boostrank.core.errors import TrainingError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec, no_constants, objective_kernel
-from boostrank.kernels.objective.driver import HESSIAN_FLOOR, LIVE, Buffers, finish, mix_forces, run_kernel
+from boostrank.kernels.objective.driver import HESSIAN_FLOOR, LIVE, Buffers, finish, mix_gradients, run_kernel
 from boostrank.kernels.objective.options import GAUSSIAN, L1, LOG, Composition
 from boostrank.objective.description import Objective
 
@@ -254,7 +254,7 @@ def test_control_comes_before_normalisation_and_both_before_weights():
     scores = np.array([3.0, 1.0, -1.0])
     overlay = {"control": 1.0, "normalize": L1}
     out, _ = drive(positions, scores, np.zeros(3), [3], [5.0], unit_hessian=False, composition=Composition(**overlay))
-    # Ranks 1, 2, 3 against centred scores 2, 0, -2: only the mean is left, and three equal forces of a third.
+    # Ranks 1, 2, 3 against centred scores 2, 0, -2: only the mean is left, and three equal gradients of a third.
     assert out.grad == pytest.approx([5 / 3] * 3)
     assert out.hess == pytest.approx([5 / 6] * 3)
     logged, _ = drive(echo, [3.0, 4.0], [1.0, 2.0], [2], unit_hessian=False, composition=Composition(normalize=LOG))
@@ -272,15 +272,15 @@ def test_mixed_forces_are_added_in_float64_and_judged_anew():
         run_kernel(echo, s, np.ones(3), ptr, np.ones(2), np.zeros((3, 0)), np.zeros((2, 0)), np.zeros(0), part)
         parts.append(part)
     assert parts[0].broken_query == 1  # float32 cannot hold it
-    assert parts[0].force[0] == 2.0
+    assert parts[0].pull[0] == 2.0
     out = Buffers.allocate(3, 2)
-    mix_forces(parts, (0.25, 0.75), ptr, out)
+    mix_gradients(parts, (0.25, 0.75), ptr, out)
     assert list(out.grad[:2]) == [1.0, 0.5]
     assert list(out.hess[:2]) == [1.0, 1.0]
     assert list(out.loss) == [2.0, 1.0]
-    assert list(out.force[:1]) == [1.5]
+    assert list(out.pull[:1]) == [1.5]
     assert finish(ptr, out).broken_query == 1
     parts[0].grad[2], parts[1].grad[2] = 2.0, 3.0
-    mix_forces(parts, (1.0, 0.0), ptr, out)
+    mix_gradients(parts, (1.0, 0.0), ptr, out)
     assert finish(ptr, out, unit_hessian=False).broken_query == -1
     assert list(out.grad) == [1.0, -1.0, 2.0]

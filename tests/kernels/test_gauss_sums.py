@@ -11,14 +11,14 @@ from tests.objectives.conformance import close
 
 
 def by_lattice(s, stop, unit, weight, documents, node, nodes):
-    """J, force and curvature."""
+    """J, gradient and curvature."""
     n = s.size
-    force, curvature = np.zeros(n), np.zeros(n)
+    pull, curvature = np.zeros(n), np.zeros(n)
     work, iwork = np.full(gauss_sums.ROOM * n, np.nan), np.full(gauss_sums.IROOM * n, -(2**62))
-    value = gauss_sums.gauss_forces(
-        s, 0, n, stop, unit, weight, documents, node, nodes, force, curvature, work, iwork
+    value = gauss_sums.gauss_gradient(
+        s, 0, n, stop, unit, weight, documents, node, nodes, pull, curvature, work, iwork
     )  # fmt: skip
-    return value, force, curvature
+    return value, pull, curvature
 
 
 def by_pairs(s, stop, unit, weight, documents, node, nodes):
@@ -30,11 +30,11 @@ def by_pairs(s, stop, unit, weight, documents, node, nodes):
     h /= h.sum(axis=0)
     c = v @ h
     miss = np.array([np.interp(v, nodes, np.abs(nodes - mean)) for mean in c]).T
-    force = (h * x * (v[:, None] - c)) @ weight[:stop]
+    pull = (h * x * (v[:, None] - c)) @ weight[:stop]
     curvature = (h * miss) @ weight[:stop]
-    force[:stop] -= weight[:stop] * ((v * u) @ h - c * (u @ h))
+    pull[:stop] -= weight[:stop] * ((v * u) @ h - c * (u @ h))
     curvature[:stop] += weight[:stop] * (h * miss).sum(axis=0)
-    return weight[:stop] @ c, force, curvature
+    return weight[:stop] @ c, pull, curvature
 
 
 def mean_seen(offset, distance, heap):
@@ -69,7 +69,9 @@ def test_the_lattice_moves_along_a_list_of_gaps_heaps_and_ties():
     documents = np.stack([np.ones(70), gains, np.zeros(70)])
     for stop in (70, 23):
         given = (s, stop, 2.0, rng.random(70), documents, np.searchsorted(nodes, gains), nodes)
-        for found, wanted, what in zip(by_lattice(*given), by_pairs(*given), ("J", "force", "curvature"), strict=True):
+        for found, wanted, what in zip(
+            by_lattice(*given), by_pairs(*given), ("J", "gradient", "curvature"), strict=True
+        ):
             close(found, wanted, 1e-10, f"{what} of {stop} anchors")
 
 
@@ -79,7 +81,7 @@ def test_gains_between_the_nodes_count_as_mixtures():
     mixture, table = gain_nodes(gains, np.array([0, 40]), 4)
     documents = np.stack([np.ones(40), gains, mixture[:, 1]])
     given = (s, 40, 3.0, np.ones(40), documents, mixture[:, 0].astype(np.int64), table[0, 1:])
-    for found, wanted, what in zip(by_lattice(*given), by_pairs(*given), ("J", "force", "curvature"), strict=True):
+    for found, wanted, what in zip(by_lattice(*given), by_pairs(*given), ("J", "slope", "curvature"), strict=True):
         close(found, wanted, 1e-10, what)
 
 
@@ -87,10 +89,10 @@ def test_tied_documents_exert_no_force_at_all():
     gains = np.repeat([0.0, 2.0], 20)
     documents = np.stack([np.ones(40), gains, np.zeros(40)])
     nodes = np.array([0.0, 2.0])
-    _, force, curvature = by_lattice(
+    _, pull, curvature = by_lattice(
         np.full(40, 0.7), 40, 3.0, np.ones(40), documents, (gains > 0).astype(np.int64), nodes
     )
-    assert not force.any()
+    assert not pull.any()
     assert curvature == pytest.approx(np.full(40, 2.0))
 
 

@@ -7,7 +7,7 @@ NOISE, NOISE_TESTS = "kernels/noise.py", "tests.kernels.test_noise"
 EXPSUM = "tests.kernels.test_expsum"
 NET, LIST, XE = "objectives/ranknet.py", "objectives/listnet.py", "objectives/xe_ndcg.py"
 TILES, LAMBDA_SUMS = "kernels/sums/lambda_sums.py", "tests.kernels.lambda_sums"
-MOVES, GAUSS_MOVES = "kernels/sums/gauss_moves.py", "tests.kernels.test_gauss_moves"
+MOVES, GAUSS_MOVES = "kernels/sums/gauss_rank_changes.py", "tests.kernels.test_gauss_moves"
 LOSS, YETI, STOCHASTIC = "objectives/lambdaloss.py", "objectives/yetirank.py", "objectives/stochastic_rank.py"
 
 BASELINES = [

@@ -118,7 +118,7 @@ def test_the_twin_of_xe_ndcg_grows_the_trees_of_rank_xendcg_on_lightgbms_draws()
         for q in range(queries):
             rows = slice(q * size, (q + 1) * size)
             u = np.array([draw(q) for _ in range(size)])
-            parts.append(xe_twin.forces(np.exp2(labels[rows]) - 1, scores[rows], u)[1:])
+            parts.append(xe_twin.gradients(np.exp2(labels[rows]) - 1, scores[rows], u)[1:])
         return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
     shared = {"num_leaves": 7, "verbosity": -1, "metric": "None", "num_threads": 1}
@@ -179,14 +179,14 @@ def test_two_documents_of_stochastic_rank_know_no_noise():
     sigma, x = 0.7, 0.4
     density = exp(-(x**2) / (4 * sigma**2)) / (2 * sigma * sqrt(pi))
     loss, grad, hess = run("stochastic-rank", [0, 2], [x, 0.0], sigma=sigma)
-    force = (1 - 1 / log2(3)) * density
+    pull = (1 - 1 / log2(3)) * density
     assert loss == pytest.approx(-1 / log2(3), rel=1e-14)
-    assert grad == pytest.approx([force, -force], rel=1e-11)
+    assert grad == pytest.approx([pull, -pull], rel=1e-11)
     assert list(hess) == [1.0, 1.0]
     # mu moves the relevant document, of label 2, down by sigma mu 2.
     shifted = run("stochastic-rank", [0, 2], [x, 0.0], sigma=sigma, mu=0.5)[1]
     assert shifted[0] == pytest.approx(
-        force / density * exp(-((x + sigma) ** 2) / (4 * sigma**2)) / (2 * sigma * sqrt(pi))
+        pull / density * exp(-((x + sigma) ** 2) / (4 * sigma**2)) / (2 * sigma * sqrt(pi))
     )
 
 

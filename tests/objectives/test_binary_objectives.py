@@ -57,10 +57,10 @@ def test_one_relevant_document_is_worth_its_reciprocal_smooth_rank(name):
     # Below by 1: rank 1 + sigmoid(1); it counts fully in its own precision, and is first among the relevant.
     loss, grad, hess = run(name, [0, 3], [1.0, 0.0])
     rank = 1 + sigmoid(1)
-    force = sigmoid(1) * sigmoid(-1) / rank**2
+    pull = sigmoid(1) * sigmoid(-1) / rank**2
     assert loss == pytest.approx(-1 / rank, rel=1e-14)
-    assert grad == pytest.approx([force, -force], rel=1e-13)
-    assert hess == pytest.approx([force, force], rel=1e-13)
+    assert grad == pytest.approx([pull, -pull], rel=1e-13)
+    assert hess == pytest.approx([pull, pull], rel=1e-13)
 
 
 def test_two_relevant_documents_in_approx_ap_and_smooth_ap():

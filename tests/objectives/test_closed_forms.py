@@ -70,9 +70,9 @@ def test_shf_with_the_linear_discount_is_a_weighted_sum_of_pair_losses():
     for i in range(4):
         for j in range(4):
             if gains[i] > gains[j]:
-                force = (gains[i] + gains[j]) / 4 / z * sigmoid(-(scores[i] - scores[j]) / 0.5) / 0.5
-                wanted[i] -= force
-                wanted[j] += force
+                pull = (gains[i] + gains[j]) / 4 / z * sigmoid(-(scores[i] - scores[j]) / 0.5) / 0.5
+                wanted[i] -= pull
+                wanted[j] += pull
     assert grad == pytest.approx(wanted, rel=1e-12)
 
 
@@ -137,7 +137,7 @@ def test_the_annealed_cut_gives_every_top_document_at_least_half_its_weight_and_
 
 
 def test_documents_of_equal_gain_push_each_other_only_if_asked():
-    # Both relevant documents have the same irrelevant one far below: nothing but the equal force is left.
+    # Both relevant documents have the same irrelevant one far below: nothing but the equal gradient is left.
     _, with_force, _ = run("shf-sdcg", [2, 2, 0], [1.0, 0.0, -500.0])
     _, without, _ = run("shf-sdcg", [2, 2, 0], [1.0, 0.0, -500.0], equal_force=False)
     assert with_force[0] < 0 < with_force[1]
@@ -177,8 +177,8 @@ def test_smooth_ndcg_of_two_documents():
     h = exp(-(x**2) / sigma) / (1 + exp(-(x**2) / sigma))
     loss, grad, _ = run("smooth-ndcg", [0, 1], [x, 0.0], sigma=sigma)
     assert loss == pytest.approx(-(h + (1 - h) / log2(3)), rel=1e-13)
-    force = 2 * x / sigma * h * (1 - h) * (1 - 1 / log2(3))
-    assert grad == pytest.approx([force, -force], rel=1e-12)
+    pull = 2 * x / sigma * h * (1 - h) * (1 - 1 / log2(3))
+    assert grad == pytest.approx([pull, -pull], rel=1e-12)
 
 
 def test_smooth_ndcg_has_no_gradient_at_tied_scores_and_is_ndcg_at_small_sigma():
@@ -193,12 +193,12 @@ def test_smooth_ndcg_has_no_gradient_at_tied_scores_and_is_ndcg_at_small_sigma()
 def test_lambdarank_of_one_pair():
     # Gains 3 and 0, the relevant document second and below by 0.5.
     delta = (1 - 1 / log2(3)) / (0.01 + 0.5)
-    force = delta * sigmoid(0.5)
-    total = 2 * force
+    pull = delta * sigmoid(0.5)
+    total = 2 * pull
     factor = log2(1 + total) / total
     loss, grad, hess = run("lambdarank", [0, 2], [0.5, 0.0])
     assert loss == pytest.approx(-1 / log2(3), rel=1e-13)
-    assert grad == pytest.approx([force * factor, -force * factor], rel=1e-12)
+    assert grad == pytest.approx([pull * factor, -pull * factor], rel=1e-12)
     assert hess == pytest.approx([delta * sigmoid(0.5) * sigmoid(-0.5) * factor] * 2, rel=1e-12)
     plain = run("lambdarank", [0, 2], [0.5, 0.0], norm_distance=False, norm_query=False)[1]
     assert plain[0] == pytest.approx((1 - 1 / log2(3)) * sigmoid(0.5), rel=1e-12)

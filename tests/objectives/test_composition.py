@@ -149,11 +149,11 @@ def test_l1_makes_every_querys_forces_sum_to_one_and_log_to_their_logarithm():
     for kind, of in (("l1", lambda s: 1.0), ("log", np.log2)):
         grad, hess = gradient(raw("ranknet", normalize_query=kind))
         for rows in ROWS:
-            force = np.abs(plain[rows]).sum()
-            if force == 0.0:
+            pull = np.abs(plain[rows]).sum()
+            if pull == 0.0:
                 assert not grad[rows].any()
                 continue
-            factor = of(1 + force) / force
+            factor = of(1 + pull) / pull
             assert grad[rows] == pytest.approx(plain[rows] * factor, rel=1e-5, abs=1e-9)
             assert hess[rows] == pytest.approx(bent[rows] * factor, rel=1e-5, abs=1e-9)
 

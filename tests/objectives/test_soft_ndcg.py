@@ -110,7 +110,7 @@ def test_sweeps_equal_pairs_over_ties_and_huge_gaps(ranks, scores, top, sigma, b
     for sums, tolerance in TOLERANCE.items():
         swept = evaluate(SPEC, query, scores, values | {"sums": sums})
         assert swept[0] == pytest.approx(loss, abs=1e-2 * tolerance)
-        # Where sigma is far below the gaps every force is a difference of certainties: nothing, to either.
+        # Where sigma is far below the gaps every gradient is a difference of certainties: nothing, to either.
         if np.abs(grad).max() > 1e-6:
             close(swept[1], grad, tolerance, f"gradient, {sums}")
             close(swept[2], hess, tolerance, f"hessian, {sums}")

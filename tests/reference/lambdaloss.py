@@ -43,8 +43,8 @@ def loss(query, scores, values, frozen):
 
 
 def gradient(query, scores, values):
-    force = freeze(query, scores, values) * expit(-_differences(scores, values)) / values["sigma"]
-    return force.sum(axis=0) - force.sum(axis=1)
+    pull = freeze(query, scores, values) * expit(-_differences(scores, values)) / values["sigma"]
+    return pull.sum(axis=0) - pull.sum(axis=1)
 
 
 def hessian(query, scores, values):

@@ -42,9 +42,9 @@ def gradient(query, scores, values):
     weights, factor = freeze(query, scores, values)
     out = np.zeros(len(query))
     for high, low, w in weights:
-        force = values["sigmoid"] * w * expit(-values["sigmoid"] * (scores[high] - scores[low]))
-        out[high] -= force
-        out[low] += force
+        pull = values["sigmoid"] * w * expit(-values["sigmoid"] * (scores[high] - scores[low]))
+        out[high] -= pull
+        out[low] += pull
     return factor * out
 
 
@@ -58,7 +58,7 @@ def hessian(query, scores, values):
 
 
 def report(query, scores, values):
-    """-NDCG at the truncation level, which the forces aim at."""
+    """-NDCG at the truncation level, which the gradients aim at."""
     if not query.teaches:
         return 0.0
     level, blend = values["truncation_level"], values["train_discount"]
@@ -69,5 +69,5 @@ def report(query, scores, values):
 
 
 def tolerance(values):
-    """`lightgbm_rounding` sums in float32 and reads the sigmoid from a table: the same forces, less exactly."""
+    """`lightgbm_rounding` sums in float32 and reads the sigmoid from a table: the same gradients, less exactly."""
     return 1e-3 if values.get("lightgbm_rounding") else 0.0

@@ -23,9 +23,9 @@ def loss(query, scores, values, frozen):
 def gradient(query, scores, values):
     out = np.zeros(len(query))
     for i, j in freeze(query, scores, values):
-        force = 1.0 if values["pair_loss"] == "hinge" else _short(scores, values, i, j)
-        out[i] -= force
-        out[j] += force
+        pull = 1.0 if values["pair_loss"] == "hinge" else _short(scores, values, i, j)
+        out[i] -= pull
+        out[j] += pull
     return out
 
 

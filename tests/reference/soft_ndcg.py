@@ -7,7 +7,7 @@ from tests.reference._ranking import differences, discount, ideal_dcg
 
 
 def tolerance(values):
-    """Forces of a pair cancel to what the normal's weights are known to."""
+    """Gradients of a pair cancel to what the normal's weights are known to."""
     return 1e-11
 
 

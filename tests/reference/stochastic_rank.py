@@ -48,7 +48,7 @@ def gradient(query, scores, values):
 
 
 def freeze(query, scores, values):
-    """The forces: an estimate, projected, and no function's gradient."""
+    """The gradients: an estimate, projected, and no function's gradient."""
     return gradient(query, scores, values)
 
 

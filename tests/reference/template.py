@@ -20,9 +20,9 @@ def loss(query, scores, values, frozen):
 def gradient(query, scores, values):
     out = np.zeros(len(query))
     for i, j in _pairs(query):
-        force = expit(-(scores[i] - scores[j]) / values["sigma"]) / values["sigma"]
-        out[i] -= force
-        out[j] += force
+        pull = expit(-(scores[i] - scores[j]) / values["sigma"]) / values["sigma"]
+        out[i] -= pull
+        out[j] += pull
     return out
 
 

@@ -14,7 +14,7 @@ def shares(scores):
     return e / e.sum(), np.maximum(others / e.sum(), 1e-200)
 
 
-def forces(gains, scores, uniform):
+def gradients(gains, scores, uniform):
     """Target distribution, lambdas and hessians."""
     p = gains + 1 - uniform
     p = p / p.sum()
@@ -34,7 +34,7 @@ def _uniform(query, scores, values):
 
 
 def freeze(query, scores, values):
-    """The forces: a Newton step's numerator, no function's gradient."""
+    """The gradients: a Newton step's numerator, no function's gradient."""
     return gradient(query, scores, values)
 
 
@@ -43,16 +43,16 @@ def loss(query, scores, values, frozen):
 
 
 def gradient(query, scores, values):
-    return forces(query.gains, scores, _uniform(query, scores, values))[1] if query.teaches else np.zeros(len(query))
+    return gradients(query.gains, scores, _uniform(query, scores, values))[1] if query.teaches else np.zeros(len(query))
 
 
 def hessian(query, scores, values):
-    return forces(query.gains, scores, _uniform(query, scores, values))[2] if query.teaches else np.zeros(len(query))
+    return gradients(query.gains, scores, _uniform(query, scores, values))[2] if query.teaches else np.zeros(len(query))
 
 
 def report(query, scores, values):
     """The cross entropy."""
     if not query.teaches:
         return 0.0
-    p = forces(query.gains, scores, _uniform(query, scores, values))[0]
+    p = gradients(query.gains, scores, _uniform(query, scores, values))[0]
     return float(p @ (logsumexp(scores) - scores))

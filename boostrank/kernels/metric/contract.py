@@ -1,4 +1,4 @@
-"""What a metric declares about itself, and the contract its kernel keeps.
+"""Contract of a metric: what it declares about itself, and what its kernel keeps.
 
 A kernel handles **one query** whose documents are already ranked; the driver has sorted them and knows the ties:
 

@@ -1,4 +1,4 @@
-"""Rank every query once and hand the ranking to each metric's kernel.
+"""Driver of metrics: ranks every query once and hands the ranking to each metric's kernel.
 
 Blocks of queries are spread over threads; each query's values are written to their own place and nothing is summed
 here, so one thread or many give the same bytes.
@@ -152,13 +152,13 @@ def _rank(
     for q in range(start, stop):
         a, b, at = ptr[q], ptr[q + 1], ptr[q] - ptr[start]
         n = b - a
-        s, mine, run_ends = scores[a:b], order[at : at + n], ends[at : at + n]
-        m = rank_top(s, depth, mine, keys, spare)
+        s, ranking, run_ends = scores[a:b], order[at : at + n], ends[at : at + n]
+        m = rank_top(s, depth, ranking, keys, spare)
         counts[q - start] = m
         pos = 0
         while pos < m:
             end = pos + 1
-            while end < m and s[mine[end]] == s[mine[pos]]:
+            while end < m and s[ranking[end]] == s[ranking[pos]]:
                 end += 1
             if ties == EXPECTED:
                 for i in range(pos, end):
@@ -169,12 +169,12 @@ def _rank(
                 if ties != INPUT and end - pos > 1:
                     size, run = end - pos, spare[n:]
                     for i in range(size):
-                        label = labels[a + mine[pos + i]]
+                        label = labels[a + ranking[pos + i]]
                         keys[i] = label if ties == OPTIMISTIC else -label
-                        run[i] = mine[pos + i]
-                    sort_descending(keys[:size], mine[pos:end], spare[:size])
+                        run[i] = ranking[pos + i]
+                    sort_descending(keys[:size], ranking[pos:end], spare[:size])
                     for i in range(pos, end):
-                        mine[i] = run[mine[i]]
+                        ranking[i] = run[ranking[i]]
             pos = end
 
 

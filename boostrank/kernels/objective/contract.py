@@ -65,8 +65,8 @@ class ObjectiveSpec:
         aliases: other names people type.
         shift_invariant: whether adding a constant to a query's scores changes nothing.
         random: whether the kernel draws random numbers; it then has the parameter `kernels.noise.SEED`.
-        exact_gradient: whether the gradient is the derivative of the loss that the kernel returns; LambdaRank's forces,
-            for one, are the derivative of nothing.
+        exact_gradient: whether the gradient is the derivative of the loss that the kernel returns; LambdaRank's,
+            for one, is not.
         quadratic: whether a query of n documents costs n^2 operations (the driver then bounds n).
         settled: (values, total rounds) -> first round at which early stopping may look at the metric.
         ordered: whether the kernel reads `order`.

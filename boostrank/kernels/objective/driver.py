@@ -1,5 +1,5 @@
-"""Run one query's kernel over all queries: the only place that knows weights, scales, floors, float32 and threads,
-what is laid over an objective (`composition`), and how two objectives are mixed.
+"""Driver of objectives: one query's kernel over all queries. The only place that knows weights, scales,
+floors, float32 and threads, what is laid over an objective (`composition`), and how two objectives are mixed.
 
 Queries are spread over threads and each writes its own slice; sums over queries are taken in query order. So one
 thread or many give the same bytes.
@@ -29,7 +29,7 @@ from boostrank.kernels.objective.options import (
     Composition,
     add_noise,
     control_scale,
-    normalize_forces,
+    normalize_gradient,
 )
 from boostrank.kernels.primitives import sort_descending
 from boostrank.kernels.runtime.intrinsics import borrowed
@@ -43,12 +43,12 @@ _NO_CURVATURE = 1e-30
 # Small enough for threads to share the work evenly, large enough to hide what handing it over costs (~50 us).
 _DOCUMENTS_A_TASK = 20_000
 
-AddUp = Callable[[Float64Array], Float64Array]
+AllReduce = Callable[[Float64Array], Float64Array]
 """Sums of one process -> the sums over all that train together; every one of them must call it."""
 
 
 def alone(sums: Float64Array) -> Float64Array:
-    """`AddUp` for a process that trains by itself."""
+    """`AllReduce` for a process that trains by itself."""
     return sums
 
 
@@ -74,7 +74,7 @@ class Buffers:
         grad, hess: float[N], of the query's weighted loss.
         loss: float64[Q], weighted.
         hess_sum: float64[Q].
-        force: float64[Q], sum of |grad|.
+        magnitude: float64[Q], sum of |grad|.
         state: uint8[Q].
         scratch: what kernels work in, one entry a thread once they have run.
     """
@@ -83,7 +83,7 @@ class Buffers:
     hess: np.ndarray[Any, np.dtype[Any]]
     loss: Float64Array
     hess_sum: Float64Array
-    force: Float64Array
+    magnitude: Float64Array
     state: np.ndarray[Any, np.dtype[np.uint8]]
     scratch: list[tuple[Float64Array, Int64Array, Float64Array, Int64Array]] = field(default_factory=list)
 
@@ -172,7 +172,7 @@ def run_kernel(
             arrays = np.empty(5 * longest), np.empty(2 * longest, np.int64), np.empty(room), np.empty(room, np.int64)
         gradients(
             kernel.compiled, task[0], task[1], scores, gains, ptr, weights, doc_const, query_const, params.copy(),
-            composition, slot, own, ordered, out.grad, out.hess, out.loss, out.hess_sum, out.force, out.state,
+            composition, slot, own, ordered, out.grad, out.hess, out.loss, out.hess_sum, out.magnitude, out.state,
             *arrays,
         )  # fmt: skip
         out.scratch.append(arrays)
@@ -180,7 +180,7 @@ def run_kernel(
     run_parallel(work, _split(ptr, threads), threads)
 
 
-def mix_forces(
+def mix_gradients(
     parts: Sequence[Buffers], factors: Sequence[float], ptr: Int64Array, out: Buffers, *, threads: int = 1
 ) -> None:
     """`out` = factors[0] * parts[0] + factors[1] * parts[1]: losses, gradients and hessians.
@@ -197,7 +197,7 @@ def mix_forces(
     def work(task: tuple[int, int]) -> None:
         _mixed(
             task[0], task[1], ptr, a, first.grad, first.hess, b, second.grad, second.hess,
-            out.grad, out.hess, out.hess_sum, out.force, out.state,
+            out.grad, out.hess, out.hess_sum, out.magnitude, out.state,
         )  # fmt: skip
 
     run_parallel(work, _split(ptr, threads), threads)
@@ -205,7 +205,7 @@ def mix_forces(
 
 
 def finish(
-    ptr: Int64Array, out: Buffers, *, unit_hessian: bool = True, threads: int = 1, add_up: AddUp = alone
+    ptr: Int64Array, out: Buffers, *, unit_hessian: bool = True, threads: int = 1, all_reduce: AllReduce = alone
 ) -> PassStats:
     """Bring gradient and hessian to the scale that the engine gets, and say what the pass found.
 
@@ -215,13 +215,13 @@ def finish(
         unit_hessian: scale both so that the mean hessian of live documents is one, and lift it to the floor; else both
             are left alone.
         threads: at least 1.
-        add_up: called once, unless a query is broken.
+        all_reduce: called once, unless a query is broken.
     """
     live = out.state == LIVE
     scale, floored = 1.0, 0
     loss, dead = float(out.loss.sum()), int(np.count_nonzero(out.state == DEAD))
     if out.broken_query < 0:
-        sums = add_up(np.array([out.hess_sum[live].sum(), np.diff(ptr)[live].sum(), loss, dead]))
+        sums = all_reduce(np.array([out.hess_sum[live].sum(), np.diff(ptr)[live].sum(), loss, dead]))
         curvature, documents, loss, dead = float(sums[0]), int(sums[1]), float(sums[2]), int(sums[3])
         floor = 0.0
         if unit_hessian:
@@ -271,17 +271,17 @@ def _judge(grad: Any, hess: Any, probe: float) -> tuple[float, float, int]:
         grad, hess: float[n].
         probe: NaN if the query is broken already, else 0.
     """
-    total, force = 0.0, 0.0
+    total, magnitude = 0.0, 0.0
     for i in range(grad.shape[0]):
         g32, h32 = np.float32(grad[i]), np.float32(hess[i])
         total += hess[i]
-        force += abs(grad[i])
+        magnitude += abs(grad[i])
         # As in `_probe`. A negative curvature is as broken as an infinite one.
         probe += 0.0 * g32 + 0.0 * h32
         probe += np.nan if h32 < 0.0 else 0.0
     if probe != 0.0:
-        return total, force, BROKEN
-    return total, force, DEAD if force == 0.0 else LIVE
+        return total, magnitude, BROKEN
+    return total, magnitude, DEAD if magnitude == 0.0 else LIVE
 
 
 def _gradients(
@@ -303,7 +303,7 @@ def _gradients(
     hess: Any,
     loss: Float64Array,
     hess_sum: Float64Array,
-    force: Float64Array,
+    magnitude: Float64Array,
     state: Any,
     work: Float64Array,
     iwork: Int64Array,
@@ -349,12 +349,12 @@ def _gradients(
         if composition.control > 0.0:
             control_scale(s, composition.control, composition.nu, g)
         if composition.normalize != NO_NORM:
-            normalize_forces(composition.normalize, g, h)
+            normalize_gradient(composition.normalize, g, h)
         weight = weights[q]
         loss[q] = weight * value
         for i in range(n):
             grad[a + i], hess[a + i] = weight * g[i], weight * h[i]
-        hess_sum[q], force[q], state[q] = _judge(grad[a:b], hess[a:b], 0.0 * value)
+        hess_sum[q], magnitude[q], state[q] = _judge(grad[a:b], hess[a:b], 0.0 * value)
 
 
 def _gradients_to(real: Any) -> CompiledFunction[..., None]:
@@ -385,15 +385,15 @@ def _mixed(
     grad: Float32Array,
     hess: Float32Array,
     hess_sum: Float64Array,
-    force: Float64Array,
+    magnitude: Float64Array,
     state: Any,
 ) -> None:
     for q in range(start, stop):
         for i in range(ptr[q], ptr[q + 1]):
             grad[i] = a * first_grad[i] + b * second_grad[i]
             hess[i] = a * first_hess[i] + b * second_hess[i]
-        mine = slice(ptr[q], ptr[q + 1])
-        hess_sum[q], force[q], state[q] = _judge(grad[mine], hess[mine], 0.0)
+        own = slice(ptr[q], ptr[q + 1])
+        hess_sum[q], magnitude[q], state[q] = _judge(grad[own], hess[own], 0.0)
 
 
 @entry_point(types.int64(types.int64, types.int64, _I1, _U1, _S1, _S1, types.float64, types.float64))
@@ -409,9 +409,9 @@ def _finish(
 ) -> int:
     floored = 0
     for q in range(start, stop):
-        mine = slice(ptr[q], ptr[q + 1])
+        own = slice(ptr[q], ptr[q + 1])
         least = np.float32(floor if state[q] == LIVE else 0.0)
-        broken, lifted = _scale(grad[mine], hess[mine], np.float32(scale), least)
+        broken, lifted = _scale(grad[own], hess[own], np.float32(scale), least)
         floored += lifted
         if broken:  # finite before: too far above the average document
             state[q] = BROKEN

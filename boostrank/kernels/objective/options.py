@@ -1,4 +1,4 @@
-"""What may be laid over any objective, declared and computed once: noise, per-query normalisation, scale control.
+"""Options of any objective, declared and computed once: noise, per-query normalisation, scale control.
 
 With s the scores of a query, and (L, g, h) what the objective's kernel makes of them:
 
@@ -14,17 +14,17 @@ sharper. Control takes that part away: with 1 and nu = 0 the gradient is orthogo
 curvature stays, since it is that of each score by itself. StochasticRank centres g as well, because its samples do not
 sum to zero; gradients of objectives that ignore a shift of all scores do.
 
-Normalisation makes queries with many strong forces and those with few weigh alike. Under l1 a query that is almost
-solved speaks as loudly as one that is not; log leaves weak forces as they are (times 1 / ln 2).
+Normalisation makes queries with many strong gradients and those with few weigh alike. Under l1 a query that is almost
+solved speaks as loudly as one that is not; log leaves weak gradients as they are (times 1 / ln 2).
 
-What no order can change is not worth a force: where the worst document of a query has a gain above 0, as with grades
+What no order can change is not worth a gradient: where the worst document of a query has a gain above 0, as with grades
 from 1 to 3, smooth ranks push it down all the same, cross entropies spread their mass over it, and the ideal DCG is
 mostly made of it. `gain_base=least` takes the least gain of each query away first. With grades that reach 0 in every
 query it changes nothing.
 
 Sources: noise, Bruch et al., "A stochastic treatment of learning to rank scoring functions", WSDM 2020; control,
 Ustimenko, Prokhorenkova, "StochasticRank: global optimization of scale-free discrete functions", ICML 2020 (scale-free
-acceleration); log, LightGBM's rank_objective.hpp, where S sums over pairs before opposite forces cancel.
+acceleration); log, LightGBM's rank_objective.hpp, where S sums over pairs before opposite gradients cancel.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ NOISE_DRAWS = Param(
 NORMALIZE_QUERY = Param(
     "normalize_query",
     "none",
-    "divide each query's forces by S, the sum of their sizes: l1; or multiply them by log2(1 + S) / S: log",
+    "divide each query's gradients by S, the sum of their sizes: l1; or multiply them by log2(1 + S) / S: log",
     choices=("none", "l1", "log"),
     aliases=("normalise_query",),
 )
@@ -107,8 +107,8 @@ OPTIONS = (
 
 # Kernels that draw random numbers use the round's seed itself: noise on the scores must not repeat their numbers.
 _NOISE_SEED = 1 << 40
-# Below this total force, division would leave the range of float32.
-_LEAST_FORCE = 1e-30
+# Below this total gradient, division would leave the range of float32.
+_LEAST_GRADIENT = 1e-30
 
 
 class Composition(NamedTuple):
@@ -187,12 +187,12 @@ def control_scale(scores: Float64Array, control: float, nu: float, grad: Float64
 
 
 @inline
-def normalize_forces(kind: int, grad: Float64Array, hess: Float64Array) -> None:
-    """Bring a query's forces to one scale, in place."""
+def normalize_gradient(kind: int, grad: Float64Array, hess: Float64Array) -> None:
+    """Bring a query's gradients to one scale, in place."""
     size = 0.0
     for i in range(grad.shape[0]):
         size += abs(grad[i])
-    if not size > _LEAST_FORCE:
+    if not size > _LEAST_GRADIENT:
         return
     factor = math.log1p(size) / (math.log(2.0) * size) if kind == LOG else 1.0 / size
     for i in range(grad.shape[0]):

@@ -1,4 +1,4 @@
-"""Ranks by smoothed hinges (SHF), and their pair forces: what SHF-SDCG and REG-SHF-SDCG share.
+"""Ranks by smoothed hinges (SHF), and their pair gradients: what SHF-SDCG and REG-SHF-SDCG share.
 
     rank_i = 1 + sum_{j != i} K_ij(s_i - s_j),   K = A where i has the higher gain, B(x) = 1 + A(-x) where the lower,
                                                  and for equal gains the sigmoid G, or a constant 1/2
@@ -39,7 +39,7 @@ from boostrank.kernels.sums.expsum_hinges import (
     TANGENT_CURVATURE,
     TANGENT_CURVATURE_FAR,
     WORK,
-    fast_hinge_forces,
+    fast_hinge_gradient,
     fast_hinge_ranks,
 )
 
@@ -47,7 +47,7 @@ SHF_KERNELS = ("softplus", "softplus2", "tangent", "softplus_unit")
 SOFTPLUS2, TANGENT, SOFTPLUS_UNIT = 1, 2, 3
 
 SHF_KERNEL = Param("shf_kernel", "softplus", "the smoothed hinge", choices=SHF_KERNELS)
-EQUAL_FORCE = Param(
+EQUAL_GRADIENT = Param(
     "equal_force",
     True,
     "whether documents of equal gain push each other; without, each counts half a rank for the other",
@@ -79,7 +79,7 @@ def shf_sdcg(query: Query, params: Any, grad: Float64Array, hess: Float64Array, 
     if n < 2 or ideal <= 0.0:
         return 0.0
     s, g, ranks, slope, gs, hs = scratch.s, scratch.g, scratch.ranks, scratch.slope, scratch.gs, scratch.hs
-    work, iwork, equal_force = scratch.work, scratch.iwork, params.equal_force
+    work, iwork, equal_gradient = scratch.work, scratch.iwork, params.equal_force
     gather(query.scores, query.order, s)
     gather(query.gains, query.order, g)
     gs[:] = 0.0
@@ -87,15 +87,15 @@ def shf_sdcg(query: Query, params: Any, grad: Float64Array, hess: Float64Array, 
     direct = sums == DIRECT or n < (SHORT_TANGENT if kind == TANGENT else SHORT)
     alpha, height, both = 1.0 / sigma, _height(kind, sigma), kind == SOFTPLUS2
     if direct:
-        hinge_ranks(kind, equal_force, s, g, sigma, ranks, work[:n], work[n : 2 * n])
+        hinge_ranks(kind, equal_gradient, s, g, sigma, ranks, work[:n], work[n : 2 * n])
     else:
-        fast_hinge_ranks(sums, kind == TANGENT, both, equal_force, s, g, alpha, height, ranks, work, iwork)
+        fast_hinge_ranks(sums, kind == TANGENT, both, equal_gradient, s, g, alpha, height, ranks, work, iwork)
     cut = annealed_cut(params.k, query.query_const[2], g, ranks) if params.k > 0 else math.inf
     value = smooth_dcg(ranks, g, ideal, blend, cut, params.tau, slope)
     if direct:
-        hinge_forces(kind, equal_force, s, g, sigma, slope, gs, hs, work[:n])
+        hinge_gradient(kind, equal_gradient, s, g, sigma, slope, gs, hs, work[:n])
     else:
-        fast_hinge_forces(sums, kind == TANGENT, both, equal_force, s, alpha, height, slope, gs, hs, work, iwork)
+        fast_hinge_gradient(sums, kind == TANGENT, both, equal_gradient, s, alpha, height, slope, gs, hs, work, iwork)
     scatter(gs, query.order, grad)
     scatter(hs, query.order, hess)
     return -value
@@ -104,7 +104,7 @@ def shf_sdcg(query: Query, params: Any, grad: Float64Array, hess: Float64Array, 
 @inline
 def hinge_ranks(
     kind: int,
-    equal_force: bool,
+    equal_gradient: bool,
     s: Float64Array,
     gains: Float64Array,
     sigma: float,
@@ -116,22 +116,24 @@ def hinge_ranks(
 
     Args:
         kind: position in `SHF_KERNELS`.
-        equal_force: whether documents of equal gain push each other.
+        equal_gradient: whether documents of equal gain push each other.
         s, gains: float64[n], by descending score.
         sigma: width in units of the score.
         ranks: float64[n], written.
         z, product: float64[n], overwritten.
     """
     if kind == TANGENT:
-        _tangent_ranks(equal_force, s, gains, 1.0 / sigma, ranks, z)
+        _tangent_ranks(equal_gradient, s, gains, 1.0 / sigma, ranks, z)
     else:
-        _softplus_ranks(kind == SOFTPLUS2, equal_force, s, gains, 1.0 / sigma, _height(kind, sigma), ranks, z, product)
+        _softplus_ranks(
+            kind == SOFTPLUS2, equal_gradient, s, gains, 1.0 / sigma, _height(kind, sigma), ranks, z, product
+        )
 
 
 @inline
-def hinge_forces(
+def hinge_gradient(
     kind: int,
-    equal_force: bool,
+    equal_gradient: bool,
     s: Float64Array,
     gains: Float64Array,
     sigma: float,
@@ -149,13 +151,13 @@ def hinge_forces(
     Args:
         slope: float64[n], c_i = dJ / drank_i <= 0.
         grad, hess: float64[n].
-        kind, equal_force, s, gains, sigma, z: as for `hinge_ranks`.
+        kind, equal_gradient, s, gains, sigma, z: as for `hinge_ranks`.
     """
     if kind == TANGENT:
-        _tangent_forces(equal_force, s, gains, 1.0 / sigma, slope, grad, hess, z)
+        _tangent_gradient(equal_gradient, s, gains, 1.0 / sigma, slope, grad, hess, z)
     else:
-        _softplus_forces(
-            kind == SOFTPLUS2, equal_force, s, gains, 1.0 / sigma, _height(kind, sigma), slope, grad, hess, z
+        _softplus_gradient(
+            kind == SOFTPLUS2, equal_gradient, s, gains, 1.0 / sigma, _height(kind, sigma), slope, grad, hess, z
         )
 
 
@@ -195,7 +197,7 @@ def _height(kind: int, sigma: float) -> float:
 @inline_sums
 def _softplus_ranks(
     equal_hinge: bool,
-    equal_force: bool,
+    equal_gradient: bool,
     s: Float64Array,
     gains: Float64Array,
     alpha: float,
@@ -206,9 +208,9 @@ def _softplus_ranks(
 ) -> None:
     n = s.shape[0]
     # Equal gains: at most one of the three is not 0.
-    by_hinge = 1.0 if equal_hinge and equal_force else 0.0
-    by_sigmoid = 1.0 if equal_force and not equal_hinge else 0.0
-    by_half = 0.0 if equal_force else 0.5
+    by_hinge = 1.0 if equal_hinge and equal_gradient else 0.0
+    by_sigmoid = 1.0 if equal_gradient and not equal_hinge else 0.0
+    by_half = 0.0 if equal_gradient else 0.5
     for i in range(n):
         ranks[i] = 1.0
         product[i] = 1.0
@@ -225,14 +227,14 @@ def _softplus_ranks(
         for j in range(start + 1, n):
             step = math.exp(alpha * (s[j] - s[j - 1]))
             z[j - 1] = 1.0
-            mine, gain = s[j], gains[j]
+            score, gain = s[j], gains[j]
             total, factors = 0.0, 1.0
             for i in range(min(j - start, _BLOCK)):
                 e = z_above[i] * step
                 e = 0.0 if e < UNDERFLOW else e
                 z_above[i] = e
                 above = 1.0 / (1.0 + e)
-                lift = height * alpha * (s_above[i] - mine)
+                lift = height * alpha * (s_above[i] - score)
                 equal, wrong = g_above[i] == gain, g_above[i] < gain
                 factor = 1.0 + (by_hinge * e if equal else e)
                 p_above[i] *= factor
@@ -253,9 +255,9 @@ def _fold(height: float, ranks: Float64Array, product: Float64Array) -> None:
 
 
 @inline_sums
-def _softplus_forces(
+def _softplus_gradient(
     equal_hinge: bool,
-    equal_force: bool,
+    equal_gradient: bool,
     s: Float64Array,
     gains: Float64Array,
     alpha: float,
@@ -266,13 +268,13 @@ def _softplus_forces(
     z: Float64Array,
 ) -> None:
     n = s.shape[0]
-    by_hinge = height if equal_hinge and equal_force else 0.0
-    by_sigmoid = 1.0 if equal_force and not equal_hinge else 0.0
+    by_hinge = height if equal_hinge and equal_gradient else 0.0
+    by_sigmoid = 1.0 if equal_gradient and not equal_hinge else 0.0
     for j in range(1, n):
         step = math.exp(alpha * CURVATURE_RATE * (s[j] - s[j - 1]))
         z[j - 1] = 1.0
         gain, c = gains[j], slope[j]
-        force, curvature = 0.0, 0.0
+        pull, curvature = 0.0, 0.0
         for i in range(j):
             root = z[i] * step
             root = 0.0 if root < NOTHING else root
@@ -290,15 +292,15 @@ def _softplus_forces(
             h = -alpha * alpha * both * (by_sigmoid * below * above + by_hinge * kappa if equal else height * kappa)
             grad[i] -= f
             hess[i] += h
-            force += f
+            pull += f
             curvature += h
-        grad[j] += force
+        grad[j] += pull
         hess[j] += curvature
 
 
 @inline_sums
 def _tangent_ranks(
-    equal_force: bool, s: Float64Array, gains: Float64Array, alpha: float, ranks: Float64Array, z: Float64Array
+    equal_gradient: bool, s: Float64Array, gains: Float64Array, alpha: float, ranks: Float64Array, z: Float64Array
 ) -> None:
     n = s.shape[0]
     for i in range(n):
@@ -306,7 +308,7 @@ def _tangent_ranks(
     for j in range(1, n):
         step = math.exp(alpha * (s[j] - s[j - 1]))
         z[j - 1] = 1.0
-        mine, gain = s[j], gains[j]
+        score, gain = s[j], gains[j]
         total = 0.0
         for i in range(j):
             e = z[i] * step
@@ -315,16 +317,16 @@ def _tangent_ranks(
             above = 1.0 / (1.0 + e)
             below = e * above
             equal, wrong = gains[i] == gain, gains[i] < gain
-            line = 0.5 + 0.25 * alpha * (s[i] - mine)
-            sharing = below if equal_force else 0.5
+            line = 0.5 + 0.25 * alpha * (s[i] - score)
+            sharing = below if equal_gradient else 0.5
             ranks[i] += sharing if equal else (1.0 + line if wrong else below)
             total += 1.0 - sharing if equal else (line if wrong else 1.0 + below)
         ranks[j] += total
 
 
 @inline_sums
-def _tangent_forces(
-    equal_force: bool,
+def _tangent_gradient(
+    equal_gradient: bool,
     s: Float64Array,
     gains: Float64Array,
     alpha: float,
@@ -334,12 +336,12 @@ def _tangent_forces(
     z: Float64Array,
 ) -> None:
     n = s.shape[0]
-    by_sigmoid = 1.0 if equal_force else 0.0
+    by_sigmoid = 1.0 if equal_gradient else 0.0
     for j in range(1, n):
         step = math.exp(alpha * CURVATURE_RATE * (s[j] - s[j - 1]))
         z[j - 1] = 1.0
         gain, c = gains[j], slope[j]
-        force, curvature = 0.0, 0.0
+        pull, curvature = 0.0, 0.0
         for i in range(j):
             root = z[i] * step
             root = 0.0 if root < NOTHING else root
@@ -356,7 +358,7 @@ def _tangent_forces(
             h = -alpha * alpha * both * (by_sigmoid * w if equal else kappa)
             grad[i] -= f
             hess[i] += h
-            force += f
+            pull += f
             curvature += h
-        grad[j] += force
+        grad[j] += pull
         hess[j] += curvature

@@ -1,12 +1,12 @@
-"""Smooth ranks by a sigmoid, and the pair forces that any function of them exerts on the scores.
+"""Smooth ranks by a sigmoid, and the pair gradients that any function of them exerts on the scores.
 
 rank_i = 1 + sum_{j != i} P_ij with P_ij = 1 / (1 + exp(alpha (s_i - s_j))), alpha = 1 / sigma. For any objective J of
 these ranks with c_i = dJ / drank_i the gradient collapses to (Qin, Liu, Li 2010, eqs (35) and (38))
 
     dJ/ds_p = alpha sum_j w_pj (c_j - c_p),     w = P (1 - P)
 
-All functions take documents in descending order of score. `soft_ranks` and `soft_forces` choose the way: sums of
-exponentials (`kernels.sums.expsum`), near-linear in n, or the pair loops `sigmoid_ranks` and `rank_forces`, which are
+All functions take documents in descending order of score. `soft_ranks` and `soft_gradient` choose the way: sums of
+exponentials (`kernels.sums.expsum`), near-linear in n, or the pair loops `sigmoid_ranks` and `rank_gradient`, which are
 the reference and faster for short lists. In a pair loop z_ij = exp(-alpha (s_i - s_j)) <= 1 for i above j, and
 going down from j - 1 to j multiplies every z_ij by one number: n exponentials a query instead of n^2, and an inner
 loop without branches or calls (0.2 to 0.6 ns a pair from 100 documents on, where an `exp` a pair costs 7 to 10).
@@ -52,7 +52,7 @@ def soft_ranks(sums: int, s: Float64Array, alpha: float, ranks: Float64Array, wo
         s: float64[n], descending.
         alpha: sharpness, 1 / score.
         ranks: float64[n], written.
-        work: float64[4 n], overwritten; `soft_forces` reads what is left in it.
+        work: float64[4 n], overwritten; `soft_gradient` reads what is left in it.
     """
     n = s.shape[0]
     r, state, pull, one = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n : 4 * n]
@@ -60,7 +60,7 @@ def soft_ranks(sums: int, s: Float64Array, alpha: float, ranks: Float64Array, wo
         sigmoid_ranks(s, alpha, ranks, r)
         return
     decays(s, alpha, r)
-    # 1 + sum below P + sum above (1 - P), and sum_j w_ij for the forces
+    # 1 + sum below P + sum above (1 - P), and sum_j w_ij for the gradients
     for i in range(n):
         one[i], pull[i], ranks[i] = 1.0, 0.0, 1.0 + i
     if sums == EXACT:
@@ -70,7 +70,7 @@ def soft_ranks(sums: int, s: Float64Array, alpha: float, ranks: Float64Array, wo
 
 
 @inline
-def soft_forces(
+def soft_gradient(
     sums: int,
     s: Float64Array,
     alpha: float,
@@ -79,17 +79,17 @@ def soft_forces(
     hess: Float64Array,
     work: Float64Array,
 ) -> None:
-    """Add what `rank_forces` adds, by the way of `soft_ranks`, which must have come before.
+    """Add what `rank_gradient` adds, by the way of `soft_ranks`, which must have come before.
 
     Args:
         sums, s, alpha: as for `soft_ranks`.
-        slope, grad, hess: float64[n], as for `rank_forces`.
+        slope, grad, hess: float64[n], as for `rank_gradient`.
         work: float64[4 n], as `soft_ranks` left it.
     """
     n = s.shape[0]
     r, state, pull, weighted = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n : 4 * n]
     if pair_by_pair(sums, n):
-        rank_forces(s, alpha, slope, grad, hess, r)
+        rank_gradient(s, alpha, slope, grad, hess, r)
         return
     # sum_j w_pj c_j
     weighted[:] = 0.0
@@ -136,7 +136,7 @@ def sigmoid_ranks(s: Float64Array, alpha: float, ranks: Float64Array, z: Float64
 
 
 @inline_sums
-def rank_forces(
+def rank_gradient(
     s: Float64Array, alpha: float, slope: Float64Array, grad: Float64Array, hess: Float64Array, z: Float64Array
 ) -> None:
     """Add the gradient of -J, and a curvature bound, to `grad` and `hess`.
@@ -153,7 +153,7 @@ def rank_forces(
         step = math.exp(alpha * (s[j] - s[j - 1]))
         z[j - 1] = 1.0
         c = slope[j]
-        force, curvature = 0.0, 0.0
+        pull, curvature = 0.0, 0.0
         for i in range(j):
             e = z[i] * step
             e = 0.0 if e < UNDERFLOW else e
@@ -164,7 +164,7 @@ def rank_forces(
             h = alpha * w * (abs(slope[i]) + abs(c))
             grad[i] -= f
             hess[i] += h
-            force += f
+            pull += f
             curvature += h
-        grad[j] += force
+        grad[j] += pull
         hess[j] += curvature

@@ -7,7 +7,7 @@ from typing import Any
 from boostrank.core.types import Float64Array
 from boostrank.kernels.objective.kernel import Query
 from boostrank.kernels.primitives import ideal_dcg
-from boostrank.kernels.ranks.sigmoid import soft_forces, soft_ranks
+from boostrank.kernels.ranks.sigmoid import soft_gradient, soft_ranks
 from boostrank.kernels.ranks.smooth_dcg import smooth_dcg
 from boostrank.kernels.runtime.jit import inline
 
@@ -40,5 +40,5 @@ def sigmoid_dcg(
         return 0.0
     soft_ranks(sums, query.scores, alpha, scratch.ranks, scratch.work)
     value = smooth_dcg(scratch.ranks, query.gains, ideal, blend, cut, width, scratch.slope)
-    soft_forces(sums, query.scores, alpha, scratch.slope, grad, hess, scratch.work)
+    soft_gradient(sums, query.scores, alpha, scratch.slope, grad, hess, scratch.work)
     return -value

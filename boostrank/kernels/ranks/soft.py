@@ -240,7 +240,7 @@ def swept(
     c = length_class(n)
     table = tables[c]
     low, high = first_row(model, blend), last_row(model, blend, c)
-    decay, above, force, push = work[2, :width], work[3, :width], work[4, :width], work[5, :width]
+    decay, above, pull, push = work[2, :width], work[3, :width], work[4, :width], work[5, :width]
     up, sums, weights = work[6, :width], work[0], work[1]
     on_others[:] = 0.0
     on_own[:] = 0.0
@@ -254,22 +254,22 @@ def swept(
             room[j * width + a] = up[a]
     # Down: every sum of j is at hand, hence what pulls j and how j pulls the documents below it.
     above[:] = 0.0
-    force[:] = 0.0
+    pull[:] = 0.0
     push[:] = 0.0
     value = 0.0
     for j in range(n):
         if j > 0:
             _decays(u[j - 1] - u[j], waves, decay)
             _count(above, decay)
-            _run(force, push, decay)
-            on_others[j] = _total(force, half)
-        mine = room[j * width : (j + 1) * width]
+            _run(pull, push, decay)
+            on_others[j] = _total(pull, half)
+        under = room[j * width : (j + 1) * width]
         if gains[j] == 0.0:
             push[:] = 0.0
-            mine[:] = 0.0
+            under[:] = 0.0
             continue
         for row in range(low, high):
-            total = _dot(table[ABOVE, row], above) + _dot(table[BELOW, row], mine)
+            total = _dot(table[ABOVE, row], above) + _dot(table[BELOW, row], under)
             if row < FIRST_NODE:
                 sums[row] = total + (j if row == MEAN else 0.0)
             else:
@@ -279,18 +279,18 @@ def swept(
         for row in range(low, high):
             weights[row] *= gains[j]
         _mixed(table[SLOPE_BELOW], weights, low, high, push)
-        on_own[j] = _dot(push, mine)
-        _mixed(table[SLOPE_ABOVE], weights, low, high, mine)
-        on_own[j] += _dot(mine, above)
+        on_own[j] = _dot(push, under)
+        _mixed(table[SLOPE_ABOVE], weights, low, high, under)
+        on_own[j] += _dot(under, above)
         for a in range(half, width):
             push[a] = -push[a]
-            mine[a] = -mine[a]
+            under[a] = -under[a]
     # Up again: how each document pulls those above it.
-    force[:] = 0.0
+    pull[:] = 0.0
     for m in range(n - 2, -1, -1):
         _decays(u[m] - u[m + 1], waves, decay)
-        _run(force, room[(m + 1) * width : (m + 2) * width], decay)
-        on_others[m] += _total(force, half)
+        _run(pull, room[(m + 1) * width : (m + 2) * width], decay)
+        on_others[m] += _total(pull, half)
     return value
 
 

@@ -1,1 +1,1 @@
-"""How kernels are compiled: the JIT and its cache, intrinsics, vector registers."""
+"""Runtime of the kernels: the JIT and its cache, intrinsics, vector registers."""

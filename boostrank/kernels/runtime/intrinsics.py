@@ -1,4 +1,4 @@
-"""What compiled code needs of the machine and Numba does not offer: bare pointers, bits of a float, leading zeros."""
+"""Intrinsics that Numba does not offer: bare pointers, bits of a float, leading zeros."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How code is compiled, where compiled code is kept, and how work is spread over threads.
+"""Compilation: how code is compiled, where it is kept, and how work is spread over threads.
 
 Entry points are compiled once for one explicit signature, release the GIL, and are cached on disk, so a second
 process starts in a fraction of a second. The cache lives in a folder named after the bytes of this package:

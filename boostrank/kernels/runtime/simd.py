@@ -44,7 +44,7 @@ def advance(typing: Any, state: Any, coefficients: Any, steps: Any, weights: Any
         def unpacked(values: Any, count: int) -> list[Any]:
             return [builder.extract_value(values, i) for i in range(count)]
 
-        def in_lanes(values: list[Any]) -> Any:
+        def in_vector(values: list[Any]) -> Any:
             packed = ir.Constant(vector, ir.Undefined)
             for lane, value in enumerate(values):
                 packed = builder.insert_element(packed, value, INDEX(lane))
@@ -52,8 +52,8 @@ def advance(typing: Any, state: Any, coefficients: Any, steps: Any, weights: Any
 
         odd = unpacked(arguments[2], lists)
         even = [builder.fmul(p, p) for p in odd]
-        power, square = in_lanes(odd + even), in_lanes(even + even)
-        weight = in_lanes(2 * unpacked(arguments[3], lists))
+        power, square = in_vector(odd + even), in_vector(even + even)
+        weight = in_vector(2 * unpacked(arguments[3], lists))
         factors = [unpacked(c, terms) for c in unpacked(arguments[1], functions)]
         first = vector_at(builder, first_of(context, builder, state, arguments[0]), INDEX(0), 2 * lists)
         totals: list[Any] = [ir.Constant(vector, None)] * functions
@@ -62,14 +62,14 @@ def advance(typing: Any, state: Any, coefficients: Any, steps: Any, weights: Any
             new = builder.fmul(power, builder.fadd(load(builder, place), weight))
             store(builder, new, place)
             for f in range(functions):
-                factor = in_lanes([factors[f][2 * i]] * lists + [factors[f][2 * i + 1]] * lists)
+                factor = in_vector([factors[f][2 * i]] * lists + [factors[f][2 * i + 1]] * lists)
                 term = builder.fmul(factor, new, flags=("contract",))
                 totals[f] = builder.fadd(totals[f], term, flags=("contract",))
             power = builder.fmul(power, square)
         sums = []
         for total in totals:
-            lanes = [builder.extract_element(total, INDEX(lane)) for lane in range(2 * lists)]
-            sums += [builder.fadd(lanes[i], lanes[lists + i]) for i in range(lists)]
+            parts = [builder.extract_element(total, INDEX(lane)) for lane in range(2 * lists)]
+            sums += [builder.fadd(parts[i], parts[lists + i]) for i in range(lists)]
         return context.make_tuple(builder, signature.return_type, sums)
 
     return result(state, coefficients, steps, weights), generate

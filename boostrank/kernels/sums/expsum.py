@@ -8,8 +8,8 @@ Take f as a polynomial without constant term in t = exp(-rate |s_i - s_j|),
     r_i = exp(-rate (s_{i-1} - s_i))
 
 so the sum over the documents above is sum_l c_l E_l(i): one pass down, one up for those below, one `exp` a document and
-no pair anywhere. The same f stands on both sides, hence forces cancel to rounding and ties (r = 1) give the same sum to
-every tied document; across a huge gap r is 0. Every r is at most 1, so nothing grows.
+no pair anywhere. The same f stands on both sides, hence gradients cancel to rounding and ties (r = 1) give the same sum
+to every tied document; across a huge gap r is 0. Every r is at most 1, so nothing grows.
 
 The functions of the sigmoid family are analytic on 0 <= t <= 1 with their nearest singularity at t = -1; f(t) / t is
 interpolated at Chebyshev points that include both ends, so f is exact at a tie and relatively right far away,

@@ -73,7 +73,7 @@ def add_wrong_pairs(
         below: 1 or -1.
         out: float64[n], by position.
         count: float64[n], as `out`, with weights of 1.
-        tree: float64[max(2 grades + 2, 4 `lanes.WIDTH`)], overwritten.
+        tree: float64[max(2 grades + 2, 4 `simd.WIDTH`)], overwritten.
     """
     n = grade.shape[0]
     if grades <= WIDTH:
@@ -83,15 +83,15 @@ def add_wrong_pairs(
         how_many_lower, how_many_higher = tree[2 * WIDTH : 3 * WIDTH], tree[3 * WIDTH : 4 * WIDTH]
         for i in range(n):
             j = n - 1 - i
-            mine, theirs = grade[i], grade[j]
-            out[i] += lower[mine]
-            count[i] += how_many_lower[mine]
-            out[j] += below * higher[theirs]
-            count[j] += below * how_many_higher[theirs]
-            add_to_range(lower, 0, mine, w[i])
-            add_to_range(how_many_lower, 0, mine, 1.0)
-            add_to_range(higher, theirs + 1, WIDTH, w[j])
-            add_to_range(how_many_higher, theirs + 1, WIDTH, 1.0)
+            here, there = grade[i], grade[j]
+            out[i] += lower[here]
+            count[i] += how_many_lower[here]
+            out[j] += below * higher[there]
+            count[j] += below * how_many_higher[there]
+            add_to_range(lower, 0, here, w[i])
+            add_to_range(how_many_lower, 0, here, 1.0)
+            add_to_range(higher, there + 1, WIDTH, w[j])
+            add_to_range(how_many_higher, there + 1, WIDTH, 1.0)
         return
     # Fenwick trees: slot k holds a sum over the grades k - (k & -k) to k - 1.
     counts = tree[grades + 1 :]

@@ -1,4 +1,4 @@
-"""Ranks by smoothed hinges and their forces in near-linear time: what `kernels.ranks.hinge` does without its pairs.
+"""Ranks by smoothed hinges and their gradients in near-linear time: what `kernels.ranks.hinge` does without its pairs.
 
 With t = exp(-|u|), softplus(-u) is ln(1 + t) for a rightly ordered pair and |u| + ln(1 + t) for a wrong one, and its
 slope's size is P = t / (1 + t) or 1 - P. So the part in t is the same whichever of two documents has the higher gain:
@@ -6,9 +6,9 @@ one sum over all documents, less one over equal gains. What is left of a wrong p
 over wrong pairs. The tangent kernel has nothing in t for a wrong pair, so its sums run over the right pairs alone.
 
 All sums over all documents, over documents grouped by gain, down and up are taken in one sweep of
-`lanes.advance`: one with weights of 1 for the ranks, one with the slopes for the forces.
+`simd.advance`: one with weights of 1 for the ranks, one with the slopes for the gradients.
 
-Two calls a query, `fast_hinge_ranks` and then `fast_hinge_forces` on the same `work` and `iwork`.
+Two calls a query, `fast_hinge_ranks` and then `fast_hinge_gradient` on the same `work` and `iwork`.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ TANGENT_CURVATURE_FAR = 0.02
 CURVATURE_RATE = 1.0 / 16.0
 
 # Rows of the scratch: factors between neighbours, for all documents and grouped by gain (the roots are their 16th
-# roots); what the ranks leave for the forces; what a sweep adds up.
+# roots); what the ranks leave for the gradients; what a sweep adds up.
 _STEP, _ROOT, _GROUP_STEP, _GROUP_ROOT, _PULL, _BEND, _CURVE = range(7)
 _SOFT, _GROUP_SOFT, _GROUP_PULL, _GROUP_CURVE = range(7, 11)
-_FORCE, _GROUP_FORCE, _GROUP_BEND, _CURVED, _GROUP_CURVED = range(7, 12)
+_WEIGHTED, _GROUP_WEIGHTED, _GROUP_BEND, _CURVED, _GROUP_CURVED = range(7, 12)
 _NEAR, _FOUND, _WEIGHT, _REST = range(11, 15)
 WORK, IWORK = _REST + 4, 5
 """Numbers of float and integer scratch a document needs."""
@@ -59,7 +59,7 @@ def fast_hinge_ranks(
     sums: int,
     tangent: bool,
     equal_hinge: bool,
-    equal_force: bool,
+    equal_gradient: bool,
     s: Float64Array,
     gains: Float64Array,
     alpha: float,
@@ -74,7 +74,7 @@ def fast_hinge_ranks(
         sums: position in `expsum.SUMS`, not `DIRECT`.
         tangent: whether the kernel is the tangent, or softplus.
         equal_hinge: whether documents of equal gain take the hinge, or the sigmoid.
-        equal_force: whether they push each other at all.
+        equal_gradient: whether they push each other at all.
         s, gains: float64[n], by descending score, n >= `expsum.ROOM`.
         alpha: 1 / sigma.
         height: what ln(1 + e^-u) is multiplied by.
@@ -104,7 +104,7 @@ def fast_hinge_ranks(
     first = 0
     while first < n:
         last = _end_of_group(member, grade, first)
-        if not equal_force:
+        if not equal_gradient:
             for k in range(first, last):
                 ranks[member[k]] = 1.0 + 0.5 * (first + last - 1)
         elif equal_hinge:
@@ -116,7 +116,7 @@ def fast_hinge_ranks(
         else:
             for k in range(first, last):
                 ranks[member[k]] = 1.0 + k + rows[_GROUP_PULL, k]
-        if equal_force and equal_hinge:
+        if equal_gradient and equal_hinge:
             for k in range(first, last):
                 pull[member[k]] += k - first
                 rows[_CURVE, member[k]] += far * (n - 1)
@@ -148,11 +148,11 @@ def fast_hinge_ranks(
 
 
 @inline
-def fast_hinge_forces(
+def fast_hinge_gradient(
     sums: int,
     tangent: bool,
     equal_hinge: bool,
-    equal_force: bool,
+    equal_gradient: bool,
     s: Float64Array,
     alpha: float,
     height: float,
@@ -168,11 +168,11 @@ def fast_hinge_forces(
         slope: float64[n], c_i = dJ / drank_i <= 0.
         grad, hess: float64[n].
         work, iwork: as `fast_hinge_ranks` left them.
-        sums, tangent, equal_hinge, equal_force, s, alpha, height: as there.
+        sums, tangent, equal_hinge, equal_gradient, s, alpha, height: as there.
     """
     n = s.shape[0]
     rows, rest = work[: WORK * n].reshape((WORK, n)), work[_REST * n :]
-    force, curved, pull = rows[_FORCE], rows[_CURVED], rows[_PULL]
+    weighted, curved, pull = rows[_WEIGHTED], rows[_CURVED], rows[_PULL]
     member, grade = iwork[:n], iwork[n : 2 * n]
     grades = grade[member[n - 1]] + 1
     gather(slope, member, rows[_WEIGHT])
@@ -182,25 +182,25 @@ def fast_hinge_forces(
     else:
         _sweep_slopes(rows, slope, SIGMOID, SLOPE, shape, rest)
 
-    # `pull` is sum_j of a pair's pull, `force` gets that of c_j times it.
+    # `pull` is sum_j of a pair's pull, `weighted` gets that of c_j times it.
     if tangent:
-        force[:] = 0.0
-        add_wrong_pairs(grade, grades, slope, -1.0, force, rows[_FOUND], rest)
+        weighted[:] = 0.0
+        add_wrong_pairs(grade, grades, slope, -1.0, weighted, rows[_FOUND], rest)
         for i in range(n):
-            force[i] *= 0.25
-        add_right_pairs(sums, True, s, alpha, grade, grades, slope, -1.0, force, rest, iwork[2 * n : 5 * n])
+            weighted[i] *= 0.25
+        add_right_pairs(sums, True, s, alpha, grade, grades, slope, -1.0, weighted, rest, iwork[2 * n : 5 * n])
     else:
-        add_wrong_pairs(grade, grades, slope, -1.0, force, rows[_FOUND], rest)
+        add_wrong_pairs(grade, grades, slope, -1.0, weighted, rows[_FOUND], rest)
     far = TANGENT_CURVATURE_FAR if tangent else CURVATURE_FAR
     every = 0.0
     first = 0
     while first < n:
         last = _end_of_group(member, grade, first)
         total = 0.0
-        if equal_force and equal_hinge:
+        if equal_gradient and equal_hinge:
             # The straight side: -c_j for each below.
             for k in range(last - 1, first - 1, -1):
-                force[member[k]] -= total
+                weighted[member[k]] -= total
                 total += rows[_WEIGHT, k]
         else:
             for k in range(first, last):
@@ -208,9 +208,9 @@ def fast_hinge_forces(
             for k in range(first, last):
                 i = member[k]
                 if not tangent:
-                    force[i] -= rows[_GROUP_FORCE, k]
+                    weighted[i] -= rows[_GROUP_WEIGHTED, k]
                 curved[i] -= rows[_GROUP_CURVED, k] + far * (total - rows[_WEIGHT, k])
-        if equal_force and not equal_hinge:
+        if equal_gradient and not equal_hinge:
             # Equal gains by the sigmoid: sum_j w_ij and sum_j w_ij c_j.
             for k in range(first, last):
                 i, bent = member[k], rows[_WEIGHT, k] * rows[_BEND, k]
@@ -219,7 +219,7 @@ def fast_hinge_forces(
         every += total
         first = last
     for i in range(n):
-        grad[i] += alpha * height * (slope[i] * pull[i] + force[i])
+        grad[i] += alpha * height * (slope[i] * pull[i] + weighted[i])
         bent = slope[i] * rows[_CURVE, i] + curved[i] + far * (every - slope[i])
         hess[i] += alpha * alpha * height * max(-bent, 0.0)
 
@@ -296,7 +296,7 @@ def _sweep_slopes(
     n, slots = rows.shape[1], 4 * len(sigmoid)
     curves, every = state[slots:], slots + 4 * len(shape)
     state[:every] = 0.0
-    rows[_FORCE : _GROUP_CURVED + 1] = 0.0
+    rows[_WEIGHTED : _GROUP_CURVED + 1] = 0.0
     for i in range(1, n):
         if i % LOOK == 0:
             forget(state, every)
@@ -304,10 +304,10 @@ def _sweep_slopes(
         weights = (w[i - 1], w[j], rows[_WEIGHT, i - 1], rows[_WEIGHT, j])
         steps = (rows[_STEP, i], rows[_STEP, j], rows[_GROUP_STEP, i], rows[_GROUP_STEP, j])
         found = advance(state, (sigmoid, slope), steps, weights)
-        rows[_FORCE, i] -= found[0]
-        rows[_FORCE, j - 1] += found[1]
-        rows[_GROUP_FORCE, i] -= found[2]
-        rows[_GROUP_FORCE, j - 1] += found[3]
+        rows[_WEIGHTED, i] -= found[0]
+        rows[_WEIGHTED, j - 1] += found[1]
+        rows[_GROUP_WEIGHTED, i] -= found[2]
+        rows[_GROUP_WEIGHTED, j - 1] += found[3]
         rows[_GROUP_BEND, i] += found[6]
         rows[_GROUP_BEND, j - 1] += found[7]
         roots = (rows[_ROOT, i], rows[_ROOT, j], rows[_GROUP_ROOT, i], rows[_GROUP_ROOT, j])

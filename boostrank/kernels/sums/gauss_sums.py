@@ -1,4 +1,4 @@
-"""Gaussian averages over one sorted list, and the forces on them, in near-linear time: what SmoothNDCG is made of.
+"""Gaussian averages over one sorted list, and the gradients on them, in near-linear time: what SmoothNDCG is made of.
 
     sum_i w_i e_ij v_i,   e_ij = exp(-(u_i - u_j)^2)      for every anchor j
 
@@ -28,7 +28,7 @@ SLOTS = 8
 WEIGHT, VALUE, PART = 0, 1, 2
 """Rows of sources: w, v, and, where v is a mixture of the values of two slots, the share of the upper one."""
 ROOM, IROOM = 6, 2
-"""Numbers a document that `gauss_forces` needs, of each kind."""
+"""Numbers a document that `gauss_gradient` needs, of each kind."""
 
 # Rows of points: u, and its `lattice_factors`.
 _PLACE, _START, _GROWTH = 0, 1, 2
@@ -39,7 +39,7 @@ _BASE, _DONE, _NEXT = 0, 1, 2
 
 
 @inline
-def gauss_forces(
+def gauss_gradient(
     s: Float64Array,
     first: int,
     last: int,
@@ -49,16 +49,16 @@ def gauss_forces(
     documents: Float64Array,
     node: Int64Array,
     nodes: Float64Array,
-    force: Float64Array,
+    gradient: Float64Array,
     curvature: Float64Array,
     work: Float64Array,
     iwork: Int64Array,
 ) -> float:
-    """J = sum_j weight_j c_j, c_j = sum_i h_ij v_i, over a run of documents; adds its force and curvature on each.
+    """J = sum_j weight_j c_j, c_j = sum_i h_ij v_i, over a run of documents; adds its gradient and curvature on each.
 
     With places u = -s unit and h_ij = e_ij / sum_m e_mj, document i gets
 
-        force      sum_j weight_j h_ij (u_i - u_j) (v_i - c_j) - weight_i sum_m h_mi (v_m - c_i) u_m
+        gradient      sum_j weight_j h_ij (u_i - u_j) (v_i - c_j) - weight_i sum_m h_mi (v_m - c_i) u_m
         curvature  sum_j weight_j h_ij |v_i - c_j| + weight_i sum_m h_mi |v_m - c_i|
 
     Args:
@@ -69,7 +69,7 @@ def gauss_forces(
         documents: float64[3, n]: 1, the value v, and the share of the upper node in v.
         node: int64[n]: the node that v is, or the lower of the two that it is a mixture of.
         nodes: float64[slots], ascending. In |v - c| a mixture counts as its two nodes.
-        force, curvature: float64[n].
+        gradient, curvature: float64[n].
         work, iwork: float64[ROOM n], int64[IROOM n], overwritten.
     """
     n, slots = s.shape[0], nodes.shape[0]
@@ -98,7 +98,7 @@ def gauss_forces(
             w, wv, wu, wvu = _read(p, grid, slots - 1, begin)
             if back:
                 u, v, part = points[_PLACE, i], documents[VALUE, i], documents[PART, i]
-                force[i] += u * (v * w - wv) - (v * wu - wvu)
+                gradient[i] += u * (v * w - wv) - (v * wu - wvu)
                 for upper in range(2 if part > 0.0 else 1):
                     k = node[i] + upper
                     below, below_v, _, _ = _read(p, grid, k, begin)
@@ -110,7 +110,7 @@ def gauss_forces(
                     k += 1
                 anchors[WEIGHT, i], anchors[VALUE, i], anchors[PART, i], rank[i] = weight[i] / w, mean, 0.0, k
                 value += weight[i] * mean
-                force[i] -= weight[i] * (wvu - mean * wu) / w
+                gradient[i] -= weight[i] * (wvu - mean * wu) / w
                 if k > 0:  # what lies above the mean makes up for what lies below
                     below, below_v, _, _ = _read(p, grid, k - 1, begin)
                     curvature[i] += 2.0 * weight[i] * max(mean * below - below_v, 0.0) / w

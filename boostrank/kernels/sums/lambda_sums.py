@@ -85,7 +85,7 @@ def add_far_pairs(
     grad: Float64Array,
     hess: Float64Array,
 ) -> None:
-    """Add forces and curvature bounds of all pairs but those within a tile or in neighbouring ones.
+    """Add gradients and curvature bounds of all pairs but those within a tile or in neighbouring ones.
 
     With w = |g_i - g_j| W_ij and u = alpha (s_i - s_j), i of higher gain, a pair pulls with alpha w / (1 + e^u), and
     its curvature is alpha^2 w times the bound of `expsum_hinges.CURVATURE`.
@@ -203,11 +203,11 @@ def _pass(
                 factors[_WRONG] = -1.0
                 for term in range(coefficients.shape[0]):
                     factors[_WRONG + 1 + term] = coefficients[term] * ladder[_WRONG + term]
-                mine, force, curvature = state[grade[i]], 0.0, 0.0
+                own, pull, curvature = state[grade[i]], 0.0, 0.0
                 for at in range(0, columns, WIDE):
-                    curvature += inner(mine, at, columns, factors, 0, _WRONG, first)
-                    force += inner(mine, at, columns, factors, _WRONG, factors.shape[0], first)
-                grad[i] += side * alpha * force
+                    curvature += inner(own, at, columns, factors, 0, _WRONG, first)
+                    pull += inner(own, at, columns, factors, _WRONG, factors.shape[0], first)
+                grad[i] += side * alpha * pull
                 hess[i] += alpha * alpha * curvature
 
 

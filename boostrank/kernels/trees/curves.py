@@ -137,8 +137,8 @@ class Curves:
         for feature, curve in self:
             ends = np.clip(np.concatenate([[-np.inf], curve.bounds, [np.inf]]), -reach[feature], reach[feature])
             both, level = np.stack([ends[:-1], ends[1:]]), curve.slope == 0.0
-            said = curve.constant + curve.slope * np.where(level, 0.0, both)
-            total += max(abs(curve.missing), float(np.abs(said).max()))
+            values = curve.constant + curve.slope * np.where(level, 0.0, both)
+            total += max(abs(curve.missing), float(np.abs(values).max()))
         return total
 
 

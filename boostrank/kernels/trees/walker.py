@@ -1,4 +1,4 @@
-"""What the scores of a forest become when features take other values: one walk of each tree answers for all features.
+"""Walks of a forest: what its scores become when features take other values: one walk of each tree answers for all features.
 
 A document reaches its leaf through a handful of nodes. Another value of feature f changes the leaf only if it turns
 the way at one of these nodes; so while the document walks down, each node is asked about the other value too, and
@@ -163,11 +163,11 @@ class Walker:
         f = self._forest
         base, change = np.zeros(rows.shape[0], np.int64), np.zeros((rows.shape[0], units), np.int64)
         if self._start is not None:
-            said = self._whole(self._start.values(rows))
-            base += said.sum(axis=1)
+            raw = self._whole(self._start.values(rows))
+            base += raw.sum(axis=1)
             moved = unit[self._start.feature]
             if units and (moved >= 0).any():
-                turned = self._whole(self._start.values(other)) - said
+                turned = self._whole(self._start.values(other)) - raw
                 for j in np.flatnonzero(moved >= 0).tolist():
                     change[:, moved[j]] += turned[:, j]
         _changes(

@@ -1,4 +1,4 @@
-"""What a metric loses and gains when one document moves past the others, weighted by a Gaussian, in near-linear time.
+"""Rank changes of one document past the others: what a metric loses and gains, weighted by a Gaussian, near-linear.
 
     F_a = sum_{q < a} drop_q (g_a - g_q) e_aq + sum_{q > a} drop_(q-1) (g_a - g_q) e_aq,
     e_aq = exp(-(x_q - c_a)^2 / (2 v))
@@ -25,7 +25,7 @@ _GAP = 1.5 * _REACH * STEP  # nothing is seen across a gap this wide in u
 
 
 @inline
-def gaussian_moves(
+def gaussian_rank_changes(
     x: Float64Array,
     centre: Float64Array,
     deviation: float,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from boostrank.kernels.sums.gauss_moves import gaussian_moves
+from boostrank.kernels.sums.gauss_rank_changes import gaussian_rank_changes
 
 
 def by_pairs(x, centre, deviation, gains, drop):
@@ -22,7 +22,7 @@ def by_pairs(x, centre, deviation, gains, drop):
 
 def check(x, centre, deviation, gains, drop):
     out = np.full(len(x), np.nan)
-    gaussian_moves(x, centre, deviation, gains, drop, out)
+    gaussian_rank_changes(x, centre, deviation, gains, drop, out)
     wanted = by_pairs(x, centre, deviation, gains, drop)
     assert out == pytest.approx(wanted, rel=0.0, abs=1e-10 * np.abs(wanted).max() + 1e-14)
 
@@ -51,7 +51,7 @@ def test_gaps_too_wide_to_count_leave_neighbours_their_digits(deviation):
 
 def test_no_other_document_is_as_far_away_as_none():
     out = np.full(1, np.nan)
-    gaussian_moves(np.zeros(1), np.zeros(1), 1.0, np.ones(1), np.ones(1), out)
+    gaussian_rank_changes(np.zeros(1), np.zeros(1), 1.0, np.ones(1), np.ones(1), out)
     assert out[0] == 0.0
 
 
