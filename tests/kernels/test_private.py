@@ -23,6 +23,18 @@ def test_a_bare_pointer_reads_an_array() -> None:
     assert third(np.arange(5.0)) == 2.0, "arrays inside intrinsics have changed: the reader of libsvm files needs them"
 
 
+def test_a_borrowed_array_is_the_same_memory() -> None:
+    @numba.njit
+    def double_the_tail(array: np.ndarray) -> float:
+        tail = intrinsics.borrowed(array)[2:]
+        tail *= 2.0
+        return tail.sum()
+
+    array = np.arange(5.0)
+    assert double_the_tail(array) == 18.0, "arrays inside intrinsics have changed: the driver of objectives needs them"
+    assert array.tolist() == [0.0, 1.0, 4.0, 6.0, 8.0]
+
+
 def test_bits_of_numbers() -> None:
     @numba.njit
     def there_and_back(number: float) -> tuple[int, float, int]:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from boostrank.core.deprecation import renamed
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.objective.contract import KERNEL_SIGNATURE, Kernel
 from boostrank.kernels.objective.options import (
@@ -428,3 +429,12 @@ def _scale(grad: Float32Array, hess: Float32Array, scale: Any, least: Any) -> tu
         lifted += 1 if h < least else 0
         grad[i], hess[i] = g, max(h, least)
     return broken, lifted
+
+
+__getattr__ = renamed(
+    __name__,
+    {
+        "mix_forces": "boostrank.kernels.objective.driver:mix_gradients",
+        "AddUp": "boostrank.kernels.objective.driver:AllReduce",
+    },
+)

@@ -35,6 +35,7 @@ from typing import Any, NamedTuple
 
 from numba import types
 
+from boostrank.core.deprecation import renamed
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array
 from boostrank.kernels.noise import SEED, gumbel, logistic, normal, round_seed
@@ -198,3 +199,6 @@ def normalize_gradient(kind: int, grad: Float64Array, hess: Float64Array) -> Non
     for i in range(grad.shape[0]):
         grad[i] *= factor
         hess[i] *= factor
+
+
+__getattr__ = renamed(__name__, {"normalize_forces": "boostrank.kernels.objective.options:normalize_gradient"})

@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from boostrank.kernels.runtime.private import first_of
+from boostrank.kernels.runtime.private import first_of, uncounted
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -37,10 +37,7 @@ def borrowed(typing: Any, array: Any) -> Any:
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        view = context.make_array(array)(context, builder, arguments[0])
-        view.meminfo = ir.Constant(view.meminfo.type, None)
-        view.parent = ir.Constant(view.parent.type, None)
-        return view._getvalue()
+        return uncounted(context, builder, signature.args[0], arguments[0])
 
     return array(array), generate
 

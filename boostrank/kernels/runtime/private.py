@@ -29,6 +29,13 @@ def first_of(context: Any, builder: Any, kind: Any, array: Any) -> Any:
     return context.make_array(kind)(context, builder, array).data
 
 
+def uncounted(context: Any, builder: Any, kind: Any, array: Any) -> Any:
+    """The same array without what counts its references."""
+    view = context.make_array(kind)(context, builder, array)
+    view.meminfo, view.parent = ir.Constant(view.meminfo.type, None), ir.Constant(view.parent.type, None)
+    return view._getvalue()
+
+
 def length_of(context: Any, builder: Any, kind: Any, array: Any) -> Any:
     """Elements of an array of one dimension."""
     return builder.extract_value(context.make_array(kind)(context, builder, array).shape, 0)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from boostrank.core.deprecation import renamed
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.primitives import gather
 from boostrank.kernels.runtime.jit import inline
@@ -316,3 +317,6 @@ def _sweep_slopes(
         rows[_CURVED, j - 1] += bent[1]
         rows[_GROUP_CURVED, i] += bent[2]
         rows[_GROUP_CURVED, j - 1] += bent[3]
+
+
+__getattr__ = renamed(__name__, {"fast_hinge_forces": "boostrank.kernels.sums.expsum_hinges:fast_hinge_gradient"})

@@ -1,4 +1,4 @@
-"""Rank changes of one document past the others: what a metric loses and gains, weighted by a Gaussian, near-linear.
+"""Changes of rank: what a metric loses and gains when one document moves past the others, weighted by a Gaussian.
 
     F_a = sum_{q < a} drop_q (g_a - g_q) e_aq + sum_{q > a} drop_(q-1) (g_a - g_q) e_aq,
     e_aq = exp(-(x_q - c_a)^2 / (2 v))
@@ -15,6 +15,7 @@ import math
 
 import numpy as np
 
+from boostrank.core.deprecation import renamed
 from boostrank.core.types import Float64Array
 from boostrank.kernels.runtime.jit import inline, inline_sums
 from boostrank.kernels.sums.lattice import HALF, STEP, TAPS, lattice_factors, lattice_weights
@@ -115,3 +116,6 @@ def _add(p: Float64Array, weight: float, gain: float, weights: Float64Array, gai
         share = weight * p[m]
         weights[m] += share
         gains[m] += gain * share
+
+
+__getattr__ = renamed(__name__, {"gaussian_moves": "boostrank.kernels.sums.gauss_rank_changes:gaussian_rank_changes"})

@@ -1,4 +1,4 @@
-"""Walks of a forest: what its scores become when features take other values: one walk of each tree answers for all features.
+"""Walks of a forest: its scores when features take other values, one walk of each tree for all features.
 
 A document reaches its leaf through a handful of nodes. Another value of feature f changes the leaf only if it turns
 the way at one of these nodes; so while the document walks down, each node is asked about the other value too, and
