@@ -272,13 +272,13 @@ def test_mixed_forces_are_added_in_float64_and_judged_anew():
         run_kernel(echo, s, np.ones(3), ptr, np.ones(2), np.zeros((3, 0)), np.zeros((2, 0)), np.zeros(0), part)
         parts.append(part)
     assert parts[0].broken_query == 1  # float32 cannot hold it
-    assert parts[0].pull[0] == 2.0
+    assert parts[0].magnitude[0] == 2.0
     out = Buffers.allocate(3, 2)
     mix_gradients(parts, (0.25, 0.75), ptr, out)
     assert list(out.grad[:2]) == [1.0, 0.5]
     assert list(out.hess[:2]) == [1.0, 1.0]
     assert list(out.loss) == [2.0, 1.0]
-    assert list(out.pull[:1]) == [1.5]
+    assert list(out.magnitude[:1]) == [1.5]
     assert finish(ptr, out).broken_query == 1
     parts[0].grad[2], parts[1].grad[2] = 2.0, 3.0
     mix_gradients(parts, (1.0, 0.0), ptr, out)
