@@ -10,6 +10,7 @@ import difflib
 import sys
 import warnings
 from collections.abc import Iterable
+from functools import partial
 
 
 class BoostrankError(Exception):
@@ -48,11 +49,7 @@ class FileFormatError(DataError):
         super().__init__(f"{where}: {reason}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild_file_format_error, (self.reason, self.file, self.line, self.column)
-
-
-def _rebuild_file_format_error(reason: str, file: str, line: int, column: int) -> FileFormatError:
-    return FileFormatError(reason, file=file, line=line, column=column)
+        return partial(FileFormatError, file=self.file, line=self.line, column=self.column), (self.reason,)
 
 
 class DataWarning(UserWarning):

@@ -17,7 +17,7 @@ from scipy import sparse
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.options import FeatureSpace, Progress, takes_reader_options
+from boostrank.data.options import FeatureSpace, takes_reader_options
 from boostrank.data.readers import read_files
 
 _ROWS_AT_A_TIME = 1 << 14
@@ -89,63 +89,46 @@ class RankingDataset:
 
     @classmethod
     @takes_reader_options
-    def read(
-        cls, path: Paths, *, format: str = "auto", like: RankingDataset | FeatureSpace | None = None,
-        threads: int | None = None, progress: Progress = None, **options: Any,
-    ) -> RankingDataset:  # fmt: skip
+    def read(cls, path: Paths, *, format: str = "auto", **options: Any) -> RankingDataset:
         """Read files of any format that `boostrank.data.readers` knows as one data set.
 
         Args:
             path: a file, plain or compressed; several; a pattern, `shards/*.gz`; or "-", standard input.
             format: its name; "auto": as the names of the files end, libsvm if they do not say.
-            like: the training data: width, names and counting of the features come from it.
-            threads: that read; None for every available core.
-            progress: called with the bytes read and their total, None when that is not known.
             {options}
 
         Raises:
             FileFormatError: what cannot be read, the first by line.
             ParameterError: options out of range, in contradiction, or that the format has no use for.
         """
-        given: dict[str, Any] = {"like": like, "threads": threads, "progress": progress}
-        data: RankingDataset = read_files(path, format=format, **given, **options)
+        data: RankingDataset = read_files(path, format=format, **options)
         return data
 
     @classmethod
     @takes_reader_options
-    def from_libsvm(
-        cls, path: Paths, *, like: RankingDataset | FeatureSpace | None = None, threads: int | None = None,
-        progress: Progress = None, **options: Any,
-    ) -> RankingDataset:  # fmt: skip
+    def from_libsvm(cls, path: Paths, **options: Any) -> RankingDataset:
         """Read libsvm (SVMrank, LETOR) files as one data set; `boostrank.data.libsvm.reader.read_libsvm`.
 
         Args:
-            path, like, threads, progress: as of `read`.
+            path: as of `read`.
             {options}
         """
-        given: dict[str, Any] = {"like": like, "threads": threads, "progress": progress}
-        data: RankingDataset = read_files(path, format="libsvm", **given, **options)
-        return data
+        return cls.read(path, format="libsvm", **options)
 
     @classmethod
     @takes_reader_options
     def stream(
-        cls, path: Paths, *, cache: str | PathLike[str] | bool = True, external_memory: bool = False,
-        format: str = "auto", like: RankingDataset | FeatureSpace | None = None, threads: int | None = None,
-        progress: Progress = None, **options: Any,
-    ) -> RankingDataset:  # fmt: skip
+        cls, path: Paths, *, cache: str | PathLike[str] | bool = True, external_memory: bool = False, **options: Any
+    ) -> RankingDataset:
         """Read files without holding their features in memory; see `boostrank.data.libsvm.stream.stream_libsvm`.
 
         Args:
-            path, format, like, threads, progress: as of `read`.
+            path: as of `read`; `format` too.
             cache: folder of the cache; True for `.boostrank-cache` beside the first file, False for none.
             external_memory: whether XGBoost shall keep its bins on disk too.
             {options}
         """
-        given: dict[str, Any] = {"like": like, "threads": threads, "progress": progress}
-        given |= {"cache": cache, "external_memory": external_memory}
-        data: RankingDataset = read_files(path, format=format, stream=True, **given, **options)
-        return data
+        return cls.read(path, stream=True, cache=cache, external_memory=external_memory, **options)
 
     @classmethod
     def from_arrays(

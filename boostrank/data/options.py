@@ -149,16 +149,34 @@ class FeatureSpace:
     feature_names: tuple[str, ...] = ()
 
 
+def _reading(*, like: Any = None, threads: int | None = None, progress: Progress = None) -> None:
+    """Keywords of a reading beside the options."""
+
+
+_READING = {
+    "like": Declared(
+        "The training data (or its `FeatureSpace`): width, names and counting of the features come from it. Features "
+        "that it does not have are ignored with a warning; fewer are padded with zeros."
+    ),
+    "threads": Declared("Threads that read; None for every available core. The result does not depend on it."),
+    "progress": Declared("Called with the bytes read and their total, None when that is not known."),
+}
+
+
 def takes_reader_options(function: F) -> F:
-    """Decorator: `**options` are those of `ReaderOptions`, in the signature and in the docstring (at `{options}`)."""
-    signature = inspect.signature(function)
+    """Decorator: `**options` are those of `ReaderOptions`, `like`, `threads` and `progress`.
+
+    They are put into the signature, and into the docstring at `{options}`.
+    """
+    signature, declared = inspect.signature(function), _READING | DECLARED
     given = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-    options = list(inspect.signature(ReaderOptions).parameters.values())
-    function.__signature__ = signature.replace(parameters=[*given, *options])  # type: ignore[attr-defined]
+    options = [*inspect.signature(_reading).parameters.values(), *inspect.signature(ReaderOptions).parameters.values()]
+    more = [one for one in options if one.name not in signature.parameters]
+    function.__signature__ = signature.replace(parameters=[*given, *more])  # type: ignore[attr-defined]
     if function.__doc__:
         margin = next(line for line in function.__doc__.splitlines() if "{options}" in line).partition("{")[0]
         lines = [
-            textwrap.fill(f"{one.name}: {_sentence(DECLARED[one.name])}", _WIDTH, initial_indent=margin,
+            textwrap.fill(f"{one.name}: {_sentence(declared[one.name])}", _WIDTH, initial_indent=margin,
                           subsequent_indent=margin + "    ", break_long_words=False, break_on_hyphens=False)
             for one in options
         ]  # fmt: skip

@@ -143,7 +143,7 @@ class StoredFeatures:
         external: bool = False,
         known: dict[str, Any] | None = None,
     ) -> None:
-        self.shape, self._base, self.is_sparse = shape, base, is_sparse
+        self.shape, self.base, self.is_sparse = shape, base, is_sparse
         self.origin, self.external, self.known = origin, external, dict(known or {})
         self.watch: Callable[[int, int], None] | None = None
         """Called with the rows done and all rows, by what makes bins of them."""
@@ -154,11 +154,6 @@ class StoredFeatures:
     def folder(self) -> str:
         """Where there is room for temporary files."""
         return self.store.folder
-
-    @property
-    def base(self) -> int:
-        """Number of the first feature in the file."""
-        return self._base
 
     @property
     def is_open(self) -> bool:
@@ -203,7 +198,7 @@ class StoredFeatures:
     def in_order(self, columns: Sequence[int]) -> StoredFeatures:
         """The same rows with the columns in this order."""
         out = StoredFeatures(
-            lambda: self.store, (self.shape[0], len(columns)), self._base, is_sparse=self.is_sparse,
+            lambda: self.store, (self.shape[0], len(columns)), self.base, is_sparse=self.is_sparse,
             external=self.external,
         )  # fmt: skip
         out._order = list(columns) if self._order is None else [self._order[c] for c in columns]
@@ -269,9 +264,9 @@ class StoredFeatures:
         make = list[Block | None](blocks)
         columns = self.shape[1] if self._order is None else max(self._order, default=-1) + 1
         if self.is_sparse:
-            matrix: Any = sparse_matrix(make, self._base, columns)
+            matrix: Any = sparse_matrix(make, self.base, columns)
         else:
-            matrix = dense_matrix(make, self._base, columns, threads=1)
+            matrix = dense_matrix(make, self.base, columns, threads=1)
         return matrix if self._order is None else matrix[:, self._order]
 
 

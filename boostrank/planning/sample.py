@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +18,7 @@ from boostrank.data.libsvm.chunks import FileSource, Load, Source, Text, open_so
 from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.reader import has_qid
 from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, find_sidecar
-from boostrank.data.libsvm.sources import AnySource, expand
+from boostrank.data.libsvm.sources import AnySource, expand, size_of
 
 SAMPLE_BYTES = 12 << 20
 """Files with up to this much text are read whole."""
@@ -85,7 +83,7 @@ def survey(source: AnySource, **options: Any) -> Survey:
         DataError: no row of the sample can be read.
     """
     files = expand(source)
-    sizes = [_regular_size(one) for one in files]
+    sizes = [size_of(one) for one in files]
     known = [size for size in sizes if size is not None]
     disk = sum(known) if len(known) == len(files) else None
     reading = LibsvmOptions(**options | {"on_bad_line": "skip", "strict": False})
@@ -104,17 +102,7 @@ def survey(source: AnySource, **options: Any) -> Survey:
 
 def is_pipe(source: AnySource) -> bool:
     """Whether something among the sources can be read only once, so that a sample would be missing afterwards."""
-    return any(_regular_size(one) is None for one in expand(source))
-
-
-def _regular_size(one: Any) -> int | None:
-    if not isinstance(one, (str, os.PathLike)) or one == "-":
-        return None
-    try:
-        info = os.stat(one)
-    except OSError:
-        return 0  # opening it says what is wrong
-    return info.st_size if stat.S_ISREG(info.st_mode) else None
+    return any(size_of(one) is None for one in expand(source))
 
 
 def _places(sizes: Sequence[int | None]) -> Iterator[tuple[int, list[float] | None]]:

@@ -71,3 +71,8 @@ def test_what_differs_from_the_defaults_decides_what_is_read() -> None:
 def test_what_is_not_allowed_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ParameterError, match=words):
         ReaderOptions(**options)
+
+
+def test_an_unknown_option_is_refused_with_the_nearest_known_one() -> None:
+    with pytest.raises(ParameterError, match=r"read without missing_token\. Did you mean 'missing_tokens'\?"):
+        RankingDataset.from_libsvm("train.txt", missing_token="NULL")

@@ -53,11 +53,7 @@ def read_libsvm(
     Args:
         source: a path, a pattern (`shards/*.gz`), "-" for standard input, a pipe, a binary file object, or a sequence
             of them. gzip, bzip2, xz and zstd (with the extra `zst`) are recognised by their first bytes.
-        threads: parsing threads; None for every available core. The result does not depend on it.
         chunk_bytes: text handed to a thread at a time. The result does not depend on it.
-        progress: called with the bytes read and their total, None when that is not known.
-        like: the training data (or its `FeatureSpace`): width, names and counting of the features come from it.
-            Features that it does not have are ignored with a warning; fewer are padded with zeros.
         store: leaves the features on disk, as `StoredFeatures`; see `boostrank.data.libsvm.stream`, which also
             remembers.
         {options}

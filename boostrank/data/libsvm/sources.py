@@ -91,7 +91,7 @@ class Opened:
         self._sources, self._max_bytes, self._text, self._before = sources, max_bytes, 0, 0
         self._open: list[Source] = []
         self._current: Source | None = None
-        sizes = [_size(one) for one in sources]
+        sizes = [size_of(one) for one in sources]
         self.total = None if None in sizes else sum(size for size in sizes if size is not None)
         self.first = self._next(0)
 
@@ -231,7 +231,7 @@ def _nothing(buffer: bytearray | None) -> Text:
     return Text(buffer or bytearray(len(PADDING)), 0, 0)
 
 
-def _size(source: OneSource) -> int | None:
+def size_of(source: OneSource) -> int | None:
     """Bytes of a regular file, None of anything else.
 
     Raises:

@@ -65,7 +65,7 @@ def stream_libsvm(
         cache: folder of the cache; True for `.boostrank-cache` beside the first file, False for none. What can be read
             only once (a pipe) has none.
         external_memory: whether XGBoost shall keep its bins on disk too.
-        like, threads, progress, chunk_bytes: as for `read_libsvm`.
+        chunk_bytes: as for `read_libsvm`.
         {options}
 
     Raises:

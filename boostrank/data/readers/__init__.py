@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from boostrank.core.errors import ParameterError
+from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.registry import Registry
 
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
@@ -77,4 +77,5 @@ def _refuse_unknown(spec: ReaderSpec, read: Callable[..., Any], options: Mapping
     known = inspect.signature(read).parameters
     unknown = [name for name in options if name not in known]
     if unknown and not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values()):
-        raise ParameterError(f"{spec.name} files are read without {unknown[0]}: it means nothing there")
+        hint = did_you_mean(unknown[0], known, list_all=False)
+        raise ParameterError(f"{spec.name} files are read without {unknown[0]}.{hint}")
