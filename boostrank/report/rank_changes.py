@@ -1,4 +1,4 @@
-"""Rank changes between two rankers: churn, what moved in a query, and which features did it."""
+"""Changes of rank between two rankers: churn, what moved in a query, and which features did it."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def _gate(found: Comparison) -> list[Markup]:
 
 
 def _verdict(d: Difference) -> Markup:
-    way = "higher" if d.mean > 0 else "lower" if d.mean < 0 else "different"
+    direction = "higher" if d.mean > 0 else "lower" if d.mean < 0 else "different"
     amount = f"{abs(d.mean):.4f}" if d.mean else "not"
     if d.p < _ALPHA:
         sure = f"more than chance explains (p = {d.p:.4f})"
@@ -71,12 +71,12 @@ def _verdict(d: Difference) -> Markup:
         sure = f"within what chance alone gives (p = {d.p:.4f})"
     if d.by_luck:
         sure += f", and less than the {d.matters:.4f} by which two trainings may differ by luck"
-    return join(tag("b", f"{d.metric} is {amount} {way}"), f": {sure}. {d.better:,} queries got better, {d.same:,} "
-                f"stayed, {d.worse:,} got worse.")  # fmt: skip
+    counts = f"{d.better:,} queries got better, {d.same:,} stayed, {d.worse:,} got worse."
+    return join(tag("b", f"{d.metric} is {amount} {direction}"), f": {sure}. {counts}")
 
 
 def _key_numbers(found: Comparison, d: Difference) -> list[tuple[str, Any, str]]:
-    look = _way(d, d.p)
+    look = _direction(d, d.p)
     interval = "" if math.isnan(d.low) else f"{d.low:+.4f} to {d.high:+.4f} (95%)"
     numbers: list[tuple[str, Any, str]] = [
         (f"{d.metric}, old → new", f"{d.old:.4f} → {d.new:.4f}", f"{d.queries:,} queries count"),
@@ -126,12 +126,12 @@ def _limit(differences: Sequence[Difference]) -> float:
 
 
 def _numbers(d: Difference, p: float, limit: float) -> list[Any]:
-    look = _way(d, p)
+    look = _direction(d, p)
     drawn = Cell(d.mean, whisker(d.mean, d.low, d.high, limit, look or "faint"))
     return [d.old, d.new, *interval_cells(d.mean, d.low, d.high, look), drawn, p, d.better, d.same, d.worse]
 
 
-def _way(d: Difference, p: float) -> str:
+def _direction(d: Difference, p: float) -> str:
     """Only what is more than chance, and luck in training, explain gets a colour."""
     return "" if p >= _ALPHA or not d.mean or d.by_luck else "better" if d.mean > 0.0 else "worse"
 
@@ -143,15 +143,15 @@ def _histogram(values: Float64Array, d: Difference) -> list[Part]:
         return ["No query changed."]
     limit = float(np.abs(change).max())
     counts, edges = np.histogram(change, bins=_BINS, range=(-limit, limit))
-    way = np.where(np.arange(_BINS) < _BINS // 2, "worse", "better")
-    frame = pandas().DataFrame({"low": edges[:-1], "high": edges[1:], "queries": counts, "way": way})
+    direction = np.where(np.arange(_BINS) < _BINS // 2, "worse", "better")
+    frame = pandas().DataFrame({"low": edges[:-1], "high": edges[1:], "queries": counts, "direction": direction})
     scale = alt.Scale(domain=["worse", "better"], range=[COLOURS["bad"], COLOURS["good"]])
     axis = alt.Axis(format="+.2~f", grid=False)
     tooltip = tooltips("low:Q +.3f from", "high:Q +.3f to", "queries:Q ,")
     drawn = alt.Chart(frame).mark_bar(binSpacing=1).encode(
         x=alt.X("low:Q", bin="binned", title=f"difference of {d.metric}", axis=axis), x2="high:Q",
         y=alt.Y("queries:Q", title="queries", axis=alt.Axis(tickMinStep=1)),
-        color=alt.Color("way:N", title=None, scale=scale), tooltip=tooltip,
+        color=alt.Color("direction:N", title=None, scale=scale), tooltip=tooltip,
     ).properties(height=240)  # fmt: skip
     about = f"Differences of the {change.size:,} queries that changed; {d.same:,} did not and are not drawn."
     return [Chart("differences", f"Differences of {d.metric}", about, frame, drawn)]

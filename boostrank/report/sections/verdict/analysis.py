@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.conventions import Conventions
+from boostrank.core.deprecation import renamed_attributes
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
@@ -100,12 +101,14 @@ class Verdict:
     notes: tuple[str, ...] = ()
     matters: Mapping[str, float] = field(default_factory=dict)
 
+    __getattr__ = renamed_attributes({"way": "direction"})
+
     @property
     def headline(self) -> Standing:
         """The model's headline metric."""
         return self.model.standings[self.metric]
 
-    def way(self, standing: Standing) -> str:
+    def direction(self, standing: Standing) -> str:
         """ "better" or "worse", as the model is; "even" where chance or luck in training explains the lead."""
         unsure = not (standing.lead_low > 0.0 or standing.lead_high < 0.0)
         if unsure or abs(standing.lead) < self.matters.get(standing.metric, 0.0):

@@ -43,7 +43,7 @@ def _brief(found: Verdict) -> Markup:
     against = found.baselines[0]
     standing = against.standings[found.metric]
     lead = f", {abs(standing.lead):.4f} {'above' if standing.lead >= 0.0 else 'below'} "
-    sure = ": no more than chance explains." if found.way(standing) == "even" else ": more than chance explains."
+    sure = ": no more than chance explains." if found.direction(standing) == "even" else ": more than chance explains."
     return join(head, lead, bdi(against.name), sure)
 
 
@@ -55,12 +55,12 @@ def _sentence(found: Verdict) -> Markup:
         standing = baseline.standings[found.metric]
         if baseline.name == FILE_ORDER:
             continue
-        way = "above" if standing.lead >= 0.0 else "below"
-        doubt = "" if found.way(standing) != "even" else ", which is no difference to speak of"
+        direction = "above" if standing.lead >= 0.0 else "below"
+        doubt = "" if found.direction(standing) != "even" else ", which is no difference to speak of"
         sign = 1.0 if standing.lead >= 0.0 else -1.0
         ends = sorted((sign * standing.lead_low, sign * standing.lead_high))
         clauses.append(
-            join(f"; {abs(standing.lead):.4f}{_between(*ends)} {way} ", bdi(baseline.name),
+            join(f"; {abs(standing.lead):.4f}{_between(*ends)} {direction} ", bdi(baseline.name),
                  join(" (", bdi(baseline.short), ")") if baseline.short else None, doubt)
         )  # fmt: skip
     return join(*clauses, ".")
@@ -122,8 +122,8 @@ def _table(found: Verdict) -> Table:
         row: list[Any] = [metric, Cell(own.value, join(tag("b", f"{own.value:.4f}"), spread))]
         for baseline in found.baselines:
             s = baseline.standings[metric]
-            way = found.way(s)
-            row += [s.value, Cell(s.lead, _with_interval(s), "faint" if way == "even" else way)]
+            direction = found.direction(s)
+            row += [s.value, Cell(s.lead, _with_interval(s), "faint" if direction == "even" else direction)]
         rows.append(row)
     return Table("metrics", columns, rows, caption="Each metric of the model, and its lead with 95% intervals",
                  note=found.matters_sentence())  # fmt: skip
