@@ -60,7 +60,8 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
-        findings = [asdict(f) | {"status": f.status.value} for f in self.findings]
+        # "told" is what version 0.1.0 called the message.
+        findings = [asdict(f) | {"told": f.message, "status": f.status.value} for f in self.findings]
         return {"objective": self.objective, "passed": self.passed, "checks": findings}
 
 

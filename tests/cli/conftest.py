@@ -30,8 +30,8 @@ def start(*arguments: object) -> subprocess.Popen[str]:
 
 def sidecar(model: Path) -> dict[str, object]:
     """How the model was made."""
-    told: dict[str, object] = json.loads(Path(f"{model}.meta.json").read_text())
-    return told
+    record: dict[str, object] = json.loads(Path(f"{model}.meta.json").read_text())
+    return record
 
 
 @pytest.fixture(scope="session")

@@ -163,5 +163,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as name:
         kills, seed = int(sys.argv[1]), int((sys.argv[2:] or ["1"])[0])
         ended, resumed = sweep(kills, seed, Path(name))
-    told = f"{kills} kills, {ended} trainings ended, {resumed} of them resumed: every file whole, every byte the same"
-    sys.stdout.write(told + "\n")
+    summary = (
+        f"{kills} kills, {ended} trainings ended, {resumed} of them resumed: every file whole, every byte the same"
+    )
+    sys.stdout.write(summary + "\n")

@@ -36,10 +36,10 @@ def second(data: Path) -> Path:
 def test_compare_and_evaluate_give_the_same_numbers(data: Path, model: Path, poor: Path, second: Path) -> None:
     for new in (poor, second):
         measured = ("--metric", "ndcg@3,10", "--metric", "map", "--conventions", "xgboost", "--json")
-        told = json.loads(invoke("compare", model, new, "--data", data / "train.txt", *measured).stdout)
+        printed = json.loads(invoke("compare", model, new, "--data", data / "train.txt", *measured).stdout)
         first, other = json.loads(invoke("evaluate", model, new, data / "train.txt", *measured).stdout).values()
-        assert list(told["metrics"]) == list(first) == ["ndcg@3", "ndcg@10", "map"]
-        for name, d in told["metrics"].items():
+        assert list(printed["metrics"]) == list(first) == ["ndcg@3", "ndcg@10", "map"]
+        for name, d in printed["metrics"].items():
             assert {key: d[key] for key in ("mean", "low", "high", "p", "queries")} == other[name]["difference"]
             assert (d["old"], d["new"]) == pytest.approx((first[name]["mean"], other[name]["mean"]), abs=1e-14)
 
@@ -52,8 +52,8 @@ def test_the_exit_status_is_1_when_a_condition_holds_and_0_when_none_does(data: 
     open_ = invoke("compare", poor, model, "--data", data / "train.txt", *condition)
     assert (open_.exit_code, open_.stderr.count("error")) == (0, 0)
     assert invoke("compare", model, poor, "--data", data / "train.txt").exit_code == 0
-    told = invoke("compare", model, poor, "--data", data / "train.txt", *condition, "--json")
-    assert (told.exit_code, json.loads(told.stdout)["failed"]) == (1, True)
+    printed = invoke("compare", model, poor, "--data", data / "train.txt", *condition, "--json")
+    assert (printed.exit_code, json.loads(printed.stdout)["failed"]) == (1, True)
 
 
 def test_the_table_says_all_of_it(data: Path, model: Path, second: Path) -> None:
@@ -74,10 +74,10 @@ def test_features_that_the_other_model_has_no_names_for_are_the_same_features(da
     dataset = lgb.Dataset(train.features, train.labels, group=train.queries.sizes)
     params = {"objective": "lambdarank", "num_threads": 1, "verbose": -1, "num_leaves": 3}
     lgb.train(params, dataset, 3).save_model(data / "foreign.txt")
-    told = invoke(
+    printed = invoke(
         "compare", model, data / "foreign.txt", "--data", data / "train.txt", "--zero-based", "false", "--json"
     )
-    swaps = [r["swap"] for r in json.loads(told.stdout)["regressions"] if r["swap"]]
+    swaps = [r["swap"] for r in json.loads(printed.stdout)["regressions"] if r["swap"]]
     assert swaps
     for swap in swaps:
         names = [feature["feature"] for feature in swap["features"]]
@@ -97,12 +97,12 @@ def test_segments_come_from_a_file_and_documents_are_named_by_their_comments(tmp
         "compare", tmp_path / "old.txt", tmp_path / "new.txt", "--data", tmp_path / "t.txt", "--segments",
         tmp_path / "s.csv", "--fail-if", "ndcg@10 < 0 at p<0.2 in any", "--json",
     )  # fmt: skip
-    told = json.loads(result.stdout)
-    parts = {s["segment"]: s for s in told["segments"] if s["kind"] == "segment"}
+    printed = json.loads(result.stdout)
+    parts = {s["segment"]: s for s in printed["segments"] if s["kind"] == "segment"}
     assert (parts["phone"]["worse"], parts["desk"]["worse"]) == (6, 0)
     assert parts["phone"]["p"] == 2 / 64
-    assert told["conditions"][0]["where"][0] == "segment phone"
-    assert told["regressions"][0]["swap"]["fell"]["document"] == "d02"
+    assert printed["conditions"][0]["where"][0] == "segment phone"
+    assert printed["regressions"][0]["swap"]["fell"]["document"] == "d02"
 
 
 def test_the_page_is_written_whole(data: Path, model: Path, poor: Path, tmp_path: Path) -> None:
@@ -118,10 +118,10 @@ def test_names_that_steer_a_terminal_are_shown_as_what_they_are(tmp_path: Path) 
     (tmp_path / "t.txt").write_text("".join(f"{i % 2} qid:{i // 2} 1:1 # a\x1b[31m\n" for i in range(6)))
     (tmp_path / "old.txt").write_text("1\n2\n" * 3)
     (tmp_path / "new.txt").write_text("2\n1\n" * 3)
-    told = invoke("compare", tmp_path / "old.txt", tmp_path / "new.txt", "--data", tmp_path / "t.txt")
-    assert told.exit_code == 0, told.stderr
-    assert "\x1b" not in told.stdout
-    assert "a\\x1b[31m (label 1)" in told.stdout
+    printed = invoke("compare", tmp_path / "old.txt", tmp_path / "new.txt", "--data", tmp_path / "t.txt")
+    assert printed.exit_code == 0, printed.stderr
+    assert "\x1b" not in printed.stdout
+    assert "a\\x1b[31m (label 1)" in printed.stdout
 
 
 @pytest.mark.parametrize(

@@ -33,22 +33,22 @@ def run(text: str, data: Path, tmp_path: Path, *arguments: object):  # type: ign
 def test_a_file_says_what_the_command_line_could(data: Path, tmp_path: Path) -> None:
     result = run(CONFIG, data, tmp_path)
     assert result.exit_code == 0, result.stderr
-    told = sidecar(tmp_path / "m")
-    assert told["objective"]["name"] == "shf-sdcg"  # type: ignore[index]
-    assert told["objective"]["params"]["sigma"] == "geometric(2, 0.5)"  # type: ignore[index]
-    assert told["training"]["rounds"] == 3  # type: ignore[index]
-    assert told["metrics"] == ["ndcg@2", "ndcg@4", "map@3"]
+    record = sidecar(tmp_path / "m")
+    assert record["objective"]["name"] == "shf-sdcg"  # type: ignore[index]
+    assert record["objective"]["params"]["sigma"] == "geometric(2, 0.5)"  # type: ignore[index]
+    assert record["training"]["rounds"] == 3  # type: ignore[index]
+    assert record["metrics"] == ["ndcg@2", "ndcg@4", "map@3"]
     assert "[min_data_in_leaf: 3]" in (tmp_path / "m").read_text()
 
 
 def test_the_command_line_wins_and_tables_are_merged_name_by_name(data: Path, tmp_path: Path) -> None:
     result = run(CONFIG, data, tmp_path, "--rounds", 2, "--set", "k=3", "--eval-at", "1", "--metric", "ndcg")
     assert result.exit_code == 0, result.stderr
-    told = sidecar(tmp_path / "m")
-    assert told["training"]["rounds"] == 2  # type: ignore[index]
-    assert told["objective"]["params"]["k"] == 3  # type: ignore[index]
-    assert told["objective"]["params"]["sigma"] == "geometric(2, 0.5)"  # type: ignore[index]
-    assert told["metrics"] == ["ndcg@1"]
+    record = sidecar(tmp_path / "m")
+    assert record["training"]["rounds"] == 2  # type: ignore[index]
+    assert record["objective"]["params"]["k"] == 3  # type: ignore[index]
+    assert record["objective"]["params"]["sigma"] == "geometric(2, 0.5)"  # type: ignore[index]
+    assert record["metrics"] == ["ndcg@1"]
 
 
 def test_files_can_be_named_there_too(data: Path, tmp_path: Path) -> None:

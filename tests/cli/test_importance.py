@@ -25,13 +25,13 @@ def test_the_table_says_what_it_is_of(model: Path, data: Path) -> None:
 
 def test_json_and_csv_have_every_feature(model: Path, data: Path) -> None:
     arguments = ("importance", model, "--data", data / "test.txt", "--repeats", 1, "--top", 2, "--threads", 1)
-    told = json.loads(invoke(*arguments, "--json").stdout)
+    printed = json.loads(invoke(*arguments, "--json").stdout)
     rows = list(csv.DictReader(io.StringIO(invoke(*arguments, "--csv").stdout)))
-    assert [row["feature"] for row in rows] == [f["feature"] for f in told["features"]]
+    assert [row["feature"] for row in rows] == [f["feature"] for f in printed["features"]]
     assert len(rows) == 38
-    assert float(rows[0]["loss"]) == told["features"][0]["loss"]
+    assert float(rows[0]["loss"]) == printed["features"][0]["loss"]
     assert rows[0]["permutation_error"] == ""
-    assert told["features"][0]["permutation_error"] is None
+    assert printed["features"][0]["permutation_error"] is None
 
 
 def test_groups_come_from_a_file_with_patterns(model: Path, data: Path, tmp_path: Path) -> None:

@@ -19,18 +19,18 @@ pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarni
 @pytest.mark.parametrize("name", OBJECTIVES.names())
 def test_everything_an_objective_declares_is_told(name: str) -> None:
     spec = OBJECTIVES.get(name)
-    told = "".join(invoke("objectives", name).stdout.split())  # lines break at blanks and hyphens
+    printed = "".join(invoke("objectives", name).stdout.split())  # lines break at blanks and hyphens
     for words in (spec.summary, spec.equation, spec.reference, spec.deviation, spec.hessian.value):
-        assert "".join(words.split()) in told
+        assert "".join(words.split()) in printed
     for param in spec.params:
-        assert f"{param.name}=" in told
-        assert "".join(param.range.split()) in told
+        assert f"{param.name}=" in printed
+        assert "".join(param.range.split()) in printed
 
 
 def test_json_and_markdown_list_the_registry() -> None:
-    told = json.loads(invoke("objectives", "--json").stdout)
-    assert [one["name"] for one in told] == OBJECTIVES.names()
-    assert json.loads(invoke("objectives", "sdcg", "--json").stdout) in told
+    printed = json.loads(invoke("objectives", "--json").stdout)
+    assert [one["name"] for one in printed] == OBJECTIVES.names()
+    assert json.loads(invoke("objectives", "sdcg", "--json").stdout) in printed
     rows = invoke("objectives", "--markdown").stdout.splitlines()
     assert [row.split("|")[1].strip(" `") for row in rows[2:]] == OBJECTIVES.names()
     assert len({row.replace("\\|", "").count("|") for row in rows}) == 1

@@ -63,8 +63,8 @@ def peak_of(*arguments: object) -> tuple[float, str]:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=everything)
     status, peak = Path(f"/proc/{process.pid}/status"), 0
     while process.poll() is None:
-        told = re.search(r"RssAnon:\s*(\d+)", status.read_text())
-        peak = max(peak, int(told.group(1)) * 1024 if told else 0)
+        printed = re.search(r"RssAnon:\s*(\d+)", status.read_text())
+        peak = max(peak, int(printed.group(1)) * 1024 if printed else 0)
         time.sleep(0.003)
     assert process.stderr is not None
     log = process.stderr.read()
@@ -73,7 +73,7 @@ def peak_of(*arguments: object) -> tuple[float, str]:
 
 
 @pytest.fixture(scope="module")
-def told(large: Path) -> dict[str, Any]:
+def printed(large: Path) -> dict[str, Any]:
     """What `boostrank plan --json` says of the large file."""
     result = invoke("plan", large, "--json", "--num-leaves", LEAVES, "--threads", 2)
     assert result.exit_code == 0, result.stderr
@@ -83,7 +83,7 @@ def told(large: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def measured(
-    large: Path, model: Path, told: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+    large: Path, model: Path, printed: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[Any, Any]:
     """(engine, route) -> peak and log of every training, two at a time; `model` has compiled the objective."""
     if not Path("/proc/self/status").exists():
@@ -108,20 +108,20 @@ def measured(
 
 @pytest.mark.parametrize(("engine", "route"), ROUTES)
 def test_fault_80_the_estimate_is_never_far_below_the_peak(
-    engine: str, route: str, measured: dict[Any, Any], told: dict[str, Any]
+    engine: str, route: str, measured: dict[Any, Any], printed: dict[str, Any]
 ) -> None:
     pytest.importorskip(engine)
-    (planned,) = (one for one in told["routes"] if (one["backend"], one["route"]) == (engine, route))
+    (planned,) = (one for one in printed["routes"] if (one["backend"], one["route"]) == (engine, route))
     peak, _ = measured[engine, route]
     assert peak <= SLACK * planned["peak_bytes"]
 
 
 def test_fault_80_under_a_limit_the_route_is_chosen_that_stays_below_it(
-    large: Path, model: Path, told: dict[str, Any], tmp_path: Path
+    large: Path, model: Path, printed: dict[str, Any], tmp_path: Path
 ) -> None:
     if not Path("/proc/self/status").exists():
         pytest.skip("only Linux tells the anonymous memory of a process")
-    in_memory, bins = (one["peak_bytes"] for one in told["routes"][:2])
+    in_memory, bins = (one["peak_bytes"] for one in printed["routes"][:2])
     limit = round((bins + in_memory) / 2)
     assert bins < limit < in_memory
     peak, log = peak_of("train", large, "--model", tmp_path / "m", "--memory-limit", limit, "--no-cache", *TRAIN)
@@ -137,20 +137,20 @@ def test_fault_80_a_limit_that_nothing_holds_is_refused_before_anything_is_read(
     assert not (tmp_path / "m").exists()
 
 
-def test_plan_tells_every_route_as_json(told: dict[str, Any]) -> None:
-    assert list(told) == [
+def test_plan_tells_every_route_as_json(printed: dict[str, Any]) -> None:
+    assert list(printed) == [
         "files", "routes", "chosen", "why", "refusal", "limit_bytes", "rounds", "threads",
     ]  # fmt: skip
-    (file,) = told["files"]
+    (file,) = printed["files"]
     assert file["rows"] == pytest.approx(ROWS, rel=0.02)
     assert file["queries"] == pytest.approx(ROWS / LIST, rel=0.05)
     assert (file["features"], file["exact"], file["longest"]) == (COLUMNS, False, LIST)
-    for route in told["routes"]:
+    for route in printed["routes"]:
         assert set(route) == {
             "backend", "route", "options", "peak_bytes", "first_round_seconds", "seconds", "chosen",
         }  # fmt: skip
         assert 0 < route["first_round_seconds"] < route["seconds"]
-    assert [route["options"] for route in told["routes"] if route["chosen"]] == [told["chosen"]]
+    assert [route["options"] for route in printed["routes"] if route["chosen"]] == [printed["chosen"]]
 
 
 def test_plan_tells_it_in_words(data: Path) -> None:

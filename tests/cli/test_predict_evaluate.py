@@ -38,8 +38,10 @@ def test_scores_of_scattered_queries_keep_the_order_of_the_file(data: Path, mode
     result = invoke("predict", model, tmp_path / "t.txt", "--regroup")
     assert result.stdout.splitlines() == [*straight[::2], *straight[1::2]]
     (tmp_path / "s.txt").write_text(result.stdout)
-    told = json.loads(invoke("evaluate", model, tmp_path / "s.txt", tmp_path / "t.txt", "--regroup", "--json").stdout)
-    first, second = told.values()
+    printed = json.loads(
+        invoke("evaluate", model, tmp_path / "s.txt", tmp_path / "t.txt", "--regroup", "--json").stdout
+    )
+    first, second = printed.values()
     assert second["ndcg@10"]["difference"]["mean"] == 0.0
     assert first["ndcg@10"]["mean"] == json.loads(invoke("evaluate", model, data / "test.txt", "--json").stdout)[
         "ndcg@10"
@@ -93,20 +95,20 @@ def test_a_model_that_another_program_wrote_is_taken_with_a_warning_about_featur
 
 
 def test_json_of_one_ranker_is_metric_to_numbers(data: Path, model: Path) -> None:
-    told = json.loads(
+    printed = json.loads(
         invoke("evaluate", model, data / "test.txt", "--json", "--metric", "ndcg@5", "--metric", "map").stdout
     )
     test_set = boostrank.RankingDataset.from_libsvm(data / "test.txt")
     scores = boostrank.RankingModel.load(model).predict(test_set)
     expected = evaluate(["ndcg@5", "map"], test_set.labels, scores, test_set.queries)
-    assert told == {
+    assert printed == {
         name: {"mean": r.mean, "low": r.low, "high": r.high, "queries": r.queries} for name, r in expected.items()
     }
 
 
 def test_several_rankers_are_compared_with_the_first(data: Path, model: Path, other: Path) -> None:
-    told = json.loads(invoke("evaluate", model, other, data / "test.txt", "--json", "--metric", "ndcg@10").stdout)
-    first, second = told[str(model)]["ndcg@10"], told[str(other)]["ndcg@10"]
+    printed = json.loads(invoke("evaluate", model, other, data / "test.txt", "--json", "--metric", "ndcg@10").stdout)
+    first, second = printed[str(model)]["ndcg@10"], printed[str(other)]["ndcg@10"]
     assert set(first) == {"mean", "low", "high", "queries"}
     assert set(second["difference"]) == {"mean", "low", "high", "p", "queries"}
     assert second["difference"]["mean"] == pytest.approx(second["mean"] - first["mean"])
@@ -137,8 +139,8 @@ def test_ties_by_document_name_take_the_name_from_the_comment(tmp_path: Path) ->
     (tmp_path / "t.txt").write_text("\n".join(rows) + "\n")
     (tmp_path / "s.txt").write_text("0.5\n0.5\n")
     evaluate_it = ("evaluate", tmp_path / "s.txt", tmp_path / "t.txt", "--json", "--metric", "ndcg@1")
-    told = json.loads(invoke(*evaluate_it, "--conventions", "trec").stdout)
-    assert told["ndcg@1"]["mean"] == 1.0  # trec_eval puts the larger name first
+    printed = json.loads(invoke(*evaluate_it, "--conventions", "trec").stdout)
+    assert printed["ndcg@1"]["mean"] == 1.0  # trec_eval puts the larger name first
     (tmp_path / "t.txt").write_text("1 qid:1 1:1\n0 qid:1 1:1\n")
     refused = invoke(*evaluate_it, "--conventions", "trec")
     assert refused.exit_code == 2
@@ -168,8 +170,8 @@ def test_scores_that_do_not_fit_are_refused(scores: str, message: str, tmp_path:
 def test_scores_may_have_a_mark_in_front_blank_lines_behind_and_any_line_ends(text: str, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("1 qid:1 1:1\n0 qid:1 1:1\n")
     (tmp_path / "s.txt").write_bytes(text.encode())
-    told = json.loads(invoke("evaluate", tmp_path / "s.txt", tmp_path / "t.txt", "--json", "--metric", "mrr").stdout)
-    assert told["mrr"]["mean"] == 1.0
+    printed = json.loads(invoke("evaluate", tmp_path / "s.txt", tmp_path / "t.txt", "--json", "--metric", "mrr").stdout)
+    assert printed["mrr"]["mean"] == 1.0
 
 
 def piped(file: Path, *arguments: object) -> subprocess.CompletedProcess[str]:

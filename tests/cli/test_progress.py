@@ -17,33 +17,33 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def test_long_reading_tells_share_speed_and_time_left(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
-    with ReadProgress("a.txt") as told:
+    with ReadProgress("a.txt") as show:
         clock[0] += 5
-        told(100_000_000, 400_000_000)
+        show(100_000_000, 400_000_000)
         assert capsys.readouterr().err == ""
         clock[0] += 5
-        told(200_000_000, 400_000_000)
+        show(200_000_000, 400_000_000)
         assert capsys.readouterr().err == "reading a.txt: 200.0 of 400.0 MB, 20 MB/s, 10 s left\n"
         clock[0] += 9
-        told(300_000_000, 400_000_000)
+        show(300_000_000, 400_000_000)
         assert capsys.readouterr().err == ""
 
 
 def test_a_pipe_has_no_time_left(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
-    with ReadProgress("<stdin>") as told:
+    with ReadProgress("<stdin>") as show:
         clock[0] += 20
-        told(50_000_000, None)
+        show(50_000_000, None)
     assert capsys.readouterr().err == "reading <stdin>: 50.0 MB, 2 MB/s\n"
 
 
 def test_long_steps_tell_how_far_they_are(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
-    with StepProgress() as told:
-        told("shuffling", 1000, 9000)  # the first block is done
+    with StepProgress() as show:
+        show("shuffling", 1000, 9000)  # the first block is done
         clock[0] += 10
-        told("shuffling", 5000, 9000)
+        show("shuffling", 5000, 9000)
         assert capsys.readouterr().err == "shuffling: 5,000 of 9,000 documents, 10 s left\n"
         clock[0] += 5
-        told("shuffling", 7000, 9000)
+        show("shuffling", 7000, 9000)
         clock[0] += 1
-        told("neutralising", 1000, 9000)
+        show("neutralising", 1000, 9000)
         assert capsys.readouterr().err == ""

@@ -37,9 +37,9 @@ def test_a_model_is_trained_scored_and_measured_in_processes_of_their_own(
     assert [float(line) for line in scores.read_text().splitlines()] == expected.tolist()
 
     evaluate = start("evaluate", model, scores, data / "test.txt", "--json")
-    told = json.loads(evaluate.communicate()[0])
-    assert told[str(scores)]["ndcg@10"]["mean"] == told[str(model)]["ndcg@10"]["mean"]
-    assert told[str(scores)]["ndcg@10"]["difference"]["mean"] == 0.0
+    printed = json.loads(evaluate.communicate()[0])
+    assert printed[str(scores)]["ndcg@10"]["mean"] == printed[str(model)]["ndcg@10"]["mean"]
+    assert printed[str(scores)]["ndcg@10"]["difference"]["mean"] == 0.0
 
 
 def test_the_summary_goes_to_standard_error_and_the_result_to_standard_output(data: Path, tmp_path: Path) -> None:
@@ -53,11 +53,13 @@ def test_json_holds_the_summary(data: Path, tmp_path: Path) -> None:
     result = invoke(
         "train", data / "train.txt", "--valid", data / "valid.txt", "--model", tmp_path / "m", "--json", *FEW
     )
-    told = json.loads(result.stdout)
-    assert told["model"] == str(tmp_path / "m")
-    assert (told["queries"], told["rounds"], told["best_round"], told["stopped"]) == (36, 4, 4, False)
-    assert told["seconds"] == pytest.approx(told["kernel_seconds"] + told["tree_seconds"] + told["metric_seconds"])
-    assert list(told["metrics"]["valid"]) == ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10"]
+    printed = json.loads(result.stdout)
+    assert printed["model"] == str(tmp_path / "m")
+    assert (printed["queries"], printed["rounds"], printed["best_round"], printed["stopped"]) == (36, 4, 4, False)
+    assert printed["seconds"] == pytest.approx(
+        printed["kernel_seconds"] + printed["tree_seconds"] + printed["metric_seconds"]
+    )
+    assert list(printed["metrics"]["valid"]) == ["ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10"]
 
 
 def test_options_reach_objective_engine_and_metrics(data: Path, tmp_path: Path) -> None:
@@ -69,12 +71,12 @@ def test_options_reach_objective_engine_and_metrics(data: Path, tmp_path: Path) 
         "--conventions", "lightgbm",
     )  # fmt: skip
     assert result.exit_code == 0, result.stderr
-    told = sidecar(model)
-    assert told["objective"]["params"]["sigma"] == "geometric(2, 0.5)"  # type: ignore[index]
-    assert told["objective"]["params"]["k"] == 5  # type: ignore[index]
-    assert told["objective"]["gain"] == "linear"  # type: ignore[index]
-    assert told["conventions"]["ties"] == "input"  # type: ignore[index]
-    assert told["metrics"] == ["map@4", "mrr@2"]
+    printed = sidecar(model)
+    assert printed["objective"]["params"]["sigma"] == "geometric(2, 0.5)"  # type: ignore[index]
+    assert printed["objective"]["params"]["k"] == 5  # type: ignore[index]
+    assert printed["objective"]["gain"] == "linear"  # type: ignore[index]
+    assert printed["conventions"]["ties"] == "input"  # type: ignore[index]
+    assert printed["metrics"] == ["map@4", "mrr@2"]
     text = model.read_text()
     assert "[min_data_in_leaf: 3]" in text
     assert "[seed: 7]" in text
@@ -92,10 +94,10 @@ def test_early_stopping_keeps_the_best_round_of_the_largest_cut_off(data: Path, 
         "train", data / "train.txt", "--valid", data / "valid.txt", "-m", tmp_path / "m", "--early-stopping", 2,
         "--rounds", 60, "--num-leaves", 7, "--threads", 1, "--objective", "lambdarank", "--json",
     )  # fmt: skip
-    told = json.loads(result.stdout)
+    printed = json.loads(result.stdout)
     history = sidecar(tmp_path / "m")["evals_result"]["valid"]["ndcg@10"]  # type: ignore[index]
-    assert told["rounds"] == told["best_round"] + 2 < 60
-    assert told["best_round"] == history.index(max(history)) + 1
+    assert printed["rounds"] == printed["best_round"] + 2 < 60
+    assert printed["best_round"] == history.index(max(history)) + 1
 
 
 @pytest.mark.parametrize("name", ["early_stopping_round", "n_iter_no_change"])
@@ -158,11 +160,11 @@ def test_a_mixture_and_what_composes_are_words_on_the_command_line(data: Path, t
     model = tmp_path / "m.txt"
     noise = ["--set", "score_noise=logistic", "--set", "mix=linear(0.2, 0.8)", "--seed", 5]
     invoke("train", data / "train.txt", "--objective", "mix(sdcg(sigma=2), regression)", *noise, "-m", model, *FEW)
-    told: Any = sidecar(model)["objective"]
-    assert (told["name"], told["mix"]) == ("mixture", "linear(0.2, 0.8)")
-    assert told["first"]["params"]["sigma"] == 2
-    assert {part["options"]["score_noise"] for part in (told["first"], told["second"])} == {"logistic"}
-    assert {part["options"]["seed"] for part in (told["first"], told["second"])} == {5}
+    printed: Any = sidecar(model)["objective"]
+    assert (printed["name"], printed["mix"]) == ("mixture", "linear(0.2, 0.8)")
+    assert printed["first"]["params"]["sigma"] == 2
+    assert {part["options"]["score_noise"] for part in (printed["first"], printed["second"])} == {"logistic"}
+    assert {part["options"]["seed"] for part in (printed["first"], printed["second"])} == {5}
     refused = invoke("train", data / "train.txt", "--set", "score_nois=gumbel", "-m", model)
     assert refused.exit_code == 2
     assert "Did you mean 'score_noise'" in refused.stderr
@@ -201,8 +203,8 @@ def test_folds_are_averaged_into_one_file(data: Path, tmp_path: Path) -> None:
     assert "of single models on the" in result.stdout
     assert f"{model}: the average of 3 models" in result.stdout
     assert "fold 3 of 3" in result.stderr
-    told = sidecar(model)["folds"]
-    assert boostrank.RankingModel.load(model).best_iteration == sum(told["rounds"])  # type: ignore[index]
+    printed = sidecar(model)["folds"]
+    assert boostrank.RankingModel.load(model).best_iteration == sum(printed["rounds"])  # type: ignore[index]
     for wrong in (("--valid", data / "valid.txt"), ("--checkpoint-every", "2"), ("--route", "bins")):
         refused = invoke(*how, "--folds", "3", *wrong)
         assert refused.exit_code == 2

@@ -254,7 +254,7 @@ start = cross_fit.cross_fitted(data, "linear", int(sys.argv[1]))
 slopes = b"".join(curve.slope.tobytes() for curve in start.start.curves.values())
 print(hashlib.sha256(slopes + start.scores.tobytes()).hexdigest())
 """
-    told = [
+    record = [
         subprocess.run(
             [sys.executable, "-c", program, ours],
             env=os.environ | {"OPENBLAS_NUM_THREADS": blas},
@@ -262,5 +262,5 @@ print(hashlib.sha256(slopes + start.scores.tobytes()).hexdigest())
         ).stdout
         for ours, blas in ("11", "32")
     ]
-    assert len(told[0]) > 60
-    assert told[0] == told[1]
+    assert len(record[0]) > 60
+    assert record[0] == record[1]

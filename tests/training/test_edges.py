@@ -117,12 +117,12 @@ def test_going_on_from_the_best_round_whether_from_memory_or_from_a_file(backend
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_continued_model_keeps_its_objective_unless_another_is_said(backend: str, tmp_path: Path) -> None:
     data = ranking(0)
-    for told in (
+    for record in (
         "lambdarank",
         "mix(shf-sdcg, regression)",
         f"{backend}:{'lambdarank' if backend == 'lightgbm' else 'rank:ndcg'}",
     ):
-        first = boostrank.train({"objective": told, **FAST}, data, 2, backend=backend)
+        first = boostrank.train({"objective": record, **FAST}, data, 2, backend=backend)
         first.save(tmp_path / "model")
         for start in (first, tmp_path / "model"):
             more = boostrank.train(FAST, data, 1, init_model=start, backend=backend)

@@ -133,8 +133,8 @@ def test_a_search_that_was_stopped_goes_on_as_if_it_had_not_been(data: RankingDa
     ]
     np.testing.assert_equal([t.value for t in found.trials], [t.value for t in whole.trials])
     assert found.start == whole.start
-    told = tune(FIXED, data, num_boost_round=8, trials=0, study=tmp_path / "s", **args)
-    assert told.best == found.best
+    record = tune(FIXED, data, num_boost_round=8, trials=0, study=tmp_path / "s", **args)
+    assert record.best == found.best
     with pytest.raises(InputError, match="another search lies there; different: fixed, rounds"):
         tune(FIXED | {"min_data_in_leaf": 3}, data, num_boost_round=9, study=tmp_path / "s", **args)
 
@@ -191,14 +191,14 @@ def test_the_command_writes_a_config_that_train_takes(tmp_path: Path) -> None:
     file.write_text("\n".join(lines) + "\n")
     how = ["tune", file, "-o", config, "--trials", "3", "--folds", "2", "--rounds", "5", "--objective", "shf-sdcg",
            "--param", "min_data_in_leaf=2", "--seed", "4", "--eval-at", "3"]  # fmt: skip
-    told = json.loads(invoke(*how, "--json").stdout)
-    assert len(told["trials"]) == 3
+    record = json.loads(invoke(*how, "--json").stdout)
+    assert len(record["trials"]) == 3
     content = tomllib.loads(config.read_text())
     assert content["objective"] == "shf-sdcg"
     assert content["param"]["min_data_in_leaf"] == 2
-    assert content["rounds"] == told["rounds"]
-    if told["gain"] is not None:
-        assert content["set"]["train_discount"] == told["params"]["train_discount"]
+    assert content["rounds"] == record["rounds"]
+    if record["gain"] is not None:
+        assert content["set"]["train_discount"] == record["params"]["train_discount"]
     model = tmp_path / "model.txt"
     assert invoke("train", file, "--config", config, "-m", model).exit_code == 0
     sidecar = json.loads(next(tmp_path.glob("model.txt.*json")).read_text())
