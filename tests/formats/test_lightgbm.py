@@ -259,6 +259,20 @@ def test_a_linear_leaf_that_stands_alone_needs_all_lines_that_the_loader_asks_fo
         check_lightgbm_text(line("leaf_weight", "")(text))
 
 
+def test_fault_086_a_tree_that_only_looks_like_a_start_is_refused_when_it_is_read() -> None:
+    text = lightgbm_models()["linear trees"]
+    leaves = len(re.search(r"(?m)^leaf_count=(.*)$", text)[1].split(" "))
+    lines = {"leaf_count": "0", "num_features": "2", "leaf_features": "0 1", "leaf_coeff": "1 2"}
+    bad = text
+    for key, value in lines.items():
+        bad = line(key, value + " 0" * (leaves - 1) * key.endswith(("_count", "num_features")))(bad)
+    start = LIGHTGBM.parse(bad.encode())
+    assert start.start_trees == 1
+    assert LIGHTGBM.parse(text.encode()).start_trees == 0
+    with pytest.raises(ModelError, match="tree 0 is no function of one feature"):
+        LIGHTGBM.trees(start, 6)
+
+
 def test_a_multiclass_model_is_not_a_ranker() -> None:
     booster = train_lightgbm(objective="multiclass", num_class=5)
     with pytest.raises(ModelError, match="5 numbers a document"):

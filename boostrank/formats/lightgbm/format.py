@@ -95,7 +95,7 @@ class LightGBMFormat(ModelFormat):
             ]
             for line in _importances(model.tail):
                 name, _, count = line.rpartition(b"=")
-                importances[name] += int(count)
+                importances[name] += int(count) if count.isdigit() else 0
         sizes = b"tree_sizes=" + b" ".join(b"%d" % len(text) for text in texts)
         head = _replaced(rb"^tree_sizes=.*$", sizes, models[0].head)
         before, mark, after = models[0].tail.partition(_IMPORTANCES)
