@@ -74,6 +74,9 @@ class Backend(Protocol):
     name: str
     version: str
     format: ModelFormat
+    booster_type: type | tuple[()] = ()
+    dataset_type: type | tuple[()] = ()
+    """The engine's own classes, which users may hand over."""
     objective_params: frozenset[str] = frozenset()
     """Parameters that only the engine's own objectives read."""
     objective_defaults: Mapping[str, Mapping[str, Any]] = {}
@@ -99,7 +102,7 @@ class Backend(Protocol):
 
     def is_native_dataset(self, data: Any) -> bool:
         """Whether this is the engine's own kind of data set."""
-        return False
+        return isinstance(data, self.dataset_type)
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
         """The engine's own form of a data set.
@@ -135,7 +138,10 @@ class Backend(Protocol):
 
     def load_booster(self, model: Any) -> Any:
         """The booster that users hand over to continue; files come through `RankingModel.load`, which checks them."""
-        raise ParameterError(f"init_model must be a path or a RankingModel, not {type(model).__name__}")
+        if isinstance(model, self.booster_type):
+            return model
+        kinds = "a path, a Booster or a RankingModel" if self.booster_type else "a path or a RankingModel"
+        raise ParameterError(f"init_model must be {kinds}, not {type(model).__name__}")
 
     def begin_with(self, start: LinearStart) -> Any:
         """A booster of no rounds that scores as a linear ranker does, for training to continue.

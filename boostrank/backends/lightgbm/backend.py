@@ -47,6 +47,7 @@ class LightGBM(Backend):
 
     name = "lightgbm"
     version = str(lightgbm.__version__)
+    booster_type, dataset_type = lightgbm.Booster, lightgbm.Dataset
     format = LIGHTGBM
     starts_linear = True
     objective_params = frozenset(
@@ -73,9 +74,6 @@ class LightGBM(Backend):
 
     def native_gain(self, gain: Gain) -> dict[str, Any]:
         return {"label_gain": list(range(_LABELS)) if isinstance(gain, str) else list(gain)}
-
-    def is_native_dataset(self, data: Any) -> bool:
-        return isinstance(data, lightgbm.Dataset)
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
         row_weights = None
@@ -113,7 +111,7 @@ class LightGBM(Backend):
                 round_now.seed_sampling()
                 return function(scores, dataset, round_now.round)
 
-            params["objective"] = _Undivided(objective)
+            params["objective"] = objective  # of the copies that LightGBM makes of its parameters, a function has none
         init_model, rounds = request.init_model, request.rounds
         with contextlib.ExitStack() as given:
             if request.resumed is None and request.start_scores is not None:
@@ -167,11 +165,6 @@ class LightGBM(Backend):
 
     def rounds_of(self, booster: Any) -> int:
         return int(booster.current_iteration()) - _start_trees(booster)
-
-    def load_booster(self, model: Any) -> Any:
-        if isinstance(model, lightgbm.Booster):
-            return model
-        raise ParameterError(f"init_model must be a path, a Booster or a RankingModel, not {type(model).__name__}")
 
     def begin_with(self, start: LinearStart) -> Any:
         return self.from_bytes(start_text(start).encode())
@@ -253,20 +246,6 @@ def _train(*args: Any, **kwargs: Any) -> Any:
             "LightGBM can split no feature: there are too few rows, or all features are constant. For very small data "
             "set min_data_in_leaf=1 and min_data_in_bin=1"
         ) from error
-
-
-class _Undivided:
-    """A callable that survives `copy.deepcopy`: LightGBM copies its parameters, and with them whatever it calls."""
-
-    def __init__(self, function: Any) -> None:
-        self._function = function
-
-    def __call__(self, scores: npt.NDArray[Any], dataset: Any) -> tuple[Any, Any]:
-        result: tuple[Any, Any] = self._function(scores, dataset)
-        return result
-
-    def __deepcopy__(self, memo: Any) -> _Undivided:
-        return self
 
 
 class _RoundStart:

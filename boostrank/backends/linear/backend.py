@@ -98,6 +98,7 @@ class Linear(Backend):
 
     name = "linear"
     version = str(scipy.__version__)
+    dataset_type = LinearData
     format = LINEAR
     grows_trees = False
     # Scores begin as a regression's, whose spread is some tenths: what is blunt there has no ranks to tell apart. And
@@ -117,9 +118,6 @@ class Linear(Backend):
 
     def check_params(self, params: dict[str, Any]) -> None:
         _settings(params)
-
-    def is_native_dataset(self, data: Any) -> bool:
-        return isinstance(data, LinearData)
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> LinearData:
         if data.on_disk:

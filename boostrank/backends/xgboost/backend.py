@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ class XGBoost(Backend):
 
     name = "xgboost"
     version = str(xgboost.__version__)
+    booster_type, dataset_type = xgboost.Booster, xgboost.DMatrix
     format = XGBOOST
     absent_is_missing = True
     objective_params = frozenset(
@@ -53,9 +54,6 @@ class XGBoost(Backend):
         if not isinstance(gain, str):
             raise ParameterError("XGBoost's own objectives take gain='exponential' or 'linear', not a table")
         return {"ndcg_exp_gain": False}
-
-    def is_native_dataset(self, data: Any) -> bool:
-        return isinstance(data, xgboost.DMatrix)
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
         rows, columns = data.features.shape
@@ -131,11 +129,6 @@ class XGBoost(Backend):
     def rounds_of(self, booster: Any) -> int:
         return int(booster.num_boosted_rounds())
 
-    def load_booster(self, model: Any) -> Any:
-        if isinstance(model, xgboost.Booster):
-            return model
-        raise ParameterError(f"init_model must be a path, a Booster or a RankingModel, not {type(model).__name__}")
-
     def begin_with(self, start: LinearStart) -> Any:
         raise ParameterError(
             "XGBoost's files hold trees or a linear model, not both, so trees cannot begin with one there: use "
@@ -145,35 +138,30 @@ class XGBoost(Backend):
     def predict(
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
     ) -> Float64Array:
-        sparse = absent_is_missing and hasattr(features, "toarray")
         with _one_at_a_time:  # XGBoost is not safe against a setting that changes while another thread predicts
             if getattr(booster, "_boostrank_threads", None) != threads:
                 booster.set_param({"nthread": threads})
                 booster._boostrank_threads = threads
             parts = [
                 booster.inplace_predict(
-                    features[a:b] if sparse else dense_rows(features, a, b),
-                    iteration_range=(0, rounds),
-                    predict_type="margin",
-                    validate_features=False,
+                    batch, iteration_range=(0, rounds), predict_type="margin", validate_features=False
                 )
-                for a, b in dense_batches(features)
+                for batch in _batches(features, absent_is_missing)
             ]
         return np.concatenate([np.zeros(0), *parts]).astype(np.float64)
 
     def contributions(
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
     ) -> Float64Array:
-        sparse = absent_is_missing and hasattr(features, "toarray")
         with _one_at_a_time:
             parts = [
                 booster.predict(
-                    xgboost.DMatrix(features[a:b] if sparse else dense_rows(features, a, b), nthread=threads),
+                    xgboost.DMatrix(batch, nthread=threads),
                     iteration_range=(0, rounds),
                     pred_contribs=True,
                     validate_features=False,
                 )
-                for a, b in dense_batches(features)
+                for batch in _batches(features, absent_is_missing)
             ]
         return np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts]).astype(np.float64)
 
@@ -198,6 +186,13 @@ class XGBoost(Backend):
 
 
 BACKEND = XGBoost()
+
+
+def _batches(features: Features, absent_is_missing: bool) -> Iterator[Any]:
+    """Rows that take little memory; dense unless what is absent is missing."""
+    sparse = absent_is_missing and hasattr(features, "toarray")
+    for start, stop in dense_batches(features):
+        yield features[start:stop] if sparse else dense_rows(features, start, stop)
 
 
 class _Objective:

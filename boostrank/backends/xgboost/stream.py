@@ -8,8 +8,10 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import xgboost
 
 from boostrank.core.locks import mark_alive, remove_if_dead
@@ -21,30 +23,34 @@ _PREFIX = "boostrank-xgboost-"
 
 
 class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
-    """Feeds sparse features, or rows on disk, to XGBoost in dense pieces.
+    """Feeds sparse features, rows on disk, or shards, to XGBoost in dense pieces.
 
     Its own sparse route takes what is absent for missing.
 
     Args:
-        features: the rows.
+        parts: one after the other; without any, a piece of no rows.
+        columns: of each.
         cache_prefix: where XGBoost writes its bins; None for in memory.
     """
 
-    def __init__(self, features: Features, cache_prefix: str | None = None) -> None:
-        self._features, self._batches, self._next = features, dense_batches(features), 0
+    def __init__(self, parts: Sequence[Features], columns: int, cache_prefix: str | None = None) -> None:
+        self._pieces = [(part, *span) for part in parts for span in dense_batches(part)]
+        if not self._pieces:
+            self._pieces = [(np.zeros((0, columns), np.float32), 0, 0)]
+        self._next = 0
         super().__init__(cache_prefix=cache_prefix)
 
     def next(self, input_data: Any) -> bool:
         """The next piece; whether there was one."""
-        if self._next == len(self._batches):
+        if self._next == len(self._pieces):
             return False
-        start, stop = self._batches[self._next]
+        features, start, stop = self._pieces[self._next]
         return_memory()  # what the sketches of the last batch left
-        input_data(data=dense_rows(self._features, start, stop))
+        input_data(data=dense_rows(features, start, stop))
         self._next += 1
-        watch = getattr(self._features, "watch", None)
+        watch = getattr(features, "watch", None)
         if watch is not None:
-            watch(stop, self._features.shape[0])
+            watch(stop, features.shape[0])
         return True
 
     def reset(self) -> None:
@@ -60,11 +66,12 @@ def matrix_in_pieces(data: RankingDataset, options: dict[str, Any]) -> Any:
             that goes with the matrix.
         options: of `QuantileDMatrix`.
     """
+    parts, columns = [data.features], data.features.shape[1]
     if not (data.on_disk and data.features.external):
-        return xgboost.QuantileDMatrix(DenseBatches(data.features), **options)
+        return xgboost.QuantileDMatrix(DenseBatches(parts, columns), **options)
     folder = _Folder(data.features.folder)
     try:
-        matrix = xgboost.ExtMemQuantileDMatrix(DenseBatches(data.features, f"{folder.path}/bins"), **options)
+        matrix = xgboost.ExtMemQuantileDMatrix(DenseBatches(parts, columns, f"{folder.path}/bins"), **options)
     except BaseException:
         folder.remove()
         raise

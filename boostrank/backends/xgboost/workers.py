@@ -17,11 +17,11 @@ from xgboost.tracker import RabitTracker
 
 from boostrank.backends.xgboost.params import translate
 from boostrank.backends.xgboost.private import is_of_connection, last_line
+from boostrank.backends.xgboost.stream import DenseBatches
 from boostrank.core.errors import TrainingError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.data.dense import dense_batches, dense_rows
 from boostrank.formats.base import engine_names
 
 # How long a worker waits for the slowest one, which may be reading or compiling. One that dies is noticed at once.
@@ -142,7 +142,7 @@ def bins_of(
     engine = translate(params)
     options = {"ref": reference, "max_bin": engine["max_bin"], "nthread": engine.get("nthread")}
     with contact():
-        matrix = xgboost.QuantileDMatrix(_Shards(parts, len(names)), **options)
+        matrix = xgboost.QuantileDMatrix(DenseBatches([part.features for part in parts], len(names)), **options)
     matrix.set_info(
         label=np.concatenate([np.zeros(0), *(part.labels for part in parts)]).astype(np.float32),
         group=np.concatenate([np.zeros(0, np.int64), *(part.queries.sizes for part in parts)]),
@@ -155,24 +155,3 @@ def bins_of(
 def query_weights(queries: Sequence[QueryIndex]) -> Float64Array:
     """The weight of every query, 1 where none is given."""
     return np.concatenate([np.zeros(0), *(np.ones(len(q)) if q.weights is None else q.weights for q in queries)])
-
-
-class _Shards(xgboost.DataIter):  # type: ignore[misc]
-    """Feeds shards to XGBoost in dense pieces; without any, one of no rows."""
-
-    def __init__(self, parts: Sequence[RankingDataset], columns: int) -> None:
-        self._pieces = [(part.features, *span) for part in parts for span in dense_batches(part.features)]
-        if not self._pieces:
-            self._pieces = [(np.zeros((0, columns), np.float32), 0, 0)]
-        self._next = 0
-        super().__init__()
-
-    def next(self, input_data: Any) -> bool:
-        if self._next == len(self._pieces):
-            return False
-        input_data(data=dense_rows(*self._pieces[self._next]))
-        self._next += 1
-        return True
-
-    def reset(self) -> None:
-        self._next = 0
