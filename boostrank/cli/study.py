@@ -36,7 +36,7 @@ segments_option = option(
 )  # fmt: skip
 noise_option = option(
     "--noise", metavar="FILE", type=InputFile(), section=MEASURES,
-    help="What `boostrank noise --json` printed: differences that luck explains do not count.",
+    help="What `boostrank noise --json` printed: differences that luck explains are marked.",
 )  # fmt: skip
 seed_option = option(
     "--seed", type=click.IntRange(0), default=0, section=MEASURES, help="Of shuffles, samples and resampling."
