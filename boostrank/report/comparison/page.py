@@ -144,14 +144,14 @@ def _histogram(values: Float64Array, d: Difference) -> list[Part]:
     limit = float(np.abs(change).max())
     counts, edges = np.histogram(change, bins=_BINS, range=(-limit, limit))
     direction = np.where(np.arange(_BINS) < _BINS // 2, "worse", "better")
-    frame = pandas().DataFrame({"low": edges[:-1], "high": edges[1:], "queries": counts, "direction": direction})
+    frame = pandas().DataFrame({"low": edges[:-1], "high": edges[1:], "queries": counts, "way": direction})
     scale = alt.Scale(domain=["worse", "better"], range=[COLOURS["bad"], COLOURS["good"]])
     axis = alt.Axis(format="+.2~f", grid=False)
     tooltip = tooltips("low:Q +.3f from", "high:Q +.3f to", "queries:Q ,")
     drawn = alt.Chart(frame).mark_bar(binSpacing=1).encode(
         x=alt.X("low:Q", bin="binned", title=f"difference of {d.metric}", axis=axis), x2="high:Q",
         y=alt.Y("queries:Q", title="queries", axis=alt.Axis(tickMinStep=1)),
-        color=alt.Color("direction:N", title=None, scale=scale), tooltip=tooltip,
+        color=alt.Color("way:N", title=None, scale=scale), tooltip=tooltip,
     ).properties(height=240)  # fmt: skip
     about = f"Differences of the {change.size:,} queries that changed; {d.same:,} did not and are not drawn."
     return [Chart("differences", f"Differences of {d.metric}", about, frame, drawn)]
