@@ -39,11 +39,12 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     if n < 2 or ideal_dcg(query.query_const, 0.0) <= 0.0:
         return 0.0
     q, rest, p, a = scratch.q, scratch.rest, scratch.p, scratch.a
+    seed, stream = params.seed, int(query.query_const[3])
     log_sum = softmax(scores, q, rest)
     total = 0.0
     for pos in range(n):
         i = query.order[pos]
-        p[i] = gains[i] + 1.0 - uniform(params.seed, int(query.query_const[3]), pos)
+        p[i] = gains[i] + 1.0 - uniform(seed, stream, pos)
         total += p[i]
     value = 0.0
     for i in range(n):

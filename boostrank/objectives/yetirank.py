@@ -48,14 +48,15 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     if n < 2 or ideal_dcg(query.query_const, 0.0) <= 0.0:
         return 0.0
     target, noisy, places = scratch.target, scratch.noisy, scratch.places
+    seed, stream, permutations = params.seed, int(query.query_const[3]), params.permutations
     for pos in range(n):
         target[pos] = query.doc_const[query.order[pos], 0]
     value = 0.0
-    for draw in range(params.permutations):
+    for draw in range(permutations):
         for pos in range(n):
-            noisy[pos] = s[pos] + logistic(params.seed, int(query.query_const[3]), draw * n + pos)
+            noisy[pos] = s[pos] + logistic(seed, stream, draw * n + pos)
         sort_descending(noisy, places, scratch.spare)
-        weight = _WEIGHT / params.permutations
+        weight = _WEIGHT / permutations
         for pos in range(n - 1):
             i, j = places[pos], places[pos + 1]
             if target[i] < target[j]:

@@ -7,7 +7,7 @@ NOISE, NOISE_TESTS = "kernels/noise.py", "tests.kernels.test_noise"
 EXPSUM = "tests.kernels.test_expsum"
 NET, LIST, XE = "objectives/ranknet.py", "objectives/listnet.py", "objectives/xe_ndcg.py"
 TILES, LAMBDA_SUMS = "kernels/sums/lambda_sums.py", "tests.kernels.lambda_sums"
-MOVES, GAUSS_MOVES = "kernels/sums/gauss_rank_changes.py", "tests.kernels.test_gauss_moves"
+MOVES, GAUSS_MOVES = "kernels/sums/gauss_rank_changes.py", "tests.kernels.test_gauss_rank_changes"
 LOSS, YETI, STOCHASTIC = "objectives/lambdaloss.py", "objectives/yetirank.py", "objectives/stochastic_rank.py"
 
 BASELINES = [
@@ -46,7 +46,7 @@ BASELINES = [
     (LOSS, "discount(pos + 2.0, blend, n)", "discount(pos + 3.0, blend, n)", "lambdaloss"),
     (YETI, "draw * n + pos", "pos", "yetirank"),
     (YETI, "weight *= params.decay", "weight *= 1.0", "yetirank"),
-    (YETI, "_WEIGHT / params.permutations", "_WEIGHT", "yetirank"),
+    (YETI, "_WEIGHT / permutations", "_WEIGHT", "yetirank"),
     (STOCHASTIC, "(total - noise[pos]) / (n - 1.0)", "total / (n - 1.0)", "stochastic-rank"),
     (STOCHASTIC, "(gain - g[q + 1]) * drop[q]", "(gain - g[q]) * drop[q]", "stochastic-rank"),
     (STOCHASTIC, "sigma * math.sqrt(n / (n - 1.0))", "sigma", "stochastic-rank"),
