@@ -29,6 +29,10 @@ class ParameterError(InputError):
     """A parameter is unknown, out of range, or contradicts another one."""
 
 
+class UnknownParameter(ParameterError):
+    """A parameter that nobody knows by this name."""
+
+
 class DataError(InputError):
     """Labels, queries or features that cannot be trained on or scored."""
 

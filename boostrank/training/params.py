@@ -10,7 +10,7 @@ from typing import Any
 
 from boostrank.backends import ENGINES
 from boostrank.backends.base import Backend
-from boostrank.core.errors import ParameterError, did_you_mean
+from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
 from boostrank.core.gains import parse_gain
 from boostrank.core.params import Param, find_param
 from boostrank.kernels.noise import SEED
@@ -199,7 +199,7 @@ def _explained(
     for name in rest:
         try:
             backend.check_params({name: rest[name]})
-        except ParameterError:
+        except UnknownParameter:
             own = [p.name for p in takes]
             elsewhere = [s.name for s in OBJECTIVES if find_param(name, s.params)]
             if not elsewhere and not did_you_mean(name, own, list_all=False):
@@ -208,6 +208,8 @@ def _explained(
             raise ParameterError(
                 f"objective {objective.name!r} has no parameter {name!r}{owners}.{did_you_mean(name, own)}"
             ) from None
+        except ParameterError:
+            continue  # the check of all together tells
     return rest
 
 

@@ -36,12 +36,13 @@ def plant(module: str, name: str, trouble: str) -> None:
         if trouble == "dies":
             os.kill(os.getpid(), signal.SIGKILL)
         if trouble == "sleeps":
-            time.sleep(4)
+            troubled.healed.wait(60)  # type: ignore[attr-defined]
+            troubled.slept = not troubled.healed.is_set()  # type: ignore[attr-defined]
             return real(*arguments, **options)
         raise MemoryError if trouble == "memory" else FileFormatError("planted", file="a.txt", line=3)
 
     real = getattr(import_module(module), name)
-    troubled.real = real  # type: ignore[attr-defined]
+    troubled.real, troubled.healed, troubled.slept = real, threading.Event(), False  # type: ignore[attr-defined]
     setattr(import_module(module), name, troubled)
 
 
@@ -51,6 +52,15 @@ def heal(module: str, name: str) -> None:
 
     now = getattr(import_module(module), name)
     setattr(import_module(module), name, getattr(now, "real", now))
+    if hasattr(now, "healed"):
+        now.healed.set()
+
+
+def slept(module: str, name: str) -> bool:
+    """On a worker: whether a function that sleeps has come to its end."""
+    from importlib import import_module
+
+    return getattr(getattr(import_module(module), name), "slept", False)
 
 
 @contextlib.contextmanager
@@ -97,20 +107,18 @@ def test_an_error_at_any_stage_is_told_at_once_and_the_workers_are_free(
         started = time.monotonic()
         with pytest.raises(kind, match=words) as caught:
             train(cluster, PARAMS, shards, 2)
+        assert time.monotonic() - started < 110  # the meeting's own patience is 120 s
         assert trouble != "memory" or ", in troubled" in caught.value.__notes__[0]
     assert train(cluster, PARAMS, shards, 1).best_iteration == 1
-    assert time.monotonic() - started < 60  # the meeting's own patience is 120 s
 
 
 def test_a_worker_that_fails_to_read_ends_the_others_wait(cluster: Any, data: Path, soon: None, tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_text("1 qid:900 1:oops\n")
     with planted(cluster, "boostrank.cluster.worker", "_read", "sleeps", which=min):
-        started = time.monotonic()
         with pytest.raises(DataError, match=r"bad.txt:1:\d+: .*oops"):
             train(cluster, PARAMS, [data / "s0.txt", tmp_path / "bad.txt"], 2)
-        took = time.monotonic() - started
+        assert not any(cluster.run(slept, "boostrank.cluster.worker", "_read").values())
     assert set(cluster.run(jobs).values()) == {None}
-    assert took < 3.5  # the other one reads for 4 s
 
 
 def test_fault_92_a_worker_that_dies_before_all_have_met_lets_the_others_go(cluster: Any, data: Path) -> None:
@@ -119,7 +127,7 @@ def test_fault_92_a_worker_that_dies_before_all_have_met_lets_the_others_go(clus
         started = time.monotonic()
         with pytest.raises(WorkerLost, match="is gone"):
             train(cluster, PARAMS, shards, 2)
-        assert time.monotonic() - started < 30
+        assert time.monotonic() - started < 110
     assert train(cluster, PARAMS, shards, 1).best_iteration == 1
 
 

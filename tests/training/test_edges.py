@@ -226,6 +226,15 @@ def test_early_stopping_does_not_go_with_dart(backend: str) -> None:
         boostrank.train(params, ranking(0), 5, valid_sets=[ranking(1)], backend=backend)
 
 
+@pytest.mark.parametrize("name", ["rate_drop", "one_drop", "skip_drop", "sample_type", "normalize_type"])
+@pytest.mark.parametrize("booster", [{}, {"booster": "gbtree"}, {"boosting": "gbdt"}])
+def test_xgboosts_parameters_of_dart_need_dart(name: str, booster: dict[str, str]) -> None:
+    pytest.importorskip("xgboost")
+    params = {"objective": "sdcg", name: 1, **booster, **FAST}
+    with pytest.raises(ParameterError, match=f"^'{name}' is a parameter of dart: it needs booster=dart$"):
+        boostrank.train(params, ranking(0), 5, backend="xgboost")
+
+
 def test_a_model_of_another_objective_keeps_its_name(tmp_path: Path) -> None:
     data = ranking(0)
     native = lgb.train(

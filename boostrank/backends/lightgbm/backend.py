@@ -23,7 +23,7 @@ from boostrank.backends.events import (
 from boostrank.backends.lightgbm.private import has_nothing_to_split, parameter_names, starting_at
 from boostrank.backends.lightgbm.stream import StreamedDataset
 from boostrank.backends.snapshot import Resumed, Snapshot, round_seed
-from boostrank.core.errors import DataError, ParameterError, did_you_mean
+from boostrank.core.errors import DataError, ParameterError, UnknownParameter, did_you_mean
 from boostrank.core.gains import Gain
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset
@@ -64,7 +64,8 @@ class LightGBM(Backend):
         given_as: dict[str, str] = {}
         for name in params:
             if known and name not in known:
-                raise ParameterError(f"LightGBM has no parameter {name!r}.{did_you_mean(name, known, list_all=False)}")
+                hint = did_you_mean(name, known, list_all=False)
+                raise UnknownParameter(f"LightGBM has no parameter {name!r}.{hint}")
             first = given_as.setdefault(known.get(name, name), name)
             if first != name:
                 raise ParameterError(f"{first!r} and {name!r} are the same parameter")

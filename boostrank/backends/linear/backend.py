@@ -18,7 +18,7 @@ from boostrank.backends.linear.features import ScaledRows, by_query, measure_sca
 from boostrank.backends.linear.risk import Risk, ridge_regression
 from boostrank.backends.linear.rounds import LEARNING_RATE, Stopped, Walk
 from boostrank.backends.linear.solvers import bundle, conjugate_gradient, newton, quasi_newton
-from boostrank.core.errors import DataError, ParameterError, did_you_mean
+from boostrank.core.errors import DataError, ParameterError, UnknownParameter, did_you_mean
 from boostrank.core.gains import gains_from_labels
 from boostrank.core.params import Param, find_param, resolve_params
 from boostrank.core.queries import QueryIndex
@@ -280,7 +280,7 @@ def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
     for name in own:
         if find_param(name, PARAMS) is None:
             hint = did_you_mean(name, [p.name for p in PARAMS])
-            raise ParameterError(f"a linear model has no parameter {name!r}.{hint}")
+            raise UnknownParameter(f"a linear model has no parameter {name!r}.{hint}")
     given = resolve_params(PARAMS, own, owner="a linear model")
     return {p.name: p.parse(given.get(p.name, p.default)) for p in PARAMS}
 

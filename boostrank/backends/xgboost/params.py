@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from boostrank.core.errors import ParameterError, did_you_mean
+from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
 
 _FROM_LIGHTGBM = {
     "eta": "learning_rate",
@@ -54,6 +54,8 @@ _KNOWN = {
     "ndcg_exp_gain", "normalize_type", "num_parallel_tree", "one_drop", "rate_drop", "refresh_leaf", "sample_type",
     "sampling_method", "seed_per_iteration", "skip_drop", "tree_method",
 }  # fmt: skip
+# Without booster=dart XGBoost before 3.3 ignores them; later ones make a dart model of three of the five.
+_OF_DART = {"normalize_type", "one_drop", "rate_drop", "sample_type", "skip_drop"}
 # LightGBM's own, without a counterpart here; refused with the reason rather than dropped.
 _WITHOUT_COUNTERPART = {
     "min_data_in_leaf": "min_child_weight (with our objectives one unit of hessian is one average document)",
@@ -79,7 +81,7 @@ def translate(params: dict[str, Any]) -> dict[str, Any]:
         own = _FROM_LIGHTGBM.get(name, name)
         if own not in _KNOWN:
             known = {*_KNOWN, *_FROM_LIGHTGBM}
-            raise ParameterError(f"XGBoost has no parameter {name!r}.{did_you_mean(name, known, list_all=False)}")
+            raise UnknownParameter(f"XGBoost has no parameter {name!r}.{did_you_mean(name, known, list_all=False)}")
         if own in out:
             raise ParameterError(f"{given_as[own]!r} and {name!r} are the same parameter")
         out[own], given_as[own] = value, name
@@ -91,6 +93,8 @@ def translate(params: dict[str, Any]) -> dict[str, Any]:
         out["booster"] = {"gbdt": "gbtree"}.get(out["booster"], out["booster"])
         if out["booster"] not in {"gbtree", "dart"}:
             raise ParameterError(f"booster={out['booster']!r}: use gbtree or dart")
+    if out.get("booster") != "dart" and (dropping := sorted(_OF_DART & out.keys())):
+        raise ParameterError(f"{given_as[dropping[0]]!r} is a parameter of dart: it needs booster=dart")
     defaults = dict(_DEFAULTS)
     if "max_depth" in out and "max_leaves" not in out:
         del defaults["max_leaves"], defaults["max_depth"]
