@@ -156,7 +156,12 @@ class BoundObjective:
         if stats.broken_query >= 0:
             raise TrainingError(self._broken(stats.broken_query, s, round))
         if round == 0 and stats.dead_queries == self.total_queries:
-            raise TrainingError(self._nothing_to_learn(s))
+            if not any(np.ptp(part.gains[a:b]) > 0 for part in self._parts for a, b in pairwise(part.ptr) if b > a):
+                raise TrainingError("nothing to learn: in every query all documents have the same gain")
+            raise TrainingError(
+                f"nothing to learn: objective {self.objective.name!r} has a zero gradient in every query at these "
+                f"scores (range {np.ptp(s):g}); it needs a warm start"
+            )
         return Gradient(self._buffers.grad, self._buffers.hess, stats)
 
     def evaluate(self, scores: npt.ArrayLike, round: int) -> Evaluation:
@@ -215,14 +220,6 @@ class BoundObjective:
             f"documents, scores {span}): {cause}"
         )
 
-    def _nothing_to_learn(self, scores: Float64Array) -> str:
-        if not any(part.teaches for part in self._parts):
-            return "nothing to learn: in every query all documents have the same gain"
-        return (
-            f"nothing to learn: objective {self.objective.name!r} has a zero gradient in every query at these scores "
-            f"(range {np.ptp(scores):g}); it needs a warm start"
-        )
-
 
 class _Part:
     """One objective of a bound one: what the driver needs, round after round."""
@@ -260,8 +257,3 @@ class _Part:
             slot=self.slot, slot_values=self._k,
             ordered=spec.ordered, scratch_per_document=spec.scratch_per_document, threads=threads,
         )  # fmt: skip
-
-    @property
-    def teaches(self) -> bool:
-        """Whether some query has documents of different gains."""
-        return any(np.ptp(self.gains[a:b]) > 0 for a, b in pairwise(self.ptr) if b > a)

@@ -183,14 +183,12 @@ class Objective(TrainingObjective):
         owner = f"objective {self.spec.name!r}"
         shared = tuple(option for option in OPTIONS if option not in self.spec.params)
         given = resolve_params((*self.spec.params, *shared), params, owner=owner)
-        self.params: dict[str, Any] = {
-            p.name: parse_value(p, given.get(p.name, p.default), owner) for p in self.spec.params
-        }
+        self.params = {p.name: parse_value(p, given.get(p.name, p.default), owner) for p in self.spec.params}
         for parameter, text in self.spec.default_schedules.items():
             if parameter not in given:
                 self.params[parameter] = parse_schedule(text.format_map(self.params))
         chosen = {**self.spec.default_options, **given}
-        self.options: dict[str, Any] = {o.name: parse_value(o, chosen.get(o.name, o.default), owner) for o in shared}
+        self.options = {o.name: parse_value(o, chosen.get(o.name, o.default), owner) for o in shared}
         self.hessian_scale = self.options["hessian_scale"]
 
     @property
@@ -215,20 +213,16 @@ class Objective(TrainingObjective):
         return f"Objective({', '.join(words)}, gain={self.gain!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"spec": self._spec_reference()}
+        # By name where the registry knows it, so that a pickle holds no code.
+        known = any(spec is self.spec for spec in OBJECTIVES)
+        return super().__getstate__() | {"spec": self.name if known else self.spec}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         spec = state["spec"]
-        super().__setstate__(state)
-        self.spec = OBJECTIVES.get(spec) if isinstance(spec, str) else spec
-
-    def _spec_reference(self) -> str | ObjectiveSpec:
-        # By name where the registry knows it, so that a pickle holds no code.
-        return self.name if any(spec is self.spec for spec in OBJECTIVES) else self.spec
+        super().__setstate__(state | {"spec": OBJECTIVES.get(spec) if isinstance(spec, str) else spec})
 
     @property
     def needs_total(self) -> bool:
-        """Whether a schedule spans the training, so that `total_rounds` must be known."""
         return any(isinstance(v, Schedule) and v.needs_total for v in (self.params | self.options).values())
 
     def values(self, round: int) -> dict[str, Any]:
@@ -237,22 +231,17 @@ class Objective(TrainingObjective):
         Raises:
             ParameterError: a schedule needs `total_rounds`, or leaves the parameter's range.
         """
-        return self._at(round, self.spec.params)
+        return {p.name: value_at(p, self.params[p.name], round, self) for p in self.spec.params}
 
     def option_values(self, round: int) -> dict[str, Any]:
         """Every option as it is at a 0-based round; raises as `values` does."""
-        return self._at(round, OPTIONS)
-
-    def _at(self, round: int, params: Sequence[Param]) -> dict[str, Any]:
         values = self.options | self.params
-        return {p.name: value_at(p, values[p.name], round, self) for p in params}
+        return {o.name: value_at(o, values[o.name], round, self) for o in OPTIONS}
 
     def settled_round(self, total: int) -> int:
-        """First round at which early stopping may look at the metric."""
         return self.spec.settled(self.params, total)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that `from_dict` turns back into this objective."""
         source = source_of(self.spec)
         return {
             "name": self.name,
@@ -275,13 +264,8 @@ class Objective(TrainingObjective):
                 f"objective {data['name']!r} stands in {data['source']['file']}, a file of its own: import it and "
                 "build Objective(SPEC, ...) with these parameters"
             )
-        return cls(
-            data["name"],
-            gain=data["gain"],
-            total_rounds=data["total_rounds"],
-            **data["params"],
-            **data["options"],
-        )
+        own = {**data["params"], **data["options"]}
+        return cls(data["name"], gain=data["gain"], total_rounds=data["total_rounds"], **own)
 
 
 def objective_constructor(name: str) -> Callable[..., Objective] | None:

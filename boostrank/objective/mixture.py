@@ -20,9 +20,7 @@ from boostrank.objective.description import Objective, TrainingObjective, parse_
 from boostrank.objectives import OBJECTIVES
 from boostrank.schedules import split_outside_brackets
 
-MIX = Param(
-    "mix", 0.5, "share of the first objective", low=0.0, high=1.0, schedulable=True, aliases=("lambda",)
-)  # fmt: skip
+MIX = Param("mix", 0.5, "share of the first objective", low=0.0, high=1.0, schedulable=True, aliases=("lambda",))
 BALANCE = Param(
     "balance",
     "l1",
@@ -101,7 +99,6 @@ class Mixture(TrainingObjective):
 
     @property
     def needs_total(self) -> bool:
-        """Whether a schedule spans the training, so that `total_rounds` must be known."""
         return (isinstance(self.mix, Schedule) and self.mix.needs_total) or any(p.needs_total for p in self.parts)
 
     def settled_round(self, total: int) -> int:
@@ -115,7 +112,6 @@ class Mixture(TrainingObjective):
         return max(settled, turned)
 
     def over(self, total_rounds: int) -> Self:
-        """The same mixture, told how long the whole training is."""
         copy = super().over(total_rounds)
         copy._tell(int(total_rounds))
         return copy
@@ -128,7 +124,6 @@ class Mixture(TrainingObjective):
         return f"Mixture({self.first!r}, {self.second!r}, mix={self.mix}, balance={self.balance!r})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data that `from_dict` turns back into this mixture."""
         return {
             "name": "mixture",
             "first": self.first.to_dict(),

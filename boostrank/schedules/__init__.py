@@ -17,14 +17,27 @@ import dataclasses
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.types import Schedule
 
 
+class _Written:
+    """Base of schedules whose text form is their name and their fields."""
+
+    def __str__(self) -> str:
+        fields = dict(vars(self))
+        rounds = fields.pop("rounds", None)
+        # The short form where it says the same number.
+        parts = [f"{v:g}" if float(f"{v:g}") == v else repr(float(v)) for v in fields.pop("values", fields.values())]
+        parts += [f"rounds={rounds}"] if rounds is not None else []
+        name = type(self).__name__.lower()
+        return f"{name}({', '.join(parts)})" if parts else name
+
+
 @dataclass(frozen=True)
-class Constant:
+class Constant(_Written):
     """The same value in every round."""
 
     value: float
@@ -36,29 +49,24 @@ class Constant:
     def over(self, total: int) -> Constant:
         return self
 
-    def __str__(self) -> str:
-        return _text("constant", self.value, rounds=None)
 
-
-@dataclass(frozen=True)
-class _Spanning:
+class _Spanning(_Written):
     """Base of schedules that run over a number of rounds and stay at their end value afterwards."""
+
+    rounds: int | None
 
     @property
     def needs_total(self) -> bool:
-        return self.rounds is None  # type: ignore[attr-defined, no-any-return]
+        return self.rounds is None
 
-    def over(self, total: int) -> Any:
-        if not self.needs_total:
-            return self
-        return dataclasses.replace(self, rounds=max(1, int(total)))  # type: ignore[call-arg]
+    def over(self, total: int) -> Self:
+        return dataclasses.replace(self, rounds=max(1, int(total))) if self.needs_total else self  # type: ignore[type-var]
 
     def _progress(self, round: int) -> float:
         """0 at the first round, 1 at the last one and after."""
-        rounds = self.rounds  # type: ignore[attr-defined]
-        if rounds is None:
+        if self.rounds is None:
             raise ParameterError(f"{self}: the length is not known yet; give rounds=, or call over(total)")
-        return 1.0 if rounds <= 1 else min(1.0, round / (rounds - 1))
+        return 1.0 if self.rounds <= 1 else min(1.0, round / (self.rounds - 1))
 
 
 @dataclass(frozen=True)
@@ -77,9 +85,6 @@ class Geometric(_Spanning):
         p = self._progress(round)
         return float(self.start ** (1.0 - p) * self.stop**p)
 
-    def __str__(self) -> str:
-        return _text("geometric", self.start, self.stop, rounds=self.rounds)
-
 
 @dataclass(frozen=True)
 class Linear(_Spanning):
@@ -92,9 +97,6 @@ class Linear(_Spanning):
     def __call__(self, round: int) -> float:
         p = self._progress(round)
         return (1.0 - p) * self.start + p * self.stop
-
-    def __str__(self) -> str:
-        return _text("linear", self.start, self.stop, rounds=self.rounds)
 
 
 @dataclass(frozen=True)
@@ -115,9 +117,6 @@ class Logistic(_Spanning):
         t = (round + 1 - (self.rounds or 0) / 2) / theta
         return 1.0 / (1.0 + math.exp(t)) if t < 700 else 0.0
 
-    def __str__(self) -> str:
-        return _text("logistic", rounds=self.rounds)
-
 
 @dataclass(frozen=True)
 class Steps(_Spanning):
@@ -134,9 +133,6 @@ class Steps(_Spanning):
         self._progress(round)  # raises when the length is missing
         stage = round * len(self.values) // (self.rounds or 1)
         return self.values[min(stage, len(self.values) - 1)]
-
-    def __str__(self) -> str:
-        return _text("steps", *self.values, rounds=self.rounds)
 
 
 @dataclass(frozen=True)
@@ -161,19 +157,8 @@ class Joined:
         return f"joined({self.first}; {self.second}; at={self.at})"
 
 
-def _text(name: str, *values: float, rounds: int | None) -> str:
-    # The short form where it says the same number.
-    parts = [f"{v:g}" if float(f"{v:g}") == v else repr(float(v)) for v in values]
-    parts += [f"rounds={rounds}"] if rounds is not None else []
-    return f"{name}({', '.join(parts)})" if parts else name
-
-
-_BY_NAME = {
-    "constant": Constant,
-    "geometric": Geometric,
-    "linear": Linear,
-    "logistic": Logistic,
-    "steps": Steps,
+_BY_NAME: dict[str, Any] = {
+    kind.__name__.lower(): kind for kind in (Constant, Geometric, Linear, Logistic, Steps, Joined)
 }
 _CALL = re.compile(r"\s*([a-z]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 
@@ -185,8 +170,8 @@ def parse_schedule(text: str) -> Schedule:
         ParameterError: unknown name, wrong arguments.
     """
     call = _CALL.fullmatch(text)
-    if call is None or call.group(1) not in {*_BY_NAME, "joined"}:
-        known = did_you_mean(text.split("(")[0].strip(), [*_BY_NAME, "joined"])
+    if call is None or call.group(1) not in _BY_NAME:
+        known = did_you_mean(text.split("(")[0].strip(), _BY_NAME)
         raise ParameterError(f"{text!r} is not a schedule.{known}")
     name, body = call.group(1), call.group(2) or ""
     try:
@@ -207,7 +192,7 @@ def parse_schedule(text: str) -> Schedule:
             return Constant(value)
         if name == "steps":
             return Steps(tuple(numbers), rounds)
-        schedule: Schedule = _BY_NAME[name](*numbers, rounds=rounds)  # type: ignore[call-arg, arg-type]
+        schedule: Schedule = _BY_NAME[name](*numbers, rounds=rounds)
         return schedule
     except ParameterError:
         raise
@@ -238,7 +223,5 @@ def _count(part: str, keyword: str, *, low: int) -> int:
 
 def is_schedule_text(value: object) -> bool:
     """Whether a value is meant as a schedule: text that begins like one."""
-    if not isinstance(value, str):
-        return False
-    word = re.match(r"\s*([a-z]+)\s*(\(|$)", value)
-    return bool(word) and word.group(1) in {*_BY_NAME, "joined"} and ("(" in value or word.group(1) == "logistic")  # type: ignore[union-attr]
+    word = re.match(r"\s*([a-z]+)\s*(\(|$)", value) if isinstance(value, str) else None
+    return word is not None and word[1] in _BY_NAME and (word[2] == "(" or word[1] == "logistic")

@@ -79,8 +79,8 @@ def headline(metrics: Sequence[str]) -> str | None:
 
 
 def pop_seed(params: dict[str, Any]) -> int:
-    """The seed, by whichever of its names, which leaves `params`; 0 when none is given."""
-    return int(_pop(params, (SEED.name, *SEED.aliases), 0))
+    """As `pop_param`, the seed; 0 when none is given."""
+    return int(pop_param(params, (SEED.name, *SEED.aliases), 0))
 
 
 def default_objective(backend: str) -> str:
@@ -102,37 +102,36 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
         ParameterError: unknown names, values out of range, one parameter given twice.
     """
     rest = dict(params or {})
-    chosen = _pop(rest, OBJECTIVE_NAMES, default_objective(backend.name))
-    rounds = _whole(_pop(rest, _ROUNDS, num_boost_round), "num_boost_round", 1)
-    stopping = max(0, _whole(_pop(rest, STOPPING_NAMES, None) or 0, "early_stopping_round", -1))  # 0 and -1: off
+    chosen = pop_param(rest, OBJECTIVE_NAMES, default_objective(backend.name))
+    rounds = _whole(pop_param(rest, _ROUNDS, num_boost_round), "num_boost_round", 1)
+    stopping = max(0, _whole(pop_param(rest, STOPPING_NAMES, None) or 0, "early_stopping_round", -1))  # 0 and -1: off
     min_delta = float(rest.pop("early_stopping_min_delta", 0.0))
     rest.pop("first_metric_only", None)  # always so: see callbacks.EarlyStopping
-    threads = _pop(rest, _THREADS, None)
-    threads = None if threads is None else _whole(threads, "num_threads", -1)
-    if threads is not None and threads > 0:
+    threads = pop_param(rest, _THREADS, None)
+    threads = None if threads is None else max(0, _whole(threads, "num_threads", -1)) or None
+    if threads is not None:
         rest["num_threads"] = threads
-    else:
-        threads = None
-    metrics = _metric_names(_pop(rest, _METRIC, "ndcg"), _pop(rest, _EVAL_AT, DEFAULT_EVAL_AT))
+    metrics = _metric_names(pop_param(rest, _METRIC, "ndcg"), pop_param(rest, _EVAL_AT, DEFAULT_EVAL_AT))
 
     native, function = None, None
+    engines_with_own = [name for name, engine in ENGINES.items() if engine.native_objectives]
     objective: TrainingObjective | None = None
     gain: Any = "exponential"
     if isinstance(chosen, CompiledFunction):
         raise ParameterError("that is a kernel, not an objective: train with what boostrank.define_objective returns")
     if callable(chosen) and not isinstance(chosen, TrainingObjective):
         function = chosen
-    elif isinstance(chosen, str) and ":" in chosen and chosen.split(":")[0] in _engines_with_objectives():
+    elif isinstance(chosen, str) and chosen.partition(":")[0] in engines_with_own and ":" in chosen:
         engine, native = chosen.split(":", 1)
         if engine != backend.name:
             raise ParameterError(f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}")
-        gain = _pop(rest, _GAIN, "exponential")
+        gain = pop_param(rest, _GAIN, "exponential")
         rule = parse_gain(gain)
         rest |= {} if rule == "exponential" else backend.native_gain(rule)  # the engines' own default
     else:
         objective, takes = _objective(chosen, rest, threads, backend)
         gain = objective.gain
-        rest = _explained(rest, objective, takes, backend)
+        _check_near_misses(rest, objective, takes, backend)
     idle = [name for name in rest if name in backend.objective_params]
     if native is None and idle:
         owner = "a custom objective" if objective is None else f"objective {objective.name!r}"
@@ -167,23 +166,16 @@ def _objective(
     for name in own_params:
         if _of_objective_alone(name, takes):
             del rest[name]
-    gain = _pop(rest, _GAIN, None)
+    gain = pop_param(rest, _GAIN, None)
     if gain is not None:
         own_params["gain"] = gain
-    own_params = _backend_defaults(chosen, backend, own_params, takes) | own_params
+    name = chosen.name if isinstance(chosen, ObjectiveSpec) else str(chosen).partition("(")[0].strip()
+    differing = backend.objective_defaults.get(OBJECTIVES.get(name).name, {}) if _is_ours(name) else {}
+    given = {find_param(key, takes) for key in own_params}
+    own_params |= {key: value for key, value in differing.items() if find_param(key, takes) not in given}
     if isinstance(chosen, ObjectiveSpec):
         return Objective(chosen, threads=threads, **own_params), takes
     return parse_objective(str(chosen), threads=threads, **own_params), takes
-
-
-def _backend_defaults(
-    chosen: Any, backend: Backend, given: Mapping[str, Any], takes: tuple[Param, ...]
-) -> dict[str, Any]:
-    """Defaults of the objective that differ on this backend, without those that are given."""
-    name = chosen.name if isinstance(chosen, ObjectiveSpec) else str(chosen).partition("(")[0].strip()
-    known = {find_param(key, takes) for key in given}
-    defaults = backend.objective_defaults.get(OBJECTIVES.get(name).name, {}) if _is_ours(name) else {}
-    return {key: value for key, value in defaults.items() if find_param(key, takes) not in known}
 
 
 def _of_objective_alone(name: str, params: Iterable[Param]) -> bool:
@@ -192,10 +184,10 @@ def _of_objective_alone(name: str, params: Iterable[Param]) -> bool:
     return param is not None and param is not SEED
 
 
-def _explained(
-    rest: dict[str, Any], objective: TrainingObjective, takes: tuple[Param, ...], backend: Backend
-) -> dict[str, Any]:
-    """The engine's parameters; a near miss of an objective's parameter is refused here, where its name is known."""
+def _check_near_misses(
+    rest: Mapping[str, Any], objective: TrainingObjective, takes: tuple[Param, ...], backend: Backend
+) -> None:
+    """A near miss of an objective's parameter among the engine's is refused here, where its name is known."""
     for name in rest:
         try:
             backend.check_params({name: rest[name]})
@@ -210,18 +202,18 @@ def _explained(
             ) from None
         except ParameterError:
             continue  # the check of all together tells
-    return rest
-
-
-def _engines_with_objectives() -> list[str]:
-    return [name for name, engine in ENGINES.items() if engine.native_objectives]
 
 
 def _is_ours(name: str) -> bool:
     return any(name == spec.name or name in spec.aliases for spec in OBJECTIVES)
 
 
-def _pop(params: dict[str, Any], names: tuple[str, ...], default: Any) -> Any:
+def pop_param(params: dict[str, Any], names: tuple[str, ...], default: Any) -> Any:
+    """A parameter's value, by whichever of its names, which leaves `params`.
+
+    Raises:
+        ParameterError: it is given by two names.
+    """
     given = [name for name in names if name in params]
     if len(given) > 1:
         raise ParameterError(f"{given[0]!r} and {given[1]!r} are the same parameter")

@@ -35,13 +35,14 @@ from boostrank.training.params import (
     STOPPING_NAMES,
     default_objective,
     headline,
+    pop_param,
     pop_seed,
     split_params,
-)
+)  # fmt: skip
 from boostrank.training.train import train
 from boostrank.tuning.result import Trial, TuningResult
 from boostrank.tuning.space import TREES, Dimension, full_space
-from boostrank.tuning.study import close_interrupted, finished, leader_of, open_study
+from boostrank.tuning.study import finished, leader_of, open_study
 
 _BASELINE_RUNS = 5
 _PATIENCE = 50
@@ -103,7 +104,6 @@ def tune(
     )
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     remembered = open_study(optuna, study, search.identity())
-    close_interrupted(optuna, remembered)
     search.measure_start(remembered)
     while (done := len(finished(optuna, remembered))) < trials:
         # A sampler of its own for each trial: a search that goes on proposes what it would have proposed.
@@ -136,8 +136,8 @@ class _Search:
             raise DataError("rows that lie on disk cannot be put into folds: read them to memory")
         fixed = dict(params or {})
         self.seed = pop_seed(fixed)
-        self.patience = int(_popped(fixed, STOPPING_NAMES, _PATIENCE) or _PATIENCE)
-        self.objective = _popped(fixed, OBJECTIVE_NAMES, default_objective(backend))
+        self.patience = int(pop_param(fixed, STOPPING_NAMES, _PATIENCE) or _PATIENCE)
+        self.objective = pop_param(fixed, OBJECTIVE_NAMES, default_objective(backend))
         for name in [name for name in OBJECTIVE_NAMES if name in space]:
             space["objective"] = space.pop(name)
         for name in space:
@@ -145,28 +145,27 @@ class _Search:
                 raise ParameterError(f"{name!r} is both given and searched")
         self.fixed, self._space, self._trees = fixed, space, trees and get_backend(backend).grows_trees
         self._backend, self.rounds = backend, rounds
-        checked = split_params(fixed | {"objective": self._first_objective()}, rounds, get_backend(backend))
+        first = space["objective"].values[0] if "objective" in space else self.objective  # type: ignore[union-attr]
+        checked = split_params(fixed | {"objective": first}, rounds, get_backend(backend))
         metric = headline(checked.metrics)
         if metric is None:
             raise ParameterError("without a metric there is nothing to search for: metric='ndcg'")
         self.metric, self._threads = metric, checked.threads
         self._conventions = Conventions.of(conventions, checked.gain)
-        self._parts = _parts(train_set, valid_set, folds, self.seed)
+        if valid_set is None:  # (to train on, to measure on), all queries whole
+            self._parts = query_folds(train_set, folds, self.seed)
+        else:
+            self._parts = [(train_set, valid_set.with_features(train_set.feature_names, whose="the training set"))]
         self.folds = len(self._parts) if valid_set is None else 0
         self._prints = [train_set.fingerprint] + ([] if valid_set is None else [valid_set.fingerprint])
-        measured = [
+        self._measured = [
             BoundMetrics([metric], held.labels, held.queries, self._conventions, checked.threads)
             for _, held in self._parts
-        ]  # fmt: skip
-        self._measured = measured
+        ]
         self._weights = np.concatenate([held.queries.each_weight for _, held in self._parts])
-        self._start: Float64Array | None = None
+        self._start: Float64Array = np.zeros(0)
         self._failed = 0
         self._started_at, self._sd, self.start_rounds = math.nan, 0.0, 0
-
-    def _first_objective(self) -> Any:
-        chosen = self._space.get("objective")
-        return self.objective if chosen is None else chosen.values[0]  # type: ignore[union-attr]
 
     def identity(self) -> dict[str, Any]:
         """What must be alike for a search to go on."""
@@ -189,7 +188,7 @@ class _Search:
             }  # fmt: skip
             study.set_user_attr("start", measured)
         start = study.user_attrs["start"]
-        self._start = _as_array(start["per_query"])
+        self._start = np.array(start["per_query"], np.float64)  # null is NaN
         self._started_at, self._sd = float(np.mean(start["values"])), float(np.std(start["values"], ddof=1))
         self.start_rounds = int(start["rounds"])
 
@@ -198,8 +197,7 @@ class _Search:
         found = self._suggest(trial)
         trial.set_user_attr("params", found)
         leader = leader_of(study)
-        against = self._start if leader is None else _as_array(leader.user_attrs["per_query"])
-        assert against is not None
+        against = self._start if leader is None else np.array(leader.user_attrs["per_query"], np.float64)
         try:
             per_query, rounds = self._evaluate(found, self.seed, against)
         except MemoryError:
@@ -215,7 +213,7 @@ class _Search:
             return "PRUNED", None
         value = self._mean(per_query)
         trial.set_user_attr("rounds", rounds)
-        if value > (self._mean(self._start) if leader is None else leader.value):  # type: ignore[arg-type]
+        if value > (self._mean(self._start) if leader is None else leader.value):
             trial.set_user_attr("per_query", _rounded(per_query))
         return "COMPLETE", value
 
@@ -282,8 +280,7 @@ class _Search:
         luck = 2.0 * self._sd**2 * self._weights.sum() / float(weights.sum())
         return mean + _BEHIND * math.sqrt(queries + luck) < 0.0
 
-    def _mean(self, per_query: Float64Array | None) -> float:
-        assert per_query is not None
+    def _mean(self, per_query: Float64Array) -> float:
         counted = ~np.isnan(per_query)
         return float(np.average(per_query[counted], weights=self._weights[counted]))
 
@@ -307,27 +304,14 @@ class _Search:
         leader = leader_of(study)
         gain, best = None, None
         if leader is not None:
-            assert self._start is not None
-            best = _best(every)
-            gain = paired_difference(
-                _as_array(leader.user_attrs["per_query"]), self._start, weights=self._weights, seed=self.seed
-            )
+            best, values = _best(every), np.array(leader.user_attrs["per_query"], np.float64)
+            gain = paired_difference(values, self._start, weights=self._weights, seed=self.seed)
         matters = float(stdtrit(_BASELINE_RUNS - 1, 0.975)) * math.sqrt(2.0) * self._sd
-        assert self._start is not None
         return TuningResult(
             metric=self.metric, fixed={"objective": self.objective} | self.fixed, best=best, start=self._started_at,
             luck=self._sd, matters=matters, gain=gain, start_rounds=self.start_rounds, trials=tuple(every),
             folds=self.folds, queries=int((~np.isnan(self._start)).sum()), rounds=self.rounds, patience=self.patience,
         )  # fmt: skip
-
-
-def _parts(
-    train_set: RankingDataset, valid_set: RankingDataset | None, folds: int, seed: int
-) -> list[tuple[RankingDataset, RankingDataset]]:
-    """(to train on, to measure on), all queries whole."""
-    if valid_set is None:
-        return query_folds(train_set, folds, seed)
-    return [(train_set, valid_set.with_features(train_set.feature_names, whose="the training set"))]
 
 
 def _best(trials: Sequence[Trial]) -> Trial | None:
@@ -336,12 +320,3 @@ def _best(trials: Sequence[Trial]) -> Trial | None:
 
 def _rounded(values: Float64Array) -> list[Any]:
     return list(jsonable([round(v, 9) for v in values.tolist()]))
-
-
-def _as_array(values: Sequence[float | None]) -> Float64Array:
-    return np.array([math.nan if v is None else v for v in values], dtype=np.float64)
-
-
-def _popped(params: dict[str, Any], names: tuple[str, ...], default: Any) -> Any:
-    given = [name for name in names if name in params]
-    return params.pop(given[0]) if given else default

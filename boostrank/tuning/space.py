@@ -10,6 +10,7 @@ from typing import Any
 from boostrank.core.errors import ParameterError
 from boostrank.core.formatting import typed_value
 from boostrank.core.params import Param, find_param
+from boostrank.schedules import split_outside_brackets
 
 # A declared parameter on a logarithmic scale, without bounds, is searched so many times below and above its default.
 _TIMES = 8.0
@@ -90,7 +91,7 @@ def parse_dimension(text: str) -> Dimension:
     """
     span = _SPAN.fullmatch(text.strip())
     if span is None:
-        values = tuple(typed_value(word.strip()) for word in _split(text) if word.strip())
+        values = tuple(typed_value(word.strip()) for word in split_outside_brackets(text, ",") if word.strip())
         if len(values) < 2:
             raise ParameterError(f"{text!r} is no range: write LOW:HIGH, LOW:HIGH:log, or values A,B,C")
         return Choice(values)
@@ -135,15 +136,3 @@ def full_space(
         own = find_param(name, params)
         space[own.name if own else name] = dimension
     return space
-
-
-def _split(text: str) -> list[str]:
-    """At commas outside of parentheses: `mix(a, b),c` are two."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return parts

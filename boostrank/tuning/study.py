@@ -9,7 +9,7 @@ from boostrank.core.errors import InputError
 
 
 def open_study(optuna: Any, path: str | os.PathLike[str] | None, identity: dict[str, Any]) -> Any:
-    """The study, new or as it was left.
+    """The study, new or as it was left; trials that a kill left running are over.
 
     Raises:
         InputError: the file is of another search, or is no study.
@@ -35,13 +35,9 @@ def open_study(optuna: Any, path: str | os.PathLike[str] | None, identity: dict[
             f"{os.fspath(path or '')}: another search lies there; different: {', '.join(differ)}. Name "
             "another file, or remove it"
         )
-    return study
-
-
-def close_interrupted(optuna: Any, study: Any) -> None:
-    """Trials that a kill left running are over."""
     for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+    return study
 
 
 def finished(optuna: Any, study: Any) -> list[Any]:
