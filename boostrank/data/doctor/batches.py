@@ -9,10 +9,10 @@ import numpy as np
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.libsvm import parser as parse
-from boostrank.data.libsvm.blocks import BadRow, Block, Parser, _Scratch
+from boostrank.data.libsvm.blocks import Block, Parser, _Scratch
 from boostrank.data.libsvm.chunks import Text
 from boostrank.data.libsvm.parser import Int32Array
-from boostrank.data.libsvm.reasons import STAND_INS
+from boostrank.data.libsvm.reasons import STAND_INS, BadRow
 
 CHUNK_BYTES = 4 << 20
 

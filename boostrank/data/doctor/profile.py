@@ -22,7 +22,6 @@ from boostrank.data.doctor.finding import Finding, Severity, percent
 from boostrank.data.libsvm import parser as parse
 from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.reader import has_qid
-from boostrank.data.libsvm.reasons import reason
 from boostrank.data.libsvm.side_files import (
     GROUP_SUFFIXES,
     WEIGHT_SUFFIX,
@@ -222,12 +221,8 @@ class Profile:
             column = row.at + token.index(b":") + 2
             self.stand_ins.setdefault(word.decode(), StandIn(word.decode(), self._through(row.line), column))
         for row in block.bad[: SHOWN_ROWS - len(self.refused)]:
-            words, at = reason(
-                row.code, row.text, row.at, row.feature, max_feature=self.options.max_feature,
-                terminated=row.terminated, like_training=False,
-            )  # fmt: skip
-            line = self._through(row.line) - part.lines
-            self.refused.append(FileFormatError(words, file=part.name, line=line, column=at + 1))
+            before = self.n_lines - part.lines
+            self.refused.append(row.error(part.name, before, max_feature=self.options.max_feature))
 
     def _through(self, line: int) -> int:
         """A line of the chunk at hand, counted through all files; 0 stays 0."""

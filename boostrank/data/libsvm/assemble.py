@@ -13,9 +13,8 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import Features, Provenance, RankingDataset, default_feature_names
 from boostrank.data.libsvm import parser as parse
-from boostrank.data.libsvm.blocks import BadRow, Block, dense_matrix, sparse_matrix
+from boostrank.data.libsvm.blocks import Block, dense_matrix, sparse_matrix
 from boostrank.data.libsvm.options import LibsvmOptions
-from boostrank.data.libsvm.reasons import reason
 from boostrank.data.libsvm.side_files import (
     GROUP_SUFFIXES,
     WEIGHT_SUFFIX,
@@ -85,7 +84,7 @@ class Assembly:
         Raises:
             FileFormatError: it holds a refused row and rows are not skipped.
         """
-        counts = block.counts
+        counts, options = block.counts, self.options
         for slot in (parse.DESCENDING_LINE, parse.ZERO_LINE):
             if self.counts[slot] == 0 and counts[slot] > 0:
                 self.counts[slot] = self.lines + counts[slot]
@@ -99,8 +98,12 @@ class Assembly:
             self.counts[slot] += counts[slot]
         self._add_runs(block)
         if block.bad:
-            error = self._error(block.bad[0])
-            if not self.options.skip:
+            part = self.parts[-1]
+            error = block.bad[0].error(
+                part.name, self.lines - part.lines, max_feature=options.max_feature,
+                like_training=options.space is not None,
+            )  # fmt: skip
+            if not options.skip:
                 self._check_regroup(before=self.lines + block.bad[0].line)
                 raise error
             self.first_bad = self.first_bad or error
@@ -152,14 +155,6 @@ class Assembly:
             features, mapped, queries, names, Provenance(used, base, how),
             None if comments is None else tuple(comments), order,
         )  # fmt: skip
-
-    def _error(self, bad: BadRow) -> FileFormatError:
-        words, at = reason(
-            bad.code, bad.text, bad.at, bad.feature, max_feature=self.options.max_feature, terminated=bad.terminated,
-            like_training=self.options.space is not None,
-        )  # fmt: skip
-        file, line = self._where(self.lines + bad.line)
-        return FileFormatError(words, file=file, line=line, column=at + 1)
 
     def _where(self, line: int) -> tuple[str, int]:
         """(file, its line) of a line counted through all files."""

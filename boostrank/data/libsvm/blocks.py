@@ -17,6 +17,7 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.libsvm import parser as parse
 from boostrank.data.libsvm.chunks import Load, Text
 from boostrank.data.libsvm.fill import fill_dense, fill_sparse
+from boostrank.data.libsvm.reasons import BadRow
 from boostrank.kernels.runtime.jit import run_parallel
 
 INT32_MAX = np.iinfo(np.int32).max
@@ -37,18 +38,6 @@ def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> npt.NDArray[Any
     if size < _MAPPED_FROM:
         return np.zeros(shape, kind)
     return np.frombuffer(mmap.mmap(-1, size, **_PRIVATE), kind).reshape(shape)
-
-
-@dataclass
-class BadRow:
-    """A refused row: its code, 1-based line in the chunk, the line, the token's place in it, a feature number."""
-
-    code: int
-    line: int
-    text: bytes
-    at: int
-    feature: int
-    terminated: bool
 
 
 @dataclass
@@ -171,14 +160,7 @@ class Parser:
         if keep_comments:
             block.comments = [bytes(text.buffer[a:b]) for a, b in scratch.comments[:rows].tolist()]
         for fault in scratch.bad[: min(int(state[parse.BAD_ROWS]), parse.BAD_KEPT)].tolist():
-            begin = fault[parse.BAD_LINE_START]
-            end = text.buffer.index(b"\n", begin)
-            block.bad.append(
-                BadRow(
-                    fault[parse.BAD_CODE], fault[parse.BAD_LINE], bytes(text.buffer[begin:end]),
-                    fault[parse.BAD_TOKEN] - begin, fault[parse.BAD_ID], terminated=end < text.end,
-                )
-            )  # fmt: skip
+            block.bad.append(BadRow.of(fault, text))
         return block
 
 
@@ -212,8 +194,11 @@ def sparse_matrix(blocks: list[Block | None], base: int, columns: int) -> sparse
     """The CSR matrix of all blocks; +0.0 is not stored. Blocks are dropped as they are copied."""
     starts = _starts(blocks)
     for block in blocks:
-        if block is not None and block.dense is not None:
-            _to_sparse(block)
+        if block is not None and (dense := block.dense) is not None:
+            stored = dense.view(np.uint32) != 0
+            block.row_ends = np.cumsum(np.count_nonzero(stored, axis=1), dtype=np.int64)
+            block.ids, block.values = np.nonzero(stored)[1].astype(np.int32), dense[stored]
+            block.dense = None
     kept = sum(b.values.size for b in blocks if b is not None and b.values is not None)
     # int64 only when offsets need it: scipy wants both index arrays of one type.
     kind = np.int32 if kept <= INT32_MAX else np.int64
@@ -233,17 +218,5 @@ def sparse_matrix(blocks: list[Block | None], base: int, columns: int) -> sparse
     return matrix
 
 
-def _to_sparse(block: Block) -> None:
-    dense = block.dense
-    assert dense is not None
-    stored = dense.view(np.uint32) != 0
-    block.row_ends = np.cumsum(np.count_nonzero(stored, axis=1), dtype=np.int64)
-    block.ids = np.nonzero(stored)[1].astype(np.int32)
-    block.values = dense[stored]
-    block.dense = None
-
-
 def _starts(blocks: Sequence[Block | None]) -> Int64Array:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum([b.n_rows for b in blocks if b is not None])]).astype(
-        np.int64
-    )
+    return np.cumsum([0, *(b.n_rows for b in blocks if b is not None)], dtype=np.int64)

@@ -23,11 +23,12 @@ HEAD = 1 << 16
 PADDING = b"\n\n"  # the parser reads up to two bytes past the text
 
 _BOM = b"\xef\xbb\xbf"
+_UTF16 = "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"
 _FOREIGN = (
     (b"PK\x03\x04", "a zip archive: unpack it first"),
     (b"PAR1", "a Parquet file: load it as a data frame and use RankingDataset.from_frame"),
-    (b"\xff\xfe", "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"),
-    (b"\xfe\xff", "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"),
+    (b"\xff\xfe", _UTF16),
+    (b"\xfe\xff", _UTF16),
 )
 
 
@@ -37,6 +38,11 @@ class LineTooLong(Exception):
     def __init__(self, lines: int) -> None:
         super().__init__(lines)
         self.lines = lines
+
+    def within(self, file: str, lines: int) -> FileFormatError:
+        """The error to raise, when so many lines of the file come before the chunk."""
+        words = f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?"
+        return FileFormatError(words, file=file, line=lines + self.lines + 1)
 
 
 @dataclass
@@ -75,14 +81,16 @@ class Source:
     _fd: int | None = None
     _before: tuple[int, int] | None = None
 
-    def __init__(self, name: str, path: str | None, head: bytes, total: int | None) -> None:
-        self.name, self.path, self.total, self.done = name, path, total, 0
+    def __init__(
+        self, name: str, path: str | None, head: bytes, total: int | None, closing: contextlib.ExitStack
+    ) -> None:  # fmt: skip
+        self.name, self.path, self.total, self.done, self.closing = name, path, total, 0, closing
         for magic, words in _FOREIGN:
             if head.startswith(magic):
                 raise FileFormatError(words, file=name)
         pairs = min(len(head), 64) // 2
         if pairs >= 2 and b"\0" * pairs in (head[0 : 2 * pairs : 2], head[1 : 2 * pairs : 2]):
-            raise FileFormatError("looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`", file=name)
+            raise FileFormatError(_UTF16, file=name)
         self.bom = len(_BOM) if head.startswith(_BOM) else 0
         self.head = head[self.bom :]
 
@@ -103,6 +111,7 @@ class Source:
 
     def close(self) -> None:
         """Let go of what was opened."""
+        self.closing.close()
 
 
 class FileSource(Source):
@@ -111,10 +120,10 @@ class FileSource(Source):
     def __init__(
         self, fd: int, path: str, head: bytes, max_bytes: int | None, closing: contextlib.ExitStack
     ) -> None:  # fmt: skip
-        self.fd, self.closing = fd, closing
-        self._fd, self._before = fd, _state(fd)
+        self.fd = self._fd = fd
+        self._before = _state(fd)
         self.size = self.text_bytes = self._before[0]
-        super().__init__(path, path, head, self.size)
+        super().__init__(path, path, head, self.size, closing)
         if max_bytes is not None and self.size > max_bytes:
             raise FileFormatError(f"the file has {self.size:,} bytes, more than max_bytes={max_bytes:,}", file=path)
 
@@ -159,9 +168,6 @@ class FileSource(Source):
                     raise FileFormatError("the file became shorter while it was read", file=self.name)
                 begin += count
 
-    def close(self) -> None:
-        self.closing.close()
-
 
 class StreamSource(Source):
     """Anything that can only be read from front to back: a pipe, a file object, a compressed file."""
@@ -170,7 +176,7 @@ class StreamSource(Source):
         self, read: Callable[[int], bytes], name: str, path: str | None, total: int | None, max_bytes: int | None,
         closing: contextlib.ExitStack, fd: int | None = None,
     ) -> None:  # fmt: skip
-        self.raw, self.closing, self.max_bytes, self.text_bytes, self.raw_bytes = read, closing, max_bytes, 0, 0
+        self.raw, self.max_bytes, self.text_bytes, self.raw_bytes = read, max_bytes, 0, 0
         self.name, self.closed = name, False
         if fd is not None:
             self._fd, self._before = fd, _state(fd)
@@ -184,7 +190,7 @@ class StreamSource(Source):
         head = self._fill(HEAD)
         if self.is_packed and is_packed(head):
             raise FileFormatError("is compressed twice: unpack it once first", file=name)
-        super().__init__(name, path, head, total)
+        super().__init__(name, path, head, total, closing)
         self.done = self.raw_bytes
 
     def _read_raw(self, size: int) -> bytes:
@@ -223,7 +229,11 @@ class StreamSource(Source):
             cut = len(carry) if last else carry.rfind(b"\n", 0, want) + 1
             grown = want > chunk_bytes  # then the chunk begins with a line longer than a chunk
             if grown and (carry.find(b"\n", 0, want) + 1 or min(want, len(carry))) > MAX_LINE:
-                yield _too_long
+
+                def too_long(buffer: bytearray | None) -> Text:
+                    raise LineTooLong(0)
+
+                yield too_long
                 return
             if cut == 0:
                 want *= 2
@@ -233,7 +243,7 @@ class StreamSource(Source):
 
     def close(self) -> None:
         self.closed = True
-        self.closing.close()
+        super().close()
 
 
 def _state(fd: int) -> tuple[int, int]:
@@ -243,10 +253,6 @@ def _state(fd: int) -> tuple[int, int]:
 
 def _ready(text: Text, buffer: bytearray | None) -> Text:
     return text
-
-
-def _too_long(buffer: bytearray | None) -> Text:
-    raise LineTooLong(0)
 
 
 def open_source(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None) -> Source:

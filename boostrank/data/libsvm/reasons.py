@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 
+from boostrank.core.errors import FileFormatError
 from boostrank.data.libsvm import parser as parse
+from boostrank.data.libsvm.chunks import Text
 
 # What people and tools write where a value is missing.
 STAND_INS = frozenset({b"null", b"na", b"n/a", b"?", b"none", b"-", b"nil", b"missing", b"\\n", b"#n/a"})
@@ -19,37 +23,64 @@ def shown(token: bytes) -> str:
     return "'" + text.decode("ascii", "backslashreplace").replace("\r", "\\r").replace("\0", "\\x00") + "'"
 
 
-def reason(
-    code: int, line: bytes, at: int, feature: int, *, max_feature: int, terminated: bool, like_training: bool
-) -> tuple[str, int]:
-    """Words for a refused row, and the 0-based byte in the line that they are about.
+@dataclass
+class BadRow:
+    """A refused row.
 
     Args:
-        code: one of `_parse`'s.
-        line: the whole line, without its newline.
-        at: where the token starts.
+        code: one of the parser's.
+        line: its number in the chunk, 1-based.
+        text: the whole line, without its newline.
+        at: where the token starts in it.
         feature: the feature's number, for the codes that have one.
-        max_feature: the limit that was in force.
         terminated: whether the line ended in a newline.
-        like_training: whether the counting of features comes from the training data.
     """
-    token = re.split(rb"[ \t\n]", line[at:], maxsplit=1)[0]
-    general = _general(line, at, token, code)
-    if general is not None:
-        return general
-    token = token.split(b"#", 1)[0].removesuffix(b"\r") if code != parse.QID else token.removesuffix(b"\r")
-    words = _specific(code, line, at, token, feature, max_feature)
-    if not terminated and at + len(token) >= len(line.rstrip()):
-        words += "; the last line has no newline: the file may be truncated"
-    if code == parse.DUPLICATE:
-        places = [m.start(1) for m in re.finditer(rb"[ \t](0*%d):" % feature, line)]
-        at = places[1] if len(places) > 1 else at
-    if code == parse.ZERO_ID:
-        zero = re.search(rb"[ \t](0+):", line)
-        at = zero.start(1) if zero else at
-        if like_training:
-            words = "feature 0, but the training data is 1-based: both files must count their features alike"
-    return words, at
+
+    code: int
+    line: int
+    text: bytes
+    at: int
+    feature: int
+    terminated: bool
+
+    @classmethod
+    def of(cls, fault: Sequence[int], text: Text) -> BadRow:
+        """From the N_BAD numbers that the parser notes of it."""
+        begin = fault[parse.BAD_LINE_START]
+        end = text.buffer.index(b"\n", begin)
+        return cls(fault[parse.BAD_CODE], fault[parse.BAD_LINE], bytes(text.buffer[begin:end]),
+                   fault[parse.BAD_TOKEN] - begin, fault[parse.BAD_ID], terminated=end < text.end)  # fmt: skip
+
+    def error(
+        self, file: str, lines: int, *, max_feature: int = 0, like_training: bool = False
+    ) -> FileFormatError:  # fmt: skip
+        """Why the row is refused, in words, and the byte that they are about.
+
+        Args:
+            file: for the message.
+            lines: how many of the file come before the chunk.
+            max_feature: the limit that was in force.
+            like_training: whether the counting of features comes from the training data.
+        """
+        line, at, code = self.text, self.at, self.code
+        token = re.split(rb"[ \t\n]", line[at:], maxsplit=1)[0]
+        general = _general(line, at, token, code)
+        if general is not None:
+            words, at = general
+            return FileFormatError(words, file=file, line=lines + self.line, column=at + 1)
+        token = token.split(b"#", 1)[0].removesuffix(b"\r") if code != parse.QID else token.removesuffix(b"\r")
+        words = _specific(code, line, at, token, self.feature, max_feature)
+        if not self.terminated and at + len(token) >= len(line.rstrip()):
+            words += "; the last line has no newline: the file may be truncated"
+        if code == parse.DUPLICATE:
+            places = [m.start(1) for m in re.finditer(rb"[ \t](0*%d):" % self.feature, line)]
+            at = places[1] if len(places) > 1 else at
+        if code == parse.ZERO_ID:
+            zero = re.search(rb"[ \t](0+):", line)
+            at = zero.start(1) if zero else at
+            if like_training:
+                words = "feature 0, but the training data is 1-based: both files must count their features alike"
+        return FileFormatError(words, file=file, line=lines + self.line, column=at + 1)
 
 
 def _general(line: bytes, at: int, token: bytes, code: int) -> tuple[str, int] | None:

@@ -18,13 +18,13 @@ from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.data.libsvm.blocks import Block
 from boostrank.data.libsvm.chunks import MAX_LINE, PADDING, LineTooLong, Load, Source, Text, open_source
 from boostrank.data.libsvm.parser import LINES
+from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX
 
 T = TypeVar("T")
 
 OneSource = str | os.PathLike[str] | BinaryIO
 AnySource = OneSource | Sequence[OneSource]
 
-_SIDECARS = (".query", ".group", ".weight")
 _SMALLEST_CHUNK = 1 << 20  # smaller ones cost more to hand out than they save by spreading evenly
 _STREAM_CHUNK = 4 << 20  # chunks of a stream wait in memory for their parser
 _AHEAD = 2
@@ -65,14 +65,11 @@ def matching(path: str) -> list[str]:
     if path == "-" or not glob.has_magic(path) or os.path.exists(path):
         return [path]
     found = set(glob.glob(path, recursive=True))
-    files = sorted(one for one in found if os.path.splitext(one)[1] not in _SIDECARS or not _is_sidecar(one, found))
+    beside = {one + suffix for one in found for suffix in (*GROUP_SUFFIXES, WEIGHT_SUFFIX)}
+    files = sorted(found - beside)
     if not files:
         raise FileFormatError("no file matches", file=path)
     return files
-
-
-def _is_sidecar(path: str, others: set[str]) -> bool:
-    return os.path.splitext(path)[0] in others
 
 
 class Opened:
@@ -122,7 +119,7 @@ class Opened:
                 any_load = True
                 yield source, load
             if not any_load:
-                yield source, _nothing
+                yield source, lambda buffer: Text(buffer or bytearray(len(PADDING)), 0, 0)
             self._text += source.text_bytes
             self._current, self._before = None, self._before + source.done
 
@@ -160,10 +157,7 @@ def parsed(
         try:
             block = result()
         except LineTooLong as error:
-            raise FileFormatError(
-                f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?", file=source.name,
-                line=lines + error.lines + 1,
-            ) from None  # fmt: skip
+            raise error.within(source.name, lines) from None
         lines += int(block.counts[LINES])
         yield source, block
     opened.leave(source)
@@ -225,10 +219,6 @@ def _ahead(source: Source, items: Iterator[T]) -> Iterator[T]:
             thread.join(0.05)
             if source.path is None:
                 break
-
-
-def _nothing(buffer: bytearray | None) -> Text:
-    return Text(buffer or bytearray(len(PADDING)), 0, 0)
 
 
 def size_of(source: OneSource) -> int | None:

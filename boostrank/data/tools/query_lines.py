@@ -12,8 +12,8 @@ import numpy as np
 from boostrank.core.errors import DataWarning, FileFormatError, warn_user
 from boostrank.core.types import Int64Array
 from boostrank.data.libsvm import parser as parse
-from boostrank.data.libsvm.chunks import MAX_LINE, LineTooLong, Text
-from boostrank.data.libsvm.reasons import reason
+from boostrank.data.libsvm.chunks import LineTooLong, Text
+from boostrank.data.libsvm.reasons import BadRow
 from boostrank.data.libsvm.side_files import WEIGHT_SUFFIX, find_sidecar
 from boostrank.data.libsvm.sources import AnySource, Opened, expand
 
@@ -105,10 +105,7 @@ def _pieces(opened: Opened, progress: Progress) -> Iterator[Piece]:
         try:
             text = load(None)  # a new buffer: pieces of the old one may be in use
         except LineTooLong as error:
-            raise FileFormatError(
-                f"the line is longer than {MAX_LINE >> 20} MiB: is this a text file?", file=source.name,
-                line=lines + error.lines + 1,
-            ) from None  # fmt: skip
+            raise error.within(source.name, lines) from None
         runs, ends = scan(text)
         end = text.end + text.unterminated  # the padding begins with the newline that is missing
         if text.unterminated:
@@ -121,7 +118,7 @@ def _pieces(opened: Opened, progress: Progress) -> Iterator[Piece]:
             yield Piece(qid, part, count, qid != last, source.name, lines + line)
             begin, last, latest, rows, carry = stop, qid, qid, rows + count, b""
         if scan.state[parse.BAD_ROWS]:
-            raise _bad_row(scan.fault, text, source.name, lines)
+            raise BadRow.of(scan.fault.tolist(), text).error(source.name, lines)
         carry += view[begin:end]
         if len(carry) > _MOST_COMMENTS:
             if not last:
@@ -141,16 +138,6 @@ def _tail(qid: bytes, carry: bytes, file: str, line: int) -> Iterator[Piece]:
     """Comments behind the last row of a file stay with it."""
     if carry and qid:
         yield Piece(qid, memoryview(carry), 0, False, file, line)
-
-
-def _bad_row(fault: Int64Array, text: Text, file: str, lines: int) -> FileFormatError:
-    begin = int(fault[parse.BAD_LINE_START])
-    end = text.buffer.index(b"\n", begin)
-    words, at = reason(
-        int(fault[parse.BAD_CODE]), bytes(text.buffer[begin:end]), int(fault[parse.BAD_TOKEN]) - begin, 0,
-        max_feature=0, terminated=end < text.end, like_training=False,
-    )  # fmt: skip
-    return FileFormatError(words, file=file, line=lines + int(fault[parse.BAD_LINE]), column=at + 1)
 
 
 def _mention_weights(path: str | None) -> None:
