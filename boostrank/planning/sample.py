@@ -17,7 +17,7 @@ from boostrank.data.libsvm.blocks import Block, Parser
 from boostrank.data.libsvm.chunks import FileSource, Load, Source, Text, open_source
 from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.reader import has_qid
-from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, find_sidecar
+from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, find_sidecar, some_sizes
 from boostrank.data.libsvm.sources import AnySource, expand, size_of
 
 SAMPLE_BYTES = 12 << 20
@@ -148,7 +148,8 @@ class _Sample:
         slots = self._slots.copy()
         slots[parse.EXPECT_QID] = sizes_file is None or has_qid(source.head)
         parser = Parser(slots, self._tokens)
-        self._take_sizes(sizes_file)
+        self._sizes += some_sizes(sizes_file)
+        self._grouped_files += sizes_file is not None
         loads = source.loads(_PLACE_BYTES)
         text = 0
         if isinstance(source, FileSource):
@@ -222,12 +223,6 @@ class _Sample:
         self._boundaries += len(ids) - 1
         self._pairs += block.n_rows - 1
         return ids[-1], int(lengths[-1])
-
-    def _take_sizes(self, path: str | None) -> None:
-        if path is not None:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                self._sizes += [int(word) for word in file.read().split() if word.isdigit()]
-            self._grouped_files += 1
 
     def _add_values(self, block: Block) -> None:
         """Count what is not 0, and remember (column, value) of the first rows."""

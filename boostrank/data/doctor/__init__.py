@@ -13,7 +13,7 @@ from boostrank.core.deprecation import renamed
 from boostrank.core.gains import Gain, parse_gain
 from boostrank.core.machine import resolve_threads
 from boostrank.data.doctor.checks import AGAINST_TRAINING, BETWEEN_SETS, OF_A_SET, OF_TRAINING_DATA
-from boostrank.data.doctor.finding import Finding, Severity, in_order
+from boostrank.data.doctor.finding import Finding, Severity
 from boostrank.data.doctor.profile import Profile
 from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.sources import AnySource
@@ -43,7 +43,9 @@ def doctor(
     Raises:
         ParameterError: options out of range, or in contradiction.
     """
-    sets = [("train", files), *(("valid", one) for one in _several(valid)), *(("test", one) for one in _several(test))]
+    sets = [("train", files)]
+    for role, later in (("valid", valid), ("test", test)):
+        sets += [(role, one) for one in ([later] if isinstance(later, str) else later)]
     return examine([look_at(one, role=role, gain=gain, threads=threads, **options) for role, one in sets])
 
 
@@ -63,7 +65,7 @@ def look_at(
 
 
 def examine(sets: Sequence[Profile]) -> list[Finding]:
-    """What all checks find in the data sets, the training data first."""
+    """What all checks find in the data sets, the training data first: the gravest first, then in the checks' order."""
     findings: list[Finding] = []
     for profile in sets:
         for check in OF_A_SET + (OF_TRAINING_DATA if profile.role == "train" else ()):
@@ -72,8 +74,4 @@ def examine(sets: Sequence[Profile]) -> list[Finding]:
         if one.role != other.role:
             for compare in BETWEEN_SETS + (AGAINST_TRAINING if one.role == "train" else ()):
                 findings += compare(one, other)
-    return in_order(findings)
-
-
-def _several(sets: str | Sequence[AnySource]) -> Sequence[AnySource]:
-    return [sets] if isinstance(sets, str) else sets
+    return [finding for severity in Severity for finding in findings if finding.severity is severity]

@@ -16,11 +16,6 @@ class Severity(enum.Enum):
     WARNING = "warning"  # it costs quality, or makes numbers look better than they are
     NOTE = "note"  # worth knowing
 
-    @property
-    def order(self) -> int:
-        """0 for the gravest."""
-        return list(Severity).index(self)
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -58,11 +53,6 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
         return asdict(self) | {"severity": self.severity.value, "told": self.message}  # "told": as version 0.1.0
-
-
-def in_order(findings: list[Finding]) -> list[Finding]:
-    """The gravest first, otherwise in the order in which they were made."""
-    return sorted(findings, key=lambda finding: finding.severity.order)
 
 
 def percent(count: float, total: float) -> str:

@@ -28,6 +28,7 @@ from boostrank.data.libsvm.side_files import (
     find_sidecar,
     read_sizes,
     read_weights,
+    some_sizes,
     weights_of_queries,
 )
 from boostrank.data.libsvm.sources import AnySource, Opened, expand, parsed
@@ -188,9 +189,8 @@ class Profile:
             if source is not current:
                 current, last = source, None
                 self.parts.append(Part(source.name, source.path, self.n_lines, self.n_rows, self.n_queries))
-                sizes = find_sidecar(source.path, GROUP_SUFFIXES) if self.grouped_by_file else None
-                if sizes is not None:
-                    ends = self.n_rows + np.cumsum(_sizes_beside(sizes))
+                if self.grouped_by_file and (sizes := some_sizes(find_sidecar(source.path, GROUP_SUFFIXES))):
+                    ends = self.n_rows + np.cumsum(sizes)
             self._count(block)
             rows = self._rows(block)
             if rows is not None and self.grouped_by_file:
@@ -368,13 +368,6 @@ class Profile:
     hashes: UInt64Array
 
     @property
-    def name(self) -> str:
-        """Of the whole, for messages."""
-        more = len(self.parts) - 1
-        first = self.parts[0].name if self.parts else self.role
-        return first + (f" and {more} more file{'s' * (more > 1)}" if more > 0 else "")
-
-    @property
     def has_zero(self) -> bool:
         """Whether feature number 0 occurs."""
         return any(part.zero_line for part in self.parts)
@@ -420,9 +413,3 @@ class Profile:
     def of_rows(self, count: int) -> str:
         """`12 of 300 documents (4.0%)`."""
         return f"{count:,} of {self.n_rows:,} documents ({percent(count, self.n_rows)})"
-
-
-def _sizes_beside(path: str) -> list[int]:
-    """What can be read of the sizes; `read_sizes` says at the end what is wrong with them."""
-    with open(path, encoding="utf-8-sig", errors="replace") as file:
-        return [int(word) for word in file.read().split() if word.isdigit() and len(word) < 10]

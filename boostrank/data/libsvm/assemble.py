@@ -131,7 +131,8 @@ class Assembly:
         labels = np.concatenate([b.labels for b in self.blocks if b is not None])
         comments = None
         if options.keep_comments:
-            comments = [_comment(c) for b in self.blocks if b is not None for c in b.comments or ()]
+            comments = [c.removeprefix(b"#").strip(b" \t").decode("utf-8", "surrogateescape")
+                        for b in self.blocks if b is not None for c in b.comments or ()]  # fmt: skip
         features = self._features(base, columns, threads)
         self._describe(features, base)
         if order is not None:
@@ -146,9 +147,7 @@ class Assembly:
         for old, new in options.relabelled.items():
             mapped[labels == old] = new
         space = options.space
-        names = (
-            space.feature_names if space is not None and space.feature_names else default_feature_names(columns, base)
-        )
+        names = (space.feature_names if space is not None else ()) or default_feature_names(columns, base)
         used = tuple(f for p in self.parts for f in (p.path or p.name, p.sizes_file, p.weights_file) if f is not None)
         how = options.for_provenance() | {"queries": "qid" if self._n_runs else "sizes"}
         return RankingDataset(
@@ -204,19 +203,13 @@ class Assembly:
         self._runs.append(runs[skip:])
         self._n_runs += len(runs) - skip
 
-    def _ids(self, runs: Int64Array) -> npt.NDArray[Any]:
-        """The query id of each run: int64 when all are canonical integers, text otherwise."""
-        if not self._names:
-            return runs[:, parse.RUN_ID]
-        ids = np.array([str(i) for i in runs[:, parse.RUN_ID]], dtype=object)
-        for i, name in self._names.items():
-            ids[i] = name.decode()
-        return ids
-
     def _check_regroup(self, before: int | None = None) -> tuple[npt.NDArray[Any], Int64Array, Int64Array]:
         """(ids, the runs, for each run the first run of its query); refuses an id that comes back."""
         runs = np.concatenate([*self._runs, np.zeros((0, parse.N_RUN), np.int64)])
-        ids = self._ids(runs)
+        ids = runs[:, parse.RUN_ID]
+        if self._names:  # not all are canonical integers
+            ids = np.array([str(i) for i in ids], dtype=object)
+            ids[list(self._names)] = [name.decode() for name in self._names.values()]
         _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
         owner = first[inverse].astype(np.int64)
         again = np.flatnonzero(owner != np.arange(owner.size))
@@ -268,10 +261,11 @@ class Assembly:
         """The queries, and the order of the rows when it is not that of the file."""
         parts = self._rows_of_parts()
         if not self._n_runs:
-            for part, _, _ in parts:
+            given = []
+            for part, begin, end in parts:
                 if part.sizes_file is None:  # of a single file rows without a qid were refused
                     raise FileFormatError("has neither qids nor group sizes beside it", file=part.name)
-            given = [read_sizes(part.sizes_file or "", end - begin) for part, begin, end in parts]
+                given.append(read_sizes(part.sizes_file, end - begin))
             return QueryIndex.from_sizes(np.concatenate(given)), None
         ids, runs, owner = self._check_regroup()
         starts = runs[:, parse.RUN_ROW]
@@ -283,14 +277,12 @@ class Assembly:
             if not np.array_equal(ours, read_sizes(part.sizes_file, end - begin)):
                 raise FileFormatError(f"the group sizes disagree with the qids of {part.name}: remove one",
                                       file=part.sizes_file)  # fmt: skip
-        order = None
-        if bool(np.any(owner != np.arange(owner.size))):
+        order, again = None, np.flatnonzero(owner != np.arange(owner.size))
+        if again.size:
             by_query = np.argsort(owner, kind="stable")
             starts = runs[by_query, parse.RUN_ROW]
             order = np.concatenate([np.arange(s, s + n) for s, n in zip(starts, sizes[by_query], strict=True)])
-            self._warn(
-                f"{np.unique(owner[owner != np.arange(owner.size)]).size:,} queries had scattered rows: regrouped"
-            )
+            self._warn(f"{np.unique(owner[again]).size:,} queries had scattered rows: regrouped")
             sizes = np.bincount(owner, weights=sizes, minlength=owner.size).astype(np.int64)
             ids, sizes = ids[sizes > 0], sizes[sizes > 0]
         shared = self.options.training_qids.intersection(ids.tolist())
@@ -302,7 +294,7 @@ class Assembly:
             if self.options.strict:
                 raise FileFormatError(words, file=self.name)
             self._warn(words)
-        return QueryIndex(np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]), ids), order
+        return QueryIndex(np.cumsum([0, *sizes], dtype=np.int64), ids), order
 
     # Features --------------------------------------------------------------------------------------------------------
 
@@ -366,19 +358,10 @@ class Assembly:
             what = "kept" if options.inf == "keep" else "read as missing"
             self._warn(f"{counts[parse.INFINITIES]:,} infinite values: {what}")
         if counts[parse.MISSING]:
-            self._warn(f"{counts[parse.MISSING]:,} missing values: {_missing_columns(features, base)}")
-
-
-def _missing_columns(features: Features, base: int) -> str:
-    """How many NaN each column has, the fullest first: "1,386 in f11, 12 in f7"."""
-    missing = np.zeros(features.shape[1], np.int64)
-    for begin in range(0, features.shape[0], 1 << 16):
-        missing += missing_in(features[begin : begin + (1 << 16)])
-    fullest = np.argsort(-missing, kind="stable")[: np.count_nonzero(missing)]
-    shown = ", ".join(f"{missing[c]:,} in f{base + c}" for c in fullest[:_SHOWN_COLUMNS])
-    return shown + (f", and in {fullest.size - _SHOWN_COLUMNS} more features" if fullest.size > _SHOWN_COLUMNS else "")
-
-
-def _comment(raw: bytes) -> str:
-    """The text behind `#`, without the blanks around it."""
-    return raw.removeprefix(b"#").strip(b" \t").decode("utf-8", "surrogateescape")
+            begins = range(0, features.shape[0], 1 << 16)
+            missing = np.sum([missing_in(features[begin : begin + (1 << 16)]) for begin in begins], axis=0)
+            fullest = np.argsort(-missing, kind="stable")[: np.count_nonzero(missing)]
+            shown = ", ".join(f"{missing[c]:,} in f{base + c}" for c in fullest[:_SHOWN_COLUMNS])
+            more = fullest.size - _SHOWN_COLUMNS
+            shown += f", and in {more} more features" if more > 0 else ""
+            self._warn(f"{counts[parse.MISSING]:,} missing values: {shown}")

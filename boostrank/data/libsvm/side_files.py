@@ -11,7 +11,7 @@ import re
 
 import numpy as np
 
-from boostrank.core.errors import DataError, FileFormatError
+from boostrank.core.errors import DataError, FileFormatError, InputError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import query_values
@@ -29,6 +29,25 @@ def find_sidecar(path: str | None, suffixes: tuple[str, ...]) -> str | None:
         return None
     stems = [path, *(path.removesuffix(packed) for packed in _PACKED if path.endswith(packed))]
     return next((stem + suffix for stem in stems for suffix in suffixes if os.path.isfile(stem + suffix)), None)
+
+
+def refuse_sidecars(path: str, suffixes: tuple[str, ...] = (*GROUP_SUFFIXES, WEIGHT_SUFFIX)) -> None:
+    """Refuse to write a file beside which sidecars of other data lie.
+
+    Raises:
+        InputError: one would be read with it.
+    """
+    stale = find_sidecar(path, suffixes)
+    if stale is not None:
+        raise InputError(f"{stale} lies beside {path} and would be read with it: remove it, or choose another name")
+
+
+def some_sizes(path: str | None) -> list[int]:
+    """What can be read of group sizes, none without a file; `read_sizes` says what is wrong with them."""
+    if path is None:
+        return []
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        return [int(word) for word in file.read().split() if word.isdigit() and len(word) < 10]
 
 
 def read_sizes(path: str, rows: int) -> Int64Array:

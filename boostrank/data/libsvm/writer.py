@@ -5,18 +5,18 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import DataError, InputError
+from boostrank.core.errors import DataError
 from boostrank.core.files import replacing, write_atomically
-from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm.number_text import LARGEST, MAX_CELL, SMALLEST, format_rows
-from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
+from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, refuse_sidecars
 
 _BATCH_CELLS = 1 << 20
 _GZIP_LEVEL = 4
@@ -50,13 +50,12 @@ def write_libsvm(
     target = os.fspath(path)
     heads = _heads(data)
     tails = _tails(data, data.comments if comments is None else comments)
-    _check_sidecars(target, data.queries)
+    # One that lies there already would be read with the new file; that of the weights is written anew.
+    refuse_sidecars(target, GROUP_SUFFIXES if data.queries.weights is not None else (*GROUP_SUFFIXES, WEIGHT_SUFFIX))
     with replacing(target) as descriptor, open(descriptor, "wb", closefd=False) as file:
-        if target.endswith(".gz"):
-            with gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0) as packed:
-                _write(packed, data, heads, tails, 0 if zero_based else 1)
-        else:
-            _write(file, data, heads, tails, 0 if zero_based else 1)
+        is_packed = target.endswith(".gz")
+        with gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0) if is_packed else nullcontext(file) as out:
+            _write(out, data, heads, tails, 0 if zero_based else 1)
     if data.queries.weights is not None:
         text = "".join(f"{weight!r}\n" for weight in data.queries.weights.tolist())
         write_atomically(target + WEIGHT_SUFFIX, text.encode())
@@ -79,12 +78,10 @@ def _text(
     size = np.abs(values)
     with np.errstate(invalid="ignore"):
         odd = values[((size > 0) & (size < SMALLEST)) | (size >= LARGEST)]
-    special = [_special(value) for value in odd]
-    parts = (*_packed(heads), *_packed(tails), *_packed(special))
-    room = values.size * MAX_CELL + len(heads) + sum(part.size for part in parts[::2])
-    out = np.empty(room, np.uint8)
-    length = format_rows(row_ends, ids, values, *parts, out)
-    return out[:length].tobytes()
+    special = [f"{v:g}" if np.isinf(v) else np.format_float_scientific(v, unique=True, trim="-") for v in odd]
+    parts = (*_packed(heads), *_packed(tails), *_packed([text.encode() for text in special]))
+    out = np.empty(values.size * MAX_CELL + len(heads) + sum(part.size for part in parts[::2]), np.uint8)
+    return out[: format_rows(row_ends, ids, values, *parts, out)].tobytes()
 
 
 def _cells(rows: Any) -> tuple[Int64Array, npt.NDArray[np.int32], Float32Array]:
@@ -110,20 +107,11 @@ def _with_corners(
 
     Otherwise the reader would see a narrower matrix, or one that counts from 1.
     """
-    columns = matrix.shape[1]
-    wanted = {columns - 1} if columns else set()
-    if base == 0 and columns:
-        wanted.add(0)
-    wanted = {column for column in wanted if not bool(np.any(matrix.indices == column))}
-    first = int(row_ends[0])
-    numbers = np.concatenate([ids[:first], np.array(sorted(wanted), np.int32)]).astype(np.int32)
-    padded = np.concatenate([values[:first], np.zeros(len(wanted), np.float32)]).astype(np.float32)
-    order = np.argsort(numbers, kind="stable")
-    return (
-        row_ends + len(wanted),
-        np.concatenate([numbers[order], ids[first:]]),
-        np.concatenate([padded[order], values[first:]]),
-    )
+    last, first = matrix.shape[1] - 1, int(row_ends[0])
+    named = [column for column in ({last, 0} if base == 0 else {last}) if 0 <= column <= last]
+    wanted = np.setdiff1d(np.array(named, np.int32), matrix.indices)
+    places = np.searchsorted(ids[:first], wanted)
+    return row_ends + wanted.size, np.insert(ids, places, wanted), np.insert(values, places, np.float32(0.0))
 
 
 def _heads(data: RankingDataset) -> list[bytes]:
@@ -146,21 +134,6 @@ def _tails(data: RankingDataset, comments: Sequence[str] | None) -> list[bytes]:
     if bad is not None:
         raise DataError(f"the comment of row {bad} spans lines, or holds NUL")
     return [f" # {text}".encode("utf-8", "surrogateescape") if text else b"" for text in comments]
-
-
-def _check_sidecars(path: str, queries: QueryIndex) -> None:
-    """A sidecar that lies there already would be read with the new file."""
-    stale = find_sidecar(path, GROUP_SUFFIXES)
-    if stale is None and queries.weights is None:
-        stale = find_sidecar(path, (WEIGHT_SUFFIX,))
-    if stale is not None:
-        raise InputError(f"{stale} lies beside {path} and would be read with it: remove it, or choose another name")
-
-
-def _special(value: np.float32) -> bytes:
-    if np.isinf(value):
-        return b"inf" if value > 0 else b"-inf"
-    return np.format_float_scientific(value, unique=True, trim="-").encode()
 
 
 def _packed(texts: list[bytes]) -> tuple[npt.NDArray[np.uint8], Int64Array]:

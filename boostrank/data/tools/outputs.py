@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from boostrank.core.errors import InputError, ParameterError
+from boostrank.core.errors import ParameterError
 from boostrank.core.files import check_output, writing
 from boostrank.data.libsvm.decompress import zstd_module
-from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
+from boostrank.data.libsvm.side_files import refuse_sidecars
 
 STANDARD_OUTPUT = "-"
 _BUFFER = 1 << 16
@@ -105,9 +105,7 @@ def check_target(path: str) -> None:
     check_output(path)
     if path.endswith(".zst"):
         zstd_module()
-    stale = find_sidecar(path, (*GROUP_SUFFIXES, WEIGHT_SUFFIX))
-    if stale is not None:
-        raise InputError(f"{stale} lies beside {path} and would be read with it: remove it, or choose another name")
+    refuse_sidecars(path)
 
 
 def named(template: str, name: str | int) -> str:

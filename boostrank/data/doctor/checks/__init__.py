@@ -1,47 +1,24 @@
-"""All checks. A new one is a function in one of these modules (or a new module), and its name here."""
+"""All checks. One of a data set is a public generator in one of these modules: it is found there, and runs in order."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
+from types import ModuleType
 
 from boostrank.data.doctor.checks import between, documents, features, labels, queries, reading
 from boostrank.data.doctor.finding import Finding
 from boostrank.data.doctor.profile import Profile
 
-OF_A_SET: tuple[Callable[[Profile], Iterator[Finding]], ...] = (
-    reading.broken_files,
-    reading.refused_rows,
-    reading.stand_ins,
-    reading.truncated_text,
-    reading.untidy_text,
-    queries.split_queries,
-    queries.unsorted_ids,
-    queries.dead_queries,
-    queries.long_lists,
-    queries.uneven_lists,
-    queries.rows_by_label,
-    queries.repeated_queries,
-    labels.negative_labels,
-    labels.steep_gains,
-    labels.engines_refuse_labels,
-    labels.many_grades,
-    labels.labels_from_above_zero,
-    labels.one_sided_labels,
-    documents.contradictions,
-    documents.duplicates,
-    documents.empty_rows,
-    between.numbering_of_files,
-)
+
+def _checks(*modules: ModuleType) -> tuple[Callable[[Profile], Iterator[Finding]], ...]:
+    return tuple(found for module in modules for found in vars(module).values() if inspect.isgeneratorfunction(found))
+
+
+OF_A_SET = (*_checks(reading, queries, labels, documents), between.numbering_of_files)
 """Look at one data set."""
 
-OF_TRAINING_DATA: tuple[Callable[[Profile], Iterator[Finding]], ...] = (
-    features.label_copies,
-    features.constant_features,
-    features.mostly_missing,
-    features.query_features,
-    features.stand_in_numbers,
-    features.coarse_values,
-)
+OF_TRAINING_DATA = _checks(features)
 """Look at what later sets would only repeat."""
 
 BETWEEN_SETS: tuple[Callable[[Profile, Profile], Iterator[Finding]], ...] = (between.leaked_queries,)
