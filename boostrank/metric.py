@@ -18,7 +18,7 @@ from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, bootstrap_intervals, paired_difference
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.metric import driver as metric_driver
 from boostrank.kernels.metric.contract import WHOLE_LIST, Grades, MetricSpec, totals
 from boostrank.kernels.metric.driver import MetricPass, measure
@@ -123,10 +123,8 @@ class Metric:
         """
         if len(self.cutoffs) > 1:
             raise ParameterError(f"{self} has several cut-offs: boostrank.metric.evaluate gives one result for each")
-        results = evaluate(
-            [self], labels, scores, queries, conventions, docnos=docnos, threads=threads, seed=seed
-        )  # fmt: skip
-        return results[self.names[0]]
+        bound = BoundMetrics(self, labels, queries, conventions, threads, docnos=docnos)
+        return bound.results(scores, seed=seed)[self.names[0]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,9 +182,7 @@ def evaluate(
         ParameterError: an unknown metric or convention.
         DataError: lengths that differ, labels the gain cannot take, a score that is not finite, no query that counts.
     """
-    return BoundMetrics(metrics, labels, queries, conventions, docnos=docnos, threads=threads).results(
-        scores, seed=seed
-    )
+    return BoundMetrics(metrics, labels, queries, conventions, threads, docnos=docnos).results(scores, seed=seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +200,10 @@ class _Bound:
     def mean(self, values: Float64Array) -> float:
         """Weighted mean over queries, added up the same way whatever else is measured and on how many threads."""
         return float(np.sum(np.ascontiguousarray(values) * self.weights))
+
+    def per_query(self, values: Float64Array) -> Float64Array:
+        """The values, NaN where the query does not count."""
+        return np.where(self.counted, values, np.nan)
 
     def columns(self) -> list[tuple[str, int]]:
         """Each cut-off's name, in the order asked for, and its column."""
@@ -241,9 +241,8 @@ class BoundMetrics:
         y = _writable(labels)
         if y.shape != (queries.n_documents,):
             raise DataError(f"{y.size} labels but queries that cover {queries.n_documents} documents")
-        self._rows = _docno_order(docnos, queries, self.conventions)
-        self._labels = y
-        self._partial = partial
+        self._rows = _docno_order(docnos, queries) if self.conventions.ties == "docno" else None
+        self._labels, self._partial = y, partial
         self._grades: dict[Grades, Float64Array] = {}  # those of several metrics are the same, 8 bytes a document
         self._bound = [self._bind(m) for m in self.metrics]
 
@@ -255,7 +254,10 @@ class BoundMetrics:
     def _bind(self, metric: Metric) -> _Bound:
         spec, queries, conventions = metric.spec, self.queries, self.conventions
         cutoffs = np.array(sorted(metric.cutoffs) or [WHOLE_LIST], dtype=np.int64)
-        grades = self._graded(spec.grades)
+        if spec.grades not in self._grades:
+            given = spec.grades(self._labels, conventions)
+            self._grades[spec.grades] = given if self._rows is None else given[self._rows]
+        grades = self._grades[spec.grades]
         total = totals(grades, queries.ptr)
         if not np.isfinite(total).all():
             q = int(np.flatnonzero(~np.isfinite(total))[0])
@@ -277,13 +279,6 @@ class BoundMetrics:
         weight = float(weights.sum())
         return _Bound(metric, work, divisors, empty, counted, weights / weight if weight else weights, weight)
 
-    def _graded(self, rule: Grades) -> Float64Array:
-        """What metrics with this rule see of each document."""
-        if rule not in self._grades:
-            grades = rule(self._labels, self.conventions)
-            self._grades[rule] = grades if self._rows is None else grades[self._rows]
-        return self._grades[rule]
-
     def values(self, scores: npt.ArrayLike) -> dict[str, float]:
         """Mean of every metric at every cut-off.
 
@@ -293,10 +288,8 @@ class BoundMetrics:
         Raises:
             DataError: as `evaluate`.
         """
-        out: dict[str, float] = {}
-        for bound, values in zip(self._bound, self._measure(scores), strict=True):
-            out |= {name: bound.mean(values[:, c]) for name, c in bound.columns()}
-        return out
+        measured = zip(self._bound, self._measure(scores), strict=True)
+        return {name: bound.mean(values[:, c]) for bound, values in measured for name, c in bound.columns()}
 
     def sums(self, scores: npt.ArrayLike) -> dict[str, tuple[float, float]]:
         """Of every metric at every cut-off: the weighted sum over the queries that count, and their weight.
@@ -309,29 +302,24 @@ class BoundMetrics:
 
     def per_query(self, scores: npt.ArrayLike) -> dict[str, Float64Array]:
         """Of every metric at every cut-off: float64[Q], NaN where the query does not count."""
-        out: dict[str, Float64Array] = {}
-        for bound, values in zip(self._bound, self._measure(scores), strict=True):
-            counted = np.where(bound.counted[:, None], values, np.nan)
-            out |= {name: np.ascontiguousarray(counted[:, c]) for name, c in bound.columns()}
-        return out
+        measured = zip(self._bound, self._measure(scores), strict=True)
+        return {name: bound.per_query(values[:, c]) for bound, values in measured for name, c in bound.columns()}
 
     def results(self, scores: npt.ArrayLike, *, seed: int = 0) -> dict[str, MetricResult]:
         """Everything about every metric at every cut-off; see `evaluate`."""
         out: dict[str, MetricResult] = {}
         measured = self._measure(scores)
         for bound, values, (low, high) in zip(self._bound, measured, self._intervals(measured, seed), strict=True):
-            counted = bound.counted
-            per_query = np.where(counted[:, None], values, np.nan)
             for name, c in bound.columns():
                 out[name] = MetricResult(
                     name=name,
                     mean=bound.mean(values[:, c]),
                     low=float(low[c]),
                     high=float(high[c]),
-                    queries=int(counted.sum()),
+                    queries=int(bound.counted.sum()),
                     empty=int(bound.empty.sum()),
                     single=int((self.queries.sizes == 1).sum()),
-                    per_query=np.ascontiguousarray(per_query[:, c]),
+                    per_query=bound.per_query(values[:, c]),
                 )
         return out
 
@@ -351,11 +339,8 @@ class BoundMetrics:
 
     def _measure(self, scores: npt.ArrayLike) -> list[Float64Array]:
         """Per-query values, float64[Q, p] a metric."""
-        s = np.asarray(scores)
-        if self.conventions.score_type == "float32":
-            with np.errstate(over="ignore"):
-                s = s.astype(np.float32)
-        s = _writable(s)
+        with np.errstate(over="ignore"):
+            s = _writable(np.asarray(scores).astype(self.conventions.score_type, copy=False))
         if s.shape != self._labels.shape:
             raise DataError(f"{s.size} scores for {self._labels.size} documents")
         bad = np.flatnonzero(~np.isfinite(s))
@@ -373,15 +358,15 @@ class BoundMetrics:
             ties=_TIES[self.conventions.ties],
             threads=self._threads,
         )
-        return [self._finish(bound, total) for bound, total in zip(self._bound, sums, strict=True)]
-
-    def _finish(self, bound: _Bound, sums: Float64Array) -> Float64Array:
-        spec = bound.metric.spec
-        values = np.divide(sums, bound.divisors, out=np.zeros_like(sums), where=bound.divisors > 0.0)
-        if spec.upper is not None:
-            np.minimum(values, spec.upper, out=values)  # rounding may lift a perfect list above 1
-        values[bound.empty] = 1.0 if spec.ratio and self.conventions.empty_for(spec.name) == "one" else 0.0
-        return values
+        out = []
+        for bound, total in zip(self._bound, sums, strict=True):
+            spec = bound.metric.spec
+            values = np.divide(total, bound.divisors, out=np.zeros_like(total), where=bound.divisors > 0.0)
+            if spec.upper is not None:
+                np.minimum(values, spec.upper, out=values)  # rounding may lift a perfect list above 1
+            values[bound.empty] = 1.0 if spec.ratio and self.conventions.empty_for(spec.name) == "one" else 0.0
+            out.append(values)
+        return out
 
 
 def _writable(values: npt.ArrayLike) -> Float64Array:
@@ -390,17 +375,12 @@ def _writable(values: npt.ArrayLike) -> Float64Array:
     return np.require(values, np.float64, ["C", "W"]).reshape(-1)
 
 
-def _docno_order(
-    docnos: Sequence[str] | None, queries: QueryIndex, conventions: Conventions
-) -> npt.NDArray[np.int64] | None:
+def _docno_order(docnos: Sequence[str] | None, queries: QueryIndex) -> Int64Array:
     """Rows by query, then by descending document name, so that input order breaks ties as trec_eval does."""
-    if conventions.ties != "docno":
-        return None
     if docnos is None:
         raise ParameterError("ties='docno' sorts tied documents by name: give docnos=, or choose other ties")
     names = np.array([str(name).encode() for name in docnos], dtype=object)
     if names.size != queries.n_documents:
         raise DataError(f"{names.size} document names for {queries.n_documents} documents")
     rank = np.unique(names, return_inverse=True)[1] if names.size else np.zeros(0, np.int64)
-    owner = queries.of_rows()
-    return np.lexsort((-rank, owner)).astype(np.int64)
+    return np.lexsort((-rank, queries.of_rows())).astype(np.int64)

@@ -33,7 +33,7 @@ _INDENT = " " * 6
     "--test", metavar="FILE", multiple=True, type=DataFile(), section=SECTION,
     help="Test data, likewise; may be repeated.",
 )  # fmt: skip
-@option("--gain", section=SECTION, default="exponential", show_default=True, help="Gain of a label, as for train.")
+@option("--gain", section=SECTION, default="exponential", help="Gain of a label, as for train.")
 @option("--json", "as_json", section=SECTION, is_flag=True, help="Print a JSON list, one object a finding.")
 @reading_options
 @threads_option()

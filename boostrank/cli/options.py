@@ -155,7 +155,4 @@ def chosen_conventions(preset: str | None, gain: str | None) -> Conventions:
 
 def threads_option(section: str = "Options") -> Callable[[F], F]:
     """`--threads N`."""
-    return option(
-        "--threads", metavar="N", type=click.IntRange(1), show_default="every core allowed", section=section,
-        help="Threads to use.",
-    )  # fmt: skip
+    return option("--threads", type=COUNT, show_default="every core allowed", section=section, help="Threads to use.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.backends import DEFAULT_BACKEND, ENGINES
-from boostrank.cli.options import Command, DataFile, option, threads_option, with_options
+from boostrank.cli.options import COUNT, Command, DataFile, option, threads_option, with_options
 from boostrank.cli.progress import duration
 from boostrank.cli.reading import name_of, reading_of, reading_options
 from boostrank.cli.tables import aligned
@@ -57,19 +57,12 @@ _options = with_options(
         help="Files that training will evaluate on, as one set; may be repeated.",
     ),
     option(
-        "--backend", type=click.Choice(_STREAMING), default=DEFAULT_BACKEND, show_default=True,
-        section=TRAINING,
+        "--backend", type=click.Choice(_STREAMING), default=DEFAULT_BACKEND, section=TRAINING,
         help="Engine to choose a route for; the others are listed too.",
     ),
     memory_limit_option(TRAINING),
-    option(
-        "--rounds", metavar="N", type=click.IntRange(1), default=100, show_default=True, section=TRAINING,
-        help="Rounds that will be trained.",
-    ),
-    option(
-        "--num-leaves", metavar="N", type=click.IntRange(2), default=31, show_default=True, section=TRAINING,
-        help="Leaves of a tree, at most.",
-    ),
+    option("--rounds", type=COUNT, default=100, section=TRAINING, help="Rounds that will be trained."),
+    option("--num-leaves", type=click.IntRange(2), default=31, section=TRAINING, help="Leaves of a tree, at most."),
     threads_option(TRAINING),
     option("--json", "as_json", is_flag=True, section=TRAINING, help="Print everything as one JSON object."),
 )  # fmt: skip
@@ -104,14 +97,10 @@ def command(files: tuple[str, ...], valid: tuple[str, ...], as_json: bool, **giv
     if as_json:
         click.echo(json.dumps(_as_json(plan, surveys)))
     else:
-        for name, found in surveys.items():
-            for line in _description(name, found):
-                click.echo(line)
-        click.echo("")
-        for line in _table(plan):
-            click.echo(line)
-    if not as_json and plan.chosen is not None:
-        click.echo(f"\n* {plan.chosen.options}: {plan.why}")
+        lines = [line for name, found in surveys.items() for line in _description(name, found)]
+        click.echo("\n".join([*lines, "", *_table(plan)]))
+        if plan.chosen is not None:
+            click.echo(f"\n* {plan.chosen.options}: {plan.why}")
     plan.check()
 
 
@@ -134,7 +123,8 @@ def announced(
 
     if any(is_pipe(one) for one in [list(train), *valid]):  # a sample would be missing afterwards
         if route == "auto":
-            route = "memory" if given["memory_limit"] is None else _least(given["backend"])
+            routes = [name for name in ENGINES[given["backend"]].routes if name != "again"]
+            route = "memory" if given["memory_limit"] is None else routes[-1]
         return route, f"plan: --route {route}; what it will take, nobody knows: a pipe does not say how long it is"
     options = reading_of(given)
     try:
@@ -166,17 +156,10 @@ def announced(
     )
 
 
-def _least(backend: str) -> str:
-    return [route for route in ENGINES[backend].routes if route != "again"][-1]
-
-
 def _about(found: Survey, number: int | None) -> str:
     if number is None:
         return "an unknown number of"
-    if found.exact:
-        return f"{number:,}"
-    scale = max(0, len(str(number)) - 3)
-    return f"about {round(number, -scale):,}"
+    return f"{number:,}" if found.exact else f"about {round(number, min(0, 3 - len(str(number)))):,}"
 
 
 def _description(name: str, found: Survey) -> list[str]:

@@ -11,7 +11,6 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
-from typing import Any
 
 from boostrank.core.errors import InputError, TrainingError
 from boostrank.core.locks import mark_alive, remove_if_dead
@@ -48,7 +47,8 @@ def replacing(path: AnyPath) -> Iterator[int]:
         mode = _mode_of_regular_file(target)
         descriptor, temporary = _create_beside(target)
         try:
-            with _kept_marked(descriptor):
+            # It stays marked as in hand when closed. On Windows nothing is marked, and what is open cannot be renamed.
+            with contextlib.nullcontext() if os.name == "nt" else open(os.dup(descriptor), "wb", buffering=0):
                 try:
                     yield descriptor
                     if mode is not None:
@@ -181,13 +181,6 @@ def _create_beside(target: str) -> tuple[int, str]:
         if mark_alive(descriptor, temporary):
             return descriptor, temporary
         os.close(descriptor)
-
-
-def _kept_marked(descriptor: int) -> contextlib.AbstractContextManager[Any]:
-    """Inside, the open file stays marked as in hand also when the descriptor is closed."""
-    if os.name == "nt":  # where nothing is marked, and what is open cannot be renamed
-        return contextlib.nullcontext()
-    return open(os.dup(descriptor), "wb", buffering=0)
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:

@@ -93,7 +93,9 @@ def reserved(path: str | PathLike[str]) -> Iterator[None]:
         InputError: another run has it; which process, if it is known.
     """
     folder, name = os.path.split(os.path.realpath(path))
-    beside = os.path.join(folder, f".{_short(name)}.lock")
+    if len(os.fsencode(name)) > _LONGEST_NAME:  # room for what is put around it
+        name = f"{name[:30]}.{hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()}"
+    beside = os.path.join(folder, f".{name}.lock")
     try:
         descriptor = _locked(beside)
     except BlockingIOError:
@@ -127,7 +129,10 @@ def _locked(beside: str) -> int | None:
     """
     while True:
         try:
-            descriptor = _opened(beside)
+            try:
+                descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | _NO_FOLLOWING, 0o666)
+            except PermissionError:  # another user's, who was killed: it can be locked all the same
+                descriptor = os.open(beside, os.O_RDONLY | _NO_FOLLOWING)
         except OSError:
             return None
         held = try_lock(descriptor)
@@ -144,22 +149,9 @@ def _locked(beside: str) -> int | None:
             raise BlockingIOError
 
 
-def _opened(beside: str) -> int:
-    try:
-        return os.open(beside, os.O_RDWR | os.O_CREAT | _NO_FOLLOWING, 0o666)
-    except PermissionError:  # another user's, who was killed: it can be locked all the same
-        return os.open(beside, os.O_RDONLY | _NO_FOLLOWING)
-
-
 def _owner(beside: str) -> str:
     """Who has the lock, in words."""
     with contextlib.suppress(OSError, ValueError), open(beside, "rb") as file:
         pid, host = file.read(300).decode().split()
         return f"process {int(pid)}" + ("" if host == socket.gethostname() else f" on {host}")
     return "another run"
-
-
-def _short(name: str) -> str:
-    """A file name that leaves room for what is put around it."""
-    data = os.fsencode(name)
-    return name if len(data) <= _LONGEST_NAME else f"{name[:30]}.{hashlib.blake2b(data, digest_size=8).hexdigest()}"

@@ -9,10 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 # Threads of OpenMP spin while they wait, unless told otherwise. Beside a busy neighbour a spinning thread takes the
-# core from the one that it waits for. On 2 cores with one spinning competitor, a round of XGBoost: 38 -> 230 ms
-# spinning, 62 -> 66 ms passive; of LightGBM: 61 -> 109 ms and 75 -> 98 ms. Where nobody else runs, passive costs 1.8
-# and 1.2 times. A neighbour may come after the start, so only what is known for the whole run could allow spinning:
-# a machine whose cores are ours alone cannot be told from one that is quiet just now, and the answer is passive.
+# core from the one that it waits for (times: experiments/bench_scale). A neighbour may come after the start, and a
+# machine whose cores are ours alone cannot be told from one that is quiet just now: passive.
 _WAIT_POLICY = "passive"
 
 
@@ -41,13 +39,8 @@ def openmp_environment(environment: Mapping[str, str] | None = None) -> dict[str
 
 def _allowed_cores() -> int:
     # Rounded down: a thread that runs out of quota stops in the middle, and the others wait for it.
-    return max(1, int(min(float(_cores_in_mask()), _quota(Path("/")))))
-
-
-def _cores_in_mask() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return max(1, len(os.sched_getaffinity(0)))
-    return os.cpu_count() or 1
+    in_mask = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, int(min(float(in_mask), _quota(Path("/")))))
 
 
 def free_memory(root: Path = Path("/")) -> float:

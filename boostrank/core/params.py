@@ -11,6 +11,8 @@ from boostrank.core.errors import ParameterError, did_you_mean
 
 Value = float | int | bool | str
 
+_SWITCH = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+
 
 @dataclass(frozen=True)
 class Param:
@@ -79,7 +81,10 @@ class Param:
             ParameterError: wrong type or out of range; the message gives the allowed range.
         """
         if self.kind == "switch":
-            return self._parse_switch(value)
+            word = str(value).strip().lower()
+            if word not in _SWITCH:
+                raise ParameterError(f"{self.name}={value!r} is neither true nor false")
+            return _SWITCH[word]
         if self.kind == "choice":
             word = str(value).strip().lower()
             if word not in self.choices:
@@ -100,16 +105,6 @@ class Param:
         if not math.isfinite(number) or too_low or (self.high is not None and number > self.high):
             raise ParameterError(f"{self.name}={value!r} is out of range; allowed: {self.range}")
         return int(number) if self.kind == "integer" else number
-
-    def _parse_switch(self, value: Any) -> bool:
-        if isinstance(value, bool):
-            return value
-        word = str(value).strip().lower()
-        if word in {"true", "1", "yes", "on"}:
-            return True
-        if word in {"false", "0", "no", "off"}:
-            return False
-        raise ParameterError(f"{self.name}={value!r} is neither true nor false")
 
     def encode(self, value: Value) -> float:
         """The number a kernel sees: a choice by its position, a switch as 0 or 1."""

@@ -73,8 +73,7 @@ class QueryIndex:
         if bad.size:
             raise DataError(f"group {bad[0]} has size {counts[bad[0]]}; every query needs at least one row")
         ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        given_weights = None if weights is None else np.asarray(weights, dtype=np.float64)
-        return cls(ptr, np.arange(counts.size, dtype=np.int64), given_weights)
+        return cls(ptr, np.arange(counts.size, dtype=np.int64), None if weights is None else np.asarray(weights))
 
     @classmethod
     def from_ids(cls, ids: npt.ArrayLike, *, weights: npt.ArrayLike | None = None) -> QueryIndex:
@@ -103,20 +102,19 @@ class QueryIndex:
         firsts = given[starts]
         _, first_at, counts = np.unique(firsts, return_index=True, return_counts=True)
         if bool(np.any(counts > 1)):
-            again = min(int(np.flatnonzero(firsts == firsts[i])[1]) for i in first_at[counts > 1])
-            qid = firsts[again]
-            first = int(starts[np.flatnonzero(firsts == qid)[0]])
+            pairs = [np.flatnonzero(firsts == firsts[i])[:2].tolist() for i in first_at[counts > 1]]
+            first, again = min(pairs, key=lambda pair: pair[1])
             raise DataError(
-                f"query {qid} appears again at row {int(starts[again])} (0-based) after ending near row {first}: "
-                "the rows of a query must follow each other; sort them stably by query id (sort=True does)"
+                f"query {firsts[again]} appears again at row {starts[again]} (0-based) after ending near row "
+                f"{starts[first]}: the rows of a query must follow each other; sort them stably by query id "
+                "(sort=True does)"
             )
         ptr = np.concatenate([starts, [given.size]]).astype(np.int64)
         if firsts.dtype.kind in "iu" and (not firsts.size or int(firsts.max()) <= np.iinfo(np.int64).max):
             firsts = firsts.astype(np.int64)
         else:
             firsts = firsts.astype(str).astype(object)
-        given_weights = None if weights is None else np.asarray(weights, dtype=np.float64)
-        return cls(ptr, firsts, given_weights)
+        return cls(ptr, firsts, None if weights is None else np.asarray(weights))
 
     def __len__(self) -> int:
         return int(self.ptr.size - 1)

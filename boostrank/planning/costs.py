@@ -1,15 +1,8 @@
 """Cost model: the peak of anonymous memory and the time of a training, by engine and route.
 
-The constants were measured on the command line itself, `boostrank train` with its default objective and the metrics of
-the training set each round, LightGBM 4.7.0 and XGBoost 3.2.0: the peak of `RssAnon` of the whole process, sampled every
-3 ms from outside. Files: 20,000, 80,000 and 320,000 rows of 136 dense features, 10,000 and 40,000 rows of 700 features,
-27% present, 7 to 127 leaves, one and two threads; 1.0 and 2.7 million rows from `make bench-scale`. Of those 46
-trainings 45 are within 12%; XGBoost on 10,000 rows x 700 with 7 leaves takes less than it should. Eight on other files
-(220 features with a validation set, 1.4 GB under a limit) came out within 8%. Two constants were raised since, so that
-estimates lie above the peak: that of the program, for NumPy 2.5 and Python 3.13 (21 MB more), and that of XGBoost's
-histograms, for XGBoost 3.4 and for many bins (10,000 rows x 700 features, 31 leaves: 518 MB, with 3.2 485; 80,000 rows
-x 136, 127 leaves: 435). With few bins and leaves XGBoost now takes up to 30% less than is said. Times are those of a
-machine whose reader parses `_REFERENCE_SPEED`, from `make bench-scale`, and scale with what it parses here.
+The constants were measured on `boostrank train` with its default objective and the metrics of the training set each
+round; the files, the versions and how far off estimates are: experiments/bench_scale. Times are those of a machine
+whose reader parses `_REFERENCE_SPEED`, from `make bench-scale`, and scale with what it parses here.
 """
 
 from __future__ import annotations
@@ -92,6 +85,16 @@ class Work:
     rounds: int = 100
     compiles: bool = False
 
+    @property
+    def data(self) -> tuple[Survey, ...]:
+        """The training data and those of validation."""
+        return self.train, *self.valid
+
+    @property
+    def bins(self) -> int:
+        """Of all columns."""
+        return int(np.minimum(self.train.distinct, self.max_bin).sum())
+
 
 @dataclass(frozen=True)
 class Cost:
@@ -120,7 +123,7 @@ def cost(backend: str, route: str, work: Work) -> Cost | None:
         route: one of its `Engine.routes`.
         work: what is to be trained.
     """
-    if backend not in _MODELS or any(data.rows is None for data in (work.train, *work.valid)):
+    if backend not in _MODELS or any(data.rows is None for data in work.data):
         return None
     peak, times = _MODELS[backend]
     return Cost(peak(route, work), *times(route, work))
@@ -136,9 +139,8 @@ def _lightgbm_peak(route: str, work: Work) -> float:
     data, columns = work.train, work.train.features
     rows = data.rows or 0
     sampled = min(rows, _LGB_SAMPLED_ROWS) * data.nonzero * columns * _LGB_SAMPLED_VALUE
-    growing = (
-        work.compiles * _COMPILER + _lgb_histograms(work) + rows * (_LGB_CELL * columns + _LGB_ROW) + _valid_rows(work)
-    )
+    histograms = _HISTOGRAM_BIN * work.leaves * work.bins
+    growing = work.compiles * _COMPILER + histograms + rows * (_LGB_CELL * columns + _LGB_ROW) + _valid_rows(work)
     # The allocator keeps what each phase leaves.
     program = _PROGRAM + _linear_start(rows, columns)
     if route == "again":
@@ -147,7 +149,7 @@ def _lightgbm_peak(route: str, work: Work) -> float:
     if route == "bins":
         piece = min(rows, _LGB_PIECE_ROWS) * data.nonzero * columns * _LGB_SCRATCH
         return program + max(_READER / 2 + piece + sampled, _READER + growing + kept)
-    floats = sum(float_bytes(one, columns) for one in (data, *work.valid))
+    floats = sum(float_bytes(one, columns) for one in work.data)
     return program + floats + max(_LGB_GROWTH * sampled, _READER + growing + kept)
 
 
@@ -160,22 +162,16 @@ def _linear_start(rows: int, columns: int) -> float:
 
 
 def _linear_peak(route: str, work: Work) -> float:
-    everything = (work.train, *work.valid)
-    rows = sum(one.rows or 0 for one in everything)
-    floats = sum(float_bytes(one, work.train.features) for one in everything)
+    rows = sum(one.rows or 0 for one in work.data)
+    floats = sum(float_bytes(one, work.train.features) for one in work.data)
     return (
         _PROGRAM + _READER + work.compiles * _COMPILER + floats + rows * _LINEAR_ROW + min(_LINEAR_BLOCKS, 3 * floats)
     )
 
 
-def _lgb_histograms(work: Work) -> float:
-    return _HISTOGRAM_BIN * work.leaves * _bins(work)
-
-
 def _xgboost_peak(route: str, work: Work) -> float:
-    data, columns = work.train, work.train.features
-    rows = data.rows or 0
-    histograms = _HISTOGRAM_BIN * _XGB_NODES_A_LEAF * work.leaves * _bins(work)
+    rows, columns = work.train.rows or 0, work.train.features
+    histograms = _HISTOGRAM_BIN * _XGB_NODES_A_LEAF * work.leaves * work.bins
     batch = min(_XGB_BATCH, 4.0 * rows * columns)
     bins = _XGB_CELL * rows * columns
     if route == "external":
@@ -183,7 +179,7 @@ def _xgboost_peak(route: str, work: Work) -> float:
     phase = max(_sketches(work) + batch, histograms + work.compiles * _COMPILER)
     peak = _PROGRAM + _READER + bins + rows * _XGB_ROW + _valid_rows(work) + phase
     if route == "memory":
-        peak += sum(float_bytes(one, columns) for one in (data, *work.valid))
+        peak += sum(float_bytes(one, columns) for one in work.data)
     return peak
 
 
@@ -201,21 +197,19 @@ def _sketches(work: Work) -> float:
     return float(_SKETCH_ENTRY * (min(limit, rows) * values.size + held.sum()))
 
 
-def _bins(work: Work) -> int:
-    """Of all columns."""
-    return int(np.minimum(work.train.distinct, work.max_bin).sum())
-
-
 def _valid_rows(work: Work) -> float:
     return sum((one.rows or 0) * (_VALID_CELL * work.train.features + _VALID_ROW) for one in work.valid)
 
 
+def _reading(work: Work) -> float:
+    """Seconds for all of the text."""
+    return sum((one.text_bytes or 0.0) / one.bytes_a_second for one in work.data) / (_READER_SHARE * work.threads)
+
+
 def _linear_times(route: str, work: Work) -> tuple[float, float]:
     first, _ = _lightgbm_times("again", work)
-    everything = (work.train, *work.valid)
-    reading = sum((one.text_bytes or 0.0) / one.bytes_a_second for one in everything) / (_READER_SHARE * work.threads)
-    a_round = sum((one.rows or 0) * (one.features * _LINEAR_CELL + _LINEAR_ROW_ROUND) for one in everything)
-    return reading + first, a_round * _REFERENCE_SPEED / work.train.bytes_a_second
+    a_round = sum((one.rows or 0) * (one.features * _LINEAR_CELL + _LINEAR_ROW_ROUND) for one in work.data)
+    return _reading(work) + first, a_round * _REFERENCE_SPEED / work.train.bytes_a_second
 
 
 def _lightgbm_times(route: str, work: Work) -> tuple[float, float]:
@@ -230,19 +224,16 @@ def _tree_times(route: str, work: Work, a_bin: float, a_cell: float, by_leaves: 
     """(seconds to the first round, seconds a round)."""
     slower = _REFERENCE_SPEED / work.train.bytes_a_second
     starting = _START + work.compiles * _COMPILATION
-    everything = (work.train, *work.valid)
-    rows, cells = sum(one.rows or 0 for one in everything), sum((one.rows or 0) * one.features for one in everything)
-    threads = work.threads
-    reading = sum((one.text_bytes or 0.0) / one.bytes_a_second for one in everything) / (_READER_SHARE * threads)
-    binning = a_bin * cells / threads
-    a_round = by_leaves * (a_cell * cells + _ROW_ROUND * rows) / threads
+    rows, cells = sum(one.rows or 0 for one in work.data), sum((one.rows or 0) * one.features for one in work.data)
+    binning = a_bin * cells / work.threads
+    a_round = by_leaves * (a_cell * cells + _ROW_ROUND * rows) / work.threads
     if route == "again":
         return slower * (starting + _LOAD * cells), slower * a_round
     if route != "memory":
         binning += _STREAMED * cells
     if route == "external":
         a_round += _EXTERNAL_PAGE * cells * work.leaves
-    return reading + slower * (starting + binning), slower * a_round
+    return _reading(work) + slower * (starting + binning), slower * a_round
 
 
 _MODELS = {

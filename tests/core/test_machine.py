@@ -63,7 +63,7 @@ def test_threads_follow_the_smaller_of_mask_and_quota_rounded_down(
     mask: int, quota: float, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(machine, "_cores_in_mask", lambda: mask)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(mask)), raising=False)
     monkeypatch.setattr(machine, "_quota", lambda root: quota)
     assert available_threads() == resolve_threads(None) == resolve_threads(0) == threads
     assert resolve_threads(5) == 5
