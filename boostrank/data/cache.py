@@ -118,17 +118,25 @@ class Cache:
             arrays: to give back.
             write_big: writes the big file to the path it is given, and says whether the file is complete.
         """
+        placed = [[each, array.dtype.str, list(array.shape)] for each, array in arrays.items()]
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             remove_leftovers(self.folder / name)
             with _big_file(self.folder, name, write_big) as big:
                 previous = _named_by(self.folder / name)
-                write_atomically(self.folder / name, _packed(jsonable(key), dict(note), arrays, big))
+                header = {"key": jsonable(key), "note": dict(note), "arrays": placed, "big": big}
+                text = json.dumps(header).encode()
+                contents = (np.ascontiguousarray(array).tobytes() for array in arrays.values())
+                body = b"".join([_MAGIC, _LENGTH.pack(len(text)), text, *contents])
+                write_atomically(self.folder / name, body + hashlib.blake2b(body, digest_size=_DIGEST).digest())
         except (OSError, BoostrankError) as error:
             self.refused = str(error.strerror or error) if isinstance(error, OSError) else str(error)
             return False
-        if write_big is not None:
-            _sweep(self.folder, name, keep=None if big is None else big["name"], previous=previous)
+        now, keep = time.time(), None if big is None else big["name"]
+        for path in self.folder.glob(f"{name}.*.big") if write_big is not None else ():  # that nothing names any more
+            with contextlib.suppress(OSError):
+                if path.name != keep and (path.name == previous or now - path.stat().st_mtime > _ORPHAN_AFTER):
+                    path.unlink()
         return True
 
 
@@ -164,16 +172,6 @@ def reader_version() -> str:
     for path in [*code, package / "kernels/runtime/intrinsics.py"]:
         digest.update(path.name.encode() + path.read_bytes())
     return f"{digest.hexdigest()} {sys.byteorder}"
-
-
-def _packed(
-    key: Any, note: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]], big: dict[str, Any] | None
-) -> bytes:
-    placed = [[name, array.dtype.str, list(array.shape)] for name, array in arrays.items()]
-    header = json.dumps({"key": key, "note": note, "arrays": placed, "big": big}).encode()
-    parts = [_MAGIC, _LENGTH.pack(len(header)), header, *(np.ascontiguousarray(a).tobytes() for a in arrays.values())]
-    body = b"".join(parts)
-    return body + hashlib.blake2b(body, digest_size=_DIGEST).digest()
 
 
 def _opened(data: bytes, key: Any) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, Any] | None]:
@@ -257,12 +255,3 @@ def _named_by(entry: Path) -> str | None:
         return None if big is None else str(big["name"])
     except (OSError, ValueError, KeyError, TypeError, struct.error):
         return None
-
-
-def _sweep(folder: Path, name: str, *, keep: str | None, previous: str | None) -> None:
-    """Remove big files of this entry that nothing names any more."""
-    now = time.time()
-    for path in folder.glob(f"{name}.*.big"):
-        with contextlib.suppress(OSError):
-            if path.name != keep and (path.name == previous or now - path.stat().st_mtime > _ORPHAN_AFTER):
-                path.unlink()

@@ -58,27 +58,23 @@ class RowStore:
             parts: list[npt.NDArray[Any]] = [block.dense]
             place = _Place(self._size, block.n_rows, block.dense.shape[1], 0)
         else:
-            assert block.row_ends is not None
-            assert block.ids is not None
-            assert block.values is not None
-            parts = [block.row_ends, block.ids, block.values]
-            place = _Place(self._size, block.n_rows, -1, block.ids.size)
+            assert block.sparse is not None
+            parts = list(block.sparse)
+            place = _Place(self._size, block.n_rows, -1, parts[1].size)
         try:
             for part in parts:
-                self._write(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+                data = np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
+                while data:
+                    count = self._file.write(data) or 0
+                    self._size += count
+                    data = data[count:]
         except OSError as error:
             raise TrainingError(
                 f"{self.folder}: the rows do not fit there ({error.strerror}, {self._size / 1e9:.1f} GB so far): they "
                 "take 4 bytes a cell until training ends; name a larger disk by --cache, or TMPDIR where there is none"
             ) from error
         self._places.append(place)
-        block.dense = block.row_ends = block.ids = block.values = None
-
-    def _write(self, data: memoryview) -> None:
-        while data:
-            count = self._file.write(data) or 0
-            self._size += count
-            data = data[count:]
+        block.dense = block.sparse = None
 
     @property
     def starts(self) -> Int64Array:
@@ -98,9 +94,8 @@ class RowStore:
         ends = self._array(place.offset, place.rows, np.int64)
         begin, end = int(ends[first - 1]) if first else 0, int(ends[stop - 1])
         ids = place.offset + 8 * place.rows
-        block.row_ends = ends[first:stop] - begin
-        block.ids = self._array(ids + 4 * begin, end - begin, np.int32)
-        block.values = self._array(ids + 4 * (place.cells + begin), end - begin, np.float32)
+        values = self._array(ids + 4 * (place.cells + begin), end - begin, np.float32)
+        block.sparse = ends[first:stop] - begin, self._array(ids + 4 * begin, end - begin, np.int32), values
         return block
 
     def _array(self, offset: int, shape: int | tuple[int, ...], kind: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -176,7 +171,13 @@ class StoredFeatures:
             first, stop, step = rows.indices(self.shape[0])
             if step != 1:
                 raise TypeError("rows on disk are taken by start:stop or by number")
-            return self._matrix(list(self._parts(first, stop)))
+            starts, blocks = self.store.starts, []
+            while first < stop:
+                i = int(np.searchsorted(starts, first, side="right")) - 1
+                end = min(stop, int(starts[i + 1]))
+                blocks.append(self.store.read(i, first - int(starts[i]), end - int(starts[i])))
+                first = end
+            return self._matrix(blocks)
         numbers = np.asarray(rows, dtype=np.int64)
         order = np.argsort(numbers, kind="stable")
         picked = [self._matrix([part])[local] for part, local in self._picked(numbers[order])]
@@ -241,14 +242,6 @@ class StoredFeatures:
                     digest.update(piece.reshape(-1).view(np.uint8).data)
             known[key] = digest.hexdigest()
         return str(known[key])
-
-    def _parts(self, first: int, stop: int) -> Iterator[Block]:
-        starts = self.store.starts
-        i = int(np.searchsorted(starts, first, side="right")) - 1
-        while first < stop:
-            end = min(stop, int(starts[i + 1]))
-            yield self.store.read(i, first - int(starts[i]), end - int(starts[i]))
-            first, i = end, i + 1
 
     def _picked(self, numbers: Int64Array) -> Iterator[tuple[Block, Int64Array]]:
         """(a stretch of a block, the rows of it that are meant) for ascending row numbers."""

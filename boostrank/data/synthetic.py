@@ -131,29 +131,21 @@ def make_ranking_data(
     def stream(name: str) -> np.random.Generator:
         return np.random.default_rng([seed, zlib.crc32(name.encode())])
 
-    sizes = _list_lengths(queries, mean_length, max_length, stream)
+    location = np.log(mean_length) - _LENGTH_SPREAD**2 / 2
+    lengths = stream("list length").lognormal(location, _LENGTH_SPREAD, queries)
+    sizes = np.clip(np.rint(lengths), 1, max_length).astype(np.int64)
     world = _World(sizes, stream)
     columns, roles = _measure(world, stream, useless)
-    noise = label_noise * stream("judges").normal(size=world.relevance.size)
+    seen = world.relevance + label_noise * stream("judges").normal(size=world.relevance.size)
+    cuts = np.quantile(seen, np.cumsum(GRADE_SHARES)[:-1])
     dataset = RankingDataset(
         features=np.column_stack(list(columns.values())),
-        labels=_grades(world.relevance + noise),
+        labels=np.searchsorted(cuts, seen, side="left").astype(np.float64),
         queries=QueryIndex.from_sizes(sizes),
         feature_names=tuple(columns),
         provenance=Provenance(options={"generator": "boostrank.data.synthetic", "seed": seed}),
     )
     return SyntheticData(dataset, roles, world.relevance)
-
-
-def _list_lengths(queries: int, mean_length: float, max_length: int, stream: Stream) -> Int64Array:
-    location = np.log(mean_length) - _LENGTH_SPREAD**2 / 2
-    lengths = stream("list length").lognormal(location, _LENGTH_SPREAD, queries)
-    return np.clip(np.rint(lengths), 1, max_length).astype(np.int64)
-
-
-def _grades(seen: Float64Array) -> Float64Array:
-    cuts = np.quantile(seen, np.cumsum(GRADE_SHARES)[:-1])
-    return np.searchsorted(cuts, seen, side="left").astype(np.float64)
 
 
 class _World:
@@ -216,6 +208,9 @@ def _measure(w: _World, stream: Stream, useless: int) -> tuple[dict[str, npt.NDA
     def count(name: str, log_mean: Float64Array) -> Float64Array:
         return stream(name).poisson(np.exp(np.minimum(log_mean, 14.0))).astype(np.float64)
 
+    def lost(name: str, values: Float64Array, share: float) -> Float64Array:
+        return np.where(stream(name).random(n) < share, np.nan, values)
+
     coverage = {}
     bm25 = {}
     for field, hidden, ease in (("body", w.body, 1.5), ("title", w.title, -0.4), ("anchor", w.anchor, -1.4)):
@@ -230,9 +225,9 @@ def _measure(w: _World, stream: Stream, useless: int) -> tuple[dict[str, npt.NDA
     put("informative", "pagerank", np.minimum(pagerank, 65535.0))
     inlinks = put("informative", "inlinks", count("inlinks", -0.2 + 1.5 * w.authority + blur("inlinks spread", 0.8)))
     put("informative", "url_depth", w.depth)
-    put("informative", "page_quality", _lost(np.rint(255 * _sigmoid(w.quality)), 0.1, stream("page_quality")))
+    put("informative", "page_quality", lost("page_quality", np.rint(255 * _sigmoid(w.quality)), 0.1))
     put("informative", "spam_score", np.rint(255 * _sigmoid(1.5 * w.spam + blur("spam_score", 0.4))))
-    put("informative", "age_days", _lost(np.ceil(w.age), 0.05, stream("age_days")))
+    put("informative", "age_days", lost("age_days", np.ceil(w.age), 0.05))
     clicks = count("clicks", -2.0 + 0.7 * w.wanted + blur("clicks spread", 1.3))
     clicks = put("informative", "clicks", clicks)
     dwell = np.exp(3.0 + 0.4 * w.wanted + blur("dwell_seconds", 1.0))
@@ -267,8 +262,3 @@ def _measure(w: _World, stream: Stream, useless: int) -> tuple[dict[str, npt.NDA
 
 def _sigmoid(x: Float64Array) -> Float64Array:
     return np.asarray(0.5 * (1.0 + np.tanh(0.5 * x)))
-
-
-def _lost(values: Float64Array, share: float, rng: np.random.Generator) -> Float64Array:
-    """The values, a share of them missing by chance."""
-    return np.where(rng.random(values.size) < share, np.nan, values)

@@ -230,9 +230,8 @@ class _Sample:
             where = np.nonzero(block.dense)
             ids, values = where[1].astype(np.uint64), block.dense[where]
         else:
-            assert block.ids is not None
-            assert block.values is not None
-            ids, values = block.ids.astype(np.uint64), block.values
+            assert block.sparse is not None
+            ids, values = block.sparse[1].astype(np.uint64), block.sparse[2]
         self._nonzero += values.size
         if self._room > 0:
             ids, values = ids[: self._room], values[: self._room]

@@ -231,13 +231,11 @@ class Profile:
     def _rows(self, block: LinedBlock) -> Rows | None:
         if not block.n_rows:
             return None
-        assert block.row_ends is not None
-        assert block.ids is not None
-        assert block.values is not None
+        assert block.sparse is not None
         labels = block.labels.copy()
         for old, new in self.options.relabelled.items():
             labels[block.labels == old] = new
-        return Rows(labels, block.lines + self.n_lines, block.row_ends, block.ids, block.values)
+        return Rows(labels, block.lines + self.n_lines, *block.sparse)
 
     def _starts_of_runs(self, block: LinedBlock, last: object) -> tuple[Int64Array, object]:
         """(first row of each query that begins in the chunk, the id of its last query)."""

@@ -42,14 +42,15 @@ def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> npt.NDArray[Any
 
 @dataclass
 class Block:
-    """One parsed chunk. Its cells are kept dense or sparse, whichever is smaller; columns are feature numbers."""
+    """One parsed chunk. Its cells are kept dense or sparse, whichever is smaller; columns are feature numbers.
+
+    Sparse ones: where the cells of each row end, their feature numbers, their values.
+    """
 
     labels: Float64Array
     counts: Int64Array
     dense: Float32Array | None = None
-    row_ends: Int64Array | None = None
-    ids: npt.NDArray[np.int32] | None = None
-    values: Float32Array | None = None
+    sparse: tuple[Int64Array, parse.Int32Array, Float32Array] | None = None
     runs: Int64Array = field(default_factory=lambda: np.zeros((0, parse.N_RUN), np.int64))
     names: dict[int, bytes] = field(default_factory=dict)
     comments: list[bytes] | None = None
@@ -148,12 +149,10 @@ class Parser:
             block.dense = zeroed((rows, width), np.float32)
             fill_dense(scratch.row_ends, rows, scratch.ids, scratch.values, limit, block.dense)
         else:
-            block.row_ends = np.empty(rows, np.int64)
-            kept = fill_sparse(
-                scratch.row_ends, rows, scratch.ids, scratch.values, limit, block.row_ends, scratch.ids, scratch.values
-            )
-            block.ids, block.values = zeroed(kept, np.int32), zeroed(kept, np.float32)
-            block.ids[:], block.values[:] = scratch.ids[:kept], scratch.values[:kept]
+            row_ends, ids, values = np.empty(rows, np.int64), scratch.ids, scratch.values
+            kept = fill_sparse(scratch.row_ends, rows, ids, values, limit, row_ends, ids, values)
+            block.sparse = row_ends, zeroed(kept, np.int32), zeroed(kept, np.float32)
+            block.sparse[1][:], block.sparse[2][:] = ids[:kept], values[:kept]
         block.runs = scratch.runs[: state[parse.RUNS]].copy()
         for i in np.flatnonzero(block.runs[:, parse.RUN_IS_INTEGER] == 0):
             block.names[int(i)] = bytes(text.buffer[block.runs[i, parse.RUN_START] : block.runs[i, parse.RUN_END]])
@@ -182,8 +181,9 @@ def dense_matrix(blocks: list[Block | None], base: int, columns: int, threads: i
         if block.dense is not None:
             part = block.dense[:, base : base + columns]
             target[:, : part.shape[1]] = part
-        elif block.ids is not None and block.row_ends is not None and block.values is not None:
-            fill_dense(block.row_ends, block.n_rows, block.ids - np.int32(base), block.values, columns - 1, target)
+        elif block.sparse is not None:
+            row_ends, ids, values = block.sparse
+            fill_dense(row_ends, block.n_rows, ids - np.int32(base), values, columns - 1, target)
         blocks[i] = None
 
     run_parallel(copy, range(len(blocks)), threads)
@@ -196,21 +196,22 @@ def sparse_matrix(blocks: list[Block | None], base: int, columns: int) -> sparse
     for block in blocks:
         if block is not None and (dense := block.dense) is not None:
             stored = dense.view(np.uint32) != 0
-            block.row_ends = np.cumsum(np.count_nonzero(stored, axis=1), dtype=np.int64)
-            block.ids, block.values = np.nonzero(stored)[1].astype(np.int32), dense[stored]
+            row_ends = np.cumsum(np.count_nonzero(stored, axis=1), dtype=np.int64)
+            block.sparse = row_ends, np.nonzero(stored)[1].astype(np.int32), dense[stored]
             block.dense = None
-    kept = sum(b.values.size for b in blocks if b is not None and b.values is not None)
+    kept = sum(b.sparse[1].size for b in blocks if b is not None and b.sparse is not None)
     # int64 only when offsets need it: scipy wants both index arrays of one type.
     kind = np.int32 if kept <= INT32_MAX else np.int64
     indptr = np.zeros(int(starts[-1]) + 1, kind)
     indices, data = np.empty(kept, kind), np.empty(kept, np.float32)
     at = 0
     for i, block in enumerate(blocks):
-        if block is not None and block.ids is not None and block.row_ends is not None and block.values is not None:
-            end = at + block.values.size
-            indptr[starts[i] + 1 : starts[i + 1] + 1] = block.row_ends + at
-            np.subtract(block.ids, base, out=indices[at:end], casting="same_kind")
-            data[at:end] = block.values
+        if block is not None and block.sparse is not None:
+            row_ends, ids, values = block.sparse
+            end = at + values.size
+            indptr[starts[i] + 1 : starts[i + 1] + 1] = row_ends + at
+            np.subtract(ids, base, out=indices[at:end], casting="same_kind")
+            data[at:end] = values
             at = end
         blocks[i] = None
     matrix = sparse.csr_matrix((int(starts[-1]), columns), dtype=np.float32)
