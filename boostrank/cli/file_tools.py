@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.errors import TERMINATED, say
-from boostrank.cli.options import COUNT, Command, DataFile, F, option
+from boostrank.cli.options import COUNT, Command, DataFile, F, Parsed, option
 from boostrank.cli.progress import ReadProgress
 from boostrank.cli.reading import name_of
 
@@ -32,22 +32,15 @@ _outputs = option(
 )  # fmt: skip
 
 
-class Parts(click.ParamType):  # type: ignore[type-arg]
+def _shares(given: str) -> dict[str, float]:
     """`train=0.8,valid=0.1,test=0.1`."""
-
-    name = "parts"
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        return "NAME=SHARE,..."
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, float]:
-        try:
-            pairs = [(name.strip(), float(share)) for name, share in (p.split("=") for p in str(value).split(","))]
-        except ValueError:
-            self.fail(f"{value!r} is not of the form train=0.8,valid=0.1,test=0.1", param, ctx)
-        if len(dict(pairs)) < len(pairs):
-            self.fail(f"{value!r} names a part twice", param, ctx)
-        return dict(pairs)
+    try:
+        pairs = [(name.strip(), float(share)) for name, share in (part.split("=") for part in given.split(","))]
+    except ValueError:
+        raise ValueError(f"{given!r} is not of the form train=0.8,valid=0.1,test=0.1") from None
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(f"{given!r} names a part twice")
+    return dict(pairs)
 
 
 def _tool(name: str, summary: str) -> Callable[[F], click.Command]:
@@ -61,7 +54,10 @@ def _tool(name: str, summary: str) -> Callable[[F], click.Command]:
 
 
 @_tool("split", "Split ranking data into training, validation and test queries.")
-@option("--parts", required=True, type=Parts(), help="The parts and their shares of the queries, which add up to 1.")
+@option(
+    "--parts", required=True, type=Parsed("NAME=SHARE,...", _shares),
+    help="The parts and their shares of the queries, which add up to 1.",
+)  # fmt: skip
 @_seed
 @_outputs
 def split(files: tuple[str, ...], parts: dict[str, float], seed: int, output: str) -> None:
@@ -137,7 +133,11 @@ def _run(tool: str, files: tuple[str, ...], *arguments: Any, **options: Any) -> 
     """
     from boostrank.data.tools import file_tools
 
-    before = signal.signal(signal.SIGTERM, _terminate)
+    def terminate(number: int, frame: FrameType | None) -> None:
+        say("boostrank: stopped")
+        sys.exit(TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, terminate)
     try:
         with ReadProgress(name_of(files)) as progress:
             written: Written | list[Written] = getattr(file_tools, tool)(
@@ -150,8 +150,3 @@ def _run(tool: str, files: tuple[str, ...], *arguments: Any, **options: Any) -> 
         say(f"{file.rows:,} rows, {file.queries:,} queries: {file.path}")
         if os.path.isfile(file.path):  # a pipe has no name to follow
             click.echo(file.path)
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    say("boostrank: stopped")
-    sys.exit(TERMINATED)

@@ -10,8 +10,8 @@ import click
 from boostrank.cli import study
 from boostrank.cli.options import (
     CONVENTIONS,
+    CUTOFFS,
     Command,
-    Cutoffs,
     DataFile,
     InputFile,
     conventions_option,
@@ -50,7 +50,7 @@ class _Names(click.ParamType):  # type: ignore[type-arg]
 
 
 _options = with_options(
-    option("--at", type=Cutoffs(), default="10", section=MEASURES, help="Ranks at which the metric is cut."),
+    option("--at", type=CUTOFFS, default="10", section=MEASURES, help="Ranks at which the metric is cut."),
     option("--as", "names", metavar="NAME,...", type=_Names(), default=LIBRARIES, section=MEASURES,
            help=f"Whose conventions: {', '.join(CONVENTIONS)}."),
     conventions_option(MEASURES),

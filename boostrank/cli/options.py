@@ -53,23 +53,33 @@ def option(*names: str, section: str = "Options", **kwargs: Any) -> Callable[[F]
     return click.option(*names, cls=Option, section=section, **kwargs)
 
 
-class Assignment(click.ParamType):  # type: ignore[type-arg]
-    """`name=value`; the value becomes a number, true, false, or stays text."""
+class Parsed(click.ParamType):  # type: ignore[type-arg]
+    """What a function makes of a text; its ValueError says what is wrong.
 
-    name = "assignment"
+    Args:
+        metavar: what stands for the value in the help.
+        parse: from text to value.
+    """
+
+    def __init__(self, metavar: str, parse: Callable[[str], Any]) -> None:
+        self.name, self._parse = metavar, parse
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        return "NAME=VALUE"
+        return self.name
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, int | float | bool | str]:
-        if isinstance(value, tuple):
-            return value
-        name, equals, text = str(value).partition("=")
-        if not (equals and name.strip() and text.strip()):
-            self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
-        return name.strip(), typed_value(text.strip())
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return value if isinstance(value, tuple | dict) else self._parse(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def assignment(given: str) -> tuple[str, int | float | bool | str]:
+    """(name, value) of `name=value`; the value becomes a number, true, false, or stays text."""
+    name, equals, text = given.partition("=")
+    if not (equals and name.strip() and text.strip()):
+        raise ValueError(f"{given!r} is not NAME=VALUE")
+    return name.strip(), typed_value(text.strip())
 
 
 class InputFile(click.ParamType):  # type: ignore[type-arg]
@@ -101,25 +111,18 @@ class DataFile(InputFile):
         return super().convert(value, param, ctx)
 
 
-class Cutoffs(click.ParamType):  # type: ignore[type-arg]
+def ranks(given: str) -> tuple[int, ...]:
     """`1,3,5,10`."""
+    try:
+        found = tuple(int(word) for word in given.split(","))
+    except ValueError:
+        found = ()
+    if not found or min(found) < 1:
+        raise ValueError(f"{given!r} is not a list of ranks such as 1,3,5,10")
+    return found
 
-    name = "cutoffs"
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        return "K,K,..."
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        if isinstance(value, tuple):
-            return value
-        try:
-            cutoffs = tuple(int(word) for word in str(value).split(","))
-        except ValueError:
-            cutoffs = ()
-        if not cutoffs or min(cutoffs) < 1:
-            self.fail(f"{value!r} is not a list of ranks such as 1,3,5,10", param, ctx)
-        return cutoffs
-
+ASSIGNMENT, CUTOFFS = Parsed("NAME=VALUE", assignment), Parsed("K,K,...", ranks)
 
 CONVENTIONS = ("default", "lightgbm", "xgboost", "catboost", "sklearn", "trec", "letor", "mslr")
 """Names of `boostrank.core.conventions.PRESETS`, whose module is too heavy for `--help`."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.backends import DEFAULT_BACKEND, ENGINES
-from boostrank.cli.options import COUNT, Command, DataFile, option, threads_option, with_options
+from boostrank.cli.options import COUNT, Command, DataFile, Parsed, option, threads_option, with_options
 from boostrank.cli.progress import duration
 from boostrank.cli.reading import name_of, reading_of, reading_options
 from boostrank.cli.tables import aligned
-from boostrank.core.errors import DataError, InputError
+from boostrank.core.errors import DataError
 from boostrank.core.formatting import parse_size, size_words
 
 if TYPE_CHECKING:
@@ -27,24 +27,10 @@ _STREAMING = [name for name, engine in ENGINES.items() if len(engine.routes) > 1
 _GRADES = 6
 
 
-class Size(click.ParamType):  # type: ignore[type-arg]
-    """`800MB`, `1.5GB`."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        try:
-            return parse_size(str(value))
-        except InputError as error:
-            self.fail(str(error), param, ctx)
-
-
 def memory_limit_option(section: str = "Options") -> Any:
     """`--memory-limit SIZE`."""
     return option(
-        "--memory-limit", metavar="SIZE", type=Size(), show_default="what the machine or the cgroup leaves",
+        "--memory-limit", type=Parsed("SIZE", parse_size), show_default="what the machine or the cgroup leaves",
         section=section,
         help="Memory that training may take, as 800MB or 2GB: the route is chosen to stay under it; refused, before "
         "anything long starts, when none does.",

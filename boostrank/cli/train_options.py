@@ -10,9 +10,9 @@ import click
 from boostrank.backends import DEFAULT_BACKEND, ENGINES
 from boostrank.cli.config import read_config
 from boostrank.cli.options import (
+    ASSIGNMENT,
     COUNT,
-    Assignment,
-    Cutoffs,
+    CUTOFFS,
     DataFile,
     InputFile,
     conventions_option,
@@ -101,7 +101,7 @@ train_options = with_options(
         "lightgbm:lambdarank; one of your own, my.py.",
     ),
     _objective(
-        "--set", "settings", multiple=True, type=Assignment(),
+        "--set", "settings", multiple=True, type=ASSIGNMENT,
         help="Parameter of the objective: sigma=0.5, score_noise=gumbel, or a schedule, 'sigma=geometric(64,0.0156)'; "
         "may be repeated.",
     ),
@@ -117,7 +117,7 @@ train_options = with_options(
     ),
     _trees("--num-leaves", type=click.IntRange(2), show_default="31", help="Leaves of a tree, at most."),
     _trees(
-        "--param", "params", multiple=True, type=Assignment(),
+        "--param", "params", multiple=True, type=ASSIGNMENT,
         help="Any parameter of the engine, as min_data_in_leaf=50; may be repeated.",
     ),
     _trees("--seed", type=click.IntRange(0), help="Seed of everything random."),
@@ -127,7 +127,7 @@ train_options = with_options(
         help="ndcg, map@10, ...; may be repeated.",
     ),
     _metrics(
-        "--eval-at", type=Cutoffs(), show_default="1,3,5,10",
+        "--eval-at", type=CUTOFFS, show_default="1,3,5,10",
         help="Ranks at which a metric without its own is cut.",
     ),
     conventions_option(METRICS),

@@ -15,7 +15,7 @@ import click
 
 from boostrank.backends import DEFAULT_BACKEND
 from boostrank.cli.errors import DONE, INTERRUPTED, say
-from boostrank.cli.options import COUNT, Assignment, Command, DataFile, option, with_options
+from boostrank.cli.options import ASSIGNMENT, COUNT, Command, DataFile, option, with_options
 from boostrank.cli.progress import duration
 from boostrank.cli.reading import SECTION as READING
 from boostrank.cli.reading import Reader, check_not_read, reading_options
@@ -54,7 +54,7 @@ _options = with_options(
         help="Without --valid: hold out each of K folds of whole queries once.",
     ),
     _search(
-        "--space", multiple=True, type=Assignment(),
+        "--space", multiple=True, type=ASSIGNMENT,
         help="Search this too, or otherwise: sigma=0.1:10:log, num_leaves=7:63, objective=shf-sdcg,xe-ndcg; may be "
         "repeated.",
     ),

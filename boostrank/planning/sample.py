@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from boostrank.data.libsvm import parser as parse
 from boostrank.data.libsvm.blocks import Block, Parser
 from boostrank.data.libsvm.chunks import FileSource, Load, Source, Text, open_source
 from boostrank.data.libsvm.options import LibsvmOptions
-from boostrank.data.libsvm.reader import has_qid
+from boostrank.data.libsvm.reader import parser_of
 from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, find_sidecar, some_sizes
 from boostrank.data.libsvm.sources import AnySource, expand, size_of
 
@@ -87,13 +88,10 @@ def survey(source: AnySource, **options: Any) -> Survey:
     known = [size for size in sizes if size is not None]
     disk = sum(known) if len(known) == len(files) else None
     reading = LibsvmOptions(**options | {"on_bad_line": "skip", "strict": False})
-    sample = _Sample(reading.for_parser(), [token.encode() for token in reading.missing_tokens])
+    sample = _Sample(reading)
     for i, wanted in _places(sizes):
-        opened = open_source(files[i], None)
-        try:
+        with closing(open_source(files[i], None)) as opened:
             sample.take(opened, wanted)
-        finally:
-            opened.close()
     if not sample.rows:
         raise DataError(f"{files[0]}: no row of the sample can be read as `label qid:ID number:value ...`")
     base = reading.base if reading.base is not None else int(not sample.has_zero)
@@ -126,8 +124,8 @@ def _places(sizes: Sequence[int | None]) -> Iterator[tuple[int, list[float] | No
 class _Sample:
     """Adds up what the parsed places hold."""
 
-    def __init__(self, slots: Int64Array, tokens: Sequence[bytes]) -> None:
-        self._slots, self._tokens = slots, tokens
+    def __init__(self, options: LibsvmOptions) -> None:
+        self._options = options
         self.rows = self._refused = self._text = self._cells = self._nonzero = self._top = 0
         self.has_zero = False
         self._seconds = 0.0
@@ -145,9 +143,7 @@ class _Sample:
     def take(self, source: Source, places: list[float] | None) -> None:
         """The chunks of one file that are wanted; None: all of them, while they last."""
         sizes_file = find_sidecar(source.path, GROUP_SUFFIXES)
-        slots = self._slots.copy()
-        slots[parse.EXPECT_QID] = sizes_file is None or has_qid(source.head)
-        parser = Parser(slots, self._tokens)
+        parser: Parser = parser_of(self._options, source)
         self._sizes += some_sizes(sizes_file)
         self._grouped_files += sizes_file is not None
         loads = source.loads(_PLACE_BYTES)

@@ -45,6 +45,7 @@ class LinedParser(Parser):
     def __init__(self, options: Int64Array, missing_tokens: Sequence[bytes]) -> None:
         options = options.copy()
         options[[parse.SKIP, parse.KEEP_COMMENTS]] = 1  # where a comment would begin tells the line
+        options[parse.STRICT] = 0
         super().__init__(options, missing_tokens)
         self._missing_tokens = list(missing_tokens)
 

@@ -7,6 +7,7 @@ sets are compared), 50 bytes a query and 100 a feature.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from boostrank.data.doctor.batches import CHUNK_BYTES, Batch, Cutter, LinedBlock
 from boostrank.data.doctor.finding import Finding, Severity, percent
 from boostrank.data.libsvm import parser as parse
 from boostrank.data.libsvm.options import LibsvmOptions
-from boostrank.data.libsvm.reader import has_qid
+from boostrank.data.libsvm.reader import parser_of
 from boostrank.data.libsvm.side_files import (
     GROUP_SUFFIXES,
     WEIGHT_SUFFIX,
@@ -154,12 +155,9 @@ class Profile:
         """Go over the text once; what cannot be read is noted, and ends the pass when nothing behind it can be."""
         cutter = Cutter()
         try:
-            opened = Opened(expand(source), self.options.max_bytes)
-            try:
+            with closing(Opened(expand(source), self.options.max_bytes)) as opened:
                 for batch in self._batches(opened, cutter, threads, progress):
                     self._add(batch)
-            finally:
-                opened.close()
         except FileFormatError as error:
             self.broken.append(error)
         for batch in cutter.rest():
@@ -178,11 +176,8 @@ class Profile:
     def _batches(
         self, opened: Opened, cutter: Cutter, threads: int, progress: Callable[..., None] | None
     ) -> Iterator[Batch]:
-        slots, first = self.options.for_parser(), opened.first
-        self.grouped_by_file = find_sidecar(first.path, GROUP_SUFFIXES) is not None and not has_qid(first.head)
-        slots[parse.EXPECT_QID] = not self.grouped_by_file
-        slots[parse.STRICT] = 0
-        parser = LinedParser(slots, [token.encode() for token in self.options.missing_tokens])
+        parser = parser_of(self.options, opened.first, LinedParser)
+        self.grouped_by_file = not parser.options[parse.EXPECT_QID]
         current, last, ends = None, None, np.zeros(0, np.int64)
         for source, block in parsed(opened, parser, CHUNK_BYTES, threads):
             assert isinstance(block, LinedBlock)
@@ -232,9 +227,7 @@ class Profile:
         if not block.n_rows:
             return None
         assert block.sparse is not None
-        labels = block.labels.copy()
-        for old, new in self.options.relabelled.items():
-            labels[block.labels == old] = new
+        labels = self.options.relabelled(block.labels)
         return Rows(labels, block.lines + self.n_lines, *block.sparse)
 
     def _starts_of_runs(self, block: LinedBlock, last: object) -> tuple[Int64Array, object]:

@@ -143,15 +143,12 @@ class Assembly:
             if order is not None and weights.size == order.size:
                 weights = weights[order]
             queries = QueryIndex(queries.ptr, queries.qid, weights_of_queries(weights_file, weights, queries))
-        mapped = labels.copy()
-        for old, new in options.relabelled.items():
-            mapped[labels == old] = new
         space = options.space
         names = (space.feature_names if space is not None else ()) or default_feature_names(columns, base)
         used = tuple(f for p in self.parts for f in (p.path or p.name, p.sizes_file, p.weights_file) if f is not None)
         how = options.for_provenance() | {"queries": "qid" if self._n_runs else "sizes"}
         return RankingDataset(
-            features, mapped, queries, names, Provenance(used, base, how),
+            features, options.relabelled(labels), queries, names, Provenance(used, base, how),
             None if comments is None else tuple(comments), order,
         )  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.jsonable import jsonable
-from boostrank.core.types import Int64Array
+from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm import parser as parse
 from boostrank.data.options import FeatureSpace, ReaderOptions, parse_label_map
@@ -57,10 +56,12 @@ class LibsvmOptions(ReaderOptions):
         named = isinstance(self.like, RankingDataset) and self.like.provenance.options.get("queries") == "qid"
         return frozenset(self.like.queries.qid.tolist() if named else ())  # type: ignore[union-attr]
 
-    @property
-    def relabelled(self) -> Mapping[float, float]:
-        """Old label -> new label."""
-        return parse_label_map(self.label_map)
+    def relabelled(self, labels: Float64Array) -> Float64Array:
+        """The labels, those of the label map replaced."""
+        out = labels.copy()
+        for old, new in parse_label_map(self.label_map).items():
+            out[labels == old] = new
+        return out
 
     @property
     def skip(self) -> bool:

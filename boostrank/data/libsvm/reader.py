@@ -10,7 +10,8 @@ a few chunks is in memory.
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import closing
+from typing import Any, TypeVar
 
 from boostrank.core.errors import DataWarning, ParameterError, warn_user
 from boostrank.core.machine import resolve_threads
@@ -18,6 +19,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm import parser as parse
 from boostrank.data.libsvm.assemble import Assembly
 from boostrank.data.libsvm.blocks import Parser
+from boostrank.data.libsvm.chunks import Source
 from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.data.libsvm.sources import AnySource, Opened, expand, parsed
@@ -27,6 +29,7 @@ from boostrank.data.store import RowStore
 
 __all__ = ["FeatureSpace", "parse_label_map", "read_libsvm", "write_libsvm"]
 
+P = TypeVar("P", bound=Parser)
 _PROBED_LINES = 64
 
 
@@ -69,12 +72,16 @@ def read_libsvm(
     if chunk_bytes < 1:
         raise ParameterError(f"chunk_bytes={chunk_bytes!r} must be at least 1")
     workers = resolve_threads(threads)
-    opened = Opened(expand(source), checked.max_bytes)
-    try:
-        assembly = _parse_all(opened, checked, store, chunk_bytes, workers, progress)
+    assembly, current = Assembly(checked, store), None
+    with closing(Opened(expand(source), checked.max_bytes)) as opened:
+        for file, block in parsed(opened, parser_of(checked, opened.first), chunk_bytes, workers):
+            if file is not current:
+                assembly.enter(file.name, file.path)
+                current = file
+            assembly.add(block)
+            if progress is not None:
+                progress(opened.done, opened.total)
         data = assembly.finish(workers)
-    finally:
-        opened.close()
     if store is not None:
         data.features.known["warnings"] = list(assembly.warnings)
     for words in assembly.warnings:
@@ -82,31 +89,14 @@ def read_libsvm(
     return data
 
 
-def _parse_all(
-    opened: Opened,
-    options: LibsvmOptions,
-    store: RowStore | None,
-    chunk_bytes: int,
-    threads: int,
-    progress: Progress,
-) -> Assembly:
-    """All chunks of the sources, parsed and in order."""
+def parser_of(options: LibsvmOptions, first: Source, kind: type[P] = Parser) -> P:
+    """A parser for one or several files; beginning and sidecars of the first say whether rows have query ids."""
     slots = options.for_parser()
-    first = opened.first
-    slots[parse.EXPECT_QID] = find_sidecar(first.path, GROUP_SUFFIXES) is None or has_qid(first.head)
-    parser = Parser(slots, [token.encode() for token in options.missing_tokens])
-    assembly, current = Assembly(options, store), None
-    for source, block in parsed(opened, parser, chunk_bytes, threads):
-        if source is not current:
-            assembly.enter(source.name, source.path)
-            current = source
-        assembly.add(block)
-        if progress is not None:
-            progress(opened.done, opened.total)
-    return assembly
+    slots[parse.EXPECT_QID] = find_sidecar(first.path, GROUP_SUFFIXES) is None or _has_qid(first.head)
+    return kind(slots, [token.encode() for token in options.missing_tokens])
 
 
-def has_qid(head: bytes) -> bool:
+def _has_qid(head: bytes) -> bool:
     """Whether one of the first rows has a query id; the rows after them must then have one too."""
     rows = (line.split(b"#", 1)[0].split() for line in head.split(b"\n"))
     probed = [row for row in rows if row][:_PROBED_LINES]

@@ -25,8 +25,9 @@ import numpy as np
 from boostrank.core.errors import DataError, InputError, ParameterError
 from boostrank.data.libsvm.blocks import zeroed
 from boostrank.data.libsvm.sources import AnySource, expand
+from boostrank.data.options import Progress
 from boostrank.data.tools.outputs import STANDARD_OUTPUT, Output, Written, check_target, named, open_output
-from boostrank.data.tools.query_lines import CHUNK_BYTES, Piece, Progress, Whole, draw, pieces
+from boostrank.data.tools.query_lines import CHUNK_BYTES, Piece, Whole, draw, pieces
 
 __all__ = ["Written", "merge", "sample", "shard", "sort", "split"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import closing
 from typing import NamedTuple
 
 import numpy as np
@@ -16,13 +17,12 @@ from boostrank.data.libsvm.chunks import LineTooLong, Text
 from boostrank.data.libsvm.reasons import BadRow
 from boostrank.data.libsvm.side_files import WEIGHT_SUFFIX, find_sidecar
 from boostrank.data.libsvm.sources import AnySource, Opened, expand
+from boostrank.data.options import Progress
 
 CHUNK_BYTES = 4 << 20
 _SHORTEST_ROW = 8  # "0 qid:1\n"
 _MOST_COMMENTS = 16 << 20  # that wait for the row that they belong to
 _FIRST_CHECK = 1 << 10
-
-Progress = Callable[[int, int | None], None] | None
 
 
 class Piece(NamedTuple):
@@ -84,11 +84,8 @@ def pieces(source: AnySource, progress: Progress = None, max_bytes: int | None =
     Raises:
         FileFormatError: a file or a row that cannot be read, or no rows at all.
     """
-    opened = Opened(expand(source), max_bytes)
-    try:
+    with closing(Opened(expand(source), max_bytes)) as opened:
         yield from _pieces(opened, progress)
-    finally:
-        opened.close()
 
 
 def _pieces(opened: Opened, progress: Progress) -> Iterator[Piece]:
@@ -195,7 +192,7 @@ class Whole:
         Raises:
             FileFormatError: one came back.
         """
-        keys = np.frombuffer(self._keys, np.int64) if self._keys else np.zeros(0, np.int64)
+        keys = np.array(self._keys)
         order = np.argsort(keys, kind="stable")
         same = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
         if not same.size:
