@@ -51,7 +51,11 @@ class LinedParser(Parser):
 
     def _parse(self, text: Text, scratch: _Scratch, keep_comments: bool) -> LinedBlock:
         block = LinedBlock(**vars(super()._parse(text, scratch, False)))
-        block.lines = _lines_of_rows(text, scratch, block)
+        block.lines = np.arange(1, block.n_rows + 1)
+        if block.counts[parse.LINES] != block.n_rows:
+            newlines = np.frombuffer(text.buffer, np.uint8, text.end - text.start, text.start) == parse.NEWLINE
+            ends = np.flatnonzero(newlines) + text.start
+            block.lines = np.searchsorted(ends, scratch.comments[: block.n_rows, 0]) + 1
         words = {word: row for row in reversed(block.bad) if (word := _stand_in(row))}
         if words:
             again = LinedParser(self.options, [*self._missing_tokens, *words])._parse(text, scratch, False)
@@ -59,13 +63,6 @@ class LinedParser(Parser):
             again.stand_in_rows += int(block.counts[parse.BAD_ROWS] - again.counts[parse.BAD_ROWS])
             return again
         return block
-
-
-def _lines_of_rows(text: Text, scratch: _Scratch, block: Block) -> Int64Array:
-    if block.counts[parse.LINES] == block.n_rows:
-        return np.arange(1, block.n_rows + 1)
-    ends = np.flatnonzero(np.frombuffer(text.buffer, np.uint8, text.end - text.start, text.start) == parse.NEWLINE)
-    return np.searchsorted(ends, scratch.comments[: block.n_rows, 0] - text.start) + 1
 
 
 def _stand_in(row: BadRow) -> bytes:
@@ -105,12 +102,8 @@ def _joined(parts: list[Rows]) -> Rows:
     )  # fmt: skip
 
 
-@dataclass
-class Batch:
-    """Whole queries: query q has the rows ptr[q] to ptr[q+1]."""
-
-    rows: Rows
-    ptr: Int64Array
+Batch = tuple[Rows, Int64Array]
+"""Whole queries: the rows, and ptr; query q has the rows ptr[q] to ptr[q+1]."""
 
 
 class Cutter:
@@ -125,18 +118,14 @@ class Cutter:
         if not starts.size:
             self._waiting.append(rows)
             return
-        last = int(starts[-1])
-        ptr = starts + before
-        if self._waiting:
-            ptr = np.concatenate([np.zeros(1, np.int64), ptr])
+        last, ptr = int(starts[-1]), np.append([0] if self._waiting else [], starts + before).astype(np.int64)
         complete = _joined([*self._waiting, rows.part(0, last)])
         self._waiting = [rows.part(last, rows.labels.size)]
         if complete.labels.size:
-            yield Batch(complete, ptr)
+            yield complete, ptr
 
     def rest(self) -> Iterator[Batch]:
         """The last query."""
         if self._waiting:
             rows = _joined(self._waiting)
-            self._waiting = []
-            yield Batch(rows, np.array([0, rows.labels.size], np.int64))
+            yield rows, np.array([0, rows.labels.size], np.int64)

@@ -62,8 +62,12 @@ class Part:
 class Label:
     """How many documents have it, and the line of the first."""
 
-    count: int
-    line: int
+    count: int = 0
+    line: int = 0
+
+    def add(self, count: int, line: int) -> None:
+        """More of them, and the line of their first."""
+        self.count, self.line = self.count + int(count), self.line or int(line)
 
 
 @dataclass
@@ -134,11 +138,9 @@ class Profile:
         self.descending_line = 0
         self.labels: dict[float, Label] = {}
         self.many_labels = False
-        self.negative, self.fractional = Label(0, 0), Label(0, 0)
-        self.largest = Label(0, 0)
+        self.negative, self.fractional, self.largest, self.empty_rows = Label(), Label(), Label(), Label()
         self.low_label, self.high_label = np.inf, -np.inf
         self.same, self.contradicting = Alike(), Alike()
-        self.empty_rows = Label(0, 0)
         self.live = self.n_rows = self.n_lines = self.n_queries = self._n_seen = 0
         self.unterminated: list[str] = []
         self.names: dict[int, bytes] = {}
@@ -276,7 +278,7 @@ class Profile:
     # What is found in the rows ---------------------------------------------------------------------------------------
 
     def _add(self, batch: Batch) -> None:
-        rows, ptr = batch.rows, batch.ptr
+        rows, ptr = batch
         query = np.repeat(np.arange(ptr.size - 1), np.diff(ptr))
         order = np.lexsort((rows.labels, query))
         hashes = np.empty(query.size, np.uint64)
@@ -300,38 +302,34 @@ class Profile:
         self._add_alike(rows, query, hashes)
         empty = np.flatnonzero(hashes == column_stats.EMPTY)
         if empty.size:
-            self.empty_rows = Label(
-                self.empty_rows.count + empty.size, self.empty_rows.line or int(rows.lines[empty[0]])
-            )
+            self.empty_rows.add(empty.size, rows.lines[empty[0]])
 
     def _widen(self, width: int) -> None:
         have = len(self.columns)
         more = min(max(width, 2 * have), MOST_FEATURES) - have
         if width <= have or more == 0:
             return
-        self.columns = np.concatenate([self.columns, np.zeros((more, column_stats.N_COUNTS), np.int64)])
-        extremes = np.empty((more, column_stats.N_VALUES), np.float32)
-        extremes[:] = np.inf, -np.inf, -np.inf
+        self.columns = np.pad(self.columns, ((0, more), (0, 0)))
+        extremes = np.tile(np.array([np.inf, -np.inf, -np.inf], np.float32), (more, 1))
         self.extremes = np.concatenate([self.extremes, extremes])
-        self._seen = np.concatenate([self._seen, np.full((more, 2), -1, np.int64)])
-        self._first = np.concatenate([self._first, np.zeros(more, np.float32)])
+        self._seen = np.pad(self._seen, ((0, more), (0, 0)), constant_values=-1)
+        self._first = np.pad(self._first, (0, more))
 
     def _add_labels(self, rows: Rows) -> None:
         found, first, counts = np.unique(rows.labels, return_index=True, return_counts=True)
         lines = rows.lines[first]
         for kind, which in ((self.negative, found < 0), (self.fractional, found != np.floor(found))):
             if which.any():
-                kind.count += int(counts[which].sum())
-                kind.line = kind.line or int(lines[which].min())
+                kind.add(counts[which].sum(), lines[which].min())
         self.low_label = min(self.low_label, float(found[0]))
         if found[-1] > self.high_label:
-            self.high_label, self.largest = float(found[-1]), Label(0, int(lines[-1]))
+            self.high_label, self.largest = float(found[-1]), Label()
         if found[-1] == self.high_label:
-            self.largest.count += int(counts[-1])
+            self.largest.add(counts[-1], lines[-1])
         self.many_labels = self.many_labels or len(self.labels) + found.size > MOST_LABELS
         if not self.many_labels:
             for label, count, line in zip(found.tolist(), counts.tolist(), lines.tolist(), strict=True):
-                self.labels.setdefault(label, Label(0, line)).count += count
+                self.labels.setdefault(label, Label()).add(count, line)
 
     def _add_alike(self, rows: Rows, query: Int64Array, hashes: UInt64Array) -> None:
         """Documents with the features of another one of the query, with another label or the same."""

@@ -7,6 +7,7 @@ the code of the reader and its options, so that a second run reads nothing of th
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -125,22 +126,16 @@ def _states(paths: Sequence[str]) -> list[Any]:
 def _read(
     files: Sequence[OneSource], origin: Origin | None, external: bool, options: Mapping[str, Any]
 ) -> RankingDataset:
-    data = read_libsvm(files, store=_store(origin), **options)
+    store = None
+    if origin is not None:  # beside the cache if that can be written: there is room; else with the temporary files
+        with contextlib.suppress(OSError):
+            origin.cache.folder.mkdir(parents=True, exist_ok=True)
+            store = RowStore(origin.cache.folder)
+    data = read_libsvm(files, store=store or RowStore(), **options)
     return_memory()  # buffers of the reader's threads
     features: StoredFeatures = data.features
     features.origin, features.external = origin, external
     return data
-
-
-def _store(origin: Origin | None) -> RowStore:
-    """Where the cells go: beside the cache if that can be written, which has the room; else to the temporary files."""
-    if origin is not None:
-        try:
-            origin.cache.folder.mkdir(parents=True, exist_ok=True)
-            return RowStore(origin.cache.folder)
-        except OSError:
-            pass
-    return RowStore()
 
 
 def _description(data: RankingDataset) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -150,15 +145,10 @@ def _description(data: RankingDataset) -> tuple[dict[str, Any], dict[str, Any]]:
     features.fingerprint(data.labels, data.queries.ptr)
     arrays = {"labels": data.labels, "ptr": data.queries.ptr}
     note: dict[str, Any] = {
-        "shape": list(features.shape),
-        "base": features.base,
-        "is_sparse": features.is_sparse,
-        "known": features.known,
-        "names": list(data.feature_names),
-        "files": list(data.provenance.files),
-        "index_base": data.provenance.index_base,
-        "reader": dict(data.provenance.options),
-    }
+        "shape": list(features.shape), "base": features.base, "is_sparse": features.is_sparse, "known": features.known,
+        "names": list(data.feature_names), "files": list(data.provenance.files),
+        "index_base": data.provenance.index_base, "reader": dict(data.provenance.options),
+    }  # fmt: skip
     if data.queries.qid.dtype.kind == "i":
         arrays["qid"] = data.queries.qid
     else:
@@ -180,8 +170,7 @@ def _remembered(
             again = _read(origin.names, origin, external, {**options, "progress": None})
         if _states(origin.names) != origin.key["files"] or not np.array_equal(again.queries.ptr, queries.ptr):
             raise DataError(f"{origin.names[0]}: the data changed since they were first read: start again")
-        store: RowStore = again.features.store
-        return store
+        return again.features.store  # type: ignore[no-any-return]
 
     rows, columns = note["shape"]
     features = StoredFeatures(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +55,11 @@ def read_files(source: Any, *, format: str = "auto", stream: bool = False, **opt
     read = spec.stream if stream else spec.read
     if read is None:
         raise ParameterError(f"{spec.name} files are read into memory alone: no streaming (--route memory)")
-    _refuse_unknown(spec, read, options)
+    known = inspect.signature(read).parameters
+    unknown = [name for name in options if name not in known]
+    if unknown and not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values()):
+        hint = did_you_mean(unknown[0], known, list_all=False)
+        raise ParameterError(f"{spec.name} files are read without {unknown[0]}.{hint}")
     return read(source, **options)
 
 
@@ -71,11 +75,3 @@ def _format_of_name(name: str) -> ReaderSpec:
     for packed in _PACKED:
         name = name.removesuffix(packed)
     return next((spec for spec in READERS if name.endswith(spec.endings or ("\0",))), READERS.get("libsvm"))
-
-
-def _refuse_unknown(spec: ReaderSpec, read: Callable[..., Any], options: Mapping[str, Any]) -> None:
-    known = inspect.signature(read).parameters
-    unknown = [name for name in options if name not in known]
-    if unknown and not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values()):
-        hint = did_you_mean(unknown[0], known, list_all=False)
-        raise ParameterError(f"{spec.name} files are read without {unknown[0]}.{hint}")

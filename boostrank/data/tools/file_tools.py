@@ -34,6 +34,8 @@ __all__ = ["Written", "merge", "sample", "shard", "sort", "split"]
 MAX_OUTPUTS = 500  # all are open at once, and systems allow a process about a thousand files
 DEFAULT_MEMORY = 256 << 20
 
+# Of the lines that are rows; a label is a number: its qid is the first there can be.
+_ROW_TO_QID = re.compile(rb"^[ \t]*[^ \t\r\n#].*?qid:", re.MULTILINE)
 _SORT = "boostrank sort brings its rows together"
 _STRETCH_BYTES = 48  # 32 to remember a stretch of text, 16 to sort it
 _SUM_OF_SHARES = 1e-6
@@ -238,20 +240,10 @@ def merge(
             prefix = f"{number}-".encode() if rename else b""
             for piece in pieces(each, progress):
                 whole.add(piece._replace(qid=prefix + piece.qid))
-                text = _renamed(piece.text, prefix) if rename else piece.text
+                text = _ROW_TO_QID.sub(rb"\g<0>" + prefix, piece.text) if rename else piece.text
                 out.write(text, rows=piece.rows, begins=piece.begins)
         whole.check()
     return out.written
-
-
-def _renamed(text: memoryview, prefix: bytes) -> bytes:
-    """The lines with the prefix before each query id."""
-    lines = bytes(text).split(b"\n")
-    for i, line in enumerate(lines):
-        if line.lstrip(b" \t")[:1] not in (b"", b"#", b"\r"):
-            label, mark, rest = line.partition(b"qid:")  # a label is a number: this is the first there can be
-            lines[i] = label + mark + prefix + rest
-    return b"\n".join(lines)
 
 
 def _whole(source: AnySource, progress: Progress) -> Iterator[Piece]:

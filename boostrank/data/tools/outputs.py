@@ -9,7 +9,7 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -20,7 +20,7 @@ from boostrank.data.libsvm.side_files import refuse_sidecars
 
 STANDARD_OUTPUT = "-"
 _BUFFER = 1 << 16
-_FIELD = re.compile(r"\{(?::(0?)(\d))?\}")
+_FIELD = re.compile(r"\{(|:0?\d)\}")
 
 
 def _zstd() -> Any:
@@ -82,14 +82,10 @@ def open_output(path: str) -> Iterator[Output]:
         InputError: it could not be written, or sidecars of other data lie beside it.
         TrainingError: it could not be written, after all.
     """
-    if path == STANDARD_OUTPUT:
-        with open(sys.stdout.fileno(), "wb", _BUFFER, closefd=False) as file:
-            output = Output(path, file)
-            yield output
-            output.finish()
-        return
-    check_target(path)
-    with writing(path) as descriptor, open(descriptor, "wb", _BUFFER, closefd=False) as file:
+    if path != STANDARD_OUTPUT:
+        check_target(path)
+    target = nullcontext(sys.stdout.fileno()) if path == STANDARD_OUTPUT else writing(path)
+    with target as descriptor, open(descriptor, "wb", _BUFFER, closefd=False) as file:
         output = Output(path, file)
         yield output
         output.finish()
@@ -121,17 +117,12 @@ def named(template: str, name: str | int) -> str:
     """
     if template == STANDARD_OUTPUT:
         raise ParameterError("several outputs cannot go to standard output: name a file")
-    places = list(_FIELD.finditer(template))
-    rest = _FIELD.sub("", template)
-    if len(places) > 1 or "{" in rest or "}" in rest or not template:
-        raise ParameterError(f"output {template!r}: put {{}} or {{:03}} where the name or number goes, once")
-    if not places:
+    before, *rest = _FIELD.split(template)  # where there is a place: its format and what is behind it
+    if not rest:
         folder, file = os.path.split(template)
         stem, dot, endings = file.partition(".")
-        return os.path.join(folder, f"{stem}{'-' if stem else ''}{_text(name, 3)}{dot}{endings}")
-    width = int(places[0][2] or (3 if places[0][0] == "{}" else 0))
-    return template[: places[0].start()] + _text(name, width) + template[places[0].end() :]
-
-
-def _text(name: str | int, width: int) -> str:
-    return f"{name:0{width}}" if isinstance(name, int) else name
+        before, rest = os.path.join(folder, stem + "-" * bool(stem)), [":03", dot + endings]
+    if len(rest) > 2 or set("{}") & set(before + rest[1]) or not template:
+        raise ParameterError(f"output {template!r}: put {{}} or {{:03}} where the name or number goes, once")
+    width = int(rest[0][-1:] or 3)
+    return before + (f"{name:0{width}}" if isinstance(name, int) else name) + rest[1]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.types import Int64Array
 from boostrank.data.doctor import column_stats
@@ -22,10 +21,13 @@ _USUAL = 0.5  # share of the rows that have a feature, from which on it is odd w
 
 def leaked_queries(one: Profile, other: Profile) -> Iterator[Finding]:
     """Queries of the second set that are in the first, by id or by content."""
-    by_id = _with_ids_of(one, other)
+    grouped_by_file = one.grouped_by_file or other.grouped_by_file  # then ids only count the queries
+    by_id = np.flatnonzero(np.isin(other.ids, one.ids) & (not grouped_by_file))
     by_content, origin = _with_documents_of(one, other)
-    same = np.isin(_documents_of_queries(other), _documents_of_queries(one))
-    both = by_id[np.bincount(_query_of_rows(other)[same], minlength=other.n_queries)[by_id] > HALF * other.sizes[by_id]]
+    # A hash of query id and features, for each row.
+    theirs, ours = (each.hashes ^ (each.ids[_query_of_rows(each)].astype(np.uint64) * _ODD) for each in (other, one))
+    same = np.bincount(_query_of_rows(other)[np.isin(theirs, ours)], minlength=other.n_queries)
+    both = by_id[same[by_id] > HALF * other.sizes[by_id]]
     new = np.setdiff1d(by_content, by_id)
     cost = f"{other.role} does not measure how the model does on queries it has not seen: numbers come out too good"
     fix = (
@@ -60,13 +62,6 @@ def leaked_queries(one: Profile, other: Profile) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _with_ids_of(one: Profile, other: Profile) -> Int64Array:
-    """Queries of the second set whose id is in the first."""
-    if one.grouped_by_file or other.grouped_by_file:
-        return np.zeros(0, np.int64)
-    return np.flatnonzero(np.isin(other.ids, one.ids))
-
-
 def _with_documents_of(one: Profile, other: Profile) -> tuple[Int64Array, Int64Array]:
     """(queries of the second set with most of their documents in one query of the first, that query for each query).
 
@@ -76,13 +71,10 @@ def _with_documents_of(one: Profile, other: Profile) -> tuple[Int64Array, Int64A
     query = _query_of_rows(one)
     order = np.lexsort((query, one.hashes))
     hashes, owner = one.hashes[order], query[order]
-    first = np.ones(hashes.size, bool)
-    first[1:] = hashes[1:] != hashes[:-1]
-    starts = np.flatnonzero(first)
-    if not starts.size:
+    if not hashes.size:
         return np.zeros(0, np.int64), origin
-    telling = owner[starts] == owner[np.append(starts[1:], hashes.size) - 1]
-    hashes, owner = hashes[starts], owner[starts]
+    hashes, starts, counts = np.unique(hashes, return_index=True, return_counts=True)
+    telling, owner = owner[starts] == owner[starts + counts - 1], owner[starts]
     at = np.minimum(np.searchsorted(hashes, other.hashes), hashes.size - 1)
     hit = np.flatnonzero((hashes[at] == other.hashes) & telling[at])
     pairs, counts = np.unique(np.column_stack([_query_of_rows(other)[hit], owner[at[hit]]]), axis=0, return_counts=True)
@@ -95,21 +87,16 @@ def _query_of_rows(profile: Profile) -> Int64Array:
     return np.repeat(np.arange(profile.sizes.size), profile.sizes)
 
 
-def _documents_of_queries(profile: Profile) -> npt.NDArray[np.uint64]:
-    """A hash of query id and features, for each row."""
-    return profile.hashes ^ (profile.ids[_query_of_rows(profile)].astype(np.uint64) * _ODD)
-
-
 def numbering(one: Profile, other: Profile) -> Iterator[Finding]:
     """Features that count from 0 in one set and from 1 in the other."""
     if not (one.n_rows and other.n_rows) or one.options.base is not None:
         return
+    fix = "write both alike; if both count from 0: --zero-based true"
     if other.has_zero and not one.has_zero:
         line = next(part.zero_line for part in other.parts if part.zero_line)
         yield other.finding(
             "numbering", Severity.ERROR, line, 1, f"feature 0 occurs, which {one.role} does not have",
-            "one counts from 0 and the other from 1: every feature would be its neighbour; train refuses it",
-            "write both alike; if both count from 0: --zero-based true",
+            "one counts from 0 and the other from 1: every feature would be its neighbour; train refuses it", fix,
         )  # fmt: skip
     elif one.has_zero and not other.has_zero:
         beyond = other.top.top_id == one.top.top_id + 1
@@ -119,10 +106,9 @@ def numbering(one: Profile, other: Profile) -> Iterator[Finding]:
             if beyond:
                 message += f", but there is feature {other.top.top_id}, one past its last"
             yield other.finding(
-            "numbering", Severity.ERROR if beyond else Severity.WARNING, other.top.top_line, 1,
+                "numbering", Severity.ERROR if beyond else Severity.WARNING, other.top.top_line, 1,
                 f"{message}: does the file count from 1?",
-                "every feature would be its neighbour" + ("; train refuses it" if beyond else ""),
-                "write both alike; if both count from 0: --zero-based true",
+                "every feature would be its neighbour" + ("; train refuses it" if beyond else ""), fix,
             )  # fmt: skip
 
 
