@@ -52,12 +52,11 @@ def merged_with_config(context: click.Context, table: str, given: tuple[tuple[st
 
 
 def _key(parameter: click.Parameter) -> str:
-    longest = max(parameter.opts, key=len)
-    return longest.lstrip("-").replace("_", "-")
+    return max(parameter.opts, key=len).lstrip("-").replace("_", "-")
 
 
 def _as_typed(option: click.Parameter, value: Any) -> Any:
     """The value as it would come from the command line, where click splits several values by itself."""
-    if option.multiple if isinstance(option, click.Option) else False:
-        return [str(v) for v in value] if isinstance(value, list) else [str(value)]
-    return ",".join(str(v) for v in value) if isinstance(value, list) else value
+    if isinstance(option, click.Option) and option.multiple:
+        return [str(v) for v in (value if isinstance(value, list) else [value])]
+    return ",".join(map(str, value)) if isinstance(value, list) else value

@@ -63,6 +63,7 @@ class Reader:
 
     def read(self, paths: str | Sequence[str], *, like: RankingDataset | FeatureSpace | None = None) -> RankingDataset:
         """One file, or several as one data set; says on standard error what was in it."""
+        from boostrank.data.libsvm.side_files import WEIGHT_SUFFIX
         from boostrank.data.readers import read_files
 
         started, name = time.monotonic(), name_of(paths)
@@ -70,9 +71,10 @@ class Reader:
             stream = {} if self._stream is None else {"stream": True, **self._stream}
             data: RankingDataset = read_files(paths, like=like, progress=progress, **stream, **self._options)
         how = "remembered" if data.on_disk and not data.features.is_open else "read"
+        beside = [f"weights from {file}, " for file in data.provenance.files[1:] if file.endswith(WEIGHT_SUFFIX)]
         say(
             f"{name}: {data.n_documents:,} rows, {len(data.queries):,} queries, {data.n_features:,} features, "
-            f"{_weights_from(data)}{how} in {duration(time.monotonic() - started)}"
+            f"{''.join(beside[:1])}{how} in {duration(time.monotonic() - started)}"
         )
         return data
 
@@ -140,14 +142,6 @@ def check_not_read(output: str, inputs: Iterable[str]) -> None:
         files = [given] if os.path.exists(given) else glob.glob(given, recursive=True)
         if os.path.isfile(output) and any(os.path.realpath(file) == real for file in files):
             raise InputError(f"{output}: is read by this command ({given}) and would be overwritten: name another file")
-
-
-def _weights_from(data: RankingDataset) -> str:
-    """`weights from FILE, ` where a file beside the data gave the queries their weights."""
-    from boostrank.data.libsvm.side_files import WEIGHT_SUFFIX
-
-    beside = [file for file in data.provenance.files[1:] if file.endswith(WEIGHT_SUFFIX)]
-    return f"weights from {beside[0]}, " if beside else ""
 
 
 def document_names(data: RankingDataset, path: str) -> list[str]:

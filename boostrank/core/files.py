@@ -94,19 +94,14 @@ def remove_leftovers(path: AnyPath) -> None:
 
 
 def write_output(path: AnyPath, data: bytes) -> None:
-    """`write_atomically`; into a pipe or a device (`/dev/stdout`), which nothing can replace, plainly.
-
-    Raises:
-        TrainingError: as `replacing`.
-        BrokenPipeError: nobody reads the pipe any more.
-    """
+    """`write_atomically`, into what `writing` opens; raises what it raises."""
     with writing(path) as descriptor:
         write_all(descriptor, data)
 
 
 @contextmanager
 def writing(path: AnyPath) -> Iterator[int]:
-    """`replacing`; of a pipe or a device, which nothing can replace, a descriptor to write to plainly.
+    """`replacing`; of a pipe or a device (`/dev/stdout`), which nothing can replace, a descriptor to write to plainly.
 
     Raises:
         TrainingError: as `replacing`.

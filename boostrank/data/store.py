@@ -140,15 +140,9 @@ class StoredFeatures:
     ) -> None:
         self.shape, self.base, self.is_sparse = shape, base, is_sparse
         self.origin, self.external, self.known = origin, external, dict(known or {})
-        self.watch: Callable[[int, int], None] | None = None
-        """Called with the rows done and all rows, by what makes bins of them."""
+        self.watch: Callable[[int, int], None] | None = None  # told rows done and all rows by what makes bins of them
         self._source = store
         self._order: list[int] | None = None
-
-    @property
-    def folder(self) -> str:
-        """Where there is room for temporary files."""
-        return self.store.folder
 
     @property
     def is_open(self) -> bool:

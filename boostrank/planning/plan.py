@@ -113,7 +113,13 @@ def make_plan(
         threads, rounds: as for `boostrank.train`.
         compiles: whether the objective must be compiled first; see `must_compile`.
     """
-    work = _work(train, valid, params or {}, threads, rounds, compiles)
+    given = params or {}
+    leaves = next((given[name] for name in _LEAVES if name in given), None)
+    if leaves is None:
+        depth = int(given.get("max_depth", 0) or 0)
+        leaves = min(2**depth, 2**20) if depth > 0 else 31
+    max_bin = next((given[name] for name in _BINS if name in given), 255)
+    work = Work(train, tuple(valid), int(leaves), int(max_bin), resolve_threads(threads), rounds, compiles)
     engines = [name for name in ENGINES if name == backend or find_spec(name) is not None]
     routes = tuple(Route(name, one, cost(name, one, work)) for name in engines for one in ENGINES[name].routes)
     bound = free_memory() if limit is None else limit
@@ -145,16 +151,6 @@ def must_compile(objective: TrainingObjective | None) -> bool:
         if folder is None or next(Path(folder).rglob(kept), None) is None:
             return True
     return False
-
-
-def _work(
-    train: Survey, valid: Sequence[Survey], params: Mapping[str, Any], threads: int | None, rounds: int, compiles: bool
-) -> Work:
-    leaves = next((params[name] for name in _LEAVES if name in params), 31)
-    if not any(name in params for name in _LEAVES) and int(params.get("max_depth", 0) or 0) > 0:
-        leaves = min(2 ** int(params["max_depth"]), 2**20)
-    max_bin = next((params[name] for name in _BINS if name in params), 255)
-    return Work(train, tuple(valid), int(leaves), int(max_bin), resolve_threads(threads), rounds, compiles)
 
 
 def _why(chosen: Route, candidates: Sequence[Route], route: str, bound: float, *, limited: bool) -> str:

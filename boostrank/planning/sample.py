@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -126,19 +127,14 @@ class _Sample:
 
     def __init__(self, options: LibsvmOptions) -> None:
         self._options = options
-        self.rows = self._refused = self._text = self._cells = self._nonzero = self._top = 0
-        self.has_zero = False
-        self._seconds = 0.0
-        self._disk: float = 0
-        self._unpacked: float = 0
+        self.rows = self._refused = self._text = self._cells = self._nonzero = self._top = self._grouped_files = 0
         self._boundaries = self._pairs = self._queries = self._longest = 0
-        self._labels: dict[float, int] = {}
+        self._disk = self._unpacked = self._seconds = 0.0
+        self.has_zero, self._exact, self._warm = False, True, False
+        self._labels: Counter[float] = Counter()
         self._keys: list[npt.NDArray[np.uint64]] = []
         self._room = _COUNTED_CELLS
-        self._exact = True
         self._sizes: list[int] = []
-        self._grouped_files = 0
-        self._warm = False
 
     def take(self, source: Source, places: list[float] | None) -> None:
         """The chunks of one file that are wanted; None: all of them, while they last."""
@@ -147,7 +143,6 @@ class _Sample:
         self._sizes += some_sizes(sizes_file)
         self._grouped_files += sizes_file is not None
         loads = source.loads(_PLACE_BYTES)
-        text = 0
         if isinstance(source, FileSource):
             chunks = list(loads)
             if places is not None:
@@ -157,13 +152,12 @@ class _Sample:
             previous: Any = None
             for load in chunks:
                 size, previous = self._add(parser, load, previous if places is None else None)
-                text += size
-            self._disk += text
-            self._unpacked += text
+                self._disk += size
+                self._unpacked += size
             return
         # Only from the front: the whole text weighs as many times what it does on disk as this beginning does.
         # It is unpacked from large pieces: at the chunk where the next one is fetched, those before are used up.
-        previous, fetched, used = None, 0, (0, 0.0)
+        text, previous, fetched, used = 0, None, 0, (0, 0.0)
         for load in loads:
             if source.done > fetched:
                 fetched, used = source.done, (fetched, source.text_bytes - _PLACE_BYTES / 2)
@@ -200,8 +194,7 @@ class _Sample:
         self.has_zero |= bool(block.counts[parse.ZERO_LINE])
         self._top = max(self._top, int(block.counts[parse.TOP_ID]))
         self._cells += int(block.counts[parse.CELLS])
-        for label, count in zip(*np.unique(block.labels, return_counts=True), strict=True):
-            self._labels[float(label)] = self._labels.get(float(label), 0) + int(count)
+        self._labels.update(np.sort(block.labels).tolist())
         last = self._add_queries(block, previous)
         self._add_values(block)
         return size, last
@@ -250,11 +243,11 @@ class _Sample:
         longest = self._longest
         if self._grouped_files == files and self._sizes:
             rows, queries, longest = sum(self._sizes), len(self._sizes), max(self._sizes)
+        cells = self.rows * features or 1
         return Survey(
-            files=files, disk_bytes=disk, exact=self._exact, sampled_rows=self.rows,
-            refused_rows=self._refused, text_bytes=text, rows=rows,
-            queries=queries, longest=longest, features=features, present=self._cells / (self.rows * features or 1),
-            nonzero=self._nonzero / (self.rows * features or 1),
-            grades={label: n / self.rows for label, n in sorted(self._labels.items(), key=lambda pair: -pair[1])},
+            files=files, disk_bytes=disk, exact=self._exact, sampled_rows=self.rows, refused_rows=self._refused,
+            text_bytes=text, rows=rows, queries=queries, longest=longest, features=features,
+            present=self._cells / cells, nonzero=self._nonzero / cells,
+            grades={label: n / self.rows for label, n in self._labels.most_common()},
             distinct=distinct, bytes_a_second=self._text / max(self._seconds, 1e-9),
         )  # fmt: skip

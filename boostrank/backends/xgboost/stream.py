@@ -69,7 +69,7 @@ def matrix_in_pieces(data: RankingDataset, options: dict[str, Any]) -> Any:
     parts, columns = [data.features], data.features.shape[1]
     if not (data.on_disk and data.features.external):
         return xgboost.QuantileDMatrix(DenseBatches(parts, columns), **options)
-    folder = _Folder(data.features.folder)
+    folder = _Folder(data.features.store.folder)
     try:
         matrix = xgboost.ExtMemQuantileDMatrix(DenseBatches(parts, columns, f"{folder.path}/bins"), **options)
     except BaseException:
