@@ -26,8 +26,8 @@ from boostrank.data.libsvm.reader import parser_of
 from boostrank.data.libsvm.side_files import (
     GROUP_SUFFIXES,
     WEIGHT_SUFFIX,
+    check_sizes,
     find_sidecar,
-    read_sizes,
     read_weights,
     some_sizes,
     weights_of_queries,
@@ -203,9 +203,7 @@ class Profile:
 
     def _count(self, block: LinedBlock) -> None:
         counts, part = block.counts, self.parts[-1]
-        for slot in (parse.CELLS, parse.BLANK_LINES, parse.DESCENDING_ROWS, parse.MISSING, parse.INFINITIES,
-                     parse.BAD_ROWS):  # fmt: skip
-            self.counts[slot] += counts[slot]
+        self.counts[parse.ADDED_UP] += counts[parse.ADDED_UP]
         self.descending_line = self.descending_line or self._through(counts[parse.DESCENDING_LINE])
         part.zero_line = part.zero_line or self._through(counts[parse.ZERO_LINE])
         if counts[parse.TOP_ID] > part.top_id:
@@ -234,18 +232,15 @@ class Profile:
 
     def _starts_of_runs(self, block: LinedBlock, last: object) -> tuple[Int64Array, object]:
         """(first row of each query that begins in the chunk, the id of its last query)."""
-        runs, names = block.runs, block.names
+        runs, names, last = block.queries_after(last, self.n_queries)
         ids = runs[:, parse.RUN_ID].copy()
         for i, name in names.items():
-            ids[i] = hash(name)
-        skip = int(last is not None and last == names.get(0, int(ids[0])))
-        for i, name in names.items():
-            if i >= skip:
-                self.names[self.n_queries + i - skip] = name
-        self.n_queries += len(runs) - skip
-        self._kept["ids"].append(ids[skip:])
-        self._kept["line"].append(runs[skip:, parse.RUN_LINE] + self.n_lines)
-        return runs[skip:, parse.RUN_ROW], names.get(len(runs) - 1, int(ids[-1]))
+            ids[i - self.n_queries] = hash(name)
+        self.names |= names
+        self.n_queries += len(runs)
+        self._kept["ids"].append(ids)
+        self._kept["line"].append(runs[:, parse.RUN_LINE] + self.n_lines)
+        return runs[:, parse.RUN_ROW], last
 
     def _starts_of_sizes(self, ends: Int64Array, rows: Rows) -> Int64Array:
         """The same where sizes beside the file tell the queries; rows that they do not cover are one query."""
@@ -259,17 +254,14 @@ class Profile:
 
     def _check_sidecars(self) -> None:
         """Sizes and weights beside the files fit, as far as one file alone can tell."""
-        ends = [*((part.rows, part.queries) for part in self.parts[1:]), (self.n_rows, self.n_queries)]
-        for part, (row_end, query_end) in zip(self.parts, ends, strict=True):
+        ends = [*(part.queries for part in self.parts[1:]), self.n_queries]
+        for part, query_end in zip(self.parts, ends, strict=True):
             sizes = np.asarray(self.sizes[part.queries : query_end], np.int64)
             groups = find_sidecar(part.path, GROUP_SUFFIXES)
             weights = find_sidecar(part.path, (WEIGHT_SUFFIX,))
             try:
                 if groups is not None:
-                    expected = read_sizes(groups, row_end - part.rows)
-                    if not np.array_equal(expected, sizes):
-                        words = f"the group sizes disagree with the qids of {part.name}: remove one"
-                        raise FileFormatError(words, file=groups)
+                    check_sizes(groups, sizes, part.name)
                 if weights is not None:
                     weights_of_queries(weights, read_weights(weights), QueryIndex.from_sizes(sizes))
             except FileFormatError as error:

@@ -18,6 +18,7 @@ from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.side_files import (
     GROUP_SUFFIXES,
     WEIGHT_SUFFIX,
+    check_sizes,
     find_sidecar,
     read_sizes,
     read_weights,
@@ -62,8 +63,7 @@ class Assembly:
         self._runs: list[Int64Array] = []
         self._n_runs = 0
         self._names: dict[int, bytes] = {}
-        self._last: object = None
-        self._goes_on = False  # whether the next run of rows may be of the query before
+        self._last: object = None  # id of the query that the next rows may continue
 
     @property
     def name(self) -> str:
@@ -76,7 +76,8 @@ class Assembly:
         sizes, weights = find_sidecar(path, GROUP_SUFFIXES), find_sidecar(path, (WEIGHT_SUFFIX,))
         self._check_part()
         self.parts.append(Part(name, path, sizes, weights, self.lines, self.rows))
-        self._goes_on = self.options.regroup
+        if not self.options.regroup:
+            self._last = None
 
     def add(self, block: Block) -> None:
         """The next block.
@@ -91,12 +92,14 @@ class Assembly:
         if counts[parse.TOP_ID] > self.counts[parse.TOP_ID]:
             self.counts[parse.TOP_ID] = counts[parse.TOP_ID]
             self.counts[parse.TOP_LINE] = self.lines + counts[parse.TOP_LINE]
-        for slot in (
-            parse.CELLS, parse.BEYOND, parse.BLANK_LINES, parse.DESCENDING_ROWS, parse.MISSING, parse.INFINITIES,
-            parse.BAD_ROWS,
-        ):  # fmt: skip
-            self.counts[slot] += counts[slot]
-        self._add_runs(block)
+        self.counts[parse.ADDED_UP] += counts[parse.ADDED_UP]
+        if len(block.runs):
+            runs, names, self._last = block.queries_after(self._last, self._n_runs)
+            runs[:, parse.RUN_ROW] += self.rows
+            runs[:, parse.RUN_LINE] += self.lines
+            self._runs.append(runs)
+            self._n_runs += len(runs)
+            self._names |= names
         if block.bad:
             part = self.parts[-1]
             error = block.bad[0].error(
@@ -184,22 +187,6 @@ class Assembly:
 
     # Queries ---------------------------------------------------------------------------------------------------------
 
-    def _add_runs(self, block: Block) -> None:
-        runs, names = block.runs, block.names
-        if not len(runs):
-            return
-        runs[:, parse.RUN_ROW] += self.rows
-        runs[:, parse.RUN_LINE] += self.lines
-        first = names.get(0, int(runs[0, parse.RUN_ID]))
-        skip = 1 if self._goes_on and self._n_runs and first == self._last else 0
-        self._goes_on = True
-        self._last = names.get(len(runs) - 1, int(runs[-1, parse.RUN_ID]))
-        for i, name in names.items():
-            if i >= skip:
-                self._names[self._n_runs + i - skip] = name
-        self._runs.append(runs[skip:])
-        self._n_runs += len(runs) - skip
-
     def _check_regroup(self, before: int | None = None) -> tuple[npt.NDArray[Any], Int64Array, Int64Array]:
         """(ids, the runs, for each run the first run of its query); refuses an id that comes back."""
         runs = np.concatenate([*self._runs, np.zeros((0, parse.N_RUN), np.int64)])
@@ -268,12 +255,8 @@ class Assembly:
         starts = runs[:, parse.RUN_ROW]
         sizes = np.diff(starts, append=self.rows)
         for part, begin, end in parts:
-            if part.sizes_file is None:
-                continue
-            ours = sizes[(starts >= begin) & (starts < end)]
-            if not np.array_equal(ours, read_sizes(part.sizes_file, end - begin)):
-                raise FileFormatError(f"the group sizes disagree with the qids of {part.name}: remove one",
-                                      file=part.sizes_file)  # fmt: skip
+            if part.sizes_file is not None:
+                check_sizes(part.sizes_file, sizes[(starts >= begin) & (starts < end)], part.name)
         order, again = None, np.flatnonzero(owner != np.arange(owner.size))
         if again.size:
             by_query = np.argsort(owner, kind="stable")

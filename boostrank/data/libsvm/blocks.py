@@ -62,6 +62,17 @@ class Block:
         """Rows kept."""
         return int(self.labels.size)
 
+    def queries_after(self, last: object, number: int) -> tuple[Int64Array, dict[int, bytes], object]:
+        """(runs of the queries that begin here, names of those whose ids are text, the last id), by number of query.
+
+        Args:
+            last: id of the query before, which the first run may continue; None if it may not.
+            number: that the first query has.
+        """
+        skip = int(last is not None and last == self.names.get(0, int(self.runs[0, parse.RUN_ID])))
+        names = {number + i - skip: name for i, name in self.names.items() if i >= skip}
+        return self.runs[skip:], names, self.names.get(len(self.runs) - 1, int(self.runs[-1, parse.RUN_ID]))
+
 
 class _Scratch:
     """Arrays that a call of the parser writes to; sized by the text, reused."""

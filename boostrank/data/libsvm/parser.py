@@ -42,6 +42,8 @@ INF_STOP, INF_KEEP, INF_MISSING = range(3)
 (ROWS, CELLS, BEYOND, RUNS, LINES, BLANK_LINES, UNDECIDED, RESOLVED, DESCENDING_ROWS, DESCENDING_LINE, MISSING,
  INFINITIES, TOP_ID, TOP_LINE, ZERO_LINE, QID_START, QID_END, BAD_ROWS, N_STATE) = range(19)  # fmt: skip
 
+ADDED_UP = [CELLS, BEYOND, BLANK_LINES, DESCENDING_ROWS, MISSING, INFINITIES, BAD_ROWS]  # over the chunks of a file
+
 # Columns of `bad`: the code, the line (1-based, in this chunk), where line and token start, a feature number.
 BAD_CODE, BAD_LINE, BAD_LINE_START, BAD_TOKEN, BAD_ID, N_BAD = range(6)
 BAD_KEPT = 16  # refused rows that are described; one more place is where a row's fault is noted as it is parsed

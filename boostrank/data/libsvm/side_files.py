@@ -69,6 +69,16 @@ def read_sizes(path: str, rows: int) -> Int64Array:
     return np.array(sizes, dtype=np.int64)
 
 
+def check_sizes(path: str, sizes: Int64Array, name: str) -> None:
+    """Compare group sizes with those of the queries of the file of that name.
+
+    Raises:
+        FileFormatError: they differ, or cannot be read.
+    """
+    if not np.array_equal(read_sizes(path, int(sizes.sum())), sizes):
+        raise FileFormatError(f"the group sizes disagree with the qids of {name}: remove one", file=path)
+
+
 def read_weights(path: str) -> Float64Array:
     """float64[M], positive and finite.
 
