@@ -185,7 +185,7 @@ class StreamSource(Source):
             first += more
         self.is_packed = is_packed(first)
         self.waiting = b"" if self.is_packed else first
-        self.next = Unpacker(self._read_raw, first, name).read if self.is_packed else self._plain
+        self.next = Unpacker(self._read_raw, first, name).read if self.is_packed else self._read_raw
         self.ended = False
         head = self._fill(HEAD)
         if self.is_packed and is_packed(head):
@@ -203,15 +203,12 @@ class StreamSource(Source):
         self.raw_bytes += len(data)
         return data
 
-    def _plain(self, size: int) -> bytes:
-        data, self.waiting = self.waiting, b""
-        return data or self._read_raw(size)
-
     def _fill(self, size: int) -> bytes:
         """Exactly `size` bytes of text, fewer at the end."""
         parts: list[bytes] = []
         while size > 0 and not self.ended:
-            data = self.next(size)
+            data = self.waiting or self.next(size)
+            self.waiting = b""
             self.ended = not data
             parts.append(data)
             size -= len(data)

@@ -50,11 +50,10 @@ def split(
     moves no query from training to test. The shares are therefore those of a draw, not exact.
 
     Args:
-        source: as of `read_libsvm`.
+        source, progress: as of `read_libsvm`.
         output: the paths, `{}` standing for the part; without, `-part` goes before the endings of the file name.
         parts: name -> share of the queries; the shares add up to 1.
         seed: another seed, another draw.
-        progress: called with the bytes read and their total, None when that is not known.
 
     Raises:
         ParameterError: names or shares that make no sense.
@@ -146,7 +145,7 @@ def _smallest_draws(source: AnySource, queries: int, seed: int, out: Output, pro
     """The `queries` smallest draws; what may be among them is kept in a temporary file until the end decides."""
     smallest: list[int] = []  # negative: the heap's first is the largest draw among them
     candidates: list[list[int]] = []  # draw, bytes, rows
-    keep, seen = False, 0
+    keep, seen, offset = False, 0, 0
     with _temporary_file(out.path) as file:
         for piece in _whole(source, progress):
             if piece.begins:
@@ -162,7 +161,6 @@ def _smallest_draws(source: AnySource, queries: int, seed: int, out: Output, pro
         if seen < queries:
             raise DataError(f"{queries:,} queries are asked for, but there are only {seen:,}")
         file.flush()
-        offset = 0
         for drawn, length, rows in candidates:
             if drawn <= -smallest[0]:
                 _copy(file.fileno(), offset, length, rows, out)
@@ -279,7 +277,7 @@ def _distribute(
 
 def _by_rank(stretches: array[int]) -> Iterator[tuple[int, int, int, int, bool]]:
     """(rank, offset, bytes, rows, whether it is the first of its rank), by rank and then in the order given."""
-    table = np.frombuffer(stretches, np.int64).reshape(-1, 4) if stretches else np.zeros((0, 4), np.int64)
+    table = np.array(stretches).reshape(-1, 4)
     before = -1
     for i in np.argsort(table[:, 0], kind="stable"):
         rank, offset, size, rows = table[i].tolist()

@@ -78,8 +78,7 @@ def pieces(source: AnySource, progress: Progress = None, max_bytes: int | None =
     without newline gets one.
 
     Args:
-        source, max_bytes: as of `read_libsvm`.
-        progress: called with the bytes read and their total, None when that is not known.
+        source, progress, max_bytes: as of `read_libsvm`.
 
     Raises:
         FileFormatError: a file or a row that cannot be read, or no rows at all.
@@ -89,16 +88,17 @@ def pieces(source: AnySource, progress: Progress = None, max_bytes: int | None =
 
 
 def _pieces(opened: Opened, progress: Progress) -> Iterator[Piece]:
-    scan, current, last, lines, rows, carry = _Scanner(), opened.first, b"", 0, 0, b""
+    scan, current, last, lines, rows, carry = _Scanner(), None, b"", 0, 0, b""
     latest = b""  # query, of whatever file: comments behind the last row of all stay with it
-    _mention_weights(current.path)
     for source, load in opened.loads(CHUNK_BYTES, 1):
         if source is not current:
-            yield from _tail(last, carry, current.name, lines)
-            carry = carry if not last else b""
-            opened.leave(current)
+            if current is not None:
+                yield from _tail(last, carry, current.name, lines)
+                carry = carry if not last else b""
+                opened.leave(current)
             current, last, lines = source, b"", 0
-            _mention_weights(current.path)
+            if (weights := find_sidecar(source.path, (WEIGHT_SUFFIX,))) is not None:
+                warn_user(f"{weights}: weights are not carried along", DataWarning)
         try:
             text = load(None)  # a new buffer: pieces of the old one may be in use
         except LineTooLong as error:
@@ -125,8 +125,8 @@ def _pieces(opened: Opened, progress: Progress) -> Iterator[Piece]:
         lines += int(scan.state[parse.LINES])
         if progress is not None:
             progress(opened.done, opened.total)
-    yield from _tail(latest, carry, current.name, lines)
-    opened.leave(current)
+    yield from _tail(latest, carry, source.name, lines)
+    opened.leave(source)
     if rows == 0:
         raise FileFormatError("no rows: the file is empty or holds nothing but comments", file=opened.first.name)
 
@@ -135,12 +135,6 @@ def _tail(qid: bytes, carry: bytes, file: str, line: int) -> Iterator[Piece]:
     """Comments behind the last row of a file stay with it."""
     if carry and qid:
         yield Piece(qid, memoryview(carry), 0, False, file, line)
-
-
-def _mention_weights(path: str | None) -> None:
-    weights = find_sidecar(path, (WEIGHT_SUFFIX,))
-    if weights is not None:
-        warn_user(f"{weights}: weights are not carried along", DataWarning)
 
 
 def draw(qid: bytes, seed: int, purpose: bytes) -> int:
