@@ -14,13 +14,16 @@ from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.gains import Gain, parse_gain
 from boostrank.core.types import Float64Array
 
-TIES = ("expected", "input", "pessimistic", "optimistic", "docno")
 EMPTY = ("exclude", "one", "zero")
 SINGLE = ("count", "exclude")
 AP_DIVISORS = ("relevant", "reachable")
-SHORT_LISTS = ("pad", "clip", "letor")
 DISCOUNTS = ("log2(1+r)", "log2(r)")
 SCORE_TYPES = ("float64", "float32")
+_ALLOWED = {
+    "discount": DISCOUNTS, "ties": ("expected", "input", "pessimistic", "optimistic", "docno"),
+    "score_type": SCORE_TYPES, "empty": EMPTY, "single": SINGLE, "ap_divisor": AP_DIVISORS,
+    "short_lists": ("pad", "clip", "letor"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,15 +72,7 @@ class Conventions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "gain", parse_gain(self.gain))
-        for field, allowed in (
-            ("discount", DISCOUNTS),
-            ("ties", TIES),
-            ("score_type", SCORE_TYPES),
-            ("empty", EMPTY),
-            ("single", SINGLE),
-            ("ap_divisor", AP_DIVISORS),
-            ("short_lists", SHORT_LISTS),
-        ):
+        for field, allowed in _ALLOWED.items():
             if getattr(self, field) not in allowed:
                 raise ParameterError(f"{field}={getattr(self, field)!r} is not one of {' | '.join(allowed)}")
         object.__setattr__(self, "empty_of", tuple((str(metric), str(word)) for metric, word in self.empty_of))

@@ -99,9 +99,12 @@ def reserved(path: str | PathLike[str]) -> Iterator[None]:
     try:
         descriptor = _locked(beside)
     except BlockingIOError:
-        raise InputError(
-            f"{os.fspath(path)}: {_owner(beside)} is writing it: wait until it has ended, or name another file"
-        ) from None
+        owner = "another run"
+        with contextlib.suppress(OSError, ValueError), open(beside, "rb") as file:
+            pid, host = file.read(300).decode().split()
+            owner = f"process {int(pid)}" + ("" if host == socket.gethostname() else f" on {host}")
+        words = f"{os.fspath(path)}: {owner} is writing it: wait until it has ended, or name another file"
+        raise InputError(words) from None
     if descriptor is None:
         warn_user(
             f"{os.fspath(path)}: files in {folder} cannot be locked, so nothing keeps a second run from writing the "
@@ -147,11 +150,3 @@ def _locked(beside: str) -> int | None:
             return None
         if held is False:
             raise BlockingIOError
-
-
-def _owner(beside: str) -> str:
-    """Who has the lock, in words."""
-    with contextlib.suppress(OSError, ValueError), open(beside, "rb") as file:
-        pid, host = file.read(300).decode().split()
-        return f"process {int(pid)}" + ("" if host == socket.gethostname() else f" on {host}")
-    return "another run"

@@ -189,12 +189,13 @@ class Profile:
                 if self.grouped_by_file and (sizes := some_sizes(find_sidecar(source.path, GROUP_SUFFIXES))):
                     ends = self.n_rows + np.cumsum(sizes)
             self._count(block)
-            rows = self._rows(block)
-            if rows is not None and self.grouped_by_file:
-                starts = self._starts_of_sizes(ends, rows)
-                yield from cutter.add(rows, starts)
-            elif rows is not None:
-                starts, last = self._starts_of_runs(block, last)
+            if block.n_rows:
+                assert block.sparse is not None
+                rows = Rows(self.options.relabelled(block.labels), block.lines + self.n_lines, *block.sparse)
+                if self.grouped_by_file:
+                    starts = self._starts_of_sizes(ends, rows)
+                else:
+                    starts, last = self._starts_of_runs(block, last)
                 yield from cutter.add(rows, starts)
             self.n_rows += block.n_rows
             self.n_lines += int(block.counts[parse.LINES])
@@ -222,13 +223,6 @@ class Profile:
     def _through(self, line: int) -> int:
         """A line of the chunk at hand, counted through all files; 0 stays 0."""
         return self.n_lines + int(line) if line else 0
-
-    def _rows(self, block: LinedBlock) -> Rows | None:
-        if not block.n_rows:
-            return None
-        assert block.sparse is not None
-        labels = self.options.relabelled(block.labels)
-        return Rows(labels, block.lines + self.n_lines, *block.sparse)
 
     def _starts_of_runs(self, block: LinedBlock, last: object) -> tuple[Int64Array, object]:
         """(first row of each query that begins in the chunk, the id of its last query)."""

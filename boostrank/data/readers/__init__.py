@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,14 +64,12 @@ def read_files(source: Any, *, format: str = "auto", stream: bool = False, **opt
 
 
 def _format_of(source: Any) -> ReaderSpec:
-    sources: Sequence[Any] = source if isinstance(source, (list, tuple)) else [source]
-    found = {_format_of_name(str(one) if isinstance(one, (str, os.PathLike)) else "") for one in sources}
+    found = set()
+    for one in source if isinstance(source, (list, tuple)) else [source]:
+        name = str(one) if isinstance(one, (str, os.PathLike)) else ""
+        for packed in _PACKED:
+            name = name.removesuffix(packed)
+        found.add(next((spec for spec in READERS if name.endswith(spec.endings or ("\0",))), READERS.get("libsvm")))
     if len(found) > 1:
         raise ParameterError(f"files of several formats ({', '.join(sorted(one.name for one in found))}): name one")
     return next(iter(found), READERS.get("libsvm"))
-
-
-def _format_of_name(name: str) -> ReaderSpec:
-    for packed in _PACKED:
-        name = name.removesuffix(packed)
-    return next((spec for spec in READERS if name.endswith(spec.endings or ("\0",))), READERS.get("libsvm"))
