@@ -53,11 +53,11 @@ _LINEAR_ROW, _LINEAR_BLOCKS = 150, 100e6
 
 _REFERENCE_SPEED = 280e6  # bytes of text a second and thread, parsed in place
 _READER_SHARE = 0.5  # of that, when results are put together too
+# Bins: a cell and thread; a cell, round and thread with 31 leaves; the power of the leaves that this grows with.
+_TIMES = {"lightgbm": (90e-9, 6.6e-9, 0.5), "xgboost": (200e-9, 5e-9, 1.0)}
 _START, _COMPILATION = 3.0, 12.0  # seconds: imports and loading of kernels; compiling them
-_LGB_BIN, _XGB_BIN = 90e-9, 200e-9  # a cell and thread
 _STREAMED = 30e-9  # to the temporary file and back, a cell
 _LOAD = 4e-9  # a cell from the cache
-_LGB_ROUND, _XGB_ROUND = 6.6e-9, 5e-9  # a cell, round and thread, 31 leaves
 _ROW_ROUND = 150e-9  # a row, round and thread: gradient, metrics
 # Linear: products with the rows, there and back, some three times a round; one thread. Kernels as often.
 _LINEAR_CELL, _LINEAR_ROW_ROUND = 11e-9, 600e-9
@@ -123,10 +123,10 @@ def cost(backend: str, route: str, work: Work) -> Cost | None:
         route: one of its `Engine.routes`.
         work: what is to be trained.
     """
-    if backend not in _MODELS or any(data.rows is None for data in work.data):
+    if backend not in _PEAKS or any(data.rows is None for data in work.data):
         return None
-    peak, times = _MODELS[backend]
-    return Cost(peak(route, work), *times(route, work))
+    times = _linear_times(work) if backend == "linear" else _tree_times(backend, route, work)
+    return Cost(_PEAKS[backend](route, work), *times)
 
 
 def float_bytes(data: Survey, columns: int) -> float:
@@ -206,27 +206,20 @@ def _reading(work: Work) -> float:
     return sum((one.text_bytes or 0.0) / one.bytes_a_second for one in work.data) / (_READER_SHARE * work.threads)
 
 
-def _linear_times(route: str, work: Work) -> tuple[float, float]:
-    first, _ = _lightgbm_times("again", work)
+def _linear_times(work: Work) -> tuple[float, float]:
+    first, _ = _tree_times("lightgbm", "again", work)
     a_round = sum((one.rows or 0) * (one.features * _LINEAR_CELL + _LINEAR_ROW_ROUND) for one in work.data)
     return _reading(work) + first, a_round * _REFERENCE_SPEED / work.train.bytes_a_second
 
 
-def _lightgbm_times(route: str, work: Work) -> tuple[float, float]:
-    return _tree_times(route, work, _LGB_BIN, _LGB_ROUND, math.sqrt(work.leaves / 31))
-
-
-def _xgboost_times(route: str, work: Work) -> tuple[float, float]:
-    return _tree_times(route, work, _XGB_BIN, _XGB_ROUND, work.leaves / 31)
-
-
-def _tree_times(route: str, work: Work, a_bin: float, a_cell: float, by_leaves: float) -> tuple[float, float]:
+def _tree_times(backend: str, route: str, work: Work) -> tuple[float, float]:
     """(seconds to the first round, seconds a round)."""
+    a_bin, a_cell, by_leaves = _TIMES[backend]
     slower = _REFERENCE_SPEED / work.train.bytes_a_second
     starting = _START + work.compiles * _COMPILATION
     rows, cells = sum(one.rows or 0 for one in work.data), sum((one.rows or 0) * one.features for one in work.data)
     binning = a_bin * cells / work.threads
-    a_round = by_leaves * (a_cell * cells + _ROW_ROUND * rows) / work.threads
+    a_round = (work.leaves / 31) ** by_leaves * (a_cell * cells + _ROW_ROUND * rows) / work.threads
     if route == "again":
         return slower * (starting + _LOAD * cells), slower * a_round
     if route != "memory":
@@ -236,9 +229,5 @@ def _tree_times(route: str, work: Work, a_bin: float, a_cell: float, by_leaves: 
     return _reading(work) + slower * (starting + binning), slower * a_round
 
 
-_MODELS = {
-    "lightgbm": (_lightgbm_peak, _lightgbm_times),
-    "xgboost": (_xgboost_peak, _xgboost_times),
-    "linear": (_linear_peak, _linear_times),
-}
-"""Engine -> (peak, times) of (route, work): of those that were measured."""
+_PEAKS = {"lightgbm": _lightgbm_peak, "xgboost": _xgboost_peak, "linear": _linear_peak}
+"""Engine -> peak of (route, work): of those that were measured."""

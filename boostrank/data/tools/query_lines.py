@@ -71,19 +71,19 @@ class _Scanner:
         return self.runs[:count], self.ends[:count]
 
 
-def pieces(source: AnySource, progress: Progress = None, max_bytes: int | None = None) -> Iterator[Piece]:
+def pieces(source: AnySource, progress: Progress = None) -> Iterator[Piece]:
     """The queries of the files, in order, in pieces of at most a chunk (or a line).
 
     Label and query id are read as strictly as by `read_libsvm`; the rest of a row is not looked at. A last line
     without newline gets one.
 
     Args:
-        source, progress, max_bytes: as of `read_libsvm`.
+        source, progress: as of `read_libsvm`.
 
     Raises:
         FileFormatError: a file or a row that cannot be read, or no rows at all.
     """
-    with closing(Opened(expand(source), max_bytes)) as opened:
+    with closing(Opened(expand(source))) as opened:
         yield from _pieces(opened, progress)
 
 
