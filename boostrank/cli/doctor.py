@@ -16,7 +16,7 @@ from boostrank.cli.reading import name_of, reading_of, reading_options
 from boostrank.core.formatting import count_of
 
 if TYPE_CHECKING:
-    from boostrank.data.doctor import Finding, Profile
+    from boostrank.data.doctor import Profile
 
 SECTION = "Data and report"
 WARNED = 1
@@ -62,7 +62,10 @@ def command(
     else:
         width = max(60, context.terminal_width or shutil.get_terminal_size().columns)
         for finding in findings:
-            _print(finding, width)
+            click.echo(f"{finding.where}: {finding.severity.value}: {finding.message} [{finding.check}]")
+            for heading, text in (("cost", finding.cost), ("fix", finding.fix)):
+                if text:
+                    click.echo(click.wrap_text(f"{heading}: {text}", width, _INDENT[:2], _INDENT))
         notes = len(findings) - errors - warnings
         click.echo(
             ", ".join(count_of(n, word) for n, word in ((errors, "error"), (warnings, "warning"), (notes, "note")))
@@ -79,10 +82,3 @@ def _read(role: str, files: tuple[str, ...], reading: dict[str, Any]) -> Profile
     say(f"{name}: {profile.n_rows:,} rows, {profile.n_queries:,} queries, looked at in "
         f"{duration(time.monotonic() - started)}")  # fmt: skip
     return profile
-
-
-def _print(finding: Finding, width: int) -> None:
-    click.echo(f"{finding.where}: {finding.severity.value}: {finding.message} [{finding.check}]")
-    for heading, text in (("cost", finding.cost), ("fix", finding.fix)):
-        if text:
-            click.echo(click.wrap_text(f"{heading}: {text}", width, _INDENT[:2], _INDENT))

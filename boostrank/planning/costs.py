@@ -142,7 +142,9 @@ def _lightgbm_peak(route: str, work: Work) -> float:
     histograms = _HISTOGRAM_BIN * work.leaves * work.bins
     growing = work.compiles * _COMPILER + histograms + rows * (_LGB_CELL * columns + _LGB_ROW) + _valid_rows(work)
     # The allocator keeps what each phase leaves.
-    program = _PROGRAM + _linear_start(rows, columns)
+    program = _PROGRAM
+    if columns <= _START_FUNCTIONS:  # `training.cross_fit`, with which `auto` begins: rows, and products of functions
+        program += 4.0 * min(rows, _START_ROWS) * columns + _START_PRODUCTS * min(3 * columns, _START_FUNCTIONS) ** 2
     if route == "again":
         return program + growing
     kept = _LGB_KEPT * sampled if data.is_sparse else 0.0
@@ -151,14 +153,6 @@ def _lightgbm_peak(route: str, work: Work) -> float:
         return program + max(_READER / 2 + piece + sampled, _READER + growing + kept)
     floats = sum(float_bytes(one, columns) for one in work.data)
     return program + floats + max(_LGB_GROWTH * sampled, _READER + growing + kept)
-
-
-def _linear_start(rows: int, columns: int) -> float:
-    """Of `training.cross_fit`, which `auto` begins with: the rows that ranks are learnt from, and a few products."""
-    if columns > _START_FUNCTIONS:  # there is none
-        return 0.0
-    functions = min(3 * columns, _START_FUNCTIONS)
-    return 4.0 * min(rows, _START_ROWS) * columns + _START_PRODUCTS * functions**2
 
 
 def _linear_peak(route: str, work: Work) -> float:

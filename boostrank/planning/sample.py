@@ -195,13 +195,9 @@ class _Sample:
         self._top = max(self._top, int(block.counts[parse.TOP_ID]))
         self._cells += int(block.counts[parse.CELLS])
         self._labels.update(np.sort(block.labels).tolist())
-        last = self._add_queries(block, previous)
         self._add_values(block)
-        return size, last
-
-    def _add_queries(self, block: Block, previous: Any) -> Any:
         if not len(block.runs):
-            return None
+            return size, None
         ids = [block.names.get(i, int(run[parse.RUN_ID])) for i, run in enumerate(block.runs)]
         lengths = np.diff(block.runs[:, parse.RUN_ROW], append=block.n_rows)
         goes_on = previous is not None and previous[0] == ids[0]
@@ -211,7 +207,7 @@ class _Sample:
         self._queries += len(ids) - goes_on
         self._boundaries += len(ids) - 1
         self._pairs += block.n_rows - 1
-        return ids[-1], int(lengths[-1])
+        return size, (ids[-1], int(lengths[-1]))
 
     def _add_values(self, block: Block) -> None:
         """Count what is not 0, and remember (column, value) of the first rows."""

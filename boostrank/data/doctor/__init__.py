@@ -30,8 +30,8 @@ def doctor(
 ) -> list[Finding]:  # fmt: skip
     """Everything that is found in ranking data, the gravest first.
 
-    Memory: a few chunks of text and the longest query, 8 bytes a row (some 60 for a moment where sets are compared), 50
-    bytes a query and 100 a feature. Of more than a million features the first million are looked at one by one.
+    Memory: a few chunks of text and the longest query, 8 bytes a row (a hash; some 60 for a moment where sets are
+    compared), 50 bytes a query and 100 a feature. Of over a million features the first million are looked at singly.
 
     Args:
         files: the training data: a path, a pattern, "-", a binary file object, or several of them as one data set.

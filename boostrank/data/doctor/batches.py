@@ -56,21 +56,17 @@ class LinedParser(Parser):
             newlines = np.frombuffer(text.buffer, np.uint8, text.end - text.start, text.start) == parse.NEWLINE
             ends = np.flatnonzero(newlines) + text.start
             block.lines = np.searchsorted(ends, scratch.comments[: block.n_rows, 0]) + 1
-        words = {word: row for row in reversed(block.bad) if (word := _stand_in(row))}
+        words: dict[bytes, BadRow] = {}  # those that stand for a missing value, and the first row of each
+        for row in reversed(block.bad):
+            if row.code == parse.VALUE:
+                word = row.text[row.at :].split(maxsplit=1)[0].partition(b":")[2].partition(b"#")[0]
+                words |= {word: row} if word.lower() in STAND_INS else {}
         if words:
             again = LinedParser(self.options, [*self._missing_tokens, *words])._parse(text, scratch, False)
             again.stand_ins = words | again.stand_ins
             again.stand_in_rows += int(block.counts[parse.BAD_ROWS] - again.counts[parse.BAD_ROWS])
             return again
         return block
-
-
-def _stand_in(row: BadRow) -> bytes:
-    """The word that stands for a missing value in a refused row; b"" if it is refused for something else."""
-    if row.code != parse.VALUE:
-        return b""
-    word = row.text[row.at :].split(maxsplit=1)[0].partition(b":")[2].partition(b"#")[0]
-    return word if word.lower() in STAND_INS else b""
 
 
 @dataclass

@@ -1,8 +1,4 @@
-"""Profile of a data set: what one pass over its text counts, from which the checks draw their conclusions.
-
-Memory: a few chunks of text and the longest query, 8 bytes a row (a hash of its features; some 60 for a moment where
-sets are compared), 50 bytes a query and 100 a feature.
-"""
+"""Profile of a data set: what one pass over its text counts, from which the checks draw their conclusions."""
 
 from __future__ import annotations
 

@@ -67,21 +67,22 @@ def _write(file: Any, data: RankingDataset, heads: list[bytes], tails: list[byte
         end = min(begin + step, data.n_documents)
         row_ends, ids, values = _cells(data.features[begin:end])
         if data.is_sparse and begin == 0:
-            row_ends, ids, values = _with_corners(row_ends, ids, values, data.features, base)
+            # The first row also names, as zeros, the last column, and the first one where numbers start at 0: otherwise
+            # the reader would see a narrower matrix, or one that counts from 1.
+            last, first = data.n_features - 1, int(row_ends[0])
+            corners = [column for column in ({last, 0} if base == 0 else {last}) if 0 <= column <= last]
+            wanted = np.setdiff1d(np.array(corners, np.int32), data.features.indices)
+            places = np.searchsorted(ids[:first], wanted)
+            ids, values = np.insert(ids, places, wanted), np.insert(values, places, np.float32(0.0))
+            row_ends = row_ends + wanted.size
         ids += np.int32(base)
-        file.write(_text(row_ends, ids, values, heads[begin:end], tails[begin:end]))
-
-
-def _text(
-    row_ends: Int64Array, ids: npt.NDArray[np.int32], values: Float32Array, heads: list[bytes], tails: list[bytes]
-) -> bytes:
-    size = np.abs(values)
-    with np.errstate(invalid="ignore"):
-        odd = values[((size > 0) & (size < SMALLEST)) | (size >= LARGEST)]
-    special = [f"{v:g}" if np.isinf(v) else np.format_float_scientific(v, unique=True, trim="-") for v in odd]
-    parts = (*_packed(heads), *_packed(tails), *_packed([text.encode() for text in special]))
-    out = np.empty(values.size * MAX_CELL + len(heads) + sum(part.size for part in parts[::2]), np.uint8)
-    return out[: format_rows(row_ends, ids, values, *parts, out)].tobytes()
+        size = np.abs(values)
+        with np.errstate(invalid="ignore"):
+            odd = values[((size > 0) & (size < SMALLEST)) | (size >= LARGEST)]
+        special = [f"{v:g}" if np.isinf(v) else np.format_float_scientific(v, unique=True, trim="-") for v in odd]
+        parts = (*_packed(heads[begin:end]), *_packed(tails[begin:end]), *_packed([text.encode() for text in special]))
+        out = np.empty(values.size * MAX_CELL + end - begin + sum(part.size for part in parts[::2]), np.uint8)
+        file.write(out[: format_rows(row_ends, ids, values, *parts, out)].tobytes())
 
 
 def _cells(rows: Any) -> tuple[Int64Array, npt.NDArray[np.int32], Float32Array]:
@@ -98,20 +99,6 @@ def _cells(rows: Any) -> tuple[Int64Array, npt.NDArray[np.int32], Float32Array]:
         rows.indices.astype(np.int32),
         np.require(rows.data, requirements=["C", "W"]),
     )
-
-
-def _with_corners(
-    row_ends: Int64Array, ids: npt.NDArray[np.int32], values: Float32Array, matrix: Any, base: int
-) -> tuple[Int64Array, npt.NDArray[np.int32], Float32Array]:
-    """The first row also names, as zeros, the last column, and the first one where numbers start at 0.
-
-    Otherwise the reader would see a narrower matrix, or one that counts from 1.
-    """
-    last, first = matrix.shape[1] - 1, int(row_ends[0])
-    named = [column for column in ({last, 0} if base == 0 else {last}) if 0 <= column <= last]
-    wanted = np.setdiff1d(np.array(named, np.int32), matrix.indices)
-    places = np.searchsorted(ids[:first], wanted)
-    return row_ends + wanted.size, np.insert(ids, places, wanted), np.insert(values, places, np.float32(0.0))
 
 
 def _heads(data: RankingDataset) -> list[bytes]:
