@@ -238,7 +238,7 @@ def merge(
             prefix = f"{number}-".encode() if rename else b""
             for piece in pieces(each, progress):
                 whole.add(piece._replace(qid=prefix + piece.qid))
-                text = _ROW_TO_QID.sub(rb"\g<0>" + prefix, piece.text) if rename else piece.text
+                text = _ROW_TO_QID.sub(rb"\g<0>" + prefix, bytes(piece.text)) if rename else piece.text
                 out.write(text, rows=piece.rows, begins=piece.begins)
         whole.check()
     return out.written
