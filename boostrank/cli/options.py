@@ -54,12 +54,7 @@ def option(*names: str, section: str = "Options", **kwargs: Any) -> Callable[[F]
 
 
 class Parsed(click.ParamType):  # type: ignore[type-arg]
-    """What a function makes of a text; its ValueError says what is wrong.
-
-    Args:
-        metavar: what stands for the value in the help.
-        parse: from text to value.
-    """
+    """What a function makes of a text, called `metavar` in the help; its ValueError says what is wrong."""
 
     def __init__(self, metavar: str, parse: Callable[[str], Any]) -> None:
         self.name, self._parse = metavar, parse

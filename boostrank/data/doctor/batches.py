@@ -33,12 +33,7 @@ class LinedBlock(Block):
 
 
 class LinedParser(Parser):
-    """Skips rows that cannot be read, reads stand-ins for missing values as such, and tells both.
-
-    Args:
-        options: int64[N_OPTIONS].
-        missing_tokens: words that stand for missing values.
-    """
+    """Skips rows that cannot be read, reads stand-ins for missing values as such, and tells both."""
 
     may_be_dense = False
 

@@ -63,11 +63,9 @@ class Block:
         return int(self.labels.size)
 
     def queries_after(self, last: object, number: int) -> tuple[Int64Array, dict[int, bytes], object]:
-        """(runs of the queries that begin here, names of those whose ids are text, the last id), by number of query.
+        """(runs of the queries that begin here, text ids by number of query from `number` on, the last id).
 
-        Args:
-            last: id of the query before, which the first run may continue; None if it may not.
-            number: that the first query has.
+        The first run may continue the query whose id is `last`; None: it may not.
         """
         skip = int(last is not None and last == self.names.get(0, int(self.runs[0, parse.RUN_ID])))
         names = {number + i - skip: name for i, name in self.names.items() if i >= skip}

@@ -98,16 +98,10 @@ class Source:
         """The chunks in order; each is read when its load is called, or when the iterator is advanced."""
         raise NotImplementedError
 
-    def check_unchanged(self) -> None:
-        """Refuse a file that was written to while it was read.
-
-        Raises:
-            FileFormatError: its size or time is another than when it was opened.
-        """
-        if self._fd is not None and _state(self._fd) != self._before:
-            raise FileFormatError(
-                "the file changed while it was read: read it again when it is complete", file=self.name
-            )
+    @property
+    def changed(self) -> bool:
+        """Whether size or time of the file are others than when it was opened."""
+        return self._fd is not None and _state(self._fd) != self._before
 
     def close(self) -> None:
         """Let go of what was opened."""

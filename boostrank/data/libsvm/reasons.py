@@ -25,16 +25,8 @@ def shown(token: bytes) -> str:
 
 @dataclass
 class BadRow:
-    """A refused row.
-
-    Args:
-        code: one of the parser's.
-        line: its number in the chunk, 1-based.
-        text: the whole line, without its newline.
-        at: where the token starts in it.
-        feature: the feature's number, for the codes that have one.
-        terminated: whether the line ended in a newline.
-    """
+    """A refused row: its code and 1-based line in the chunk, that line, the token's place in it, a feature number for
+    codes that have one, whether the line ended in a newline."""
 
     code: int
     line: int
@@ -66,8 +58,7 @@ class BadRow:
         token = re.split(rb"[ \t\n]", line[at:], maxsplit=1)[0]
         general = _general(line, at, token, code)
         if general is not None:
-            words, at = general
-            return FileFormatError(words, file=file, line=lines + self.line, column=at + 1)
+            return FileFormatError(general[0], file=file, line=lines + self.line, column=general[1] + 1)
         token = token.split(b"#", 1)[0].removesuffix(b"\r") if code != parse.QID else token.removesuffix(b"\r")
         words = _specific(code, line, at, token, self.feature, max_feature)
         if not self.terminated and at + len(token) >= len(line.rstrip()):

@@ -129,7 +129,9 @@ class Opened:
         Raises:
             FileFormatError: the file changed meanwhile.
         """
-        source.check_unchanged()
+        if source.changed:
+            words = "the file changed while it was read: read it again when it is complete"
+            raise FileFormatError(words, file=source.name)
         source.close()
         self._open.remove(source)
 
