@@ -161,7 +161,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     def full(*_: Any) -> bytes:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(writer, "_text", full)
+    monkeypatch.setattr(writer, "format_rows", full)
     with pytest.raises(TrainingError, match="No space left"):
         write_libsvm(path, data)
     assert path.read_bytes() == before
