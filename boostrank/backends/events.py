@@ -66,20 +66,14 @@ class StopTraining(Exception):
 
 
 def beginning_at(env: Any, round: int) -> Any:
-    """The same environment, ours or LightGBM's of any version, of a training that began in this round."""
-    return _changed(env, begin_iteration=round)
+    """The same environment, ours or LightGBM's, of a training that began in this round."""
+    return dataclasses.replace(env, begin_iteration=round)
 
 
 def later(env: Any, rounds: int) -> Any:
     """The same environment with every round counted from another one."""
     names = ("iteration", "begin_iteration", "end_iteration")
-    return _changed(env, **{name: getattr(env, name) + rounds for name in names})
-
-
-def _changed(env: Any, **fields: Any) -> Any:
-    if dataclasses.is_dataclass(env) and not isinstance(env, type):
-        return dataclasses.replace(env, **fields)
-    return env._replace(**fields)
+    return dataclasses.replace(env, **{name: getattr(env, name) + rounds for name in names})
 
 
 def ordered(callbacks: Sequence[Callback], *, before: bool) -> list[Callback]:

@@ -100,13 +100,18 @@ def fit(job: Job, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -> 
     with member(tracker, rank):
         collective = Collective(all_reduce, LostContact)
         weighted = given.native_objective is not None
-        train = bins_of(job.training, task.feature_names, params, reference=None, weights=weighted)
-        valid = [
-            (name, bins_of(parts, task.feature_names, params, reference=train, weights=False))
-            for name, parts in zip(task.valid_names, job.validation, strict=True)
-        ]
-        sets = {id(train): labels_of(job.training)}
-        sets |= {id(data): labels_of(parts) for (_, data), parts in zip(valid, job.validation, strict=True)}
+        sets: dict[int, tuple[Float64Array, QueryIndex]] = {}
+
+        def binned(parts: list[RankingDataset], reference: Any) -> Any:
+            known = labels_of(parts)
+            features = [part.features for part in parts]
+            weights = weighted and reference is None
+            matrix = bins_of(features, *known, task.feature_names, params, reference=reference, weights=weights)
+            sets[id(matrix)] = known
+            return matrix
+
+        train = binned(job.training, None)
+        valid = [(name, binned(parts, train)) for name, parts in zip(task.valid_names, job.validation, strict=True)]
         job.training, job.validation = [], []  # they are in bins now
         if not valid:
             valid = [("training", train)]

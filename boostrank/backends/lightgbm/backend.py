@@ -11,16 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.backends.base import Backend, TrainRequest
-from boostrank.backends.events import (
-    Callback,
-    CallbackEnv,
-    StopTraining,
-    beginning_at,
-    later,
-    ordered,
-    remembers,
-)
-from boostrank.backends.lightgbm.private import has_nothing_to_split, parameter_names, starting_at
+from boostrank.backends.events import Callback, CallbackEnv, StopTraining, beginning_at, later, ordered, remembers
+from boostrank.backends.lightgbm.private import has_nothing_to_split, main_names, parameter_names, starting_at
 from boostrank.backends.lightgbm.stream import StreamedDataset
 from boostrank.backends.snapshot import Resumed, Snapshot, round_seed
 from boostrank.core.errors import DataError, ParameterError, UnknownParameter, did_you_mean
@@ -102,17 +94,8 @@ class LightGBM(Backend):
         params = _with_defaults(request.params) | {"metric": "None"}
         first = 0 if request.init_model is None else _start_trees(request.init_model)
         round_now = _RoundStart(request, params, first)
-        gradient = request.gradient
-        if gradient is None:
-            params["objective"] = request.native_objective
-        else:
-            function = gradient
-
-            def objective(scores: npt.NDArray[Any], dataset: Any) -> tuple[Any, Any]:
-                round_now.seed_sampling()
-                return function(scores, dataset, round_now.round)
-
-            params["objective"] = objective  # of the copies that LightGBM makes of its parameters, a function has none
+        # Of the copies that LightGBM makes of its parameters, a function has none.
+        params["objective"] = request.native_objective if request.gradient is None else round_now.gradient
         init_model, rounds = request.init_model, request.rounds
         with contextlib.ExitStack() as given:
             if request.resumed is None and request.start_scores is not None:
@@ -120,24 +103,33 @@ class LightGBM(Backend):
             if request.resumed is not None:
                 init_model = self.from_bytes(request.resumed.snapshot.model)
                 rounds += request.resumed.begin - self.rounds_of(init_model)
-                for data, scores in zip(_score_holders(request), request.resumed.snapshot.scores, strict=True):
+                holders = [request.train, *(data for _, data in request.valid if data is not request.train)]
+                for data, scores in zip(holders, request.resumed.snapshot.scores, strict=True):
                     given.enter_context(starting_at(data, scores))
-            booster = _train(
-                params,
-                request.train,
-                num_boost_round=rounds,
-                valid_sets=[d for _, d in request.valid] or None,
-                valid_names=[n for n, _ in request.valid] or None,
-                feval=list(request.metrics) or None,
-                init_model=init_model,
-                keep_training_booster=request.keep_training_booster,
-                callbacks=[round_now, *(_Translated(cb, request.resumed, first) for cb in request.callbacks)],
-            )
+            try:
+                booster = lightgbm.train(
+                    params,
+                    request.train,
+                    num_boost_round=rounds,
+                    valid_sets=[d for _, d in request.valid] or None,
+                    valid_names=[n for n, _ in request.valid] or None,
+                    feval=list(request.metrics) or None,
+                    init_model=init_model,
+                    keep_training_booster=request.keep_training_booster,
+                    callbacks=[round_now, *(_Translated(cb, request.resumed, first) for cb in request.callbacks)],
+                )
+            except lightgbm.basic.LightGBMError as error:
+                if not has_nothing_to_split(error):
+                    raise
+                raise DataError(
+                    "LightGBM can split no feature: there are too few rows, or all features are constant. For very "
+                    "small data set min_data_in_leaf=1 and min_data_in_bin=1"
+                ) from error
         booster._boostrank_start = first
         return booster, max(0, booster.best_iteration - first)
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
-        named = _main_names(params)
+        named = main_names(params)
         boosting = str(named.get("boosting", "gbdt"))
         if boosting == "dart":
             return "dart rescales earlier trees by random numbers that LightGBM does not show"
@@ -186,14 +178,15 @@ class LightGBM(Backend):
             start = Curves.of(list(read_start(start_trees(booster.model_to_string().encode())).items()))
             rest = booster.model_to_string(start_iteration=first, num_iteration=rounds or -1)
             grown = lightgbm.Booster(model_str=rest)
-        parts = [
-            grown.predict(
-                dense_rows(features, a, b), pred_contrib=True, num_iteration=rounds or -1, num_threads=threads
-            )
-            + (0.0 if start is None else _start_contributions(start, features[a:b]))
-            for a, b in dense_batches(features)
-        ]
-        return np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts])
+        parts = [np.zeros((0, features.shape[1] + 1))]
+        for a, b in dense_batches(features):
+            rows = dense_rows(features, a, b)
+            part = grown.predict(rows, pred_contrib=True, num_iteration=rounds or -1, num_threads=threads)
+            if start is not None:  # what a missing value says is where a feature begins
+                part[:, start.feature] += start.values(rows) - start.missing
+                part[:, -1] += start.missing.sum()
+            parts.append(part)
+        return np.concatenate(parts)
 
     def to_bytes(self, booster: Any, *, rounds: int) -> bytes:
         text = str(booster.model_to_string(num_iteration=_trees_of(booster, rounds)))
@@ -222,31 +215,9 @@ def _start_trees(booster: Any) -> int:
     return known
 
 
-def _start_contributions(curves: Curves, features: Features) -> Float64Array:
-    """What a start adds to each score: float64[n, d + 1], a column a feature, and the intercept."""
-    out = np.zeros((features.shape[0], features.shape[1] + 1))
-    # What a missing value says is where a feature begins.
-    out[:, curves.feature] = curves.values(dense_rows(features, 0, features.shape[0])) - curves.missing
-    out[:, -1] = curves.missing.sum()
-    return out
-
-
 def _trees_of(booster: Any, rounds: int) -> int:
     """LightGBM's number for so many rounds, -1 for all."""
     return rounds + _start_trees(booster) if rounds else -1
-
-
-def _train(*args: Any, **kwargs: Any) -> Any:
-    """`lgb.train`, with words for a check of its C++ that small data fail."""
-    try:
-        return lightgbm.train(*args, **kwargs)
-    except lightgbm.basic.LightGBMError as error:
-        if not has_nothing_to_split(error):
-            raise
-        raise DataError(
-            "LightGBM can split no feature: there are too few rows, or all features are constant. For very small data "
-            "set min_data_in_leaf=1 and min_data_in_bin=1"
-        ) from error
 
 
 class _RoundStart:
@@ -265,23 +236,26 @@ class _RoundStart:
         if self._resumed is not None:
             # The model file tells how many rounds were asked for, not how many were left.
             env.model.reset_parameter({"num_iterations": self._request.rounds})
-            self._replay(env, self._resumed)
+            # Callbacks that remember see the earlier rounds once more.
+            callbacks = [cb for cb in ordered(self._request.callbacks, before=False) if remembers(cb)]
+            begin = self._resumed.begin
+            for number, results in enumerate(self._resumed.results, begin):
+                for callback in callbacks:
+                    end = begin + self._request.rounds
+                    callback(CallbackEnv(env.model, env.params, number, begin, end, list(results)))
             self._resumed = None
         if self._request.gradient is None:
-            self.seed_sampling()
+            self._sampling.seed(self._model, self.round)
 
-    def _replay(self, env: Any, resumed: Resumed) -> None:
-        """Let the callbacks that remember see the earlier rounds once more."""
-        callbacks = [cb for cb in ordered(self._request.callbacks, before=False) if remembers(cb)]
-        end = resumed.begin + self._request.rounds
-        for number, results in enumerate(resumed.results, resumed.begin):
-            for callback in callbacks:
-                callback(CallbackEnv(env.model, env.params, number, resumed.begin, end, list(results)))
+    def gradient(self, scores: npt.NDArray[Any], dataset: Any) -> tuple[Any, Any]:
+        """Our gradient of this round.
 
-    def seed_sampling(self) -> None:
-        """With an objective of ours only in its call: before, LightGBM resets a booster once more in its first round,
-        which draws features."""
+        The sampling is seeded here and not before: LightGBM resets a booster once more in its first round, which draws
+        features.
+        """
+        assert self._request.gradient is not None
         self._sampling.seed(self._model, self.round)
+        return self._request.gradient(scores, dataset, self.round)
 
 
 class _Sampling:
@@ -291,20 +265,21 @@ class _Sampling:
     """
 
     def __init__(self, params: dict[str, Any]) -> None:
-        named = _main_names(params)
+        named = main_names(params)
         special = str(named.get("boosting", "gbdt")) in ("dart", "goss") or named.get("data_sample_strategy") == "goss"
-        self._seeds: dict[str, int] = {}
         self._fraction = float(named.get("bagging_fraction", 1.0))
         self._every = int(named.get("bagging_freq", 0))
-        if special:
-            return
-        if self._fraction < 1 and self._every > 0:
-            self._seeds["bagging_seed"] = 3
-        if min(float(named.get(name, 1.0)) for name in ("feature_fraction", "feature_fraction_bynode")) < 1:
-            self._seeds["feature_fraction_seed"] = 2
-        if named.get("extra_trees") in _TRUE:
-            self._seeds["extra_seed"] = 6
-        self._seeds = {name: int(named.get(name, named.get("seed", default))) for name, default in self._seeds.items()}
+        features = min(float(named.get(name, 1.0)) for name in ("feature_fraction", "feature_fraction_bynode"))
+        sampled = (
+            ("bagging_seed", 3, self._fraction < 1 and self._every > 0),
+            ("feature_fraction_seed", 2, features < 1),
+            ("extra_seed", 6, named.get("extra_trees") in _TRUE),
+        )
+        self._seeds = {
+            name: int(named.get(name, named.get("seed", default)))
+            for name, default, active in sampled
+            if active and not special
+        }
 
     def seed(self, model: Any, round: int) -> None:
         """Seed what is sampled in this round; rows keep their sample for as many rounds as `bagging_freq` says."""
@@ -319,11 +294,6 @@ class _Sampling:
             model.reset_parameter({"bagging_fraction": 0.999 * self._fraction})
             seeds["bagging_fraction"] = self._fraction
         model.reset_parameter(seeds)
-
-
-def _score_holders(request: TrainRequest) -> list[Any]:
-    """The data sets whose scores LightGBM keeps: the training set, then the others in order."""
-    return [request.train, *(data for _, data in request.valid if data is not request.train)]
 
 
 class _Translated:
@@ -351,8 +321,3 @@ class _Translated:
 def _with_defaults(params: dict[str, Any]) -> dict[str, Any]:
     defaults = {k: v for k, v in _DEFAULTS.items() if not (k in _LAYOUTS and any(a in params for a in _LAYOUTS))}
     return defaults | params
-
-
-def _main_names(params: dict[str, Any]) -> dict[str, Any]:
-    known = parameter_names()
-    return {known.get(name, name): value for name, value in params.items()}

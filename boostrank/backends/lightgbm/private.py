@@ -10,7 +10,7 @@ import ctypes
 import os
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import lightgbm
@@ -32,6 +32,12 @@ def parameter_names() -> dict[str, str]:
     except AttributeError:
         return {}
     return {name: main for main, others in aliases.items() for name in (main, *others)}
+
+
+def main_names(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters by their main names."""
+    known = parameter_names()
+    return {known.get(name, name): value for name, value in params.items()}
 
 
 def has_nothing_to_split(error: Exception) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from boostrank.backends.lightgbm.private import ZERO, HandleDataset, parameter_names
+from boostrank.backends.lightgbm.private import ZERO, HandleDataset, main_names
 from boostrank.core.machine import return_memory
 from boostrank.core.types import Float64Array
 from boostrank.data.cache import Entry, entry_name
@@ -53,17 +53,8 @@ class StreamedDataset(HandleDataset):
     def fill(self, data: StoredFeatures, reference: Any) -> None:
         """Load the bins from the cache, or push the rows into new ones."""
         key = self._key(data, reference)
-        if key is None or not self._load(data.origin, key, reference):
-            self._push(data, reference)
-            return_memory()  # lists of pushed values: a tenth of the bins or more
-            if key is not None:  # before labels and weights, which the cache of the rows knows
-                self._save(data.origin, key)
-
-    def start_scores(self, predictor: Any, data: StoredFeatures) -> npt.NDArray[Any]:
-        """What a model to be continued says of the rows, piece by piece."""
-        return np.concatenate([predictor.predict(data=piece, raw_score=True).ravel() for _, piece in data.pieces()])
-
-    def _push(self, data: StoredFeatures, reference: Any) -> None:
+        if key is not None and self._load(data.origin, key, reference):
+            return
         rows = data.shape[0]
         if reference is None:
             chosen = self.sampled_rows(rows)
@@ -74,21 +65,26 @@ class StreamedDataset(HandleDataset):
             self.push(piece, start)
             if data.watch is not None:
                 data.watch(start + piece.shape[0], rows)
+        return_memory()  # lists of pushed values: a tenth of the bins or more
+        if key is not None:  # before labels and weights, which the cache of the rows knows
+            made = entry_name("id", key)
+            saved = data.origin.cache.save(self._name(data.origin, key), key, {"id": made}, {}, self.save_bins)
+            tell_refusal(data.origin, saved)
+            if saved:
+                self.cache_key = made
 
-    # The cache -------------------------------------------------------------------------------------------------------
+    def start_scores(self, predictor: Any, data: StoredFeatures) -> npt.NDArray[Any]:
+        """What a model to be continued says of the rows, piece by piece."""
+        return np.concatenate([predictor.predict(data=piece, raw_score=True).ravel() for _, piece in data.pieces()])
 
     def _key(self, data: StoredFeatures, reference: Any) -> dict[str, Any] | None:
         """What the bins are made from; None when that is not known, or LightGBM's file would not hold all of it."""
-        names = parameter_names()
-        binning = {names.get(name, name): value for name, value in self.params.items()}
-        binning = {name: value for name, value in sorted(binning.items()) if name not in _NO_BINS}
+        binning = {name: value for name, value in sorted(main_names(self.params).items()) if name not in _NO_BINS}
         if data.origin is None or binning.get("linear_tree") or "forcedbins_filename" in binning:
             return None
-        of_training = None
-        if reference is not None:
-            of_training = getattr(reference, "cache_key", None)
-            if of_training is None:
-                return None
+        of_training = getattr(reference, "cache_key", None)
+        if reference is not None and of_training is None:
+            return None
         return {
             "engine": f"lightgbm {lightgbm.__version__}", "params": binning, "data": dict(data.origin.key),
             "fingerprint": data.known.get("fingerprints"), "reference": of_training,
@@ -105,13 +101,6 @@ class StreamedDataset(HandleDataset):
             self.load_bins(entry.big_path(), reference)
         self.cache_key = entry.note["id"]
         return True
-
-    def _save(self, origin: Origin, key: dict[str, Any]) -> None:
-        made = entry_name("id", key)
-        saved = origin.cache.save(self._name(origin, key), key, {"id": made}, {}, self.save_bins)
-        tell_refusal(origin, saved)
-        if saved:
-            self.cache_key = made
 
 
 def _by_column(

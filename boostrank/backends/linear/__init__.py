@@ -2,5 +2,4 @@
 
 from boostrank.core.deprecation import renamed
 
-_MOVED = "PARAMS"
-__getattr__ = renamed(__name__, dict.fromkeys(_MOVED.split(), "boostrank.backends.linear.backend"))
+__getattr__ = renamed(__name__, {"PARAMS": "boostrank.backends.linear.backend"})

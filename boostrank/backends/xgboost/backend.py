@@ -17,14 +17,14 @@ from boostrank.backends.events import Callback, CallbackEnv, EvalResult, ordered
 from boostrank.backends.snapshot import Resumed, Snapshot, round_seed
 from boostrank.backends.xgboost.params import renamed, translate
 from boostrank.backends.xgboost.private import reseed
-from boostrank.backends.xgboost.stream import matrix_in_pieces
+from boostrank.backends.xgboost.stream import matrix_in_pieces, matrix_info, matrix_options
 from boostrank.core.errors import DataError, ModelError, ParameterError, TrainingError
 from boostrank.core.gains import Gain
 from boostrank.core.machine import free_memory
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset
 from boostrank.data.dense import dense_batches, dense_rows
-from boostrank.formats.base import LinearStart, engine_names
+from boostrank.formats.base import LinearStart
 from boostrank.formats.xgboost import XGBOOST, tree_weights
 
 _BINNED_BYTES_A_CELL = 2
@@ -64,17 +64,8 @@ class XGBoost(Backend):
                 f"{rows:,} rows x {columns:,} sparse features take {needed / 1e9:.0f} GB in XGBoost's bins, where "
                 "absent features must be stored as the zeros they are, more than is free; use the lightgbm backend"
             )
-        info = {
-            "label": data.labels.astype(np.float32),
-            "group": data.queries.sizes,
-            "weight": data.queries.weights if weights else None,
-            "feature_names": list(engine_names(data.feature_names)),
-        }
-        options = {
-            "ref": reference if isinstance(reference, _BINNED) else None,
-            "max_bin": translate(params)["max_bin"],
-            "nthread": translate(params).get("nthread"),
-        }
+        info = matrix_info(data.labels, data.queries, data.feature_names, weights=weights)
+        options = matrix_options(params, reference if isinstance(reference, _BINNED) else None)
         if data.is_sparse or data.on_disk:
             matrix = matrix_in_pieces(data, options)
             matrix.set_info(**info)
@@ -95,9 +86,6 @@ class XGBoost(Backend):
         if not request.own_datasets and "max_bin" not in renamed(request.params):
             del params["max_bin"]  # the user's own matrix was binned with a number that only it knows
         params |= {"disable_default_eval_metric": True, "validate_parameters": True}
-        objective = None
-        if request.gradient is not None:
-            objective = _Objective(request.gradient, before)
         bridge = _Bridge(request, params, before, begin)
         booster = xgboost.train(
             params,
@@ -105,7 +93,7 @@ class XGBoost(Backend):
             num_boost_round=begin + request.rounds - before,
             # Neutral names: XGBoost prints its results and reads them back, and "-" or a blank in a name breaks that.
             evals=[(data, f"set{i}") for i, (_, data) in enumerate(request.valid)],
-            obj=objective,
+            obj=None if request.gradient is None else bridge.gradient,
             custom_metric=bridge.evaluate if request.metrics and request.valid else None,
             verbose_eval=False,
             xgb_model=init_model,
@@ -153,14 +141,10 @@ class XGBoost(Backend):
     def contributions(
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
     ) -> Float64Array:
+        options: dict[str, Any] = {"iteration_range": (0, rounds), "pred_contribs": True, "validate_features": False}
         with _one_at_a_time:
             parts = [
-                booster.predict(
-                    xgboost.DMatrix(batch, nthread=threads),
-                    iteration_range=(0, rounds),
-                    pred_contribs=True,
-                    validate_features=False,
-                )
+                booster.predict(xgboost.DMatrix(batch, nthread=threads), **options)
                 for batch in _batches(features, absent_is_missing)
             ]
         return np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts]).astype(np.float64)
@@ -195,31 +179,28 @@ def _batches(features: Features, absent_is_missing: bool) -> Iterator[Any]:
         yield features[start:stop] if sparse else dense_rows(features, start, stop)
 
 
-class _Objective:
-    """Our gradient as XGBoost calls it, with the round of the whole model."""
-
-    def __init__(self, gradient: Any, before: int) -> None:
-        self._gradient, self._before, self._calls = gradient, before, 0
-
-    def __call__(self, scores: npt.NDArray[Any], matrix: Any) -> tuple[Any, Any]:
-        grad, hess = self._gradient(scores, matrix, self._before + self._calls)
-        self._calls += 1
-        return grad.reshape(-1, 1), hess.reshape(-1, 1)
-
-
 class _Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
     """Runs LightGBM-style callbacks inside `xgb.train`."""
 
     def __init__(self, request: TrainRequest, params: dict[str, Any], before: int, begin: int) -> None:
         super().__init__()
         self._request, self._before, self._begin = request, before, begin
-        self._sampling = _Sampling(params)
+        shares = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
+        self._samples = any(float(params.get(name, 1.0)) < 1 for name in shares)
+        self._method, self._seed = str(params.get("tree_method", "hist")), int(params.get("seed", 0))
         self._params = dict(request.params)
+        self._round = before
         self._results: list[EvalResult] = []
         self._sets_evaluated = 0
         self._early = ordered(request.callbacks, before=True)
         self._late = ordered(request.callbacks, before=False)
         self.best_rounds = 0
+
+    def gradient(self, scores: npt.NDArray[Any], matrix: Any) -> tuple[Any, Any]:
+        """Our gradient of this round."""
+        assert self._request.gradient is not None
+        grad, hess = self._request.gradient(scores, matrix, self._round)
+        return grad.reshape(-1, 1), hess.reshape(-1, 1)
 
     def evaluate(self, scores: npt.NDArray[Any], matrix: Any) -> list[tuple[str, float]]:
         """The metrics of the next data set, for `custom_metric`.
@@ -233,10 +214,11 @@ class _Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
         return [("evaluated", 0.0)]
 
     def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        self._results, self._sets_evaluated = [], 0
+        self._results, self._sets_evaluated, self._round = [], 0, self._before + epoch
         if epoch == 0 and self._request.resumed is not None:
             self._go_on(model, self._request.resumed)
-        self._sampling.seed(model, self._before + epoch)
+        if self._samples:  # seeded by the round: XGBoost does not show the state of its random numbers
+            reseed(model, self._method, round_seed("seed", self._seed, self._round))
         return self._run(self._early, model, epoch, None)
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
@@ -279,22 +261,6 @@ class _Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
         return False
 
 
-class _Sampling:
-    """Seeds XGBoost's sampling of rows and features by the round: it does not show the state of its random numbers."""
-
-    def __init__(self, params: dict[str, Any]) -> None:
-        shares = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
-        self._active = any(float(params.get(name, 1.0)) < 1 for name in shares)
-        self._method = str(params.get("tree_method", "hist"))
-        self._seed = int(params.get("seed", 0))
-
-    def seed(self, booster: Any, round: int) -> None:
-        """Seed what is sampled in this round."""
-        if not self._active:
-            return
-        reseed(booster, self._method, round_seed("seed", self._seed, round))
-
-
 def _has_tree_weights(body: bytes) -> bool:
     return b'"weight_drop"' in body and tree_weights(json.loads(body)["learner"]["gradient_booster"]) is not None
 
@@ -308,12 +274,7 @@ class _Resettable:
     """The part of a LightGBM booster that `lgb.reset_parameter` touches."""
 
     def __init__(self, booster: Any, train: Any) -> None:
-        self._booster, self.train = booster, train
-
-    @property
-    def booster(self) -> Any:
-        """The booster as it is after the round."""
-        return self._booster
+        self.booster, self.train = booster, train
 
     @property
     def boosters(self) -> list[_Resettable]:
@@ -322,4 +283,4 @@ class _Resettable:
 
     def reset_parameter(self, params: dict[str, Any]) -> None:
         """Change parameters in the middle of training, in LightGBM's names."""
-        self._booster.set_param(renamed(params))
+        self.booster.set_param(renamed(params))

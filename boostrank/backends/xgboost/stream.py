@@ -14,10 +14,14 @@ from typing import Any
 import numpy as np
 import xgboost
 
+from boostrank.backends.xgboost.params import translate
 from boostrank.core.locks import mark_alive, remove_if_dead
 from boostrank.core.machine import return_memory
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset
 from boostrank.data.dense import dense_batches, dense_rows
+from boostrank.formats.base import engine_names
 
 _PREFIX = "boostrank-xgboost-"
 
@@ -56,6 +60,22 @@ class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
     def reset(self) -> None:
         """Begin again."""
         self._next = 0
+
+
+def matrix_info(labels: Float64Array, queries: QueryIndex, names: Sequence[str], *, weights: bool) -> dict[str, Any]:
+    """What a matrix knows beside its features; query weights if the engine shall know them."""
+    return {
+        "label": labels.astype(np.float32),
+        "group": queries.sizes,
+        "weight": queries.weights if weights else None,
+        "feature_names": list(engine_names(names)),
+    }
+
+
+def matrix_options(params: dict[str, Any], reference: Any) -> dict[str, Any]:
+    """Options of `QuantileDMatrix`, from engine parameters and the training set's bins, if it is a validation set's."""
+    translated = translate(params)
+    return {"ref": reference, "max_bin": translated["max_bin"], "nthread": translated.get("nthread")}
 
 
 def matrix_in_pieces(data: RankingDataset, options: dict[str, Any]) -> Any:

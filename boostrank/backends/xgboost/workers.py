@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,12 @@ import xgboost
 from xgboost import collective
 from xgboost.tracker import RabitTracker
 
-from boostrank.backends.xgboost.params import translate
 from boostrank.backends.xgboost.private import is_of_connection, last_line
-from boostrank.backends.xgboost.stream import DenseBatches
+from boostrank.backends.xgboost.stream import DenseBatches, matrix_info, matrix_options
 from boostrank.core.errors import TrainingError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
-from boostrank.data.dataset import RankingDataset
-from boostrank.formats.base import engine_names
+from boostrank.data.dataset import Features
 
 # How long a worker waits for the slowest one, which may be reading or compiling. One that dies is noticed at once.
 _PATIENCE_SECONDS = 1800
@@ -128,30 +127,20 @@ def contact() -> Iterator[None]:
 
 
 def bins_of(
-    parts: Sequence[RankingDataset], names: Sequence[str], params: dict[str, Any], *, reference: Any, weights: bool
-) -> Any:
+    parts: Sequence[Features], labels: Float64Array, queries: QueryIndex, names: Sequence[str], params: dict[str, Any],
+    *, reference: Any, weights: bool,
+) -> Any:  # fmt: skip
     """This worker's rows in bins that are the same on all workers. All of them must call it.
 
     Args:
         parts: the shards of this worker, possibly none; each has all features.
+        labels, queries: of all of them.
         names: of the features.
         params: engine parameters.
         reference: the training set's bins, for a validation set.
-        weights: whether the engine shall know the query weights, as in `Backend.dataset`.
+        weights: whether the engine shall know the query weights, as in `Backend.dataset`; 1 where none is given.
     """
-    engine = translate(params)
-    options = {"ref": reference, "max_bin": engine["max_bin"], "nthread": engine.get("nthread")}
     with contact():
-        matrix = xgboost.QuantileDMatrix(DenseBatches([part.features for part in parts], len(names)), **options)
-    matrix.set_info(
-        label=np.concatenate([np.zeros(0), *(part.labels for part in parts)]).astype(np.float32),
-        group=np.concatenate([np.zeros(0, np.int64), *(part.queries.sizes for part in parts)]),
-        weight=query_weights([part.queries for part in parts]) if weights else None,
-        feature_names=list(engine_names(names)),
-    )
+        matrix = xgboost.QuantileDMatrix(DenseBatches(parts, len(names)), **matrix_options(params, reference))
+    matrix.set_info(**matrix_info(labels, replace(queries, weights=queries.each_weight), names, weights=weights))
     return matrix
-
-
-def query_weights(queries: Sequence[QueryIndex]) -> Float64Array:
-    """The weight of every query, 1 where none is given."""
-    return np.concatenate([np.zeros(0), *(np.ones(len(q)) if q.weights is None else q.weights for q in queries)])
