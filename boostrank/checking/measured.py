@@ -123,12 +123,11 @@ def learning(spec: ObjectiveSpec) -> Iterator[Finding]:
 
 def _learns(spec: ObjectiveSpec, backend: str) -> Finding:
     data = _training_data()
-    start = _ndcg(data, np.zeros(data.n_documents))
+    start = Metric.parse(_METRIC).evaluate(data.labels, np.zeros(data.n_documents), data.queries).mean
     try:
-        model = train({"objective": Objective(spec, threads=1), **_TREES}, data, ROUNDS, backend=backend)
+        end = _learnt(Objective(spec, threads=1), backend)
     except BoostrankError as error:
         return _broken(backend, error)
-    end = _ndcg(data, model.predict(data, threads=1))
     usual = _lambdarank()
     message = f"{_METRIC} of the training set {start:.3f} -> {end:.3f} in {ROUNDS} rounds (LambdaRank: {usual:.3f})"
     if end <= start:
@@ -158,10 +157,11 @@ def _training_data() -> RankingDataset:
 
 @cache
 def _lambdarank() -> float:
+    return _learnt("lightgbm:lambdarank", "lightgbm")
+
+
+def _learnt(objective: Objective | str, backend: str) -> float:
+    """The metric of the training set after a short training."""
     data = _training_data()
-    model = train({"objective": "lightgbm:lambdarank", **_TREES}, data, ROUNDS)
-    return _ndcg(data, model.predict(data, threads=1))
-
-
-def _ndcg(data: RankingDataset, scores: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-    return Metric.parse(_METRIC).evaluate(data.labels, scores, data.queries).mean
+    model = train({"objective": objective, **_TREES}, data, ROUNDS, backend=backend)
+    return Metric.parse(_METRIC).evaluate(data.labels, model.predict(data, threads=1), data.queries).mean

@@ -7,6 +7,7 @@ away by its result. Margins and whole-number scratch hold valid positions, so th
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -52,7 +53,7 @@ class Example:
 
     def __str__(self) -> str:
         lists = {"scores": self.scores, "labels": self.labels, "gains": self.gains}
-        numbers = ", ".join(f"{name} {_listed(values)}" for name, values in lists.items())
+        numbers = ", ".join(f"{name} [{', '.join(f'{v:.4g}' for v in values)}]" for name, values in lists.items())
         return f"{self.what}: {numbers}" if len(self) else self.what
 
 
@@ -180,15 +181,12 @@ def options(param: Param) -> list[Any]:
         found = [param.low, 0.35, param.high]
     else:
         found = [param.default, 0.4 * float(param.default), 2.5 * float(param.default)]
-    return [value for value in found if _allowed(param, value)]
-
-
-def _allowed(param: Param, value: Any) -> bool:
-    try:
-        param.parse(value)
-    except ParameterError:
-        return False
-    return True
+    allowed = []
+    for value in found:
+        with contextlib.suppress(ParameterError):
+            param.parse(value)
+            allowed.append(value)
+    return allowed
 
 
 def ordinary_examples() -> list[Example]:
@@ -229,7 +227,3 @@ def nothing_to_learn(example: Example) -> bool:
 
 def _example(what: str, scores: Any, labels: Any) -> Example:
     return Example(what, np.array(scores, dtype=np.float64), np.array(labels, dtype=np.float64))
-
-
-def _listed(values: Float64Array) -> str:
-    return f"[{', '.join(f'{v:.4g}' for v in values)}]"

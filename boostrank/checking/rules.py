@@ -127,34 +127,28 @@ def hessian_is_not_negative(probe: Probe) -> Finding:
             )  # fmt: skip
         idle = np.flatnonzero((hess == 0) & (np.abs(grad) > 1e-6 * np.abs(grad).max(initial=0.0)))
         if idle.size and flat is None and any(example is e for e in ordinary):
-            flat = Finding(
-                "hessian",
-                Status.NOTE,
-                "not negative, but zero for documents that are pushed",
-                example=_location(example, values, int(idle[0])),
-                why="such documents take the longest steps that the driver's floor allows",
+            flat = _noted(
+                "hessian", "not negative, but zero for documents that are pushed", example, values,
+                document=int(idle[0]), why="such documents take the longest steps that the driver's floor allows",
                 mend="give each pair's curvature to both of its documents",
-            )
+            )  # fmt: skip
     return flat or passed("hessian", "never negative")
 
 
 def gradient_is_the_derivative(probe: Probe) -> Finding:
     """Central differences of the returned loss."""
     if not probe.spec.exact_gradient:
-        return skipped(
-            "gradient",
-            "the objective says that its gradient is not the derivative of the loss it reports",
-        )
+        return skipped("gradient", "the objective says that its gradient is not the derivative of the loss it reports")
     for example, values in _cases(probe, ordinary_examples()):
         output = probe.run(example, values)
         wanted = _derivative(probe, example, values, _loss, output.grad)
         error = np.abs(output.grad - wanted)
         scale = float(np.abs(wanted).max())
         if error.max() > _DERIVATIVE_TOLERANCE * scale + 1e-9 * max(1.0, abs(output.loss)):
-            others = [probe.run(e, values).grad for e in ordinary_examples()]
-            whole = [_derivative(probe, e, values, _loss, g) for e, g in zip(ordinary_examples(), others, strict=True)]
             # One query of two documents agrees with any factor: all of them tell whether it is one.
-            message, mend = _disagreement(np.concatenate(others), np.concatenate(whole))
+            others = [(e, probe.run(e, values).grad) for e in ordinary_examples()]
+            whole = [_derivative(probe, e, values, _loss, grad) for e, grad in others]
+            message, mend = _disagreement(np.concatenate([grad for _, grad in others]), np.concatenate(whole))
             p = int(np.argmax(error))
             return _failed(
                 "gradient", message, example, values, document=p,
@@ -179,7 +173,10 @@ def _exact_curvature(probe: Probe) -> Finding:
     for example, values in _cases(probe, ordinary_examples()):
         _, grad, hess = probe.run(example, values)
         wanted = np.array(
-            [_derivative(probe, example, values, partial(_gradient, p), hess, only=p)[p] for p in range(len(example))]
+            [
+                _derivative(probe, example, values, lambda output, p=p: float(output.grad[p]), hess, only=p)[p]
+                for p in range(len(example))
+            ]
         )
         error = np.abs(hess - wanted)
         if error.max() > _DERIVATIVE_TOLERANCE * float(np.abs(wanted).max()) + 1e-9 * float(np.abs(grad).max() + 1.0):
@@ -223,22 +220,14 @@ def shifts_change_nothing(probe: Probe) -> Finding:
         total, size = float(here.grad.sum()), float(np.abs(here.grad).sum())
         if abs(total) > _SYMMETRY_TOLERANCE * size:
             detail = f"the gradient sums to {total:.4g}, its sizes to {size:.4g}"
-            return _failed(
-                "shift",
-                "the gradient does not sum to zero over a query",
-                example,
-                values,
-                detail=detail,
-                why=why,
-                mend=mend,
-            )
+            message = "the gradient does not sum to zero over a query"
+            return _failed("shift", message, example, values, detail=detail, why=why, mend=mend)
         there = probe.run(example.at(example.scores + 2.0), values)
         for name in ("grad", "hess"):
             p = _first_far(getattr(there, name), getattr(here, name))
             if p is not None:
-                detail = (
-                    f"{name} {getattr(here, name)[p]:.6g}, with 2 added to every score {getattr(there, name)[p]:.6g}"
-                )
+                before, after = getattr(here, name)[p], getattr(there, name)[p]
+                detail = f"{name} {before:.6g}, with 2 added to every score {after:.6g}"
                 message = f"adding 2 to every score changes {name}"
                 return _failed("shift", message, example, values, document=p, detail=detail, why=why, mend=mend)
     return passed("shift", "the gradient sums to zero, and a constant added to all scores changes nothing")
@@ -258,14 +247,11 @@ def file_order_changes_nothing(probe: Probe) -> Finding:
     for example, values in _cases(probe, [e for e in special_examples() if "tied" in e.what]):
         p = _moved(probe, example, values)
         if p is not None:
-            return Finding(
-                "order",
-                Status.NOTE,
-                "independent of the order of the rows, except among tied scores",
-                example=_location(example, values, p),
+            return _noted(
+                "order", "independent of the order of the rows, except among tied scores", example, values, document=p,
                 why="in the first round every score is tied: there the order of the file speaks (as in LambdaRank)",
                 mend="treat documents with equal scores alike",
-            )
+            )  # fmt: skip
     return passed("order", "rows in another order get the same gradients, among ties too")
 
 
@@ -273,18 +259,18 @@ def nothing_to_learn_is_left_alone(probe: Probe) -> Finding:
     """Where no order is better than another, nothing is pushed; a note, since a loss may want equal scores."""
     if not probe.spec.shift_invariant:
         return skipped("idle", "shift_invariant=False: a query of equal labels may teach the level")
-    for example, values in _cases(probe, [*special_examples(), *(_flat(e) for e in ordinary_examples())]):
+    flat = [
+        Example(f"{len(e)} documents with equal labels", e.scores, np.full(len(e), 2.0)) for e in ordinary_examples()
+    ]
+    for example, values in _cases(probe, [*special_examples(), *flat]):
         output = probe.run(example, values)
         pushed = np.flatnonzero(output.grad)
         if nothing_to_learn(example) and pushed.size:
-            return Finding(
-                "idle",
-                Status.NOTE,
-                f"a gradient where no order is better than another ({example.what})",
-                example=_location(example, values, int(pushed[0])),
-                why="no ranking metric can gain from it, and it takes capacity from the trees",
+            return _noted(
+                "idle", f"a gradient where no order is better than another ({example.what})", example, values,
+                document=int(pushed[0]), why="no ranking metric can gain from it, and it takes capacity from the trees",
                 mend="return 0.0 with zeros in both outputs when all gains are equal, unless the gradient is meant",
-            )
+            )  # fmt: skip
     return passed("idle", "no gradient where all labels are equal")
 
 
@@ -306,10 +292,6 @@ def _cases(probe: Probe, examples: list[Example]) -> Iterator[tuple[Example, Val
     return itertools.product(sorted(examples, key=len), parameter_cases(probe.spec))
 
 
-def _flat(example: Example) -> Example:
-    return Example(f"{len(example)} documents with equal labels", example.scores, np.full(len(example), 2.0))
-
-
 def _moved(probe: Probe, example: Example, values: Values) -> int | None:
     """A document whose gradient changes when the rows are reversed or shuffled."""
     here = probe.run(example, values)
@@ -325,10 +307,6 @@ def _moved(probe: Probe, example: Example, values: Values) -> int | None:
 
 def _loss(output: Output) -> float:
     return output.loss
-
-
-def _gradient(document: int, output: Output) -> float:
-    return float(output.grad[document])
 
 
 def _derivative(
@@ -397,26 +375,14 @@ def _same(one: Output, other: Output) -> bool:
     return not any(_differing(a, b).size for a, b in zip(_arrays(one), _arrays(other), strict=True))
 
 
-def _location(example: Example, values: Values, document: int | None = None, detail: str = "") -> str:
-    words = [str(example)]
-    if document is not None:
-        words.append(f"document {document}{f': {detail}' if detail else ''}")
-    elif detail:
-        words.append(detail)
-    if values:
-        words.append("parameters " + ", ".join(f"{name}={value}" for name, value in values.items()))
-    return "; ".join(words)
+def _found(
+    status: Status, check: str, message: str, example: Example, values: Values, *,
+    document: int | None = None, detail: str = "", why: str, mend: str,
+) -> Finding:  # fmt: skip
+    where = "" if document is None else f"document {document}"
+    settings = ", ".join(f"{name}={value}" for name, value in values.items())
+    words = (str(example), ": ".join(filter(None, [where, detail])), settings and f"parameters {settings}")
+    return Finding(check, status, message, "; ".join(filter(None, words)), why, mend)
 
 
-def _failed(
-    check: str,
-    message: str,
-    example: Example,
-    values: Values,
-    *,
-    document: int | None = None,
-    detail: str = "",
-    why: str,
-    mend: str,
-) -> Finding:
-    return Finding(check, Status.FAIL, message, _location(example, values, document, detail), why, mend)
+_failed, _noted = partial(_found, Status.FAIL), partial(_found, Status.NOTE)

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING
 
 import click
 
 from boostrank.cli.errors import DONE, FAILED
 from boostrank.cli.options import Command, option
-
-if TYPE_CHECKING:
-    from boostrank.checking import Finding
 
 _INDENT = " " * 18
 
@@ -51,7 +47,12 @@ def command(context: click.Context, /, file: str | None, template: bool, as_json
     for finding in check_objective(spec):
         findings.append(finding)
         if not as_json:
-            _print(finding, width)
+            word = finding.status.value
+            click.echo(f"  {word.upper() if word == 'fail' else word:<5} {finding.check:<9} {finding.message}")
+            for heading in ("example", "why", "mend"):
+                text = getattr(finding, heading)
+                if text:
+                    click.echo(click.wrap_text(f"{heading}: {text}", max(60, width), _INDENT, _INDENT))
     verdict = Verdict(spec.name, tuple(findings))
     if as_json:
         click.echo(json.dumps(verdict.to_dict()))
@@ -59,11 +60,3 @@ def command(context: click.Context, /, file: str | None, template: bool, as_json
         failed = [f.check for f in findings if f.status.value == "fail"]
         click.echo(f"{spec.name} fails: {', '.join(failed)}" if failed else f"{spec.name} keeps the contract")
     return DONE if verdict.passed else FAILED
-
-
-def _print(finding: Finding, width: int) -> None:
-    word = finding.status.value
-    click.echo(f"  {word.upper() if word == 'fail' else word:<5} {finding.check:<9} {finding.message}")
-    for heading, text in (("example", finding.example), ("why", finding.why), ("mend", finding.mend)):
-        if text:
-            click.echo(click.wrap_text(f"{heading}: {text}", max(60, width), _INDENT, _INDENT))

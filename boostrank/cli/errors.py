@@ -51,7 +51,9 @@ def run_reporting_errors(work: Callable[[], Any]) -> int:
         _say_error(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
         return FAILED
     except Exception as error:
-        _say_error(f"{_one_line(error)} (boostrank --debug ... shows where)")
+        # XGBoost puts a timestamp first and a C++ stack trace behind; the first line says it all.
+        lines = [f": {line.strip()}" for line in str(error).splitlines() if line.strip()]
+        _say_error(f"{type(error).__name__}{''.join(lines[:1])} (boostrank --debug ... shows where)")
         return FAILED
 
 
@@ -62,12 +64,6 @@ def say(text: str) -> None:
 
 def _say_error(message: str) -> None:
     say(f"boostrank: error: {message}")
-
-
-def _one_line(error: Exception) -> str:
-    # XGBoost puts a timestamp first and a C++ stack trace behind; the first line says it all.
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 @contextlib.contextmanager

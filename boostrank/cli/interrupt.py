@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from boostrank.cli.errors import INTERRUPTED, say
@@ -78,7 +78,7 @@ def graceful_stop() -> Iterator[StopRequest]:
     os.set_blocking(writer, False)
     handlers = {s: signal.signal(s, lambda *_: None) for s in (signal.SIGINT, signal.SIGTERM)}
     wakeup = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    listener = threading.Thread(target=_listen, args=(reader, request, say), daemon=True)
+    listener = threading.Thread(target=_listen, args=(reader, request), daemon=True)
     listener.start()
     try:
         yield request
@@ -91,7 +91,7 @@ def graceful_stop() -> Iterator[StopRequest]:
         os.close(reader)
 
 
-def _listen(reader: int, request: StopRequest, echo: Callable[[str], None]) -> None:
+def _listen(reader: int, request: StopRequest) -> None:
     first = 0.0
     while byte := os.read(reader, 1):
         if byte[0] not in (signal.SIGINT, signal.SIGTERM):
@@ -101,12 +101,12 @@ def _listen(reader: int, request: StopRequest, echo: Callable[[str], None]) -> N
             request.exit_status = 128 + byte[0]
             request.made, first = True, now
             if request.saving:
-                echo("the training is over and the model is being written (Ctrl-C once more: at once)")
+                say("the training is over and the model is being written (Ctrl-C once more: at once)")
             else:
-                echo("stopping after this round (Ctrl-C once more: at once, and nothing is written)")
+                say("stopping after this round (Ctrl-C once more: at once, and nothing is written)")
         elif byte[0] == signal.SIGINT and now - first > _ONE_PRESS_SECONDS:
             if sys.stderr.isatty():
                 sys.stderr.write(_SHOW_CURSOR)
             outcome = "the model may not have been written" if request.saving else "nothing was written"
-            echo(f"boostrank: stopped at once; {outcome}")
+            say(f"boostrank: stopped at once; {outcome}")
             os._exit(INTERRUPTED)

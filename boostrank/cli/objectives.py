@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -41,31 +44,22 @@ def command(name: str | None, as_json: bool, markdown: bool) -> None:
 
 def described(spec: ObjectiveSpec) -> dict[str, Any]:
     """An objective as plain data."""
+
+    def plain(param: Param) -> dict[str, Any]:
+        names = ("name", "aliases", "kind", "default", "range", "unit", "schedulable", "help")
+        return {name: getattr(param, name) for name in names} | {"default": _default(spec, param)}
+
     return {
         "name": spec.name,
-        "aliases": list(spec.aliases),
+        "aliases": spec.aliases,
         "summary": spec.summary,
         "equation": spec.equation,
-        "parameters": [_plain(p) | {"default": _default(spec, p)} for p in spec.params],
-        "options": [_plain(p) | {"default": _default(spec, p)} for p in _options(spec)],
+        "parameters": [plain(param) for param in spec.params],
+        "options": [plain(param) for param in _options(spec)],
         "hessian": spec.hessian.value,
         "quadratic": spec.quadratic,
         "reference": spec.reference,
         "deviation": spec.deviation,
-    }
-
-
-def _plain(param: Param) -> dict[str, Any]:
-    """A parameter as plain data."""
-    return {
-        "name": param.name,
-        "aliases": list(param.aliases),
-        "kind": param.kind,
-        "default": param.default,
-        "range": param.range,
-        "unit": param.unit,
-        "schedulable": param.schedulable,
-        "help": param.help,
     }
 
 
@@ -80,7 +74,7 @@ def markdown_table(specs: list[ObjectiveSpec]) -> str:
     """The README's table: one row an objective."""
     rows = ["| objective | what it is | parameters (default) | Hessian | source |", "|---|---|---|---|---|"]
     for spec in specs:
-        params = ", ".join(f"`{p.name}` ({_typed(spec, p)})" for p in spec.params) or "none"
+        params = ", ".join(f"`{p.name}` ({_shown(_default(spec, p))})" for p in spec.params) or "none"
         cells = (f"`{spec.name}`", spec.summary, params, spec.hessian.value, spec.reference)
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(rows)
@@ -94,13 +88,19 @@ def _default(spec: ObjectiveSpec, param: Param) -> Any:
     return next((word for word, level in param.levels if level == param.default), param.default)
 
 
-def _typed(spec: ObjectiveSpec, param: Param) -> str:
-    """The default as it would be typed."""
-    return _shown(_default(spec, param))
-
-
 def _shown(value: Any) -> str:
+    """A default as it would be typed."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _help(params: Iterable[Param], default: Callable[[Param], Any] = attrgetter("default")) -> list[tuple[str, str]]:
+    """A row a parameter: with its default, and in words."""
+    rows = []
+    for param in params:
+        allowed = param.range + (f", unit: {param.unit}" if param.unit else "")
+        text = f"{param.help} ({allowed}{'; may follow a schedule' if param.schedulable else ''})"
+        rows.append((f"{param.name}={_shown(default(param))}", text))
+    return rows
 
 
 def _print_list(specs: list[ObjectiveSpec]) -> None:
@@ -109,18 +109,13 @@ def _print_list(specs: list[ObjectiveSpec]) -> None:
 
     page = _page()
     with page.section("Objectives"):
-        page.write_dl(
-            [
-                ("auto", _AUTO),
-                *((s.name, s.summary) for s in specs),
-            ]
-        )
+        page.write_dl([("auto", _AUTO), *((spec.name, spec.summary) for spec in specs)])
     with page.section("Of the engines themselves"):
         page.write_dl([(f"{name}:{own}", "") for name, engine in ENGINES.items() for own in engine.native_objectives])
     with page.section("Two mixed: 'mix(FIRST, SECOND, ...)', each as NAME or NAME(parameter=value, ...)"):
-        page.write_dl([(f"{p.name}={_shown(p.default)}", _help_of(p)) for p in MIXTURE_PARAMS])
+        page.write_dl(_help(MIXTURE_PARAMS))
     with page.section("Options that every objective takes"):
-        page.write_dl([(f"{p.name}={_shown(p.default)}", _help_of(p)) for p in _options()])
+        page.write_dl(_help(_options()))
     page.write("\nboostrank objectives NAME describes one of the former in full.\n")
     click.echo(page.getvalue().strip())
 
@@ -154,17 +149,12 @@ def _print_one(spec: ObjectiveSpec) -> None:
     page.write_dl([(heading, text) for heading, text in rows.items() if text])
     if spec.params:
         with page.section("Parameters"):
-            page.write_dl([(f"{p.name}={_typed(spec, p)}", _help_of(p)) for p in spec.params])
+            page.write_dl(_help(spec.params, partial(_default, spec)))
     with page.section("Options that every objective takes"):
-        page.write_dl([(f"{p.name}={_typed(spec, p)}", _help_of(p)) for p in _options(spec)])
+        page.write_dl(_help(_options(spec), partial(_default, spec)))
     click.echo(page.getvalue().strip())
 
 
 def _page() -> click.HelpFormatter:
     context = click.get_current_context()
     return click.HelpFormatter(width=context.terminal_width, max_width=100)
-
-
-def _help_of(param: Param) -> str:
-    allowed = param.range + (f", unit: {param.unit}" if param.unit else "")
-    return f"{param.help} ({allowed}{'; may follow a schedule' if param.schedulable else ''})"

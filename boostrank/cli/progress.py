@@ -52,7 +52,11 @@ class RoundProgress:
             self._ends.popleft()
         self.rounds, self.total = env.iteration + 1, env.end_iteration
         values = [f"{r[0]} {r[1]} {r[2]:.4f}" for r in env.evaluation_result_list or [] if r[1] == self._metric]
-        self._display.show(self.rounds, self.total, "  ".join(values), self._time_left())
+        left = ""
+        if len(self._ends) > 1:  # the first round also compiles
+            a_round = (now - self._ends[0]) / (len(self._ends) - 1)
+            left = f"{duration(a_round * (self.total - self.rounds))} left"
+        self._display.show(self.rounds, self.total, "  ".join(values), left)
 
     def binning(self, done: int, rows: int) -> None:
         """Rows put into bins, of how many; engines may go over them several times."""
@@ -64,12 +68,6 @@ class RoundProgress:
         speed = (done - first) / (now - started) if now > started else 0.0
         left = f", {duration((rows - done) / speed)} left" if speed else ""
         self._display.say(f"binning: {done:,} of {rows:,} rows, {speed / 1e3:,.0f}k rows/s{left}")
-
-    def _time_left(self) -> str:
-        if len(self._ends) < 2:  # the first round also compiles
-            return ""
-        a_round = (self._ends[-1] - self._ends[0]) / (len(self._ends) - 1)
-        return f"{duration(a_round * (self.total - self.rounds))} left"
 
 
 class _Status:

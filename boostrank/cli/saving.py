@@ -25,25 +25,19 @@ def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | No
     try:
         trained.save(path)
     except TrainingError as error:
-        kept = [_rescued(trained, path)]
+        folder = None
+        try:
+            folder = tempfile.mkdtemp(prefix="boostrank-rescued-")
+            rescued = os.path.join(folder, os.path.basename(path))
+            trained.save(rescued)
+            kept = [f"The model was written to {rescued} instead: move it, and {os.path.basename(rescued)}.meta.json"]
+        except (OSError, TrainingError):
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+            kept = [f"There is no room for it in {tempfile.gettempdir()} either, so this model is lost"]
         if checkpoint is not None and checkpoint.holds is not None:
             kept.append(_of_checkpoint(checkpoint))
         raise TrainingError(f"{error}. {'; '.join(kept)}") from error
-
-
-def _rescued(trained: RankingModel, path: str) -> str:
-    from boostrank.core.errors import TrainingError
-
-    folder = None
-    try:
-        folder = tempfile.mkdtemp(prefix="boostrank-rescued-")
-        rescued = os.path.join(folder, os.path.basename(path))
-        trained.save(rescued)
-    except (OSError, TrainingError):
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-        return f"There is no room for it in {tempfile.gettempdir()} either, so this model is lost"
-    return f"The model was written to {rescued} instead: move it, and {os.path.basename(rescued)}.meta.json"
 
 
 def _of_checkpoint(checkpoint: Checkpoint) -> str:

@@ -197,7 +197,12 @@ def train_params(context: click.Context, given: dict[str, Any]) -> dict[str, Any
         del params["verbosity"]
     params |= own
     settings = merged_with_config(context, "set", given["settings"])
-    objective = _loaded(given["objective"])
+    objective = given["objective"]
+    if objective is not None and ".py" in objective:
+        from boostrank.objective.user_file import is_objective_file, load_objective
+
+        if is_objective_file(objective):
+            objective = load_objective(objective)
     _check_sides(objective, settings, own, given["backend"])
     options = {
         "objective": objective,
@@ -214,15 +219,6 @@ def train_params(context: click.Context, given: dict[str, Any]) -> dict[str, Any
             raise click.UsageError(f"{name} is given twice: by --param, and by its own option", context)
         params[name] = value
     return params
-
-
-def _loaded(objective: str | None) -> str | ObjectiveSpec | None:
-    """The objective of a user's own file, or the name as it was typed."""
-    if objective is None or ".py" not in objective:
-        return objective
-    from boostrank.objective.user_file import is_objective_file, load_objective
-
-    return load_objective(objective) if is_objective_file(objective) else objective
 
 
 def _check_sides(
@@ -281,10 +277,8 @@ def _stopper(
         if params.pop(name, None) is not None and given["early_stopping"]:
             raise click.UsageError(f"{name} is given twice: by --param, and by its own option", context)
     patience = given["early_stopping"] or checked.stopping_rounds
-    if not patience:
+    if not patience or given["folds"]:  # each fold has its own
         return None
-    if given["folds"]:
-        return None  # each fold has its own
     if not names:
         raise click.UsageError("early stopping needs --valid, or --folds", context)
     return EarlyStopping(patience, metric=metric, dataset=names[0], min_delta=checked.min_delta)

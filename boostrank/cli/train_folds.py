@@ -55,7 +55,8 @@ def train_on_folds(
 
         def after(fold: int, model: RankingModel) -> bool:
             shown.close()
-            held_out = "".join(f", {name} {v:.4f}" for name, v in _at_best(model).items() if name == metric)
+            at_best = next(iter(model.best_score.values()), {})
+            held_out = f", {metric} {at_best[metric]:.4f}" if metric in at_best else ""
             say(f"fold {fold + 1} of {folds}: {model.best_iteration} rounds{held_out}")
             return not stop.made
 
@@ -73,15 +74,11 @@ def train_on_folds(
         return stop.exit_status if stopped else DONE
     if stopped:
         say(f"stopped in fold {len(record['rounds'])} of {folds}; the model holds what is there")
-    for name, value in record["held_out"].items():
-        if name == metric:
-            click.echo(
-                f"{name} {value['value']:.4f} [{value['low']:.4f}, {value['high']:.4f}] of single models on the "
-                f"{value['queries']:,} queries that each had not seen"
-            )
+    if metric in record["held_out"]:
+        value = record["held_out"][metric]
+        click.echo(
+            f"{metric} {value['value']:.4f} [{value['low']:.4f}, {value['high']:.4f}] of single models on the "
+            f"{value['queries']:,} queries that each had not seen"
+        )
     click.echo(f"{path}: the average of {len(record['rounds'])} models, {one.best_iteration} rounds in all")
     return stop.exit_status if stopped else DONE
-
-
-def _at_best(model: RankingModel) -> dict[str, float]:
-    return next(iter(model.best_score.values()), {})

@@ -21,18 +21,12 @@ from boostrank.cli.reading import SECTION as READING
 from boostrank.cli.reading import Reader, check_not_read, reading_options
 from boostrank.cli.train import command as train_command
 from boostrank.cli.train import train_params
-from boostrank.cli.train_options import OUTPUT, config_option
+from boostrank.cli.train_options import METRICS, OBJECTIVE, OUTPUT, TREES, config_option
 
 if TYPE_CHECKING:
     from boostrank.tuning.result import Trial, TuningResult
 
 SEARCH = "Search"
-
-# The options of `boostrank train` that say what is trained and how it is measured.
-_SHARED = (
-    "objective", "settings", "gain", "backend", "rounds", "learning_rate", "num_leaves", "params", "seed", "threads",
-    "metrics", "eval_at", "conventions", "early_stopping",
-)  # fmt: skip
 
 _output, _search = (partial(option, section=section) for section in (OUTPUT, SEARCH))
 _options = with_options(
@@ -119,9 +113,10 @@ def command(context: click.Context, /, train: tuple[str, ...], valid: str | None
     return INTERRUPTED if stopped else DONE
 
 
-# Before those of reading, as in `boostrank train`.
+# What is trained and how it is measured, before the options of reading, as in `boostrank train`.
 _place = [getattr(param, "section", "") for param in command.params].index(READING)
-command.params[_place:_place] = [param for param in train_command.params if param.name in _SHARED]
+_shared = (OBJECTIVE, TREES, METRICS)
+command.params[_place:_place] = [param for param in train_command.params if getattr(param, "section", "") in _shared]
 
 
 class _Progress:
@@ -182,7 +177,7 @@ def _as_toml(found: TuningResult, given: dict[str, Any]) -> str:
     """A file for `--config`: options, then what the objective takes, then what is the engine's."""
     from boostrank.core.params import find_param
     from boostrank.objective.mixture import accepted_params
-    from boostrank.tuning.space import TREES
+    from boostrank.tuning.space import TREES as TREE_PARAMS
 
     params = dict(found.params)
     chosen = params.pop("objective")
@@ -197,7 +192,7 @@ def _as_toml(found: TuningResult, given: dict[str, Any]) -> str:
             options[name.replace("_", "-")] = value
         elif name in ("num_threads", "verbosity"):
             continue
-        elif not isinstance(chosen, str) and name not in TREES:
+        elif not isinstance(chosen, str) and name not in TREE_PARAMS:
             tables["set"][name] = value
         else:
             tables["set" if find_param(name, known) else "param"][name] = value

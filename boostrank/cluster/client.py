@@ -115,8 +115,14 @@ class ClusterTraining:
         self._shards = [(a, shard) for a, report in zip(used, reports, strict=True) for shard in report[1]]
         refuse_shared_queries(self._shards)
         self._space = _space_of([shard for _, shard in self._shards], reading)
-        if self._init_model is not None:
-            _refuse_other_features(self._init_model, self._space)
+        model, space = self._init_model, self._space
+        if model is not None and (model.n_features, model.index_base or space.index_base) != (
+            space.n_features, space.index_base,
+        ):  # fmt: skip
+            raise DataError(
+                f"the model that is continued has {model.n_features} features numbered from {model.index_base}, the "
+                f"shards {space.n_features} from {space.index_base}"
+            )
         validation_work = [(self._space, [group[address] for group in validation], reading) for address in used]
         validation_reports = workers.work(worker.read_validation, validation_work)
         for i in range(len(sets)):
@@ -167,7 +173,10 @@ class ClusterTraining:
         ordered = sorted(callbacks, key=lambda callback: getattr(callback, "order", 0))
 
         def listen(news: list[Any], model: tuple[int, bytes] | None) -> None:
-            for env in self._envs(news):
+            self._news += news
+            for iteration, begin, end, results in news:
+                found = [EvalResult(*result) for result in results]
+                env = CallbackEnv(None, self._given.engine, iteration, begin, end, found)
                 for callback in ordered:
                     try:
                         callback(env)
@@ -200,30 +209,20 @@ class ClusterTraining:
     def _when(self) -> str:
         return f" after round {len(self._news) + self._before}"
 
-    def _envs(self, news: Sequence[Any]) -> list[CallbackEnv]:
-        """New rounds, as callbacks see them."""
-        self._news += news
-        return [
-            CallbackEnv(None, self._given.engine, iteration, begin, end, [EvalResult(*result) for result in results])
-            for iteration, begin, end, results in news
-        ]
-
     def _save_so_far(self, rounds: int, body: bytes, path: str | os.PathLike[str]) -> None:
         """Write a checkpoint; where that fails, the old one stays and the training goes on."""
+        history: dict[str, dict[str, list[float]]] = {}
+        for iteration, _, _, results in self._news:
+            if iteration < rounds:
+                for name, metric, value, *_ in results:
+                    history.setdefault(name, {}).setdefault(metric, []).append(value)
+        model = RankingModel(self._engine, self._engine.from_bytes(body), info=self._info(), evals_result=history)
         try:
-            self._model_so_far(rounds, body).save(path, num_iteration=0)
+            model.save(path, num_iteration=0)
         except TrainingError as error:
             warn_user(f"{error}. The training goes on; the next checkpoint may fit again", TrainingWarning)
             return
         self._saved = rounds
-
-    def _model_so_far(self, rounds: int, body: bytes) -> RankingModel:
-        history: dict[str, dict[str, list[float]]] = {}
-        for iteration, _, _, results in self._news:
-            if iteration < rounds:
-                for result in results:
-                    history.setdefault(result[0], {}).setdefault(result[1], []).append(result[2])
-        return RankingModel(self._engine, self._engine.from_bytes(body), info=self._info(), evals_result=history)
 
     def _info(self) -> ModelInfo:
         shards = [shard for _, shard in self._shards]
@@ -279,11 +278,3 @@ def _space_of(shards: Sequence[Shard], reading: Mapping[str, Any]) -> FeatureSpa
             DataWarning,
         )
     return FeatureSpace(base, width, default_feature_names(width, base))
-
-
-def _refuse_other_features(model: RankingModel, space: FeatureSpace) -> None:
-    if model.n_features != space.n_features or (model.index_base or space.index_base) != space.index_base:
-        raise DataError(
-            f"the model that is continued has {model.n_features} features numbered from {model.index_base}, the shards "
-            f"{space.n_features} from {space.index_base}"
-        )

@@ -31,7 +31,14 @@ def connected(scheduler: str) -> Iterator[Any]:
     local = _LOCAL.fullmatch(scheduler)
     if local:
         workers = int(local.group(1)) if local.group(1) else None
-        with _local_cluster(distributed, workers) as cluster, distributed.Client(cluster) as client:
+        if workers == 0:
+            raise ParameterError("--dask local:0: there must be a worker")
+        threads = None if workers is None else max(1, resolve_threads(None) // workers)
+        cluster = distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=threads, processes=True, dashboard_address=None, memory_limit=0,
+            silence_logs=50,
+        )  # fmt: skip
+        with cluster, distributed.Client(cluster) as client:
             yield client
         return
     is_file = os.path.isfile(scheduler)
@@ -62,16 +69,3 @@ def import_distributed() -> Any:
     except ModuleNotFoundError as error:
         raise MissingDependency("training on several workers needs Dask: pip install 'boostrank[dask]'") from error
     return distributed
-
-
-@contextlib.contextmanager
-def _local_cluster(distributed: Any, workers: int | None) -> Iterator[Any]:
-    if workers == 0:
-        raise ParameterError("--dask local:0: there must be a worker")
-    threads = None if workers is None else max(1, resolve_threads(None) // workers)
-    cluster = distributed.LocalCluster(
-        n_workers=workers, threads_per_worker=threads, processes=True, dashboard_address=None, memory_limit=0,
-        silence_logs=50,
-    )  # fmt: skip
-    with cluster:
-        yield cluster

@@ -118,8 +118,9 @@ def fit(job: Job, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -> 
         gradient = None
         if given.objective is not None:
             gradient = _Gradient(given.objective, rank, sets[id(train)], params["num_threads"], collective)
-        threads = params["num_threads"]
-        metrics = _Metrics(collective, given.metrics, lambda matrix: sets[id(matrix)], task.conventions, threads)
+        metrics = _Metrics(
+            collective, given.metrics, lambda matrix: sets[id(matrix)], task.conventions, params["num_threads"]
+        )
         history = History()
         stopper = None
         if given.stopping_rounds:  # every worker has one; they see the same values, and so decide alike
@@ -129,7 +130,9 @@ def fit(job: Job, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -> 
             )  # fmt: skip
         stop = _StopWhenAgreed(job, collective, stopper)
         booster = None if not task.init_model else engine.from_bytes(task.init_model)
-        callbacks: list[Callback] = [history, _Publish(job if rank == 0 else None, task.checkpoint_every), stop]
+        callbacks: list[Callback] = [history, stop]
+        if rank == 0:
+            callbacks.append(_Publish(job, task.checkpoint_every))
         if stopper is not None:
             objective = given.objective
             settled = 0 if objective is None else objective.settled_round(objective.total_rounds or 0)
@@ -149,15 +152,14 @@ def fit(job: Job, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -> 
                 )
             )
     body = engine.to_bytes(booster, rounds=0)
+    stats = None if gradient is None else gradient.guarded.stats
     return FitResult(
         model=body if rank == 0 else b"",
         checksum=zlib.crc32(body),
         best_rounds=best,
         history=history.values,
         stopped=stop.heeded,
-        dead_queries=None
-        if gradient is None or gradient.guarded.stats is None
-        else gradient.guarded.stats.dead_queries,
+        dead_queries=None if stats is None else stats.dead_queries,
         kernel_seconds=0.0 if gradient is None else gradient.guarded.seconds,
         metric_seconds=metrics.seconds,
         rounds_seen=() if gradient is None else tuple(gradient.rounds),
@@ -231,12 +233,10 @@ class _Publish:
     before_iteration = False
     order = 25
 
-    def __init__(self, job: Job | None, checkpoint_every: int) -> None:
+    def __init__(self, job: Job, checkpoint_every: int) -> None:
         self._job, self._every = job, checkpoint_every
 
     def __call__(self, env: Any) -> None:
-        if self._job is None:
-            return
         done = env.iteration + 1
         if self._every and done % self._every == 0 and done < env.end_iteration:
             self._job.checkpoint = done, get_backend("xgboost").to_bytes(env.model.booster, rounds=0)

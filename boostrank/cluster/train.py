@@ -70,7 +70,13 @@ def train(
     import_distributed()
     training = ClusterTraining(client, params, num_boost_round, init_model, conventions)
     paths = _expanded([shards] if isinstance(shards, str | os.PathLike) else shards)
-    sets = [_expanded(group) for group in _groups(valid_shards)]
+    if valid_shards is None or isinstance(valid_shards, str | os.PathLike):
+        groups = [] if valid_shards is None else [[valid_shards]]
+    else:
+        groups = list(valid_shards)
+        if groups and all(isinstance(one, str | os.PathLike) for one in groups):
+            groups = [groups]
+    sets = [_expanded([group] if isinstance(group, str | os.PathLike) else list(group)) for group in groups]
     names = [*(valid_names or []), *(f"valid_{i}" for i in range(len(valid_names or []), len(sets)))]
     if len(names) != len(sets) or len(set(names)) < len(names):
         raise ParameterError(f"valid_names must be distinct, one for each of the {len(sets)} sets")
@@ -86,18 +92,6 @@ def train(
             return training.run(names, list(callbacks), checkpoint, checkpoint_every)
         finally:
             training.release()
-
-
-def _groups(valid: Any) -> list[list[str | os.PathLike[str]]]:
-    """Validation sets as lists of files, from one file, one list, or a list of lists."""
-    if valid is None:
-        return []
-    if isinstance(valid, str | os.PathLike):
-        return [[valid]]
-    groups = list(valid)
-    if all(isinstance(one, str | os.PathLike) for one in groups):
-        return [groups] if groups else []
-    return [[one] if isinstance(one, str | os.PathLike) else list(one) for one in groups]
 
 
 def _expanded(paths: Sequence[str | os.PathLike[str]]) -> list[str]:

@@ -56,7 +56,14 @@ class Workers:
             raise InputError("the Dask cluster has no worker: start some with `dask worker ADDRESS`")
         given_up = time.monotonic() + _BUSY_SECONDS
         while True:
-            self.info = self._info_of(present, paths)
+            self.info = {}
+            for address, answer in self._ask(present, worker.claim, paths).items():
+                if isinstance(answer, Exception):
+                    raise InputError(
+                        f"worker {address} cannot train: {type(answer).__name__}: {answer}. Every worker needs "
+                        "boostrank and XGBoost: pip install 'boostrank[dask,xgboost]'"
+                    ) from answer
+                self.info[address] = answer
             busy = next((address for address, found in self.info.items() if found.busy), None)
             if busy is None:
                 break
@@ -157,17 +164,6 @@ class Workers:
             question, self._token, *arguments, workers=list(workers), on_error="return"
         )
         return answers
-
-    def _info_of(self, workers: Sequence[str], paths: list[str]) -> dict[str, WorkerInfo]:
-        info: dict[str, WorkerInfo] = {}
-        for address, answer in self._ask(workers, worker.claim, paths).items():
-            if isinstance(answer, Exception):
-                raise InputError(
-                    f"worker {address} cannot train: {type(answer).__name__}: {answer}. Every worker needs boostrank "
-                    "and XGBoost: pip install 'boostrank[dask,xgboost]'"
-                ) from answer
-            info[address] = answer
-        return info
 
     def _hear(self, listen: Listener | None, when: str) -> None:
         """Send every worker a heartbeat; the first one answers what is new.

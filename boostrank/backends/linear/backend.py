@@ -139,7 +139,13 @@ class Linear(Backend):
         data: LinearData = request.train
         earlier: LinearModel | None = request.init_model
         if earlier is not None:
-            _scale_as(earlier, request)
+            asked, there = data.rows.scaling.kind, earlier.scaling.kind
+            if asked != there:
+                raise ParameterError(
+                    f"the model that is continued has scaling={there}, not {asked}: say scaling={there}"
+                )
+            for one in (data, *(valid for _, valid in request.valid)):
+                one.rows = ScaledRows(one.rows.features, earlier.scaling)
         before = 0 if earlier is None else earlier.rounds
         columns = data.rows.features.shape[1]
         if (columns + 1) * request.rounds * settings["restarts"] > _MOST_KEPT:
@@ -253,21 +259,18 @@ class _Training:
             walk.begin()
             for stage in self._stages:
                 risk = replace(risk, round=stage[0])
-                weights, taken = self._descend(risk, weights, stage, walk)
+                if self._optimizer == NEWTON:
+                    for round in stage:
+                        weights = newton(replace(risk, round=round), weights, walk.learning_rate)
+                        walk(weights)
+                    continue
+                method = {CG: conjugate_gradient, LBFGS: quasi_newton, BUNDLE: bundle}[self._optimizer]
+                weights, taken = method(risk, weights, len(stage), walk, self._settings["tolerance"])
                 for _ in range(len(stage) - taken):  # nothing left to gain in this stage
                     walk(weights)
         except Stopped:
             return np.inf
         return risk(weights)[0]
-
-    def _descend(self, risk: Risk, weights: Float64Array, stage: list[int], walk: Walk) -> tuple[Float64Array, int]:
-        if self._optimizer == NEWTON:
-            for round in stage:
-                weights = newton(replace(risk, round=round), weights, walk.learning_rate)
-                walk(weights)
-            return weights, len(stage)
-        method = {CG: conjugate_gradient, LBFGS: quasi_newton, BUNDLE: bundle}[self._optimizer]
-        return method(risk, weights, len(stage), walk, self._settings["tolerance"])
 
 
 def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -297,23 +300,17 @@ def _draws(objective: TrainingObjective) -> bool:
     return any(part.spec.random or part.options.get("score_noise", "none") != "none" for part in objective.parts)
 
 
-def _compares(objective: TrainingObjective) -> bool:
-    """Whether the gradient is that of the loss, so that a line search may compare losses."""
-    if len(objective.parts) > 1 or _draws(objective):
-        return False
-    (part,) = objective.parts
-    changed = part.options.get("normalize_query", "none") != "none" or part.options.get("scale_control", 0.0) != 0.0
-    return part.spec.exact_gradient and not changed
-
-
 def _chosen(optimizer: str, objective: TrainingObjective, stages: int, rounds: int) -> str:
     """The optimiser.
 
     Raises:
         ParameterError: one that the objective does not go with.
     """
-    convex = objective.name == "margin-ndcg" and objective.parts[0].params["bound"] == "convex"
-    compares = _compares(objective)
+    part = objective.parts[0]
+    convex = objective.name == "margin-ndcg" and part.params["bound"] == "convex"
+    changed = part.options.get("normalize_query", "none") != "none" or part.options.get("scale_control", 0.0) != 0.0
+    # Where the gradient is that of the loss, a line search may compare losses.
+    compares = len(objective.parts) == 1 and not _draws(objective) and part.spec.exact_gradient and not changed
     if optimizer == "auto":
         if convex and stages == 1:
             return BUNDLE
@@ -328,16 +325,3 @@ def _chosen(optimizer: str, objective: TrainingObjective, stages: int, rounds: i
             "options is noisy, or its gradient is not that of its loss: optimizer=newton"
         )
     return optimizer
-
-
-def _scale_as(earlier: LinearModel, request: TrainRequest) -> None:
-    """Let all data sets be scaled as the model that is continued has them.
-
-    Raises:
-        ParameterError: another kind of scaling.
-    """
-    asked, there = request.train.rows.scaling.kind, earlier.scaling.kind
-    if asked != there:
-        raise ParameterError(f"the model that is continued has scaling={there}, not {asked}: say scaling={there}")
-    for data in (request.train, *(d for _, d in request.valid)):
-        data.rows = ScaledRows(data.rows.features, earlier.scaling)

@@ -93,10 +93,8 @@ class ScaledRows:
         out = np.empty((self.features.shape[0], weights.size))
         out[:, -1] = weights[-1]
         for start, part in blocks(self.features):
-            dense = part.toarray() if sparse.issparse(part) else part
-            out[start : start + part.shape[0], :-1] = (
-                filled(dense, self.scaling.mean) - self.scaling.mean
-            ) * coefficients
+            dense = filled(part.toarray() if sparse.issparse(part) else part, self.scaling.mean)
+            out[start : start + part.shape[0], :-1] = (dense - self.scaling.mean) * coefficients
         return out
 
 

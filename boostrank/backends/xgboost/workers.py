@@ -86,20 +86,16 @@ def member(arguments: Mapping[str, Any], rank: int) -> Iterator[None]:
     """
     names = {"dmlc_task_id": f"{rank:06d}", "dmlc_timeout": _PATIENCE_SECONDS}
     context = collective.CommunicatorContext(**arguments, **names)
-    try:
+    with contact(every=True):
         context.__enter__()
-    except xgboost.core.XGBoostError as error:
-        raise LostContact(last_line(error)) from error
     try:
         yield
     except BaseException:
         with contextlib.suppress(xgboost.core.XGBoostError):  # the others may be gone: what went wrong here says more
             context.__exit__()
         raise
-    try:
+    with contact(every=True):
         context.__exit__()
-    except xgboost.core.XGBoostError as error:
-        raise LostContact(last_line(error)) from error
 
 
 def all_reduce(sums: Float64Array) -> Float64Array:
@@ -108,20 +104,18 @@ def all_reduce(sums: Float64Array) -> Float64Array:
     Raises:
         LostContact: one of them does not answer.
     """
-    try:
+    with contact(every=True):
         total: Float64Array = collective.allreduce(np.ascontiguousarray(sums, dtype=np.float64), collective.Op.SUM)
-        return total
-    except xgboost.core.XGBoostError as error:
-        raise LostContact(last_line(error)) from error
+    return total
 
 
 @contextlib.contextmanager
-def contact() -> Iterator[None]:
-    """An error of XGBoost's own in here is `LostContact` where it comes from the workers' connection."""
+def contact(*, every: bool = False) -> Iterator[None]:
+    """An error of XGBoost's own in here is `LostContact` where it comes from the workers' connection; or every one."""
     try:
         yield
     except xgboost.core.XGBoostError as error:
-        if is_of_connection(error):
+        if every or is_of_connection(error):
             raise LostContact(last_line(error)) from error
         raise
 
