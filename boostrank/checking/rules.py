@@ -173,10 +173,7 @@ def _exact_curvature(probe: Probe) -> Finding:
     for example, values in _cases(probe, ordinary_examples()):
         _, grad, hess = probe.run(example, values)
         wanted = np.array(
-            [
-                _derivative(probe, example, values, lambda output, p=p: float(output.grad[p]), hess, only=p)[p]
-                for p in range(len(example))
-            ]
+            [_derivative(probe, example, values, partial(_gradient, p), hess, only=p)[p] for p in range(len(example))]
         )
         error = np.abs(hess - wanted)
         if error.max() > _DERIVATIVE_TOLERANCE * float(np.abs(wanted).max()) + 1e-9 * float(np.abs(grad).max() + 1.0):
@@ -307,6 +304,10 @@ def _moved(probe: Probe, example: Example, values: Values) -> int | None:
 
 def _loss(output: Output) -> float:
     return output.loss
+
+
+def _gradient(document: int, output: Output) -> float:
+    return float(output.grad[document])
 
 
 def _derivative(

@@ -27,8 +27,18 @@ def command(name: str | None, as_json: bool, markdown: bool) -> None:
     """List the objectives, or describe NAME in full."""
     from boostrank.objectives import OBJECTIVES
 
+    page = click.HelpFormatter(width=click.get_current_context().terminal_width, max_width=100)
     if name is not None and name.lower() == "auto" and not markdown:
-        _print_auto(as_json)
+        from boostrank.objective.mixture import AUTO
+
+        summary = f"{_AUTO}, on LightGBM from a linear start"
+        if as_json:
+            click.echo(json.dumps({"name": "auto", "summary": summary, "objective": AUTO}, indent=2))
+            return
+        page.write_text(f"auto: {summary}")
+        page.write_paragraph()
+        page.write_dl([("stands for", AUTO)])
+        click.echo(page.getvalue().strip())
         return
     chosen = list(OBJECTIVES) if name is None else [OBJECTIVES.get(name)]
     if as_json:
@@ -36,10 +46,12 @@ def command(name: str | None, as_json: bool, markdown: bool) -> None:
         click.echo(json.dumps(descriptions if name is None else descriptions[0], indent=2))
     elif markdown:
         click.echo(markdown_table(chosen))
-    elif name is None:
-        _print_list(chosen)
     else:
-        _print_one(chosen[0])
+        if name is None:
+            _write_list(page, chosen)
+        else:
+            _write_one(page, chosen[0])
+        click.echo(page.getvalue().strip())
 
 
 def described(spec: ObjectiveSpec) -> dict[str, Any]:
@@ -103,11 +115,10 @@ def _help(params: Iterable[Param], default: Callable[[Param], Any] = attrgetter(
     return rows
 
 
-def _print_list(specs: list[ObjectiveSpec]) -> None:
+def _write_list(page: click.HelpFormatter, specs: list[ObjectiveSpec]) -> None:
     from boostrank.backends import ENGINES
     from boostrank.objective.mixture import MIXTURE_PARAMS
 
-    page = _page()
     with page.section("Objectives"):
         page.write_dl([("auto", _AUTO), *((spec.name, spec.summary) for spec in specs)])
     with page.section("Of the engines themselves"):
@@ -117,25 +128,9 @@ def _print_list(specs: list[ObjectiveSpec]) -> None:
     with page.section("Options that every objective takes"):
         page.write_dl(_help(_options()))
     page.write("\nboostrank objectives NAME describes one of the former in full.\n")
-    click.echo(page.getvalue().strip())
 
 
-def _print_auto(as_json: bool) -> None:
-    from boostrank.objective.mixture import AUTO
-
-    summary = f"{_AUTO}, on LightGBM from a linear start"
-    if as_json:
-        click.echo(json.dumps({"name": "auto", "summary": summary, "objective": AUTO}, indent=2))
-        return
-    page = _page()
-    page.write_text(f"auto: {summary}")
-    page.write_paragraph()
-    page.write_dl([("stands for", AUTO)])
-    click.echo(page.getvalue().strip())
-
-
-def _print_one(spec: ObjectiveSpec) -> None:
-    page = _page()
+def _write_one(page: click.HelpFormatter, spec: ObjectiveSpec) -> None:
     page.write_text(f"{spec.name}: {spec.summary}")
     rows = {
         "also called": ", ".join(spec.aliases),
@@ -152,9 +147,3 @@ def _print_one(spec: ObjectiveSpec) -> None:
             page.write_dl(_help(spec.params, partial(_default, spec)))
     with page.section("Options that every objective takes"):
         page.write_dl(_help(_options(spec), partial(_default, spec)))
-    click.echo(page.getvalue().strip())
-
-
-def _page() -> click.HelpFormatter:
-    context = click.get_current_context()
-    return click.HelpFormatter(width=context.terminal_width, max_width=100)

@@ -70,12 +70,10 @@ def train(
     import_distributed()
     training = ClusterTraining(client, params, num_boost_round, init_model, conventions)
     paths = _expanded([shards] if isinstance(shards, str | os.PathLike) else shards)
-    if valid_shards is None or isinstance(valid_shards, str | os.PathLike):
-        groups = [] if valid_shards is None else [[valid_shards]]
-    else:
-        groups = list(valid_shards)
-        if groups and all(isinstance(one, str | os.PathLike) for one in groups):
-            groups = [groups]
+    valid = () if valid_shards is None else valid_shards
+    groups: list[Any] = [valid] if isinstance(valid, str | os.PathLike) else list(valid)
+    if groups and all(isinstance(one, str | os.PathLike) for one in groups):
+        groups = [groups]
     sets = [_expanded([group] if isinstance(group, str | os.PathLike) else list(group)) for group in groups]
     names = [*(valid_names or []), *(f"valid_{i}" for i in range(len(valid_names or []), len(sets)))]
     if len(names) != len(sets) or len(set(names)) < len(names):

@@ -14,7 +14,7 @@ import xgboost
 
 from boostrank.backends.base import Backend, TrainRequest
 from boostrank.backends.events import Callback, CallbackEnv, EvalResult, ordered, remembers, run_callbacks
-from boostrank.backends.snapshot import Resumed, Snapshot, round_seed
+from boostrank.backends.snapshot import Snapshot, round_seed
 from boostrank.backends.xgboost.params import renamed, translate
 from boostrank.backends.xgboost.private import reseed
 from boostrank.backends.xgboost.stream import matrix_in_pieces, matrix_info, matrix_options
@@ -215,29 +215,22 @@ class _Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
 
     def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         self._results, self._sets_evaluated, self._round = [], 0, self._before + epoch
-        if epoch == 0 and self._request.resumed is not None:
-            self._go_on(model, self._request.resumed)
+        resumed = self._request.resumed
+        if epoch == 0 and resumed is not None:
+            if _digest(model, self._request.train) != resumed.snapshot.scores_sha256:
+                raise TrainingError(
+                    "the checkpoint's trees do not give back the scores that it was written with, to the last bit: was "
+                    "it written on another machine? Start anew without it"
+                )
+            callbacks = [callback for callback in self._late if remembers(callback)]
+            for earlier, results in enumerate(resumed.results, self._begin - self._before):
+                self._run(callbacks, model, earlier, results)
         if self._samples:  # seeded by the round: XGBoost does not show the state of its random numbers
             reseed(model, self._method, round_seed("seed", self._seed, self._round))
         return self._run(self._early, model, epoch, None)
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         return self._run(self._late, model, epoch, self._results)
-
-    def _go_on(self, model: Any, resumed: Resumed) -> None:
-        """Check the scores made again from the trees, and let the callbacks that remember see the earlier rounds.
-
-        Raises:
-            TrainingError: the scores differ.
-        """
-        if _digest(model, self._request.train) != resumed.snapshot.scores_sha256:
-            raise TrainingError(
-                "the checkpoint's trees do not give back the scores that it was written with, to the last bit: was it "
-                "written on another machine? Start anew without it"
-            )
-        callbacks = [callback for callback in self._late if remembers(callback)]
-        for epoch, results in enumerate(resumed.results, self._begin - self._before):
-            self._run(callbacks, model, epoch, results)
 
     def _run(self, callbacks: Sequence[Callback], model: Any, epoch: int, results: list[EvalResult] | None) -> bool:
         trained_on = [name for name, data in self._request.valid if data is self._request.train]
