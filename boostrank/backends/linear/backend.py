@@ -153,17 +153,17 @@ class Linear(Backend):
                 f"{request.rounds:,} rounds of {columns:,} weights are too many to keep: fewer rounds or features"
             )
         training = _Training(request, request.objective, settings, data, before)
+        walk = Walk(request, settings["learning_rate"], before)
         if settings["restarts"] == 1:
-            walk = Walk(request, settings["learning_rate"], before, live=True)
             training.run(training.start(earlier, 0), walk)
         else:
             if earlier is not None or settings["initial"] != "random":
                 raise ParameterError("restarts need initial=random, and no model to continue")
-            walks = [Walk(request, settings["learning_rate"], before, live=False) for _ in range(settings["restarts"])]
-            values = [training.run(training.start(None, i), walk) for i, walk in enumerate(walks)]
-            walk = Walk(request, settings["learning_rate"], before, live=True)
+            unseen = replace(request, callbacks=[], valid=[])
+            walks = [Walk(unseen, settings["learning_rate"], before) for _ in range(settings["restarts"])]
+            values = [training.run(training.start(None, i), tried) for i, tried in enumerate(walks)]
             walk.replay(walks[int(np.argmin(values))].path)
-        kept = list(walk.path) if earlier is None else [*earlier.path, *walk.path]
+        kept = [*(() if earlier is None else earlier.path), *walk.path]
         model = LinearModel(data.feature_names, data.rows.scaling, before + len(walk.path), np.array(kept))
         return model, walk.best_rounds
 

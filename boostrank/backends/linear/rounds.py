@@ -30,11 +30,10 @@ class Walk:
         request: whose callbacks are called, and whose validation sets are evaluated.
         learning_rate: as it is at first; callbacks may change it.
         before: rounds of a continued model.
-        live: whether to call and evaluate; else only the weights are kept.
     """
 
-    def __init__(self, request: TrainRequest, learning_rate: float, before: int, *, live: bool) -> None:
-        self._request, self._before, self._live = request, before, live
+    def __init__(self, request: TrainRequest, learning_rate: float, before: int) -> None:
+        self._request, self._before = request, before
         self._early, self._late = (ordered(request.callbacks, before=b) for b in (True, False))
         self.path: list[Float64Array] = []
         self.learning_rate = learning_rate
@@ -42,13 +41,10 @@ class Walk:
 
     def begin(self) -> None:
         """Before the first round."""
-        if self._live:
-            self._run(self._early, 0, None)
+        self._run(self._early, 0, None)
 
     def __call__(self, weights: Float64Array) -> None:
         self.path.append(np.array(weights))
-        if not self._live:
-            return
         results = [
             EvalResult(name, *result)
             for name, data in self._request.valid
