@@ -94,8 +94,18 @@ class LightGBM(Backend):
         params = _with_defaults(request.params) | {"metric": "None"}
         first = 0 if request.init_model is None else _start_trees(request.init_model)
         round_now = _RoundStart(request, params, first)
-        # Of the copies that LightGBM makes of its parameters, a function has none.
-        params["objective"] = request.native_objective if request.gradient is None else round_now.gradient
+        gradient = request.gradient
+        if gradient is None:
+            params["objective"] = request.native_objective
+        else:
+            function = gradient
+
+            def objective(scores: npt.NDArray[Any], dataset: Any) -> tuple[Any, Any]:
+                round_now.seed_sampling()
+                return function(scores, dataset, round_now.round)
+
+            # A function, not a method: LightGBM copies its parameters, and with a method the data behind it.
+            params["objective"] = objective
         init_model, rounds = request.init_model, request.rounds
         with contextlib.ExitStack() as given:
             if request.resumed is None and request.start_scores is not None:
@@ -245,17 +255,12 @@ class _RoundStart:
                     callback(CallbackEnv(env.model, env.params, number, begin, end, list(results)))
             self._resumed = None
         if self._request.gradient is None:
-            self._sampling.seed(self._model, self.round)
+            self.seed_sampling()
 
-    def gradient(self, scores: npt.NDArray[Any], dataset: Any) -> tuple[Any, Any]:
-        """Our gradient of this round.
-
-        The sampling is seeded here and not before: LightGBM resets a booster once more in its first round, which draws
-        features.
-        """
-        assert self._request.gradient is not None
+    def seed_sampling(self) -> None:
+        """With an objective of ours only in its call: before, LightGBM resets a booster once more in its first round,
+        which draws features."""
         self._sampling.seed(self._model, self.round)
-        return self._request.gradient(scores, dataset, self.round)
 
 
 class _Sampling:
