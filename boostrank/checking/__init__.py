@@ -33,7 +33,7 @@ def check_contract(spec: ObjectiveSpec, function: Callable[..., float] | None = 
         except Exception as error:  # whatever the user's code raises
             found = Finding(
                 "runs", Status.FAIL, f"the kernel raises {type(error).__name__}: {error}", "",
-                "nothing can be computed", "see the kernel contract in boostrank.kernels.objective.kernel",
+                "nothing can be computed", "see the kernel contract in boostrank.kernels.objective.contract",
             )  # fmt: skip
         yield found
         if found.status is Status.FAIL and found.check in _FATAL:

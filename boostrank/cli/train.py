@@ -77,7 +77,7 @@ def _run(
 ) -> int:  # fmt: skip
     """The exit status of the whole training, whose outputs can be written and belong to nobody else."""
     from boostrank.core.files import remove_leftovers
-    from boostrank.formats.files import sidecar_path
+    from boostrank.formats.model_files import sidecar_path
     from boostrank.metric import Metric
     from boostrank.training.params import headline, split_params
     from boostrank.training.train import train
@@ -148,7 +148,7 @@ def _checkpoint(context: click.Context, given: dict[str, Any], model: str) -> Ch
     if given["dask"] or not (given["checkpoint_every"] or given["checkpoint"] or given["resume"]):
         return None
     from boostrank.core.errors import InputError
-    from boostrank.formats.files import sidecar_path
+    from boostrank.formats.model_files import sidecar_path
     from boostrank.training.checkpoint import Checkpoint
 
     path = given["checkpoint"] or f"{model}.checkpoint"

@@ -38,7 +38,7 @@ from boostrank.core.formatting import count_of
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import default_feature_names
 from boostrank.data.options import FeatureSpace
-from boostrank.formats.info import ModelInfo
+from boostrank.formats.model_info import ModelInfo
 from boostrank.metric import Conventions
 from boostrank.training.model import RankingModel, TrainingSummary
 from boostrank.training.params import split_params

@@ -23,7 +23,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Conventions
 from boostrank.objective.description import TrainingObjective
 from boostrank.training.callbacks import EarlyStopping, Gated, History
-from boostrank.training.gradient import GuardedGradient
+from boostrank.training.guarded_gradient import GuardedGradient
 from boostrank.training.params import TrainingParameters, headline
 from boostrank.training.round_metrics import RoundMetrics
 

@@ -52,7 +52,8 @@ _TABLE = """
     report.swaps=report.explanation.counterfactuals report.target=report.conventions.target
     report.verdict=report.sections.verdict.analysis report.why_page=report.explanation.page
     resampling=core.resampling training.bill=planning.plan training.described=training.provenance
-    training.forest=formats.trees training.lightgbm_text=formats.lightgbm.format training.model_text=formats.files
+    training.forest=formats.trees training.gradient=training.guarded_gradient
+    training.lightgbm_text=formats.lightgbm.format training.model_text=formats.model_files
     training.trainer=training.train training.tree_shape=formats.trees training.xgboost_json=formats.xgboost
 """
 MOVED = dict(pair.split("=") for pair in _TABLE.split())

@@ -21,8 +21,8 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset, as_features
 from boostrank.formats import format_of
 from boostrank.formats.base import LinearStart
-from boostrank.formats.files import read_model_files, write_model_files
-from boostrank.formats.info import ModelInfo
+from boostrank.formats.model_files import read_model_files, write_model_files
+from boostrank.formats.model_info import ModelInfo
 from boostrank.formats.trees import Trees
 
 

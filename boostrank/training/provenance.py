@@ -14,8 +14,8 @@ from boostrank.backends.base import Backend
 from boostrank.core.jsonable import jsonable
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
-from boostrank.formats.files import content_sha256
-from boostrank.formats.info import ModelInfo
+from boostrank.formats.model_files import content_sha256
+from boostrank.formats.model_info import ModelInfo
 from boostrank.metric import Conventions
 from boostrank.objective.description import TrainingObjective, queries_of_native
 from boostrank.training.params import TrainingParameters

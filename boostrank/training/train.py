@@ -22,7 +22,7 @@ from boostrank.objective.description import TrainingObjective, queries_of_native
 from boostrank.objective.mixture import objective_from_dict
 from boostrank.training.callbacks import EarlyStopping, Gated, History
 from boostrank.training.checkpoint import Checkpoint, settings_of
-from boostrank.training.gradient import GuardedGradient
+from boostrank.training.guarded_gradient import GuardedGradient
 from boostrank.training.model import RankingModel, TrainingSummary
 from boostrank.training.params import OBJECTIVE_NAMES, TrainingParameters, headline, is_auto, split_params
 from boostrank.training.provenance import describe_identity, describe_training

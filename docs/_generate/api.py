@@ -30,7 +30,7 @@ _PAGES: dict[str, tuple[str, str, list[tuple[str, tuple[str, ...] | None]]]] = {
     "formats": (
         "boostrank.formats",
         "Model files and the record beside them, `MODEL.meta.json`.",
-        [("boostrank.formats.info", ("ModelInfo",))],
+        [("boostrank.formats.model_info", ("ModelInfo",))],
     ),
     "checking": ("boostrank.checking", "The check of an objective of your own.", [("boostrank.checking", None)]),
     "schedules": (

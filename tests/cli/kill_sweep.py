@@ -23,7 +23,7 @@ import numpy as np
 import boostrank
 from boostrank.cli import main
 from boostrank.core.machine import openmp_environment
-from boostrank.formats.files import read_model_files
+from boostrank.formats.model_files import read_model_files
 from boostrank.training.checkpoint import _read
 
 ROUNDS = 40

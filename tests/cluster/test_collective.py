@@ -18,7 +18,7 @@ from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.objective.description import Objective, TrainingObjective
 from boostrank.objective.mixture import Mixture
-from boostrank.training.gradient import GuardedGradient
+from boostrank.training.guarded_gradient import GuardedGradient
 
 PATIENCE = 60
 

@@ -11,8 +11,8 @@ import pytest
 
 import boostrank
 from boostrank import RankingModel
-from boostrank.formats.files import read_model_files, sidecar_path
-from boostrank.formats.info import ModelInfo
+from boostrank.formats.model_files import read_model_files, sidecar_path
+from boostrank.formats.model_info import ModelInfo
 from tests.formats.test_third_engine import ranking
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*/*.meta.json"))

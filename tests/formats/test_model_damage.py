@@ -17,7 +17,7 @@ import pytest
 
 from boostrank.core.errors import ModelError
 from boostrank.formats import format_of, parse_model
-from boostrank.formats.files import read_model_files, sidecar_path, write_model_files
+from boostrank.formats.model_files import read_model_files, sidecar_path, write_model_files
 from tests.formats.real_models import lightgbm_models, xgboost_models
 
 FLIPS = int(os.environ.get("BOOSTRANK_FLIPS", "2000"))

@@ -14,9 +14,9 @@ import xgboost as xgb
 
 from boostrank.core import files as atomic
 from boostrank.core.errors import ModelError, TrainingError
-from boostrank.formats import files as model_text
 from boostrank.formats import format_of
-from boostrank.formats.files import (
+from boostrank.formats import model_files as model_text
+from boostrank.formats.model_files import (
     content_sha256,
     read_model_files,
     sidecar_path,

@@ -18,7 +18,7 @@ SCALARS, QUERY, ERROR, RUN = (
     "kernels/losses/squared_error.py",
     "kernels/objective/driver.py",
 )
-COMPOSE = "kernels/objective/options.py"
+COMPOSE, SCALING = "kernels/objective/options.py", "kernels/objective/scaling.py"
 SHF, REG, SMOOTH = "objectives/shf_sdcg.py", "objectives/reg_shf_sdcg.py", "objectives/smooth_ndcg.py"
 LAMBDA, APPROX, SDCG = "objectives/lambdarank.py", "objectives/approx_ndcg.py", "objectives/sdcg.py"
 APPROX_AP, SMOOTH_AP, SMOOTH_MRR = "objectives/approx_ap.py", "objectives/smooth_ap.py", "objectives/smooth_mrr.py"
@@ -155,16 +155,16 @@ MUTATIONS = [
     (KERNEL, 'f"int({number})"', "number + ' - 1.0'", "shf-sdcg"),
     (KERNEL, "gather(gains, order, g)", "gather(scores, order, g)", "sdcg"),
     # The driver.
-    (RUN, "(documents / curvature, HESSIAN_FLOOR)", "(curvature / documents, HESSIAN_FLOOR)", DRIVER),
+    (SCALING, "(documents / curvature, HESSIAN_FLOOR)", "(curvature / documents, HESSIAN_FLOOR)", DRIVER),
     (RUN, "weight * g[i], weight * h[i]", "weight * g[i], h[i]", DRIVER),
     (RUN, "loss[q] = weight * value", "loss[q] = value", DRIVER),
     (RUN, "floor if state[q] == LIVE else 0.0", "floor", DRIVER),
-    (RUN, "1 if h < least else 0", "0", DRIVER),
-    (RUN, "g, max(h, least)", "g, h", DRIVER),
+    (SCALING, "1 if h < least else 0", "0", DRIVER),
+    (SCALING, "g, max(h, least)", "g, h", DRIVER),
     (RUN, "np.nan if h32 < 0.0", "np.nan if h32 < -1e30", DRIVER),
     (RUN, "DEAD if magnitude == 0.0 else LIVE", "LIVE", DRIVER),
-    (RUN, "grad[i] * scale, hess[i]", "grad[i], hess[i]", DRIVER),
-    (RUN, "if curved else (1.0, 1.0)", "if curved else (1.0, 0.0)", DRIVER),
+    (SCALING, "grad[i] * scale, hess[i]", "grad[i], hess[i]", DRIVER),
+    (SCALING, "if curved else (1.0, 1.0)", "if curved else (1.0, 0.0)", DRIVER),
     (RUN, "probe += 0.0 * values[i]", "probe += 0.0", DRIVER),
     (RUN, "share * g[i]", "g[i]", DRIVER),
     (RUN, "params[slot] = slot_values[q]", "params[slot] = slot_values[0]", DRIVER),
@@ -173,10 +173,10 @@ MUTATIONS = [
     # What composes over any objective.
     (COMPOSE, "index = draw * n + i", "index = i", DRIVER),
     (COMPOSE, "scores[i] + temperature * e", "scores[i] + e", DRIVER),
-    (COMPOSE, "along += grad[i] * z", "along += z * z", DRIVER),
-    (COMPOSE, "(math.log(2.0) * size)", "size", DRIVER),
-    (COMPOSE, "hess[i] *= factor", "hess[i] *= 1.0", DRIVER),
-    (COMPOSE, "if not size > _LEAST_GRADIENT:", "if False:", DRIVER),
+    (SCALING, "along += grad[i] * z", "along += z * z", DRIVER),
+    (SCALING, "(math.log(2.0) * size)", "size", DRIVER),
+    (SCALING, "hess[i] *= factor", "hess[i] *= 1.0", DRIVER),
+    (SCALING, "if not size > _LEAST_GRADIENT:", "if False:", DRIVER),
     # Schedules.
     ("schedules/__init__.py", "round / (rounds - 1)", "round / rounds", SCHEDULES),
     ("schedules/__init__.py", "(round + 1 - (self.rounds or 0) / 2)", "(round - (self.rounds or 0) / 2)", SCHEDULES),

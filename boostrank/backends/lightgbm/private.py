@@ -1,4 +1,5 @@
-"""Private parts of LightGBM, all that this package uses of them. Tried with LightGBM 4.3 to 4.7.
+"""Private parts of LightGBM: all that this package uses, but for the stack of `lgb.train`, which `objective.caller`
+reads. Tried with LightGBM 4.3 to 4.7.
 
 `tests/backends/test_private.py` holds each of them, and says what a version that lacks one breaks.
 """

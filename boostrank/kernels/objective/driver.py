@@ -3,11 +3,6 @@ floors, float32 and threads, what is laid over an objective (`composition`), and
 
 Queries are spread over threads and each writes its own slice; sums over queries are taken in query order. So one
 thread or many give the same bytes.
-
-The scale of the hessian. Newton leaves are -sum g / sum h, so multiplying both by one constant changes no leaf, but
-it decides what `min_sum_hessian_in_leaf`, `min_child_weight` and `lambda_l2` mean. Here both are divided by the mean
-curvature of the documents that can learn something, so one unit of hessian is one average document, as in squared
-error, for every objective and in every round.
 """
 
 from __future__ import annotations
@@ -29,18 +24,17 @@ from boostrank.kernels.objective.options import (
     NO_NORM,
     Composition,
     add_noise,
+)
+from boostrank.kernels.objective.scaling import (
     control_scale,
     normalize_gradient,
+    scale_and_floor,
+    unit_hessian_scale,
 )
 from boostrank.kernels.primitives import sort_descending
 from boostrank.kernels.runtime.intrinsics import borrowed
-from boostrank.kernels.runtime.jit import CompiledFunction, entry_point, inline, inline_sums, run_parallel
+from boostrank.kernels.runtime.jit import CompiledFunction, entry_point, inline_sums, run_parallel
 
-# A document's hessian after scaling is at least this share of the average one: far below anything that matters to a
-# leaf, and enough that no leaf divides a gradient by nothing.
-HESSIAN_FLOOR = 1e-6
-# Mean curvature below which float32 has lost its digits, and dividing by it could only overflow.
-_NO_CURVATURE = 1e-30
 # Small enough for threads to share the work evenly, large enough to hide what handing it over costs (~50 us).
 _DOCUMENTS_A_TASK = 20_000
 
@@ -226,9 +220,7 @@ def finish(
         curvature, documents, loss, dead = float(sums[0]), int(sums[1]), float(sums[2]), int(sums[3])
         floor = 0.0
         if unit_hessian:
-            # Without any curvature to speak of: plain gradient steps.
-            curved = curvature > documents * _NO_CURVATURE
-            scale, floor = (documents / curvature, HESSIAN_FLOOR) if curved else (1.0, 1.0)
+            scale, floor = unit_hessian_scale(curvature, documents)
         floored = sum(
             run_parallel(
                 lambda task: _finish(task[0], task[1], ptr, out.state, out.grad, out.hess, scale, floor),
@@ -412,23 +404,11 @@ def _finish(
     for q in range(start, stop):
         own = slice(ptr[q], ptr[q + 1])
         least = np.float32(floor if state[q] == LIVE else 0.0)
-        broken, lifted = _scale(grad[own], hess[own], np.float32(scale), least)
+        broken, lifted = scale_and_floor(grad[own], hess[own], np.float32(scale), least)
         floored += lifted
         if broken:  # finite before: too far above the average document
             state[q] = BROKEN
     return floored
-
-
-@inline
-def _scale(grad: Float32Array, hess: Float32Array, scale: Any, least: Any) -> tuple[int, int]:
-    # Scales both and lifts the hessian; how many documents are not finite then, and how many were lifted.
-    broken, lifted = 0, 0
-    for i in range(grad.shape[0]):
-        g, h = grad[i] * scale, hess[i] * scale
-        broken += 0 if (abs(g) < np.inf) & (h < np.inf) else 1
-        lifted += 1 if h < least else 0
-        grad[i], hess[i] = g, max(h, least)
-    return broken, lifted
 
 
 __getattr__ = renamed(

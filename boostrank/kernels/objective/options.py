@@ -29,7 +29,6 @@ acceleration); log, LightGBM's rank_objective.hpp, where S sums over pairs befor
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -108,8 +107,6 @@ OPTIONS = (
 
 # Kernels that draw random numbers use the round's seed itself: noise on the scores must not repeat their numbers.
 _NOISE_SEED = 1 << 40
-# Below this total gradient, division would leave the range of float32.
-_LEAST_GRADIENT = 1e-30
 
 
 class Composition(NamedTuple):
@@ -167,38 +164,4 @@ def add_noise(
         out[i] = scores[i] + temperature * e
 
 
-@inline
-def control_scale(scores: Float64Array, control: float, nu: float, grad: Float64Array) -> None:
-    """Take the component along the centred scores out of a query's gradient, in place."""
-    n = scores.shape[0]
-    mean = 0.0
-    for i in range(n):
-        mean += scores[i] / n
-    along, square = 0.0, 0.0
-    for i in range(n):
-        z = scores[i] - mean
-        along += grad[i] * z
-        square += z * z
-    if square == 0.0:
-        return
-    length = math.sqrt(square) + nu
-    factor = control * along / (length * length)
-    for i in range(n):
-        grad[i] -= factor * (scores[i] - mean)
-
-
-@inline
-def normalize_gradient(kind: int, grad: Float64Array, hess: Float64Array) -> None:
-    """Bring a query's gradients to one scale, in place."""
-    size = 0.0
-    for i in range(grad.shape[0]):
-        size += abs(grad[i])
-    if not size > _LEAST_GRADIENT:
-        return
-    factor = math.log1p(size) / (math.log(2.0) * size) if kind == LOG else 1.0 / size
-    for i in range(grad.shape[0]):
-        grad[i] *= factor
-        hess[i] *= factor
-
-
-__getattr__ = renamed(__name__, {"normalize_forces": "boostrank.kernels.objective.options:normalize_gradient"})
+__getattr__ = renamed(__name__, {"normalize_forces": "boostrank.kernels.objective.scaling:normalize_gradient"})

@@ -25,7 +25,7 @@ from typing import Any
 from boostrank.core.errors import ModelError, TrainingError
 from boostrank.core.files import write_atomically
 from boostrank.formats import parse_model
-from boostrank.formats.info import READABLE_SINCE, SCHEMA_VERSION
+from boostrank.formats.model_info import READABLE_SINCE, SCHEMA_VERSION
 
 _SUFFIX = ".meta.json"
 MAX_MODEL_BYTES = 2**31
