@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help demo test test-oldest matrix short check docs wheel-test experiments ohsumed parity discount curvature selection peers bench kill-sweep bench-scale clean
+.PHONY: help demo test matrix short check docs wheel-test experiments ohsumed parity discount curvature selection peers bench kill-sweep bench-scale clean
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM's own LambdaRank"

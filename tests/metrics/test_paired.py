@@ -8,6 +8,7 @@ from scipy import stats
 
 from boostrank.core.errors import DataError
 from boostrank.metric import paired_difference
+from tests.reference._scipy_seed import seeded
 
 
 def scipy_p(a: np.ndarray, b: np.ndarray, resamples: float) -> float:
@@ -17,7 +18,7 @@ def scipy_p(a: np.ndarray, b: np.ndarray, resamples: float) -> float:
         permutation_type="samples",
         vectorized=True,
         n_resamples=resamples,
-        rng=np.random.default_rng(0),
+        **seeded(0),
     ).pvalue
 
 
@@ -35,7 +36,7 @@ def test_many_queries_are_compared_by_sampling_as_scipy_does() -> None:
     found = paired_difference(a, b, resamples=20_000)
     assert found.p == pytest.approx(scipy_p(a, b, 20_000), abs=0.01)
     assert found.mean == pytest.approx(np.mean(a - b))
-    interval = stats.bootstrap((a - b,), np.mean, method="percentile", rng=np.random.default_rng(1)).confidence_interval
+    interval = stats.bootstrap((a - b,), np.mean, method="percentile", **seeded(1)).confidence_interval
     assert [found.low, found.high] == pytest.approx([interval.low, interval.high], abs=6e-4)
 
 

@@ -19,6 +19,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, evaluate, paired_difference
 from boostrank.report.comparison.analysis import Comparison, compare
 from boostrank.report.rank_changes import RankChange, churn, costliest_inversion
+from tests.reference._scipy_seed import seeded
 
 FAST = {"num_threads": 1, "verbose": -1, "min_data_in_leaf": 5, "num_leaves": 7}
 
@@ -72,13 +73,13 @@ def test_interval_and_p_value_are_scipy_s(found: Comparison) -> None:
         level = 2 * stats.norm.cdf(np.sqrt(n / (n - 1)) * stats.t.ppf(0.975, n - 1)) - 1
         interval = stats.bootstrap(
             (new - old,), np.mean, method="percentile", n_resamples=10_000, confidence_level=level,
-            rng=np.random.default_rng(1),
+            **seeded(1),
         ).confidence_interval  # fmt: skip
         width = interval.high - interval.low
         assert [d.low, d.high] == pytest.approx([interval.low, interval.high], abs=0.04 * width)
         test = stats.permutation_test(
             (new, old), lambda x, y, axis: np.mean(x - y, axis=axis), permutation_type="samples", vectorized=True,
-            n_resamples=10_000, rng=np.random.default_rng(0),
+            n_resamples=10_000, **seeded(0),
         )  # fmt: skip
         assert d.p == pytest.approx(test.pvalue, abs=0.015)
 
