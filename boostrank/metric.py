@@ -241,7 +241,15 @@ class BoundMetrics:
         y = _writable(labels)
         if y.shape != (queries.n_documents,):
             raise DataError(f"{y.size} labels but queries that cover {queries.n_documents} documents")
-        self._rows = _docno_order(docnos, queries) if self.conventions.ties == "docno" else None
+        self._rows: Int64Array | None = None  # in an order in which they break ties, where it is another one
+        if self.conventions.ties == "docno":  # by query, then by descending name, as trec_eval does
+            if docnos is None:
+                raise ParameterError("ties='docno' sorts tied documents by name: give docnos=, or choose other ties")
+            names = np.array([str(name).encode() for name in docnos], dtype=object)
+            if names.size != queries.n_documents:
+                raise DataError(f"{names.size} document names for {queries.n_documents} documents")
+            rank = np.unique(names, return_inverse=True)[1] if names.size else np.zeros(0, np.int64)
+            self._rows = np.lexsort((-rank, queries.of_rows())).astype(np.int64)
         self._labels, self._partial = y, partial
         self._grades: dict[Grades, Float64Array] = {}  # those of several metrics are the same, 8 bytes a document
         self._bound = [self._bind(m) for m in self.metrics]
@@ -373,14 +381,3 @@ def _writable(values: npt.ArrayLike) -> Float64Array:
     """float64[N] in one piece. Compiled code has one signature, which a read-only array (a memory map, a column of a
     data frame) does not match: it is copied."""
     return np.require(values, np.float64, ["C", "W"]).reshape(-1)
-
-
-def _docno_order(docnos: Sequence[str] | None, queries: QueryIndex) -> Int64Array:
-    """Rows by query, then by descending document name, so that input order breaks ties as trec_eval does."""
-    if docnos is None:
-        raise ParameterError("ties='docno' sorts tied documents by name: give docnos=, or choose other ties")
-    names = np.array([str(name).encode() for name in docnos], dtype=object)
-    if names.size != queries.n_documents:
-        raise DataError(f"{names.size} document names for {queries.n_documents} documents")
-    rank = np.unique(names, return_inverse=True)[1] if names.size else np.zeros(0, np.int64)
-    return np.lexsort((-rank, queries.of_rows())).astype(np.int64)

@@ -40,8 +40,10 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
             )
         if key in _TABLES:
             context.meta[_TABLES[key]] = value
+        elif isinstance(option, click.Option) and option.multiple:  # which click splits by itself when it is typed
+            defaults[str(option.name)] = [str(v) for v in (value if isinstance(value, list) else [value])]
         else:
-            defaults[str(option.name)] = _as_typed(option, value)
+            defaults[str(option.name)] = ",".join(map(str, value)) if isinstance(value, list) else value
     context.default_map = {**(context.default_map or {}), **defaults}
     return path
 
@@ -53,10 +55,3 @@ def merged_with_config(context: click.Context, table: str, given: tuple[tuple[st
 
 def _key(parameter: click.Parameter) -> str:
     return max(parameter.opts, key=len).lstrip("-").replace("_", "-")
-
-
-def _as_typed(option: click.Parameter, value: Any) -> Any:
-    """The value as it would come from the command line, where click splits several values by itself."""
-    if isinstance(option, click.Option) and option.multiple:
-        return [str(v) for v in (value if isinstance(value, list) else [value])]
-    return ",".join(map(str, value)) if isinstance(value, list) else value

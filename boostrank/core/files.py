@@ -62,7 +62,16 @@ def replacing(path: AnyPath) -> Iterator[int]:
                 os.unlink(temporary)
             raise
     with _failing_as_training_error(path, "the new file is in place, but may not survive a power cut"):
-        _sync_folder(folder)
+        if os.name == "nt":  # folders cannot be opened there
+            return
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems sync folders by themselves
+                raise
+        finally:
+            os.close(descriptor)
 
 
 def check_writable(path: AnyPath) -> None:
@@ -183,19 +192,6 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
-
-
-def _sync_folder(folder: str) -> None:
-    if os.name == "nt":  # folders cannot be opened there
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems sync folders by themselves
-            raise
-    finally:
-        os.close(descriptor)
 
 
 def _reason(error: OSError, target: str) -> str:

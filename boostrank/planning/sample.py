@@ -15,7 +15,7 @@ import numpy.typing as npt
 from boostrank.core.errors import DataError
 from boostrank.core.types import Int64Array
 from boostrank.data.libsvm import parser as parse
-from boostrank.data.libsvm.blocks import Block, Parser
+from boostrank.data.libsvm.blocks import Parser
 from boostrank.data.libsvm.chunks import FileSource, Load, Source, Text, open_source
 from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.reader import parser_of
@@ -195,7 +195,17 @@ class _Sample:
         self._top = max(self._top, int(block.counts[parse.TOP_ID]))
         self._cells += int(block.counts[parse.CELLS])
         self._labels.update(np.sort(block.labels).tolist())
-        self._add_values(block)
+        if block.dense is not None:
+            where = np.nonzero(block.dense)
+            columns, values = where[1].astype(np.uint64), block.dense[where]
+        else:
+            assert block.sparse is not None
+            columns, values = block.sparse[1].astype(np.uint64), block.sparse[2]
+        self._nonzero += values.size
+        if self._room > 0:  # (column, value) of the first rows
+            columns, values = columns[: self._room], values[: self._room]
+            self._room -= values.size
+            self._keys.append(np.unique((columns << np.uint64(32)) | values.view(np.uint32)))
         if not len(block.runs):
             return size, None
         ids = [block.names.get(i, int(run[parse.RUN_ID])) for i, run in enumerate(block.runs)]
@@ -208,20 +218,6 @@ class _Sample:
         self._boundaries += len(ids) - 1
         self._pairs += block.n_rows - 1
         return size, (ids[-1], int(lengths[-1]))
-
-    def _add_values(self, block: Block) -> None:
-        """Count what is not 0, and remember (column, value) of the first rows."""
-        if block.dense is not None:
-            where = np.nonzero(block.dense)
-            ids, values = where[1].astype(np.uint64), block.dense[where]
-        else:
-            assert block.sparse is not None
-            ids, values = block.sparse[1].astype(np.uint64), block.sparse[2]
-        self._nonzero += values.size
-        if self._room > 0:
-            ids, values = ids[: self._room], values[: self._room]
-            self._room -= values.size
-            self._keys.append(np.unique((ids << np.uint64(32)) | values.view(np.uint32)))
 
     def survey(self, files: int, disk: int | None, base: int) -> Survey:
         """The survey."""

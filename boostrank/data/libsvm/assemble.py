@@ -136,7 +136,15 @@ class Assembly:
         if options.keep_comments:
             comments = [c.removeprefix(b"#").strip(b" \t").decode("utf-8", "surrogateescape")
                         for b in self.blocks if b is not None for c in b.comments or ()]  # fmt: skip
-        features = self._features(base, columns, threads)
+        cells, layout = int(self.counts[parse.CELLS] - self.counts[parse.BEYOND]), options.layout
+        if layout == "auto":
+            layout = "dense" if 2 * cells >= self.rows * columns else "csr"
+        if self.store is not None:
+            features: Features = StoredFeatures(self.store, (self.rows, columns), base, is_sparse=layout == "csr")
+        elif layout == "dense":
+            features = dense_matrix(self.blocks, base, columns, threads)
+        else:
+            features = sparse_matrix(self.blocks, base, columns)
         self._describe(features, base)
         if order is not None:
             features, labels = features[order], labels[order]
@@ -303,17 +311,6 @@ class Assembly:
                 f"feature {top} is beyond n_features={options.n_features} of a {base}-based file", file=file, line=line
             )
         return base, options.n_features
-
-    def _features(self, base: int, columns: int, threads: int) -> Features:
-        cells = int(self.counts[parse.CELLS] - self.counts[parse.BEYOND])
-        layout = self.options.layout
-        if layout == "auto":
-            layout = "dense" if 2 * cells >= self.rows * columns else "csr"
-        if self.store is not None:
-            return StoredFeatures(self.store, (self.rows, columns), base, is_sparse=layout == "csr")
-        if layout == "dense":
-            return dense_matrix(self.blocks, base, columns, threads)
-        return sparse_matrix(self.blocks, base, columns)
 
     # Warnings --------------------------------------------------------------------------------------------------------
 

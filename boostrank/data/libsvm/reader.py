@@ -92,12 +92,8 @@ def read_libsvm(
 def parser_of(options: LibsvmOptions, first: Source, kind: type[P] = Parser) -> P:
     """A parser for one or several files; beginning and sidecars of the first say whether rows have query ids."""
     slots = options.for_parser()
-    slots[parse.EXPECT_QID] = find_sidecar(first.path, GROUP_SUFFIXES) is None or _has_qid(first.head)
-    return kind(slots, [token.encode() for token in options.missing_tokens])
-
-
-def _has_qid(head: bytes) -> bool:
-    """Whether one of the first rows has a query id; the rows after them must then have one too."""
-    rows = (line.split(b"#", 1)[0].split() for line in head.split(b"\n"))
+    rows = (line.split(b"#", 1)[0].split() for line in first.head.split(b"\n"))
     probed = [row for row in rows if row][:_PROBED_LINES]
-    return any(token.startswith(b"qid:") for row in probed for token in row[1:])
+    has_qid = any(token.startswith(b"qid:") for row in probed for token in row[1:])  # then all rows must have one
+    slots[parse.EXPECT_QID] = has_qid or find_sidecar(first.path, GROUP_SUFFIXES) is None
+    return kind(slots, [token.encode() for token in options.missing_tokens])
