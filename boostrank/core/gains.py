@@ -85,15 +85,7 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
 
 
 def above_least(gains: Float64Array, queries: QueryIndex) -> Float64Array:
-    """What the gain of each document is above the least of its query.
-
-    Args:
-        gains: float64[N].
-        queries: N documents.
-
-    Returns:
-        float64[N], >= 0, with a 0 in every query.
-    """
+    """float64[N]: what the gain of each document is above the least of its query; a 0 in every query."""
     # One more, so that an empty query at the end has a place to begin.
     least = np.minimum.reduceat(np.append(gains, np.inf), queries.ptr[:-1])
     return np.asarray(gains - np.repeat(least, queries.sizes), dtype=np.float64)

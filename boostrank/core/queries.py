@@ -176,11 +176,7 @@ class QueryIndex:
         return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
     def take(self, queries: npt.ArrayLike) -> tuple[QueryIndex, Int64Array]:
-        """Some whole queries, in the order asked for, and the rows they own.
-
-        Returns:
-            The index of the chosen queries, and int64 row numbers into this one.
-        """
+        """(index of some whole queries in the order asked for, int64: the rows of this one that they own)."""
         chosen = np.asarray(queries, dtype=np.int64)
         parts = [np.arange(self.ptr[q], self.ptr[q + 1]) for q in chosen]
         rows = np.concatenate(parts) if parts else np.zeros(0, np.int64)

@@ -50,13 +50,7 @@ _CLOCK_STEP = 0.02
 
 @dataclass
 class Entry:
-    """What an entry holds.
-
-    Args:
-        note: plain data.
-        arrays: by name.
-        big: the big file, open and checked; None without one. The caller closes it.
-    """
+    """What an entry holds: plain data, arrays by name, and the big file if it has one, open and checked."""
 
     note: dict[str, Any]
     arrays: dict[str, npt.NDArray[Any]]
@@ -71,11 +65,7 @@ class Entry:
 
 @dataclass
 class Cache:
-    """Entries in one folder.
-
-    Args:
-        folder: made at the first write.
-    """
+    """Entries in one folder, which is made at the first write."""
 
     folder: Path
     refused: str | None = field(default=None, init=False)

@@ -279,11 +279,7 @@ class RankingDataset:
     def take(self, queries: npt.ArrayLike) -> RankingDataset:
         """Some whole queries, in the order asked for."""
         index, rows = self.queries.take(queries)
-        comments = None if self.comments is None else tuple(self.comments[r] for r in rows)
-        return replace(
-            self, features=self.features[rows], labels=self.labels[rows], queries=index, comments=comments,
-            input_rows=None,
-        )  # fmt: skip
+        return self._of_rows(index, rows, self.comments and tuple(self.comments[r] for r in rows))
 
     def sample(self, documents: int, seed: int) -> RankingDataset:
         """Whole queries at random with about `documents` documents, in their order; see `QueryIndex.sample`."""
@@ -301,11 +297,11 @@ class RankingDataset:
         return self._numbered(*self.queries.take(np.sort(rng.integers(0, count, count))))
 
     def _numbered(self, index: QueryIndex, rows: Int64Array) -> RankingDataset:
-        index = replace(index, qid=np.arange(len(index)))
-        return replace(
-            self, features=self.features[rows], labels=self.labels[rows], queries=index, comments=None,
-            input_rows=None,
-        )  # fmt: skip
+        return self._of_rows(replace(index, qid=np.arange(len(index))), rows, None)
+
+    def _of_rows(self, index: QueryIndex, rows: Int64Array, comments: tuple[str, ...] | None) -> RankingDataset:
+        features, labels = self.features[rows], self.labels[rows]
+        return replace(self, features=features, labels=labels, queries=index, comments=comments, input_rows=None)
 
     def in_row_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Values in the order in which the rows came in, in the order of this data set's rows."""
@@ -323,16 +319,16 @@ class RankingDataset:
         """Names of the features that have one value in every row, or are missing in every row: no tree can use them."""
         if not self.n_documents:
             return ()
-        if self.on_disk:
-            return tuple(self.feature_names[i] for i in self.features.constant_columns())
-        if self.is_sparse:
-            low, high = (extreme(axis=0).toarray().ravel() for extreme in (self.features.min, self.features.max))
-            return tuple(self.feature_names[i] for i in np.flatnonzero(low == high))
         same = np.arange(self.n_features)
-        for start in range(0, self.n_documents, _ROWS_AT_A_TIME):
-            rows = self.features[start : start + _ROWS_AT_A_TIME, same]
-            first = self.features[0, same]
-            same = same[np.all((rows == first) | (np.isnan(rows) & np.isnan(first)), axis=0)]
+        if self.on_disk:
+            same = self.features.constant_columns()
+        elif self.is_sparse:
+            low, high = (extreme(axis=0).toarray().ravel() for extreme in (self.features.min, self.features.max))
+            same = np.flatnonzero(low == high)
+        else:
+            for start in range(0, self.n_documents, _ROWS_AT_A_TIME):
+                rows, first = self.features[start : start + _ROWS_AT_A_TIME, same], self.features[0, same]
+                same = same[np.all((rows == first) | (np.isnan(rows) & np.isnan(first)), axis=0)]
         return tuple(self.feature_names[i] for i in same)
 
     @cached_property
@@ -343,11 +339,8 @@ class RankingDataset:
         digest = hashlib.blake2b(digest_size=16)
         parts = [self.labels, self.queries.ptr]
         if self.is_sparse:
-            parts += [
-                self.features.indptr.astype(np.int64),
-                self.features.indices.astype(np.int32),
-                self.features.data,
-            ]
+            indptr, indices = self.features.indptr.astype(np.int64), self.features.indices.astype(np.int32)
+            parts += [indptr, indices, self.features.data]
         else:
             parts.append(self.features)
         digest.update(repr(self.features.shape).encode())

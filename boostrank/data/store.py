@@ -173,8 +173,14 @@ class StoredFeatures:
                 first = end
             return self._matrix(blocks)
         numbers = np.asarray(rows, dtype=np.int64)
+        if numbers.size and not 0 <= numbers.min() <= numbers.max() < self.shape[0]:
+            raise IndexError(f"there are {self.shape[0]} rows")
         order = np.argsort(numbers, kind="stable")
-        picked = [self._matrix([part])[local] for part, local in self._picked(numbers[order])]
+        owner, picked = np.searchsorted(self.store.starts, numbers[order], side="right") - 1, []
+        for i in np.unique(owner).tolist():  # of each block the stretch in which its rows lie
+            local = numbers[order][owner == i] - self.store.starts[i]
+            block = self.store.read(i, int(local[0]), int(local[-1]) + 1)
+            picked.append(self._matrix([block])[local - local[0]])
         if not picked:
             return self[0:0]
         stacked = sparse.vstack(picked, format="csr") if self.is_sparse else np.concatenate(picked)
@@ -236,16 +242,6 @@ class StoredFeatures:
                     digest.update(piece.reshape(-1).view(np.uint8).data)
             known[key] = digest.hexdigest()
         return str(known[key])
-
-    def _picked(self, numbers: Int64Array) -> Iterator[tuple[Block, Int64Array]]:
-        """(a stretch of a block, the rows of it that are meant) for ascending row numbers."""
-        starts = self.store.starts
-        if numbers.size and not 0 <= numbers[0] <= numbers[-1] < self.shape[0]:
-            raise IndexError(f"there are {self.shape[0]} rows")
-        owner = np.searchsorted(starts, numbers, side="right") - 1
-        for i in np.unique(owner).tolist():
-            rows = numbers[owner == i] - starts[i]
-            yield self.store.read(i, int(rows[0]), int(rows[-1]) + 1), rows - rows[0]
 
     def _matrix(self, blocks: Sequence[Block]) -> Any:
         make = list[Block | None](blocks)

@@ -164,9 +164,8 @@ class Profile:
             setattr(self, name, np.concatenate(arrays) if arrays else np.zeros(0, _KINDS.get(name, np.int64)))
         self._kept.clear()
         if self.n_rows == 0 and not self.broken and self.parts:
-            words = "no rows: the file is empty or holds nothing but comments"
-            if self.counts[parse.BAD_ROWS]:
-                words = "no row can be read"
+            empty = "no rows: the file is empty or holds nothing but comments"
+            words = "no row can be read" if self.counts[parse.BAD_ROWS] else empty
             self.broken.append(FileFormatError(words, file=self.parts[0].name))
         if not self.broken and not self.counts[parse.BAD_ROWS]:
             self._check_sidecars()

@@ -91,12 +91,7 @@ class _Scratch:
 
 
 class Parser:
-    """Turns chunks into blocks; safe to call from several threads.
-
-    Args:
-        options: int64[N_OPTIONS].
-        missing_tokens: spellings of missing values.
-    """
+    """Turns chunks into blocks, as int64[N_OPTIONS] and spellings of missing values say; safe to call from threads."""
 
     may_be_dense = True
 
@@ -108,11 +103,7 @@ class Parser:
         self._free: list[tuple[bytearray | None, _Scratch]] = []
 
     def __call__(self, load: Load) -> Block:
-        """Read and parse one chunk.
-
-        Raises:
-            LineTooLong, FileFormatError: from reading it.
-        """
+        """Read and parse one chunk; raises what reading it raises."""
         try:
             buffer, scratch = self._free.pop()
         except IndexError:

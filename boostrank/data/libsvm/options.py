@@ -21,10 +21,7 @@ _IN_PROVENANCE = ("missing_tokens", "inf", "label_map", "on_bad_line", "regroup"
 
 @dataclass(frozen=True, kw_only=True)
 class LibsvmOptions(ReaderOptions):
-    """The reader's options, and the training data that they refer to.
-
-    Args:
-        like: the training data, or its features.
+    """The reader's options, and `like`: the training data that they refer to, or its features.
 
     Raises:
         ParameterError: a value that is not allowed, or two that contradict each other.

@@ -49,8 +49,7 @@ class BadRow:
         """Why the row is refused, in words, and the byte that they are about.
 
         Args:
-            file: for the message.
-            lines: how many of the file come before the chunk.
+            file, lines: the file's name, and how many of its lines come before the chunk.
             max_feature: the limit that was in force.
             like_training: whether the counting of features comes from the training data.
         """

@@ -62,11 +62,10 @@ def stream_libsvm(
     says), which is gone when the data set or the process is.
 
     Args:
-        source: as for `read_libsvm`.
+        source, chunk_bytes: as for `read_libsvm`.
         cache: folder of the cache; True for `.boostrank-cache` beside the first file, False for none. What can be read
             only once (a pipe) has none.
         external_memory: whether XGBoost shall keep its bins on disk too.
-        chunk_bytes: as for `read_libsvm`.
         {options}
 
     Raises:

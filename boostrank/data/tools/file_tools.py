@@ -2,8 +2,7 @@
 
 Lines pass through as they are; comments and blank lines stay with the row that follows them. Memory holds a few chunks
 of text and some 40 bytes a query (`sort`: what it is given, and 150 bytes a query). Outputs are written whole or not at
-all, and compressed when their names end in `.gz`, `.bz2`, `.xz` or `.zst`. Inputs are what `read_libsvm` takes: several
-files are one data set.
+all, and compressed as their names say. Inputs are what `read_libsvm` takes: several files are one data set.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ def split(
 ) -> list[Written]:
     """Give every query to one of several files, by a hash of its id.
 
-    A query lands in the same part whatever else is in the file, in whatever order: a later, larger version of the data
-    moves no query from training to test. The shares are therefore those of a draw, not exact.
+    A query lands in the same part whatever else is in the file: a later, larger version of the data moves none from
+    training to test. The shares are therefore those of a draw, not exact.
 
     Args:
         source, progress: as of `read_libsvm`.

@@ -163,11 +163,7 @@ class Whole:
         self._next_check = _FIRST_CHECK
 
     def add(self, piece: Piece) -> None:
-        """The next piece.
-
-        Raises:
-            FileFormatError: now or later: looked for when the number of queries has doubled, and at the end.
-        """
+        """The next piece; `check` when the number of queries has doubled."""
         if not piece.begins:
             return
         if not self._files or self._files[-1][1] != piece.file:
