@@ -14,8 +14,8 @@ def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         module: its `__name__`.
-        names: old name -> "package.module:name", or "package.module" where the name is the same there;
-            the name may be of a class's attribute ("RankingDataset.take").
+        names: old name -> "package.module:name", or "package.module" where the name is the same there, or ":name" in
+            the module itself; the name may be of a class's attribute ("RankingDataset.take").
 
     Returns:
         A function that gives the new object with a FutureWarning, and raises AttributeError for other names.
@@ -25,7 +25,7 @@ def renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
         if name not in names:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         home, _, new = names[name].partition(":")
-        new = new or name
+        home, new = home or module, new or name
         warnings.warn(f"{module}.{name} is now {home}.{new}; the old name will go", FutureWarning, stacklevel=2)
         return attrgetter(new)(importlib.import_module(home))
 

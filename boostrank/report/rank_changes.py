@@ -16,15 +16,9 @@ from boostrank.data.dataset import RankingDataset, default_feature_names
 from boostrank.report.documents import shown_name
 from boostrank.training.model import RankingModel
 
-__getattr__ = renamed(
-    __name__,
-    {
-        "Move": f"{__name__}:RankChange",
-        "Swap": f"{__name__}:Inversion",
-        "moves_in": f"{__name__}:rank_changes_in",
-        "costliest_swap": f"{__name__}:costliest_inversion",
-    },
-)
+_OLD = {"Move": ":RankChange", "Swap": ":Inversion"}
+_OLD |= {"moves_in": ":rank_changes_in", "costliest_swap": ":costliest_inversion"}
+__getattr__ = renamed(__name__, _OLD)
 
 # What LightGBM calls features without names.
 _UNNAMED = re.compile(r"Column_\d+")
@@ -153,15 +147,10 @@ def rank_changes_in(
     start, stop = int(data.queries.ptr[query]), int(data.queries.ptr[query + 1])
     before, after = old[start:stop], new[start:stop]
     moved = np.flatnonzero((np.minimum(before, after) <= k) & (before != after))
+    order = moved[np.argsort(before[moved])]
     return tuple(
-        RankChange(
-            document=shown_name(start + i, data, names),
-            row=start + i,
-            label=float(data.labels[start + i]),
-            old=int(before[i]),
-            new=int(after[i]),
-        )
-        for i in moved[np.argsort(before[moved])].tolist()
+        RankChange(shown_name(row, data, names), row, float(data.labels[row]), int(old[row]), int(new[row]))
+        for row in (start + order).tolist()
     )
 
 
@@ -190,7 +179,8 @@ def explain(
     if not pairs:
         return [], []
     rows = np.array([[fell.row, rose.row] for fell, rose in pairs], dtype=np.int64)
-    spreads = [np.array([_spread(ranker.scores, queries, row) for row in rows[:, 0].tolist()]) for ranker in rankers]
+    spans = [slice(*queries.ptr[[q, q + 1]].tolist()) for q in map(queries.of_row, rows[:, 0].tolist())]
+    spreads = [np.array([float(np.std(ranker.scores[span])) or 1.0 for span in spans]) for ranker in rankers]
     lifts: list[dict[str, Float64Array] | None] = []
     values: dict[str, Float64Array] = {}
     notes = []
@@ -239,8 +229,3 @@ def _parts(ranker: Ranker, rows: Int64Array) -> tuple[dict[str, Float64Array] | 
         {name: parts[:, j] for j, name in enumerate(names)},
         {name: values[:, :, j].astype(np.float64) for j, name in enumerate(names)},
     )
-
-
-def _spread(scores: Float64Array, queries: QueryIndex, row: int) -> float:
-    query = queries.of_row(row)
-    return float(np.std(scores[queries.ptr[query] : queries.ptr[query + 1]])) or 1.0

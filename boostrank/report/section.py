@@ -75,14 +75,6 @@ class Context:
         return replace(rules, ties="expected") if rules.ties == "docno" else rules
 
 
-def _no_frames(result: Any) -> dict[str, Any]:
-    return {}
-
-
-def _no_brief(result: Any) -> str:
-    return ""
-
-
 @dataclass(frozen=True)
 class Section:
     """A section of the report, the `SPEC` of a module in `boostrank.report.sections` or of the module `page` of a
@@ -104,8 +96,8 @@ class Section:
     title: str
     run: Callable[[Context], Any]
     draw: Callable[[Any], Sequence[Part]]
-    frames: Callable[[Any], Mapping[str, Any]] = _no_frames
-    brief: Callable[[Any], Markup | str] = _no_brief
+    frames: Callable[[Any], Mapping[str, Any]] = lambda result: {}
+    brief: Callable[[Any], Markup | str] = lambda result: ""
     place: int = 100
     after: tuple[str, ...] = ()
     short: str = ""

@@ -41,7 +41,7 @@ from boostrank.report.rank_changes import (
 from boostrank.report.segments import Segmentation, holm, segmentations
 from boostrank.training.model import RankingModel
 
-__getattr__ = renamed(__name__, {"Outcome": f"{__name__}:ConditionOutcome"})
+__getattr__ = renamed(__name__, {"Outcome": ":ConditionOutcome"})
 
 RESAMPLES = 10_000
 # Sums of the same numbers in another order: less is no difference between two lists.
@@ -130,21 +130,19 @@ class Comparison:
                 "new": self.new,
                 "queries": len(self.qids),
                 "failed": self.failed,
-                "conditions": [
-                    {"condition": str(o.condition), "holds": o.holds, "where": list(o.where)} for o in self.outcomes
-                ],
-                "metrics": {name: dataclasses.asdict(d) for name, d in self.metrics.items()},
+                "conditions": [vars(outcome) for outcome in self.outcomes],
+                "metrics": {name: vars(difference) for name, difference in self.metrics.items()},
                 "churn": top,
-                "segments": [
-                    {"kind": s.kind, "segment": s.segment, **dataclasses.asdict(s.difference), "p_holm": s.p_holm}
-                    for s in self.segments
-                ],
+                "segments": self._segment_rows(),
                 "regressions": [dataclasses.asdict(r) for r in self.regressions],
                 "conventions": self.conventions.describe(),
-                "notes": list(self.notes),
+                "notes": self.notes,
             }
         )
         return plain
+
+    def _segment_rows(self) -> list[dict[str, Any]]:
+        return [{"kind": s.kind, "segment": s.segment, **vars(s.difference), "p_holm": s.p_holm} for s in self.segments]
 
     def to_html(self, data: str = "") -> str:
         """One page that needs no network.
@@ -165,12 +163,8 @@ class Comparison:
             ParameterError: another word.
         """
         if what == "differences":
-            rows = [{"kind": "all", "segment": "all"} | dataclasses.asdict(d) for d in self.metrics.values()]
-            rows += [
-                {"kind": s.kind, "segment": s.segment} | dataclasses.asdict(s.difference) | {"p_holm": s.p_holm}
-                for s in self.segments
-            ]
-            return pandas().DataFrame(rows)
+            rows = [{"kind": "all", "segment": "all"} | vars(d) for d in self.metrics.values()]
+            return pandas().DataFrame(rows + self._segment_rows())
         if what == "queries":
             columns: dict[str, Any] = {"qid": self.qids}
             for name, values in self.per_query.items():
@@ -234,18 +228,16 @@ def compare(
     per_query = {name: np.column_stack([before[name], after[name]]) for name in bound.names}
     cuts = segmentations(segments, data.labels, data.queries)
     luck = matters or {}
-    measured = {
-        name: _difference(name, values, data.queries.weights, seed, luck.get(name, 0.0))
-        for name, values in per_query.items()
-    }
-    in_segments = tuple(
-        part for name, values in per_query.items() for part in _in_segments(measured[name], values, cuts, data, seed)
-    )
+    measured, in_segments = {}, []
+    for name, values in per_query.items():
+        measured[name] = _difference(name, values, data.queries.weights, seed, luck.get(name, 0.0))
+        in_segments += _in_segments(measured[name], values, cuts, data, seed)
     ranks = data.queries.ranks(first.scores), data.queries.ranks(second.scores)
     of_segment = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
     grades = bound.metrics[0].spec.grades(data.labels, bound.conventions)
     name = bound.names[0]
-    lost = _worst(per_query[name], worst)
+    change = np.nan_to_num(per_query[name][:, 1] - per_query[name][:, 0], nan=0.0)
+    lost = [q for q in np.argsort(change, kind="stable")[:worst].tolist() if change[q] < -TIE]
     moves = [rank_changes_in(q, *ranks, data, top, docnos) for q in lost]
     pairs = [costliest_inversion(m, grades) for m in moves]
     swaps, notes = explain([p for p in pairs if p is not None], data.queries, (first, second))
@@ -259,7 +251,7 @@ def compare(
         for q, changes, pair in zip(lost, moves, pairs, strict=True)
     )  # fmt: skip
     return Comparison(
-        old=first.name, new=second.name, metrics=measured, segments=in_segments,
+        old=first.name, new=second.name, metrics=measured, segments=tuple(in_segments),
         churn=churn(*ranks, data.queries, top), regressions=regressions,
         outcomes=tuple(_outcome(condition, measured, in_segments) for condition in conditions),
         conventions=bound.conventions, qids=data.queries.qid, per_query=per_query, of_segment=of_segment,
@@ -281,28 +273,18 @@ def _difference(
     metric: str, values: Float64Array, weights: Float64Array | None, seed: int, matters: float
 ) -> Difference:  # fmt: skip
     """Over the queries that count, of which there is at least one."""
-    old, new = values[:, 0], values[:, 1]
-    found = paired_difference(new, old, weights=weights, resamples=RESAMPLES, seed=seed)
-    counted = ~np.isnan(old)
-    change = (new - old)[counted]
+    found = paired_difference(values[:, 1], values[:, 0], weights=weights, resamples=RESAMPLES, seed=seed)
+    counted = ~np.isnan(values[:, 0])
+    old, new = values[counted].T
+    before, after = (float(np.average(v, weights=None if weights is None else weights[counted])) for v in (old, new))
+    change = new - old
     return Difference(
-        metric=metric,
-        queries=found.queries,
-        old=_mean(old, counted, weights),
-        new=_mean(new, counted, weights),
-        mean=found.mean,
-        low=found.low,
-        high=found.high,
-        p=found.p,
+        metric, found.queries, before, after, found.mean, found.low, found.high, found.p,
         better=int(np.count_nonzero(change > TIE)),
         same=int(np.count_nonzero(np.abs(change) <= TIE)),
         worse=int(np.count_nonzero(change < -TIE)),
         matters=matters,
-    )
-
-
-def _mean(values: Float64Array, counted: npt.NDArray[np.bool_], weights: Float64Array | None) -> float:
-    return float(np.average(values[counted], weights=None if weights is None else weights[counted]))
+    )  # fmt: skip
 
 
 def _in_segments(
@@ -325,13 +307,6 @@ def _in_segments(
     adjusted = np.ones(len(found))
     adjusted[tested] = holm([found[i][2].p for i in tested])
     return [SegmentDifference(*part, float(p)) for part, p in zip(found, adjusted, strict=True)]
-
-
-def _worst(values: Float64Array, count: int) -> list[int]:
-    """The queries that lost most, worst first."""
-    change = np.nan_to_num(values[:, 1] - values[:, 0], nan=0.0)
-    order = np.argsort(change, kind="stable")[:count]
-    return [int(q) for q in order if change[q] < -TIE]
 
 
 def _outcome(

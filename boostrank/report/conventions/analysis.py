@@ -10,7 +10,7 @@ order of `STEPS`; what each step adds is said, and the steps add up to the whole
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -24,7 +24,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.metric import BoundMetrics, Metric
 
-__getattr__ = renamed(__name__, {"Change": f"{__name__}:ConventionEffect"})
+__getattr__ = renamed(__name__, {"Change": ":ConventionEffect"})
 
 LIBRARIES = ("lightgbm", "xgboost", "catboost", "sklearn", "trec", "letor")
 """Whose conventions are compared unless others are named."""
@@ -45,67 +45,37 @@ class Step:
     words: Callable[[Conventions, str], str]
 
 
-_DISCOUNTS = {"log2(1+r)": "log2(1 + rank)", "log2(r)": "log2(max(2, rank))"}
-
-
-def _gain(c: Conventions, metric: str) -> str:
-    if not isinstance(c.gain, str):
-        return "the gain table " + ",".join(f"{g:g}" for g in c.gain)
-    return {"exponential": "exponential gain, 2^label - 1", "linear": "linear gain, the label itself"}[c.gain]
-
-
-def _relevant(c: Conventions, metric: str) -> str:
-    return "every label above 0 relevant" if c.relevant_from is None else f"relevance from label {c.relevant_from:g} on"
-
-
-def _ties(c: Conventions, metric: str) -> str:
-    rounded = " after the scores are rounded to float32" if c.score_type == "float32" else ""
-    words = {
-        "expected": "the mean over the orders of tied documents",
-        "input": "tied documents in the order of the file",
-        "pessimistic": "tied documents in the worst order",
-        "optimistic": "tied documents in the best order",
-        "docno": "tied documents ordered by name",
-    }
-    return words[c.ties] + rounded
-
-
-def _empty(c: Conventions, metric: str) -> str:
-    words = {"exclude": "left out", "one": "counted as 1", "zero": "counted as 0"}
-    return f"queries without a relevant document {words[c.empty_for(metric)]}"
-
-
 STEPS = (
-    Step("gain", ("gain",), _gain),
-    Step("discount", ("discount",), lambda c, _: f"the discount 1/{_DISCOUNTS[c.discount]}"),
-    Step("relevance", ("relevant_from",), _relevant),
     Step(
-        "divisor",
-        ("ap_divisor",),
-        lambda c, _: "division by " + {"relevant": "all relevant", "reachable": "at most k relevant"}[c.ap_divisor],
+        "gain", ("gain",),
+        lambda c, _: f"{c.gain} gain, {'2^label - 1' if c.gain == 'exponential' else 'the label itself'}"
+        if isinstance(c.gain, str) else "the gain table " + ",".join(f"{g:g}" for g in c.gain),
     ),
-    Step(
-        "grades",
-        ("max_grade",),
-        lambda c, _: "the data's largest grade as the best" if c.max_grade is None else f"best grade {c.max_grade:g}",
-    ),
-    Step(
-        "short lists",
-        ("short_lists",),
-        lambda c, _: {
-            "pad": "lists shorter than the cut-off filled up with irrelevant documents",
-            "clip": "lists shorter than the cut-off cut at their end",
-            "letor": "lists shorter than the cut-off counted as 0",
-        }[c.short_lists],
-    ),
-    Step("ties", ("ties", "score_type"), _ties),
-    Step(
-        "single",
-        ("single",),
-        lambda c, _: "queries of one document " + {"count": "counted", "exclude": "left out"}[c.single],
-    ),
-    Step("empty", ("empty", "empty_of"), _empty),
-)
+    Step("discount", ("discount",), lambda c, _: "the discount 1/" + {
+        "log2(1+r)": "log2(1 + rank)", "log2(r)": "log2(max(2, rank))",
+    }[c.discount]),
+    Step("relevance", ("relevant_from",), lambda c, _:
+         "every label above 0 relevant" if c.relevant_from is None else f"relevance from label {c.relevant_from:g} on"),
+    Step("divisor", ("ap_divisor",), lambda c, _: "division by " + {
+        "relevant": "all relevant", "reachable": "at most k relevant",
+    }[c.ap_divisor]),
+    Step("grades", ("max_grade",), lambda c, _:
+         "the data's largest grade as the best" if c.max_grade is None else f"best grade {c.max_grade:g}"),
+    Step("short lists", ("short_lists",), lambda c, _: "lists shorter than the cut-off " + {
+        "pad": "filled up with irrelevant documents", "clip": "cut at their end", "letor": "counted as 0",
+    }[c.short_lists]),
+    Step("ties", ("ties", "score_type"), lambda c, _: {
+        "expected": "the mean over the orders of tied documents", "input": "tied documents in the order of the file",
+        "pessimistic": "tied documents in the worst order", "optimistic": "tied documents in the best order",
+        "docno": "tied documents ordered by name",
+    }[c.ties] + " after the scores are rounded to float32" * (c.score_type == "float32")),
+    Step("single", ("single",), lambda c, _: "queries of one document " + {
+        "count": "counted", "exclude": "left out",
+    }[c.single]),
+    Step("empty", ("empty", "empty_of"), lambda c, metric: "queries without a relevant document " + {
+        "exclude": "left out", "one": "counted as 1", "zero": "counted as 0",
+    }[c.empty_for(metric)]),
+)  # fmt: skip
 """In this order: first what a query's value is, then which queries there are."""
 
 
@@ -163,10 +133,13 @@ class TieReport:
     best: float
 
     @classmethod
-    def of(cls, documents: int, tied: int, rules: Conventions, value: Callable[[Conventions], float]) -> TieReport:
-        """From the value of the metric under conventions."""
+    def of(
+        cls, documents: int, tied: int, rules: Conventions, metric: str,
+        values: Callable[[Conventions], Mapping[str, float]],
+    ) -> TieReport:  # fmt: skip
+        """From the values of metrics under conventions."""
         orders = ("expected", "input", "pessimistic", "optimistic")
-        return cls(documents, tied, *(value(replace(rules, ties=order)) for order in orders))
+        return cls(documents, tied, *(values(replace(rules, ties=order))[metric] for order in orders))
 
     @property
     def mass(self) -> float:
@@ -243,16 +216,16 @@ def explain_conventions(
     for one in Metric.all_of(metrics):
         values = _Values(one, labels, scores, queries, docnos, threads)
         begin = values.computable(start)
-        at_start, empty = values.of(begin), values.empty(begin)
+        at_start, where_relevant = values.of(begin), values.where_relevant(begin)
         out += [
             Explanation(
                 metric=metric,
                 base=base,
                 value=at_start[metric],
                 readings=tuple(_reading(name, metric, begin, end, values) for name, end in rules.items()),
-                ties=TieReport.of(queries.n_documents, tied, begin, partial(values.at, metric)),
+                ties=TieReport.of(queries.n_documents, tied, begin, metric, values.of),
                 queries=len(queries),
-                empty=empty,
+                empty=int(np.isnan(where_relevant[metric]).sum()),
                 single=int((queries.sizes == 1).sum()),
                 short=int((queries.sizes < int(metric.partition("@")[2] or 0)).sum()),
             )
@@ -284,42 +257,28 @@ class _Values:
 
     def __init__(
         self,
-        metric: Metric | str,
+        metric: Metric,
         labels: npt.ArrayLike,
         scores: npt.ArrayLike,
         queries: QueryIndex,
         docnos: Sequence[str] | None,
         threads: int | None,
     ) -> None:
-        self.metric = Metric.of(metric)
-        self._labels, self._scores, self._queries = labels, scores, queries
-        self._docnos, self._threads = docnos, threads
+        self.metric = metric
+        self._scores, self._queries, self._docnos = scores, queries, docnos
+        self._bound = partial(BoundMetrics, metric, labels, queries, threads=threads, docnos=docnos)
         self._known: dict[Conventions, dict[str, float]] = {}
 
     def of(self, rules: Conventions) -> dict[str, float]:
         """Its means under these conventions, at every cut-off."""
         if rules not in self._known:
-            bound = BoundMetrics(
-                self.metric, self._labels, self._queries, rules, self._threads, docnos=self._docnos
-            )  # fmt: skip
-            self._known[rules] = bound.values(self._scores)
+            self._known[rules] = self._bound(rules).values(self._scores)
         return self._known[rules]
 
-    def at(self, metric: str, rules: Conventions) -> float:
-        """Its mean at one cut-off."""
-        return self.of(rules)[metric]
-
-    def empty(self, rules: Conventions) -> int:
-        """Queries without a relevant document under these conventions."""
-        return int(np.isnan(self._values_where_relevant(rules)[self.metric.names[0]]).sum())
-
-    def _values_where_relevant(self, rules: Conventions) -> dict[str, Float64Array]:
+    def where_relevant(self, rules: Conventions) -> dict[str, Float64Array]:
         """Values of the queries at each cut-off, NaN where there is no relevant document."""
         rules = replace(rules, empty="exclude", empty_of=(), single="count")
-        bound = BoundMetrics(
-            self.metric, self._labels, self._queries, rules, self._threads, docnos=self._docnos, partial=True
-        )  # fmt: skip
-        return bound.per_query(self._scores)
+        return self._bound(rules, partial=True).per_query(self._scores)
 
     def computable(self, rules: Conventions) -> Conventions:
         """The same; without names of the documents, the mean over tied orders stands for the order by name."""
@@ -342,7 +301,7 @@ class _Values:
         weights = self._queries.weights
         if weights is None or self.metric.name != "ndcg":
             return ""
-        values = self._values_where_relevant(Conventions.named("lightgbm"))[metric]
+        values = self.where_relevant(Conventions.named("lightgbm"))[metric]
         empty = np.isnan(values)
         if bool(np.all(weights[empty] == 1.0)):
             return ""

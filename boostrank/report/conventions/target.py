@@ -75,7 +75,14 @@ def find_conventions(
     Raises:
         ParameterError: the target is not a number.
     """
-    wanted, slack = _target(target)
+    try:
+        number = Decimal(str(target).strip())
+    except InvalidOperation:
+        number = Decimal("nan")
+    exponent = number.as_tuple().exponent
+    if isinstance(exponent, str):
+        raise ParameterError(f"target {target!r} is not a number")
+    slack = 0.5 * 10.0**exponent * (1.0 + 1e-9)  # half a unit of its last digit
     start = Conventions.of(base)
     if start.ties == "docno":
         start = replace(start, ties="expected")
@@ -88,30 +95,17 @@ def find_conventions(
             for chosen in product(*of_values.values()):
                 picked = dict(zip(of_values, chosen, strict=True))
                 rules = replace(start, **picked, empty="exclude", empty_of=(), single="count")
-                bound = BoundMetrics(metric, y, queries, rules, threads, partial=True)
-                values = bound.per_query(scores)[name]
+                values = BoundMetrics(metric, y, queries, rules, threads, partial=True).per_query(scores)[name]
                 for counted in product(*of_queries.values()):
                     among = dict(zip(of_queries, counted, strict=True))
-                    final = replace(rules, empty=start.empty_for(metric.name), single=start.single)
-                    final = replace(final, **among)
+                    left = {"empty": start.empty_for(metric.name), "single": start.single}
+                    final = replace(rules, **left | among)
                     value = _mean(values, queries, final)
                     if not math.isnan(value):
-                        matters, off = picked | among, value - wanted
+                        matters, off = picked | among, value - float(number)
                         hit, libraries = abs(off) <= slack, _libraries(matters, of_values | of_queries, metric.name)
                         matches.append(Match(name, final, matters, value, off, hit, libraries))
     return sorted(matches, key=lambda m: (round(abs(m.difference), 12), not m.libraries))
-
-
-def _target(target: str | float) -> tuple[float, float]:
-    """The number, and half a unit of its last digit."""
-    try:
-        number = Decimal(str(target).strip())
-    except InvalidOperation:
-        number = Decimal("nan")
-    exponent = number.as_tuple().exponent
-    if isinstance(exponent, str):
-        raise ParameterError(f"target {target!r} is not a number")
-    return float(number), 0.5 * 10.0**exponent * (1.0 + 1e-9)
 
 
 def _choices(
@@ -131,9 +125,8 @@ def _choices(
     if metric.name == "map" and cutoff:
         values["ap_divisor"] = AP_DIVISORS
     if cutoff and bool((queries.sizes < cutoff).any()):
-        values |= {"ndcg": {"short_lists": ("pad", "letor")}, "precision": {"short_lists": ("pad", "clip")}}.get(
-            metric.name, {}
-        )
+        short = {"ndcg": ("pad", "letor"), "precision": ("pad", "clip")}.get(metric.name)
+        values |= {"short_lists": short} if short else {}
     tied = {kind: tied_documents(labels, scores, queries, score_type=kind) for kind in SCORE_TYPES}
     if tied["float32"]:
         values["ties"] = ("expected", "input", "pessimistic", "optimistic")

@@ -58,10 +58,8 @@ class Chart:
         spec.get("config", {}).pop("view", None)  # Altair's default size
         for key in ("title", "background", "padding"):
             spec.pop(key, None)
-        for name, rows in spec.get("datasets", {}).items():
-            spec["datasets"][name] = [
-                {key: jsonable(value, digits=_DIGITS) for key, value in row.items()} for row in rows
-            ]
+        if "datasets" in spec:
+            spec["datasets"] = jsonable(spec["datasets"], digits=_DIGITS)
         composed = any(key in spec for key in _COMPOSED) or any(key in spec.get("encoding", {}) for key in _FACETS)
         if not composed and "width" not in spec:
             spec |= {"width": _WIDTH, "autosize": {"type": "fit-x", "contains": "padding"}}

@@ -8,7 +8,7 @@ from typing import Any
 from boostrank.core.deprecation import renamed
 from boostrank.report.html.markup import Markup, join, tag
 
-__getattr__ = renamed(__name__, {"facts": f"{__name__}:key_numbers"})
+__getattr__ = renamed(__name__, {"facts": ":key_numbers"})
 
 
 def whisker(

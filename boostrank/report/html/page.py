@@ -15,7 +15,7 @@ from boostrank.core.deprecation import renamed
 from boostrank.report.html.markup import Markup, bdi, data_block, tag
 from boostrank.report.html.vega import need_report_extra, theme, vega_script
 
-__getattr__ = renamed(__name__, {"Section": f"{__name__}:PageSection"})
+__getattr__ = renamed(__name__, {"Section": ":PageSection"})
 
 # Before the first paint, so that what the script folds is not seen unfolded first.
 _EARLY = 'document.documentElement.classList.add("js");'
@@ -95,12 +95,14 @@ def page(
     charts = any(part.needs_script for part in drawn)
     scripts = [vega_script()] if charts else []
     scripts.append(_own("script.js"))
+    links = [tag("a", section.short or section.title, href=f"#{section.name}") for section in sections]
     briefs = [
-        tag("li", tag("a", section.short or section.title, href=f"#{section.name}"), " ", tag("span", section.brief))
-        for section in sections if section.brief
-    ]  # fmt: skip
-    links = [tag("li", tag("a", section.short or section.title, href=f"#{section.name}")) for section in sections]
-    navigation = tag("nav", tag("ul", *links), aria_label="Sections") if len(sections) > 1 else None
+        tag("li", link, " ", tag("span", section.brief))
+        for link, section in zip(links, sections, strict=True)
+        if section.brief
+    ]
+    listed = tag("ul", *(tag("li", link) for link in links))
+    navigation = tag("nav", listed, aria_label="Sections") if len(sections) > 1 else None
     themes = data_block({"light": theme(), "dark": theme(dark=True)}, id="themes") if charts else None
     body = tag(
         "body",
@@ -117,17 +119,19 @@ def page(
                 "main",
                 *map(draw, summary),
                 tag("ul", *briefs, class_="brief") if briefs else None,
-                *map(_section, sections),
+                *(
+                    tag("section", tag("h2", s.title) if s.title else None, *map(draw, s.parts), id=s.name)
+                    for s in sections
+                ),
             ),
             class_="with-nav" if navigation else "alone",
         ),
         themes,
         *(tag("script", Markup(script)) for script in scripts),
     )
-    policy = (
-        "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src "
-        + " ".join(f"'sha256-{_hash(script)}'" for script in (_EARLY, *scripts))
-    )  # fmt: skip
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in (_EARLY, *scripts))
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src "
+    policy += " ".join(f"'sha256-{digest}'" for digest in digests)
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -180,16 +184,6 @@ def page_of(result: Any, name: str) -> str:
     return str(beside.whole_page(result, name))
 
 
-def _section(section: PageSection) -> Markup:
-    heading = tag("h2", section.title) if section.title else None
-    return tag("section", heading, *map(draw, section.parts), id=section.name)
-
-
 @cache
 def _own(name: str) -> str:
     return files("boostrank.report.html").joinpath(name).read_text("utf-8")
-
-
-@cache
-def _hash(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -107,7 +107,13 @@ class Table:
 
     def draw(self) -> Markup:
         """The element."""
-        head = tag("thead", tag("tr", *map(self._heading, self.columns)))
+        order = {self.order.removeprefix("-"): "descending" if self.order.startswith("-") else "ascending"}
+        headings = [
+            tag("th", bdi(column.label), scope="col", class_=column.kind, data_name=column.name or None,
+                title=column.help or None, aria_sort=order.get(column.name or " "))
+            for column in self.columns
+        ]  # fmt: skip
+        head = tag("thead", tag("tr", *headings))
         body: list[Markup] = []
         for i, row in enumerate(self.rows):
             cells = [
@@ -130,36 +136,23 @@ class Table:
             class_="table", id=self.name, data_search=True if self.search else None,
         )  # fmt: skip
 
-    def _heading(self, column: Column) -> Markup:
-        sorted_by = {column.name: "ascending", f"-{column.name}": "descending"}.get(self.order or " ")
-        return tag(
-            "th", bdi(column.label), scope="col", class_=column.kind, data_name=column.name or None,
-            title=column.help or None, aria_sort=sorted_by,
-        )  # fmt: skip
-
 
 def _cell(column: Column, given: Any, first: bool) -> Markup:
     cell = given if isinstance(given, Cell) else Cell(given)
     value = cell.value.item() if hasattr(cell.value, "item") else cell.value
     missing = value is None or (isinstance(value, float) and math.isnan(value))
-    look = " ".join(word for word in ("number" if column.kind == "number" else "", cell.look) if word) or None
-    by: str | None = None
-    if missing and cell.shown is None:
-        content: Any = "–"  # noqa: RUF001  a dash
+    look = f"{'number' if column.kind == 'number' else ''} {cell.look}".strip() or None
+    content, by = cell.shown, None
+    if missing:
         by = ""
-    elif isinstance(value, bool | int | float) and not missing:
-        content = cell.shown if cell.shown is not None else _number(value, column.format)
+        content = "–" if content is None else content  # noqa: RUF001  a dash
+    elif isinstance(value, bool | int | float):
         by = f"{value:.8g}"
-    else:
-        content = cell.shown if cell.shown is not None else value
-        by = "" if missing else None if cell.shown is None else str(value)
+        spec = column.format or ("," if isinstance(value, int) else ".4g")
+        content = format(value, spec) if content is None else content
+    elif content is None:
+        content = value
+    elif not isinstance(value, Markup):
+        by = str(value)
     element = content if isinstance(content, Markup) else bdi(content)
-    if isinstance(value, Markup):
-        by = None
     return tag("th" if first else "td", element, scope="row" if first else None, class_=look, data_value=by)
-
-
-def _number(value: float, spec: str) -> str:
-    if spec:
-        return format(value, spec)
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"

@@ -10,6 +10,7 @@ the other way round.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -228,7 +229,10 @@ def verdict(
             Ranking(name, about, standing, chosen.short if chosen is not None and name == SINGLE else "")
             for (name, about, _), standing in zip(rankings, standings[1:], strict=True)
         ),
-        ties=_ties(family, scores, data, rules, threads),
+        ties=TieReport.of(
+            data.n_documents, tied_documents(data.labels, scores, data.queries, score_type=rules.score_type), rules,
+            first, lambda of: BoundMetrics([family], data.labels, data.queries, of, threads).values(scores),
+        ),
         conventions=rules,
         per_query=own,
         queries=len(data.queries),
@@ -246,27 +250,12 @@ def _standings(
     values = [r[name] for r in rankings for name in names]
     leads = [rankings[0][name] - r[name] for r in rankings[1:] for name in names]
     found = means_over_queries(np.column_stack([*values, *leads]), data.queries.weights, seed=seed)
-    out: list[dict[str, Standing]] = []
-    m = len(names)
-    for i in range(len(rankings)):
-        row: dict[str, Standing] = {}
-        for j, name in enumerate(names):
-            c, lead = i * m + j, (np.nan, np.nan, np.nan)
-            if i:
-                at = len(values) + (i - 1) * m + j
-                lead = float(found.mean[at]), float(found.low[at]), float(found.high[at])
-            row[name] = Standing(
-                name, float(found.mean[c]), float(found.low[c]), float(found.high[c]), *lead, int(found.queries[c])
-            )
-        out.append(row)
-    return out
-
-
-def _ties(
-    metric: Metric, scores: npt.ArrayLike, data: RankingDataset, rules: Conventions, threads: int | None
-) -> TieReport:
-    def value(of: Conventions) -> float:
-        return BoundMetrics([metric], data.labels, data.queries, of, threads).values(scores)[metric.names[0]]
-
-    tied = tied_documents(data.labels, scores, data.queries, score_type=rules.score_type)
-    return TieReport.of(data.n_documents, tied, rules, value)
+    ends = np.column_stack([found.mean, found.low, found.high]).tolist()
+    no_leads = [[math.nan] * 3] * len(names)
+    standings = [
+        Standing(name, own[0], own[1], own[2], lead[0], lead[1], lead[2], queries)
+        for name, own, lead, queries in zip(
+            [*names] * len(rankings), ends, [*no_leads, *ends[len(values) :]], found.queries.tolist(), strict=False
+        )
+    ]
+    return [{s.metric: s for s in standings[i : i + len(names)]} for i in range(0, len(values), len(names))]
