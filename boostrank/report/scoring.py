@@ -139,10 +139,10 @@ def metrics_of_block(
     return BoundMetrics([metric], data.labels[documents], part, conventions, 1, partial=True)
 
 
-def centred_contributions(
+def contributions_by_query(
     model: RankingModel, data: RankingDataset, queries: Int64Array, threads: int, progress: Progress
 ) -> Iterator[tuple[slice, Int64Array, Float64Array]]:
-    """What each feature adds to the scores of some queries' documents beyond the mean of their query, by TreeSHAP.
+    """What each feature adds to the scores of some queries' documents, by TreeSHAP, some whole queries at a time.
 
     Args:
         queries: positions, ascending.
@@ -156,8 +156,6 @@ def centred_contributions(
     index, rows = data.queries.take(queries)
     cuts = np.searchsorted(index.ptr, np.arange(_EXPLAINED_AT_A_TIME, rows.size, _EXPLAINED_AT_A_TIME))
     for first, last in pairwise(np.unique(np.concatenate([[0], cuts, [queries.size]])).tolist()):
-        some, sizes = rows[index.ptr[first] : index.ptr[last]], index.sizes[first:last]
-        parts = model.contributions(data.features[some], threads=threads)[:, : data.n_features]
-        means = np.add.reduceat(parts, index.ptr[first:last] - index.ptr[first]) / sizes[:, None]
-        yield slice(first, last), some, parts - np.repeat(means, sizes, axis=0)
+        some = rows[index.ptr[first] : index.ptr[last]]
+        yield slice(first, last), some, model.contributions(data.features[some], threads=threads)[:, : data.n_features]
         progress("contributions", int(index.ptr[last]), rows.size)

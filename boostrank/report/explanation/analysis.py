@@ -18,7 +18,6 @@ from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.jsonable import jsonable
@@ -271,7 +270,7 @@ def why(
     )  # fmt: skip
     for name, row, other, falls in cases:
         changes += counterfactuals(
-            name, row, features, columns, scored, partial(_passes, other=other, falls=falls),
+            name, row, features, columns, scored, partial(np.greater if falls else np.less, other),
             width=data.n_features, progress=partial(say, "thresholds"),
         )  # fmt: skip
     return Why(
@@ -281,8 +280,3 @@ def why(
         query_level=tuple(f for f, stays in zip(features, fixed, strict=True) if stays),
         sampled=some.data.n_documents, notes=tuple(notes),
     )  # fmt: skip
-
-
-def _passes(scores: Float64Array, other: float, falls: bool) -> npt.NDArray[np.bool_]:
-    """Whether scores fall below another document's, or rise above it."""
-    return np.asarray(scores < other if falls else scores > other)

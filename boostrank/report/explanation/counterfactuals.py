@@ -10,7 +10,7 @@ As for trees, it is the same whether a feature or its logarithm is given, and it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
@@ -23,14 +23,8 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.trees.curves import ZERO
 from boostrank.kernels.trees.walker import ZERO_IS_MISSING, Forest
 
-__getattr__ = renamed(
-    __name__,
-    {
-        "Change": f"{__name__}:Counterfactual",
-        "Column": f"{__name__}:FeatureValues",
-        "smallest_changes": f"{__name__}:counterfactuals",
-    },
-)
+_OLD = {"Change": ":Counterfactual", "Column": ":FeatureValues", "smallest_changes": ":counterfactuals"}
+__getattr__ = renamed(__name__, _OLD)
 
 # Values of a feature that are tried where scores are not constant between thresholds.
 _VALUES = 500
@@ -192,8 +186,10 @@ def counterfactuals(
     owner = np.repeat(np.arange(len(trials)), [0 if one is None else one.values.size for one in trials])
     values = np.concatenate([np.zeros(0, np.float32), *(one.values for one in trials if one is not None)])
     scores = np.empty(owner.size)
-    for some in _parts(owner.size, max(1, _AT_A_TIME // max(1, width))):
-        rows = np.tile(row, (some.stop - some.start, 1))
+    at_a_time = max(1, _AT_A_TIME // max(1, width))
+    for start in range(0, owner.size, at_a_time):
+        some = slice(start, min(owner.size, start + at_a_time))
+        rows = np.tile(row, (some.stop - start, 1))
         rows[np.arange(rows.shape[0]), owner[some]] = values[some]
         scores[some] = score(rows)
         if progress is not None:
@@ -207,16 +203,9 @@ def counterfactuals(
         best = one.best(swapped[of_feature])
         if best is not None:
             at, value, seen, nearest, step = best
-            now = float(row[i])
-            found.append(
-                Counterfactual(document, names[i], now, value, seen, nearest, step, float(scores[of_feature][at]))
-            )
+            score_then = float(scores[of_feature][at])
+            found.append(Counterfactual(document, names[i], float(row[i]), value, seen, nearest, step, score_then))
     return found
-
-
-def _parts(total: int, size: int) -> Iterator[slice]:
-    for start in range(0, total, size):
-        yield slice(start, min(total, start + size))
 
 
 class _Trials:

@@ -13,8 +13,8 @@ level means nothing to a ranking.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 
 import numpy as np
@@ -28,7 +28,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
 from boostrank.formats.trees import Trees
 from boostrank.metric import Metric
-from boostrank.report.scoring import Progress, centred_contributions, scorer_of, silent
+from boostrank.report.scoring import Progress, contributions_by_query, scorer_of, silent
 from boostrank.report.sections.importance.permutation_importance import Losses, Unit, measure_losses
 from boostrank.report.sections.importance.redundancy import clusters_of, rank_correlation, within_query_ranks
 from boostrank.report.sections.importance.result import VERDICTS, Effect, Importance
@@ -100,8 +100,16 @@ def importance(
     say = progress or silent
 
     scorer, by = scorer_of(ranker, trees, data, workers)
-    size = _Size.of(trees, data, by, repeats, documents)
-    rows = DenseRows(data.sample(size.documents, seed), trees.used, ranker.absent_is_missing)
+    # All queries once tell more than some of them several times, so repeats give way first.
+    a_document, budget = max(1, trees.count), _WALKS
+    if by != "walk":
+        a_document, budget = a_document * max(1, trees.used.size), _PREDICTIONS
+    shuffled = min(documents or data.n_documents, data.n_documents)
+    if repeats is None:
+        repeats = min(max(budget // (a_document * max(1, shuffled)), 1), _MOST_REPEATS)
+    if documents is None:
+        shuffled = min(shuffled, max(1, budget // (a_document * repeats)))
+    rows = DenseRows(data.sample(shuffled, seed), trees.used, ranker.absent_is_missing)
     constant = set(rows.constant_within_queries(workers).tolist())
     correlation, correlated = _correlation(rows, constant, trees, seed)
     found = [[correlated[i] for i in members] for members in clusters_of(correlation, redundant)]
@@ -117,27 +125,33 @@ def importance(
 
     def measure(units: Sequence[Unit], what: str) -> Losses:
         return measure_losses(
-            scorer, rows, units, one, rules, repeats=size.repeats, seed=seed, threads=1 if by != "walk" else workers,
+            scorer, rows, units, one, rules, repeats=repeats, seed=seed, threads=1 if by != "walk" else workers,
             progress=lambda done, total: say(what, done, total),
         )  # fmt: skip
 
     losses = measure([*single, *together, *grouped], "shuffling")
     cuts = np.cumsum([len(single), len(together)])
     of_single, of_clusters, of_groups = np.split(np.arange(losses.loss.size), cuts)
-    clusters = _effects(losses, of_clusters, together, [tuple(names[c] for c in m) for m in found])
-    groups_found = _effects(losses, of_groups, grouped, [tuple(names[c] for c in m) for m in wanted.values()])
+    clusters = _effects(losses, of_clusters, together, found, names)
+    groups_found = _effects(losses, of_groups, grouped, wanted.values(), names)
     needed = {n for cluster in clusters if cluster.high > negligible for n in cluster.features}
     verdicts = ["unused"] * d
     for i, u in zip(of_single, single, strict=True):
         column = int(trees.used[u.columns[0]])
-        interval = losses.low[i], losses.high[i]
-        verdicts[column] = "query-level" if u.between else _verdict(*interval, negligible, names[column] in needed)
+        if u.between:
+            verdicts[column] = "query-level"
+        elif losses.high[i] < 0.0:
+            verdicts[column] = "harmful"
+        elif losses.high[i] <= negligible:
+            verdicts[column] = "redundant" if names[column] in needed else "removable"
+        else:
+            verdicts[column] = "useful" if losses.low[i] > 0.0 else "unclear"
     removable = [c for c in range(d) if verdicts[c] == "removable"]
     removed = None
     if removable:
         all_of_them = [unit("removable", removable, 3 * d)]
         lost = measure(all_of_them, "neutralising")
-        (removed,) = _effects(lost, np.arange(1), all_of_them, [tuple(names[c] for c in removable)])
+        (removed,) = _effects(lost, np.arange(1), all_of_them, [removable], names)
 
     def spread(values: Float64Array, between: bool, other: float) -> Float64Array:
         """One number a feature, from one number a used feature of one kind."""
@@ -151,21 +165,20 @@ def importance(
         shap_documents = max(1, min(_EXPLAINED // max(1, trees.count), _CONTRIBUTIONS // d))
     shap, shap_error, explained = _shap(ranker, data, shap_documents, seed, workers, say)
     counted = ~np.isnan(losses.base)
-    weights = rows.data.queries.weights
-    w = np.ones(int(counted.sum())) if weights is None else weights[counted]
+    w = rows.data.queries.each_weight[counted]
     low, high = bootstrap_intervals(losses.base[counted][:, None], w, seed=seed)
     return Importance(
         metric=one.names[0], value=float(w @ losses.base[counted] / w.sum()), low=float(low[0]), high=float(high[0]),
         feature_names=names, loss=spread(losses.loss, False, 0.0), loss_low=spread(losses.low, False, 0.0),
         loss_high=spread(losses.high, False, 0.0),
-        permutation_error=spread(losses.permutation_error, False, 0.0 if size.repeats > 1 else np.nan),
+        permutation_error=spread(losses.permutation_error, False, 0.0 if repeats > 1 else np.nan),
         between=spread(losses.loss, True, np.nan), between_low=spread(losses.low, True, np.nan),
         between_high=spread(losses.high, True, np.nan), gain=trees.gain, splits=trees.splits, shap=shap,
         shap_error=shap_error, verdicts=tuple(verdicts), groups=groups_found, clusters=clusters, removed=removed,
         correlation=correlation, correlated=tuple(names[c] for c in correlated), negligible=negligible,
         redundant=redundant, queries=int(counted.sum()), documents=rows.data.n_documents,
         all_queries=len(data.queries), all_documents=data.n_documents, shap_documents=explained,
-        repeats=size.repeats, by=by,
+        repeats=repeats, by=by,
     )  # fmt: skip
 
 
@@ -195,47 +208,14 @@ def _checked_groups(groups: Mapping[str, Sequence[str]], names: Sequence[str]) -
     return {group: [places[f] for f in features] for group, features in groups.items()}
 
 
-@dataclass(frozen=True)
-class _Size:
-    """How much is shuffled."""
-
-    documents: int
-    repeats: int
-
-    @classmethod
-    def of(cls, trees: Trees, data: RankingDataset, by: str, repeats: int | None, documents: int | None) -> _Size:
-        """All queries once tell more than some of them several times, so repeats give way first."""
-        a_document = max(1, trees.count)
-        budget = _WALKS
-        if by != "walk":
-            a_document *= max(1, trees.used.size)
-            budget = _PREDICTIONS
-        n = data.n_documents if not documents else min(documents, data.n_documents)
-        if repeats is None:
-            repeats = int(np.clip(budget // (a_document * max(1, n)), 1, _MOST_REPEATS))
-        if documents is None:
-            n = min(n, max(1, budget // (a_document * repeats)))
-        return cls(n, repeats)
-
-
-def _verdict(low: float, high: float, negligible: float, needed: bool) -> str:
-    if high < 0.0:
-        return "harmful"
-    if high <= negligible:
-        return "redundant" if needed else "removable"
-    return "useful" if low > 0.0 else "unclear"
-
-
 def _effects(
-    losses: Losses, which: Int64Array, units: Sequence[Unit], features: Sequence[tuple[str, ...]]
+    losses: Losses, which: Int64Array, units: Sequence[Unit], columns: Iterable[Sequence[int]], names: Sequence[str]
 ) -> tuple[Effect, ...]:
+    numbers = losses.loss, losses.low, losses.high, losses.permutation_error
     return tuple(
-        Effect(
-            unit.name, members, float(losses.loss[i]), float(losses.low[i]), float(losses.high[i]),
-            float(losses.permutation_error[i]),
-        )
-        for i, unit, members in zip(which, units, features, strict=True)
-    )  # fmt: skip
+        Effect(unit.name, tuple(names[c] for c in members), *(float(one[i]) for one in numbers))
+        for i, unit, members in zip(which, units, columns, strict=True)
+    )
 
 
 def _correlation(rows: DenseRows, constant: set[int], trees: Trees, seed: int) -> tuple[Float64Array, list[int]]:
@@ -261,13 +241,15 @@ def _shap(
     chosen, explained = data.queries.sample(documents, seed), 0
     of_query = np.zeros((chosen.size, d))
     try:
-        for queries, rows, parts in centred_contributions(model, data, chosen, threads, say):
+        for queries, rows, parts in contributions_by_query(model, data, chosen, threads, say):
             sizes = data.queries.sizes[chosen[queries]]
-            of_query[queries] = np.add.reduceat(np.abs(parts), np.cumsum(sizes) - sizes) / sizes[:, None]
+            starts = np.cumsum(sizes) - sizes
+            parts = parts - np.repeat(np.add.reduceat(parts, starts) / sizes[:, None], sizes, axis=0)
+            of_query[queries] = np.add.reduceat(np.abs(parts), starts) / sizes[:, None]
             explained += rows.size
     except ModelError:
         return nothing
-    w = np.ones(chosen.size) if data.queries.weights is None else data.queries.weights[chosen]
+    w = data.queries.each_weight[chosen]
     share = w / w.sum()
     mean = share @ of_query
     error = np.sqrt(np.square(share) @ np.square(of_query - mean))

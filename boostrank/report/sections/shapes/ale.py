@@ -21,9 +21,7 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dense import DenseRows
 from boostrank.report.scoring import DocumentProgress, Scorer, over_blocks
 
-__getattr__ = renamed(
-    __name__, {"Curve": f"{__name__}:AleCurve", "local_effects": f"{__name__}:accumulated_local_effects"}
-)
+__getattr__ = renamed(__name__, {"Curve": ":AleCurve", "local_effects": ":accumulated_local_effects"})
 
 RESAMPLES = 400
 # Score changes that a thread holds (32 MB).
@@ -100,15 +98,19 @@ def accumulated_local_effects(
     """
     values = rows[: rows.data.n_documents]
     edges = [_edges(values[:, c], bins) for c in range(values.shape[1])]
-    place = np.column_stack(
-        [np.zeros((len(values), 0), np.int16), *(_interval(values[:, c], e) for c, e in enumerate(edges))]
-    )  # fmt: skip
     lost = np.isnan(values)
+    # The interval of each value, from 1; 0 where it has none.
+    place = np.zeros(values.shape, np.int16)
+    for c, ends in enumerate(edges):
+        if ends.size > 1:
+            place[:, c] = np.where(lost[:, c], 0, np.maximum(np.searchsorted(ends, values[:, c].astype(np.float64)), 1))
     gone = np.flatnonzero(lost.any(axis=0) & ~lost.all(axis=0))
     change, to_missing = _walk(scorer, rows, values, edges, place, gone, threads, progress)
     constant = set(rows.constant_within_queries(threads).tolist())
     queries = rows.data.queries
-    times = _resamples(len(queries), seed)
+    # How often each query is drawn, float64[RESAMPLES, Q].
+    draws = np.random.default_rng(seed).integers(0, max(1, len(queries)), size=(RESAMPLES, len(queries)))
+    times = np.array([np.bincount(one, minlength=len(queries)) for one in draws], dtype=np.float64)
     owner = queries.of_rows()
     curves = []
     for c, name in enumerate(names):
@@ -136,19 +138,10 @@ def accumulated_local_effects(
 def _edges(values: Float32Array, bins: int) -> Float64Array:
     """Ends of intervals with about as many documents each: values that occur, distinct."""
     present = np.sort(values[~np.isnan(values)]).astype(np.float64) + 0.0
-    if not present.size:
-        return present
     distinct = np.unique(present)
     if distinct.size <= bins + 1:
         return distinct
     return np.unique(present[np.rint(np.linspace(0, present.size - 1, bins + 1)).astype(int)])
-
-
-def _interval(values: Float32Array, edges: Float64Array) -> npt.NDArray[np.int16]:
-    """The interval of each value, from 1; 0 where it has none."""
-    at = np.searchsorted(edges, values.astype(np.float64), "left")
-    at = np.maximum(at, 1)
-    return np.where(np.isnan(values) | (edges.size < 2), 0, at).astype(np.int16)
 
 
 def _walk(
@@ -195,13 +188,6 @@ def _walk(
 
     over_blocks(block, rows, threads, progress)
     return change, to_missing
-
-
-def _resamples(queries: int, seed: int) -> Float64Array:
-    """How often each query is drawn, float64[RESAMPLES, Q]."""
-    rng = np.random.default_rng(seed)
-    draws = rng.integers(0, max(1, queries), size=(RESAMPLES, queries))
-    return np.array([np.bincount(one, minlength=queries) for one in draws], dtype=np.float64)
 
 
 def _means(sums: Float64Array, counts: Float64Array, instead: Float64Array | float) -> Float64Array:

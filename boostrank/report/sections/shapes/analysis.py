@@ -22,7 +22,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
 from boostrank.formats.trees import Trees
 from boostrank.report.frames import pandas
-from boostrank.report.scoring import Progress, centred_contributions, scorer_of, silent
+from boostrank.report.scoring import Progress, contributions_by_query, scorer_of, silent
 from boostrank.report.sections.importance.result import Importance
 from boostrank.report.sections.shapes.ale import AleCurve, accumulated_local_effects
 from boostrank.report.sections.shapes.interactions import Interaction, interactions
@@ -89,16 +89,15 @@ class Shapes:
         Raises:
             ParameterError: the trees do not use it.
         """
-        for one in self.curves:
-            if one.feature == feature:
-                return one
-        known = [one.feature for one in self.curves]
-        raise ParameterError(f"no tree splits by {feature!r}.{did_you_mean(feature, known, list_all=False)}")
+        known = {one.feature: one for one in self.curves}
+        if feature not in known:
+            raise ParameterError(f"no tree splits by {feature!r}.{did_you_mean(feature, known, list_all=False)}")
+        return known[feature]
 
     def partner(self, feature: str) -> Interaction | None:
         """The strongest interaction of a feature, if it has one that is more than rounding."""
-        pairs = [one for one in self.interactions if feature in (one.first, one.second) and one.share > ROUNDING]
-        return pairs[0] if pairs else None
+        pairs = (one for one in self.interactions if feature in (one.first, one.second) and one.share > ROUNDING)
+        return next(pairs, None)
 
     def to_frame(self, what: str = "curves") -> Any:
         """A pandas data frame.
@@ -231,7 +230,7 @@ def shapes(
     sizes, notes = pair_rows.data.queries.sizes, list[str]()
     if shap_documents is None:
         shap_documents = max(1, _EXPLAINED // max(1, trees.count))
-    dependence, explained = _dependence(ranker, trees, data, chosen, shap_documents, points, seed, workers, say, notes)
+    dependence, explained = _dependence(ranker, data, chosen, shap_documents, points, seed, workers, say, notes)
     first = {name: i for i, name in enumerate(chosen)}
     return Shapes(
         top=chosen, dependence=dependence,
@@ -262,25 +261,24 @@ def _chosen(
 
 
 def _dependence(
-    model: RankingModel, trees: Trees, data: RankingDataset, chosen: Sequence[str], documents: int, points: int,
+    model: RankingModel, data: RankingDataset, chosen: Sequence[str], documents: int, points: int,
     seed: int, threads: int, say: Progress, notes: list[str],
 ) -> tuple[tuple[Dependence, ...], int]:  # fmt: skip
     """Of the features, and the documents whose contributions were asked for."""
     if not documents or not chosen:
         return (), 0
-    rows = DenseRows(data, trees.used, model.absent_is_missing)
-    columns = [model.feature_names.index(name) for name in chosen]
-    places = np.searchsorted(trees.used, columns)
+    columns = np.array([model.feature_names.index(name) for name in chosen], np.int64)
+    rows, queries = DenseRows(data, columns, model.absent_is_missing), data.queries.sample(documents, seed)
     try:
-        found = [
-            (rows[numbers][:, places], parts[:, columns])
-            for _, numbers, parts in centred_contributions(
-                model, data, data.queries.sample(documents, seed), threads, say
-            )
-        ]
+        blocks = contributions_by_query(model, data, queries, threads, say)
+        found = [(rows[numbers], parts[:, columns]) for _, numbers, parts in blocks]
     except ModelError as error:
         notes.append(str(error))
         return (), 0
     values, parts = (np.concatenate(one).astype(np.float64) for one in zip(*found, strict=True))
+    sizes = data.queries.sizes[queries]
+    owner = np.repeat(np.arange(sizes.size), sizes)
+    for column in parts.T:
+        column -= (np.bincount(owner, column, sizes.size) / np.maximum(sizes, 1))[owner]
     kept = np.sort(np.random.default_rng(seed).permutation(len(values))[:points])
     return tuple(Dependence(name, values[kept, i], parts[kept, i]) for i, name in enumerate(chosen)), len(values)
