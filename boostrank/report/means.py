@@ -29,6 +29,12 @@ class Means:
     queries: Int64Array
 
 
+def amount_with_interval(mean: float, low: float, high: float) -> str:
+    """`0.0004 [0.0001, 0.0007]`, whatever the sign of the mean; an interval that is NaN is left out."""
+    ends = sorted((low, high) if mean >= 0.0 else (-low, -high))
+    return f"{abs(mean):.4f}" + ("" if np.isnan(low) else f" [{ends[0]:.4f}, {ends[1]:.4f}]")
+
+
 def means_over_queries(values: Float64Array, weights: Float64Array | None, *, seed: int) -> Means:
     """Mean of each column over the queries that count in it.
 

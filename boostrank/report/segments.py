@@ -47,16 +47,21 @@ def by_length(queries: QueryIndex) -> Segmentation:
     return Segmentation("list length", tuple(name for _, name in _LENGTHS), at.astype(np.int64))
 
 
+def by_value(kind: str, values: Float64Array, most: int) -> Segmentation:
+    """By values, one each; where there are more than `most` different ones, by whether they are above 0."""
+    found, at = np.unique(values, return_inverse=True)
+    if found.size <= most:
+        return Segmentation(kind, tuple(f"{value:g}" for value in found.tolist()), at.astype(np.int64))
+    return Segmentation(kind, ("0 or less", "above 0"), (values > 0).astype(np.int64))
+
+
 def by_best_label(labels: Float64Array, queries: QueryIndex) -> Segmentation:
     """By the largest label that a query has; where there are many different ones, by whether it is above 0."""
     best = np.full(len(queries), -np.inf)
     filled = queries.sizes > 0
     if filled.any():
         best[filled] = np.maximum.reduceat(labels, queries.ptr[:-1][filled])
-    found, at = np.unique(best, return_inverse=True)
-    if found.size <= _MOST_LABELS:
-        return Segmentation("best label", tuple(f"{label:g}" for label in found.tolist()), at.astype(np.int64))
-    return Segmentation("best label", ("0 or less", "above 0"), (best > 0).astype(np.int64))
+    return by_value("best label", best, _MOST_LABELS)
 
 
 def by_table(table: Mapping[Any, Any], queries: QueryIndex, kind: str = "segment") -> Segmentation:

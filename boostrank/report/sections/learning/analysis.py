@@ -21,6 +21,7 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
 from boostrank.report.frames import pandas
+from boostrank.report.means import amount_with_interval
 from boostrank.report.scoring import Progress, scorer_of
 from boostrank.report.sections.learning.objective_trace import (
     ObjectiveTrace,
@@ -29,6 +30,7 @@ from boostrank.report.sections.learning.objective_trace import (
     trace_objective,
 )
 from boostrank.report.sections.learning.staged_metrics import (
+    POINTS,
     StagedMetric,
     affordable,
     staged_metric,
@@ -181,12 +183,13 @@ def learning(
     objective, why_not = objective_of(model, workers)
     asked = np.zeros(0, np.int64)
     if objective is not None:
-        quadratic = any(p.spec.quadratic for p in objective.parts)
-        asked = part.queries.sample(_askable(part, quadratic), seed + 1)
+        most = _ASKED_DOCUMENTS // POINTS
+        if part.n_documents and any(p.spec.quadratic for p in objective.parts):
+            a_document = float(np.square(part.queries.sizes.astype(np.float64)).sum()) / part.n_documents
+            most = min(most, int(_ASKED_PAIRS / POINTS / max(1.0, a_document)))
+        asked = part.queries.sample(max(1, most), seed + 1)
     name = one.names[0]
-    walk = staged_scores(
-        model, trees, part, name, rules, by=by, keep=asked, threads=workers, progress=progress
-    )  # fmt: skip
+    walk = staged_scores(model, trees, part, name, rules, by=by, keep=asked, threads=workers, progress=progress)
     notes = [why_not] if why_not else []
     objective_trace, schedules = None, {}
     trained = model.info.trained_rounds
@@ -198,7 +201,12 @@ def learning(
             objective_trace = trace_objective(objective, walk.rounds, walk.kept, part.take(asked), data)
         except BoostrankError as error:
             notes.append(f"The training objective cannot be asked about these data: {error}")
-    history = _history(model)
+    before = model.info.rounds_before
+    history = tuple(
+        History(dataset, metric, np.arange(before + 1, before + 1 + len(values)), np.array(values, dtype=np.float64))
+        for dataset, metrics in model.evals_result.items()
+        for metric, values in metrics.items()
+    )
     if not history:
         notes.append("The model file has no record of its training: the curve on these data stands alone.")
     if "dart" in map(str, (model.info.parameters or {}).values()):
@@ -218,25 +226,5 @@ def learning(
 
 def _change(curve: StagedMetric, at: int) -> str:
     """`lose 0.0004 [0.0001, 0.0007]`, or what they gain."""
-    sign = 1.0 if curve.lost[at] >= 0.0 else -1.0
-    ends = sorted((sign * curve.lost_low[at], sign * curve.lost_high[at]))
-    text = f"{'lose' if sign > 0.0 else 'gain'} {abs(curve.lost[at]):.4f}"
-    return text if np.isnan(ends[0]) else f"{text} [{ends[0]:.4f}, {ends[1]:.4f}]"
-
-
-def _askable(data: RankingDataset, quadratic: bool) -> int:
-    """Documents that an objective is asked about at every point."""
-    most = _ASKED_DOCUMENTS // 40
-    if quadratic and data.n_documents:
-        a_document = float(np.square(data.queries.sizes.astype(np.float64)).sum()) / data.n_documents
-        most = min(most, int(_ASKED_PAIRS / 40 / max(1.0, a_document)))
-    return max(1, most)
-
-
-def _history(model: RankingModel) -> tuple[History, ...]:
-    first, found = model.info.rounds_before, []
-    for dataset, metrics in model.evals_result.items():
-        for metric, values in metrics.items():
-            numbers = np.array([np.nan if v is None else v for v in values], dtype=np.float64)
-            found.append(History(dataset, metric, np.arange(first + 1, first + 1 + numbers.size), numbers))
-    return tuple(found)
+    amount = amount_with_interval(curve.lost[at], curve.lost_low[at], curve.lost_high[at])
+    return f"{'lose' if curve.lost[at] >= 0.0 else 'gain'} {amount}"

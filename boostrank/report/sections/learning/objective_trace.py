@@ -8,11 +8,10 @@ first r trees with its parameters as they were in round r.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from boostrank.core.deprecation import renamed
 from boostrank.core.errors import BoostrankError, TrainingError
@@ -22,17 +21,11 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.objective.description import TrainingObjective, value_at
 from boostrank.objective.mixture import MIX, objective_from_dict
 from boostrank.report.frames import pandas
-from boostrank.report.segments import Segmentation, by_length
+from boostrank.report.segments import Segmentation, by_length, by_value
 from boostrank.training.model import RankingModel
 
-__getattr__ = renamed(
-    __name__,
-    {
-        "Descent": f"{__name__}:ObjectiveTrace",
-        "Shares": f"{__name__}:GradientShares",
-        "descend": f"{__name__}:trace_objective",
-    },
-)
+_OLD = {"Descent": ":ObjectiveTrace", "Shares": ":GradientShares", "descend": ":trace_objective"}
+__getattr__ = renamed(__name__, _OLD)
 
 # More grades than this are no grades: a bar each would say nothing.
 _MOST_GRADES = 12
@@ -195,15 +188,21 @@ def trace_objective(
     last = max(0, int(rounds[-1]) - 1)
     bound = objective.bind(data.labels, data.queries)
     several = len(objective.parts) > 1
-    changes = bool(schedules_of(objective, 1)) or _noisy(objective)
-    grades, lengths = _grades(data.labels), by_length(data.queries)
-    lengths_used = _used(lengths)
-    of_length = np.repeat(lengths_used.of_query, data.queries.sizes)
-    pulls = [_Pull(grades), _Pull(Segmentation(lengths_used.kind, lengths_used.names, of_length))]
-    size = rounds.size
-    dead = np.zeros(size, np.int64)
-    ran = _Losses(np.full(size, np.nan), np.full(size, np.nan))
-    parts = {part.name: _Losses(np.full(size, np.nan), np.full(size, np.nan)) for part in objective.parts}
+    # Noise is drawn anew in every round: the loss changes at the same scores and parameters.
+    noisy = any(p.options.get("score_noise", "none") != "none" or "noise" in p.params for p in objective.parts)
+    changes = noisy or bool(schedules_of(objective, 1))
+    lengths = by_length(data.queries)
+    held, at = np.unique(lengths.of_query, return_inverse=True)
+    of_length = np.repeat(at.astype(np.int64), data.queries.sizes)
+    cuts = [
+        by_value("grade", data.labels, _MOST_GRADES),
+        Segmentation(lengths.kind, tuple(lengths.names[i] for i in held.tolist()), of_length),
+    ]
+    shares: list[list[tuple[Float64Array, Float64Array]]] = [[], []]
+    dead = np.zeros(rounds.size, np.int64)
+    # Mean and its standard error.
+    ran = np.full((2, rounds.size), np.nan)
+    parts = {part.name: np.full((2, rounds.size), np.nan) for part in objective.parts}
     # A part of a mixture is asked by itself: the mixture's own loss is rescaled in every round.
     bounds = {part.name: part.bind(data.labels, data.queries) for part in objective.parts} if several or changes else {}
     found = None
@@ -215,101 +214,66 @@ def trace_objective(
                 raise
             # Without trees every score is the same, where some objectives pull nowhere at all.
             dead[i] = len(data.queries)
-            for pull in pulls:
-                pull.add(np.zeros(data.n_documents), data)
+            for cut, of_cut in zip(cuts, shares, strict=True):
+                of_cut.append(_shares(cut, np.zeros(data.n_documents), data))
             continue
         dead[i] = found.stats.dead_queries
-        for pull in pulls:
-            pull.add(np.abs(found.grad.astype(np.float64)), data)
+        for cut, of_cut in zip(cuts, shares, strict=True):
+            of_cut.append(_shares(cut, np.abs(found.grad.astype(np.float64)), data))
         if not several:
-            ran.put(i, bound.losses, found.stats.loss)
+            ran[:, i] = _mean_loss(bound.losses, found.stats.loss)
         for name, one in bounds.items():
-            parts[name].put(i, one.losses, _loss_of(one, scores[i], last))
-        if not bounds:
-            (only,) = parts.values()
-            only.put(i, bound.losses, found.stats.loss)
-    alike = _alike(np.zeros(data.n_documents) if found is None else found.grad, data)
-    by_grade, by_length_ = (pull.shares() for pull in pulls)
+            # In a round other than the first, which would refuse a gradient that is zero everywhere.
+            loss = one.gradient(scores[i], max(1, last)).stats.loss
+            parts[name][:, i] = _mean_loss(one.losses, loss)
+    if not bounds:
+        parts = dict.fromkeys(parts, ran)
+    # Queries without gradient and of one label.
+    owner = data.queries.of_rows()
+    gradient = np.zeros(data.n_documents) if found is None else found.grad
+    either = (gradient != 0.0) | (data.labels != data.labels[data.queries.ptr[owner]])
+    alike = int(np.count_nonzero(np.bincount(owner, either, len(data.queries)) == 0))
+    by_grade, by_length_ = (
+        GradientShares(
+            cut.kind,
+            cut.names,
+            np.bincount(cut.of_query, minlength=len(cut.names)) / max(1, cut.of_query.size),
+            np.array([share for share, _ in of_cut]),
+            np.array([error for _, error in of_cut]),
+        )
+        for cut, of_cut in zip(cuts, shares, strict=True)
+    )
+    as_ran = ran if bounds and not several else (None, None)
     return ObjectiveTrace(
         objective=objective.name, rounds=rounds,
-        loss={name: losses.mean for name, losses in parts.items()},
-        loss_error={name: losses.error for name, losses in parts.items()},
-        ran=ran.mean if bounds and not several else None, ran_error=ran.error if bounds and not several else None,
+        loss={name: losses[0] for name, losses in parts.items()},
+        loss_error={name: losses[1] for name, losses in parts.items()}, ran=as_ran[0], ran_error=as_ran[1],
         dead=dead, alike=alike, by_grade=by_grade, by_length=by_length_,
         queries=len(data.queries), documents=data.n_documents,
         all_queries=len(whole.queries), all_documents=whole.n_documents,
     )  # fmt: skip
 
 
-def _alike(gradient: npt.NDArray[Any], data: RankingDataset) -> int:
-    """Queries without gradient and of one label."""
-    owner = data.queries.of_rows()
-    first = data.labels[data.queries.ptr[owner]]
-    moved, unlike = (np.bincount(owner, one, len(data.queries)) for one in (gradient != 0.0, data.labels != first))
-    return int(np.count_nonzero((moved == 0) & (unlike == 0)))
+def _mean_loss(losses: Float64Array, total: float) -> tuple[float, float]:
+    """Mean and its standard error, from the weighted loss of each query; the weights have mean 1."""
+    count = losses.size
+    return total / count, float(np.std(losses, ddof=1)) / np.sqrt(count) if count > 1 else np.nan
 
 
-def _loss_of(bound: Any, scores: Float64Array, round: int) -> float:
-    """Of a gradient that may be zero everywhere; asked in a round other than the first, which would refuse that."""
-    return float(bound.gradient(scores, max(1, round)).stats.loss)
+def _shares(cut: Segmentation, size: Float64Array, data: RankingDataset) -> tuple[Float64Array, Float64Array]:
+    """The share of each part in the sum of |gradient|, and its standard error as that of a ratio of sums over queries.
 
-
-def _noisy(objective: TrainingObjective) -> bool:
-    """Whether the loss changes from round to round at the same scores and parameters: noise is drawn anew."""
-    return any(p.options.get("score_noise", "none") != "none" or "noise" in p.params for p in objective.parts)
-
-
-@dataclass
-class _Losses:
-    mean: Float64Array
-    error: Float64Array
-
-    def put(self, at: int, losses: Float64Array, total: float) -> None:
-        """From the weighted loss of each query; the weights have mean 1."""
-        count = losses.size
-        self.mean[at] = total / count
-        self.error[at] = float(np.std(losses, ddof=1)) / np.sqrt(count) if count > 1 else np.nan
-
-
-@dataclass
-class _Pull:
-    """Sums of |gradient| by part, query by query, as they come."""
-
-    parts: Segmentation
-    _share: list[Float64Array] = field(default_factory=list)
-    _error: list[Float64Array] = field(default_factory=list)
-
-    def add(self, size: Float64Array, data: RankingDataset) -> None:
-        """The share of each part, and its standard error as that of a ratio of sums over queries."""
-        count, owner = len(self.parts.names), data.queries.of_rows()
-        flat = np.bincount(owner * count + self.parts.of_query, size, len(data.queries) * count)
-        of_query = flat.reshape(len(data.queries), count)
-        total = float(of_query.sum())
-        if not total:
-            self._share.append(np.full(count, np.nan))
-            self._error.append(np.full(count, np.nan))
-            return
-        share = of_query.sum(axis=0) / total
-        residual = of_query - of_query.sum(axis=1, keepdims=True) * share
-        self._share.append(share)
-        self._error.append(np.sqrt(np.square(residual).sum(axis=0)) / total)
-
-    def shares(self) -> GradientShares:
-        """What came together."""
-        parts = self.parts
-        held = np.bincount(parts.of_query, minlength=len(parts.names)) / max(1, parts.of_query.size)
-        return GradientShares(parts.kind, parts.names, held, np.array(self._share), np.array(self._error))
-
-
-def _grades(labels: Float64Array) -> Segmentation:
-    """A part for each label; where there are many, by whether it is above 0."""
-    found, at = np.unique(labels, return_inverse=True)
-    if found.size <= _MOST_GRADES:
-        return Segmentation("grade", tuple(f"{grade:g}" for grade in found.tolist()), at.astype(np.int64))
-    return Segmentation("grade", ("0 or less", "above 0"), (labels > 0).astype(np.int64))
-
-
-def _used(cut: Segmentation) -> Segmentation:
-    """Without segments that have no query."""
-    found, at = np.unique(cut.of_query, return_inverse=True)
-    return Segmentation(cut.kind, tuple(cut.names[i] for i in found.tolist()), at.astype(np.int64))
+    Args:
+        cut: of documents, not of queries.
+        size: float64[N], |gradient|.
+        data: of these documents.
+    """
+    count, owner = len(cut.names), data.queries.of_rows()
+    flat = np.bincount(owner * count + cut.of_query, size, len(data.queries) * count)
+    of_query = flat.reshape(len(data.queries), count)
+    total = float(of_query.sum())
+    if not total:
+        return np.full(count, np.nan), np.full(count, np.nan)
+    share = of_query.sum(axis=0) / total
+    residual = of_query - of_query.sum(axis=1, keepdims=True) * share
+    return share, np.sqrt(np.square(residual).sum(axis=0)) / total

@@ -13,7 +13,7 @@ from boostrank.report.html.markup import tag
 from boostrank.report.html.page import Beside, Fold, Part
 from boostrank.report.html.tables import Column, Table, interval_columns
 from boostrank.report.html.vega import COLOURS, alt
-from boostrank.report.section import Context, Section
+from boostrank.report.section import Section
 from boostrank.report.sections.learning.analysis import Learning, learning
 from boostrank.report.sections.learning.objective_trace import GradientShares, ObjectiveTrace
 
@@ -131,15 +131,14 @@ def _objective_trace(found: ObjectiveTrace) -> list[Part]:
     sample = f"{found.documents:,} documents"
     if found.documents < found.all_documents:
         sample = f"a sample of whole queries, {found.documents:,} of {found.all_documents:,} documents"
-    others = int(found.dead[-1]) - found.alike
-    dead = (
-        f"{found.dead[-1]:,} of {found.queries:,} queries are dead, they have no gradient: in {found.alike:,} of them "
-    )
-    dead += "all labels are the same, so that there is nothing to learn"
-    if others:
-        dead += f"; {others:,} others are as the objective wants them, or its gradient has faded"
-    if not found.dead[-1]:
-        dead = "no query is dead: each of them still has a gradient"
+    dead = "no query is dead: each of them still has a gradient"
+    if found.dead[-1]:
+        dead = (
+            f"{found.dead[-1]:,} of {found.queries:,} queries are dead, they have no gradient: in {found.alike:,} of "
+            "them all labels are the same, so that there is nothing to learn"
+        )
+        if others := int(found.dead[-1]) - found.alike:
+            dead += f"; {others:,} others are as the objective wants them, or its gradient has faded"
     parts: list[Part] = [
         tag("h3", f"What the objective {found.objective} saw"),
         tag("p", f"The training objective, made again from the model's file, on {sample} at the scores of the first "
@@ -148,11 +147,11 @@ def _objective_trace(found: ObjectiveTrace) -> list[Part]:
     if found.rounds.size < 2:
         return parts
     parts.append(Beside([_loss(found), _dead(found)]) if np.ptp(found.dead[1:]) else _loss(found))
-    shares = [(s, name) for s, name in ((found.by_grade, "grade"), (found.by_length, "list length"))]
-    drawn = [_share(found.rounds, s, name) for s, name in shares if np.isfinite(s.share).any() and len(s.names) > 1]
+    shares = (found.by_grade, found.by_length)
+    drawn = [_share(found.rounds, s) for s in shares if np.isfinite(s.share).any() and len(s.names) > 1]
     if drawn:
         parts.append(Beside(drawn))
-        worst = max(float(np.nanmax(s.error)) for s, _ in shares if np.isfinite(s.error).any())
+        worst = max(float(np.nanmax(s.error)) for s in shares if np.isfinite(s.error).any())
         parts.append(tag("p", f"The standard error of no share is above {worst:.1%}.", class_="faint"))
     return parts
 
@@ -161,11 +160,8 @@ def _loss(found: ObjectiveTrace) -> Chart:
     series = dict(found.loss) if found.ran is None else {
         "last round's parameters": next(iter(found.loss.values())), "parameters as they ran": found.ran,
     }  # fmt: skip
-    rows = [
-        {"rounds": r, "series": name, "loss": v}
-        for name, values in series.items() for r, v in zip(found.rounds.tolist(), values.tolist(), strict=True)
-    ]  # fmt: skip
-    drawn = alt.Chart(pandas().DataFrame(rows)).mark_line(point=alt.OverlayMarkDef(size=18)).encode(
+    rows = pandas().DataFrame({"rounds": found.rounds, **series}).melt("rounds", var_name="series", value_name="loss")
+    drawn = alt.Chart(rows).mark_line(point=alt.OverlayMarkDef(size=18)).encode(
         x=_rounds(), y=alt.Y("loss:Q", title="loss a query", scale=alt.Scale(zero=False)),
         color=alt.Color("series:N", title=None, sort=None, legend=None if len(series) == 1 else alt.Legend()),
         tooltip=tooltips("series:N", "rounds:Q", "loss:Q .5g"),
@@ -188,14 +184,12 @@ def _dead(found: ObjectiveTrace) -> Chart:
     return Chart("learning-dead", "Dead queries", about, frame, drawn)
 
 
-def _share(rounds: Int64Array, found: GradientShares, of: str) -> Chart:
+def _share(rounds: Int64Array, found: GradientShares) -> Chart:
+    several, count = rounds.size, len(found.names)
     frame = pandas().DataFrame(
-        [
-            {"rounds": r, "part": name, "share": share, "error": error, "place": i}
-            for r, shares, errors in zip(rounds.tolist(), found.share.tolist(), found.error.tolist(), strict=True)
-            for i, (name, share, error) in enumerate(zip(found.names, shares, errors, strict=True))
-        ]
-    )
+        {"rounds": np.repeat(rounds, count), "part": found.names * several, "share": found.share.ravel(),
+         "error": found.error.ravel(), "place": [*range(count)] * several}
+    )  # fmt: skip
     held = ", ".join(f"{n}: {d:.0%}" for n, d in zip(found.names, found.documents, strict=True))
     drawn = alt.Chart(frame).mark_area().encode(
         x=_rounds(), y=alt.Y("share:Q", title="share of |gradient|", stack="normalize", axis=alt.Axis(format="%")),
@@ -203,7 +197,7 @@ def _share(rounds: Int64Array, found: GradientShares, of: str) -> Chart:
         tooltip=tooltips("part:N", "rounds:Q", "share:Q .1%", "error:Q .1% standard error"),
     ).properties(height=_HEIGHT - 40)  # fmt: skip
     return Chart(
-        f"learning-gradient-by-{of.replace(' ', '-')}", f"Where the gradient pulls, by {of}",
+        f"learning-gradient-by-{found.kind.replace(' ', '-')}", f"Where the gradient pulls, by {found.kind}",
         f"Share of the sum of gradient sizes. Of the documents themselves: {held}.", frame, drawn,
     )  # fmt: skip
 
@@ -232,17 +226,8 @@ def _table(found: Learning) -> Table:
         Column("rounds", "rounds", "number"), *interval_columns("value", curve.metric, ".4f"),
         *interval_columns("lost", "lost", "+.4f", "by leaving the later rounds out", ("lost_low", "lost_high")),
     ]  # fmt: skip
-    names = ("rounds", "value", "low", "high", "lost", "lost_low", "lost_high")
-    rows = [list(row) for row in zip(*(getattr(curve, name).tolist() for name in names), strict=True)]
+    rows = list(curve.to_frame().itertuples(index=False, name=None))
     return Table("prefixes", columns, rows, caption="The first rounds of the model", order="rounds")
-
-
-def _run(context: Context) -> Learning:
-    return learning(
-        context.model, context.data, metric=context.metric, conventions=context.conventions_without_names,
-        documents=context.documents, negligible=context.negligible, seed=context.seed, threads=context.threads,
-        progress=context.progress,
-    )  # fmt: skip
 
 
 def _frames(found: Learning) -> dict[str, Any]:
@@ -252,4 +237,11 @@ def _frames(found: Learning) -> dict[str, Any]:
     return frames
 
 
-SPEC = Section("learning", "Learning", _run, draw, _frames, brief=Learning.summary, place=40)
+SPEC = Section(
+    "learning", "Learning",
+    lambda c: learning(
+        c.model, c.data, metric=c.metric, conventions=c.conventions_without_names, documents=c.documents,
+        negligible=c.negligible, seed=c.seed, threads=c.threads, progress=c.progress,
+    ),
+    draw, _frames, brief=Learning.summary, place=40,
+)  # fmt: skip

@@ -26,15 +26,9 @@ from boostrank.report.means import means_over_queries
 from boostrank.report.scoring import Progress, metrics_of_block, over_blocks, silent
 from boostrank.training.model import RankingModel
 
-__getattr__ = renamed(
-    __name__,
-    {
-        "PrefixCurve": f"{__name__}:StagedMetric",
-        "Walk": f"{__name__}:StagedScores",
-        "walk_prefixes": f"{__name__}:staged_scores",
-        "prefix_curve": f"{__name__}:staged_metric",
-    },
-)
+_OLD = {"PrefixCurve": ":StagedMetric", "Walk": ":StagedScores"}
+_OLD |= {"walk_prefixes": ":staged_scores", "prefix_curve": ":staged_metric"}
+__getattr__ = renamed(__name__, _OLD)
 
 POINTS = 40
 """Numbers of trees that are looked at, beside none."""
