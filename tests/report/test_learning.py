@@ -17,7 +17,7 @@ from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import Metric, paired_difference
 from boostrank.objective.mixture import parse_objective
 from boostrank.report.sections.learning.analysis import Learning, learning
-from boostrank.report.sections.learning.objective_trace import _Pull, schedules_of
+from boostrank.report.sections.learning.objective_trace import _shares, schedules_of
 from boostrank.report.sections.learning.staged_metrics import points, some_trees, staged_metric
 from boostrank.report.segments import Segmentation, by_length
 from boostrank.training.model import RankingModel
@@ -227,12 +227,11 @@ def test_the_error_of_a_share_is_that_of_other_queries() -> None:
         queries = QueryIndex.from_sizes(sizes)
         data = RankingDataset(np.zeros((int(sizes.sum()), 1), np.float32), np.zeros(int(sizes.sum())), queries)
         part = rng.integers(0, 3, data.n_documents)
-        pull = _Pull(Segmentation("part", ("a", "b", "c"), part))
         strength = np.repeat(rng.exponential(size=400), sizes)
-        pull.add(strength * rng.exponential(size=data.n_documents) * (1.0 + part), data)
-        told = pull.shares()
-        shares.append(told.share[0])
-        errors.append(told.error[0])
+        size = strength * rng.exponential(size=data.n_documents) * (1.0 + part)
+        share, error = _shares(Segmentation("part", ("a", "b", "c"), part), size, data)
+        shares.append(share)
+        errors.append(error)
     held = np.abs(np.array(shares) - np.array([1, 2, 3]) / 6) < 1.96 * np.array(errors)
     assert np.all((held.mean(axis=0) > 0.91) & (held.mean(axis=0) < 0.98))
 

@@ -38,6 +38,11 @@ def whisker(
     )  # fmt: skip
 
 
+def look_of(low: float, high: float) -> str:
+    """The look of a number by its interval: only one that leaves 0 out gets a colour."""
+    return "better" if low > 0.0 else "worse" if high < 0.0 else ""
+
+
 def chip(text: str, look: str = "") -> Markup:
     """A word in a frame: "useful". `look` as a cell's."""
     return tag("span", text, class_=f"chip {look}".rstrip())

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.formatting import count_of
-from boostrank.report.html.marks import chip, key_numbers, whisker
+from boostrank.report.html.marks import chip, key_numbers, look_of, whisker
 from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import Beside, Fold, Part
 from boostrank.report.html.tables import Cell, Column, Table, interval_cells, interval_columns
-from boostrank.report.section import Context, Section
+from boostrank.report.section import Section
 from boostrank.report.sections.importance.analysis import importance
 from boostrank.report.sections.importance.charts import Worth, gain_against_loss, heat_map, top_gains, top_losses
 from boostrank.report.sections.importance.result import VERDICTS, Effect, Importance
@@ -26,18 +26,26 @@ _LOOKS = {"useful": "better", "harmful": "worse", "unused": "faint", "unclear": 
 def draw(found: Importance) -> list[Part]:
     """Tables and charts of what `boostrank.report.importance` found."""
     worth = Worth(found)
+    verdicts = (
+        tag("li", tag("b", verdict), f": {meaning} ({len(found.named(verdict)):,}).")
+        for verdict, meaning in VERDICTS.items()
+        if found.named(verdict)
+    )
+    charts: list[Part] = []
+    if worth.used.size:
+        charts = [Beside([top_losses(worth), top_gains(worth)]), gain_against_loss(worth)]
     return [
         tag("p", "Each feature in turn is shuffled among the documents of every query, which takes what it says of "
             f"one document against another away. What {found.metric} then loses is what the feature is worth to the "
             "ranking; gain only says how often and how profitably the trees split by it while they were trained."),
         key_numbers(*_key_numbers(found)),
-        *_charts(worth),
+        *charts,
         tag("h3", "All features"),
         _table(worth),
         *_removable(found),
         *_alike(found),
         *_groups(found),
-        Fold("How this was measured, and what the verdicts mean", [_method(found), _verdicts(found)]),
+        Fold("How this was measured, and what the verdicts mean", [_method(found), tag("ul", *verdicts)]),
     ]  # fmt: skip
 
 
@@ -50,20 +58,13 @@ def _brief(found: Importance) -> Markup:
             f"{len(found.feature_names):,} features are significant by themselves."]  # fmt: skip
     if found.removed is not None and len(found.removed.features) > 1:
         removed = found.removed
-        all_at_once = "and all at once" if removed.high <= found.negligible else "perhaps not all at once"
-        if removed.low > found.negligible:
-            all_at_once = "but not all at once"
+        doubt = "but not" if removed.low > found.negligible else "perhaps not"
+        all_at_once = f"{'and' if removed.high <= found.negligible else doubt} all at once"
         sentences.append(f" {len(removed.features):,} could each go by itself, {all_at_once}: without all of them "
                     f"{found.metric} is {found.value - removed.loss:.4f}, not {found.value:.4f}.")  # fmt: skip
     if found.clusters:
         sentences.append(f" {_clustered(found):,} are redundant (rank correlation {found.redundant:g} or more).")
     return join(*sentences)
-
-
-def _charts(worth: Worth) -> list[Part]:
-    if not worth.used.size:
-        return []
-    return [Beside([top_losses(worth), top_gains(worth)]), gain_against_loss(worth)]
 
 
 def _key_numbers(found: Importance) -> list[tuple[str, Any, str]]:
@@ -91,8 +92,7 @@ def _table(worth: Worth) -> Table:
     for i in worth.order.tolist():
         name, verdict = found.feature_names[i], found.verdicts[i]
         used = verdict != "unused"
-        look = _look(worth.low[i], worth.high[i])
-        interval = (worth.loss[i], worth.low[i], worth.high[i])
+        look, interval = look_of(worth.low[i], worth.high[i]), (worth.loss[i], worth.low[i], worth.high[i])
         rows.append(
             [
                 name, Cell(verdict, chip(verdict, _LOOKS.get(verdict, ""))),
@@ -197,12 +197,7 @@ _EFFECT = interval_columns("loss", "loss", "+.4f", "when they are shuffled toget
 
 
 def _numbers(effect: Effect) -> list[Cell]:
-    return interval_cells(effect.loss, effect.low, effect.high, _look(effect.low, effect.high))
-
-
-def _look(low: float, high: float) -> str:
-    """Only a loss whose interval leaves 0 out gets a colour."""
-    return "better" if low > 0.0 else "worse" if high < 0.0 else ""
+    return interval_cells(effect.loss, effect.low, effect.high, look_of(effect.low, effect.high))
 
 
 def _method(found: Importance) -> Markup:
@@ -219,31 +214,21 @@ def _method(found: Importance) -> Markup:
     )  # fmt: skip
 
 
-def _verdicts(found: Importance) -> Markup:
-    verdicts = [verdict for verdict in VERDICTS if found.named(verdict)]
-    return tag("ul", *(tag("li", tag("b", v), f": {VERDICTS[v]} ({len(found.named(v)):,}).") for v in verdicts))
-
-
 def _clustered(found: Importance) -> int:
     return sum(len(cluster.features) for cluster in found.clusters)
 
 
 def _names(names: Sequence[str], most: int = 12) -> Markup:
     """The first names, and the others to open."""
-    shown = [join(bdi(name), ", " if i + 1 < len(names[:most]) else "") for i, name in enumerate(names[:most])]
-    more = f" and {len(names) - most:,} more" if len(names) > most else None
-    return join(*shown, more)
-
-
-def _run(context: Context) -> Importance:
-    return importance(
-        context.model, context.data, metric=context.metric, conventions=context.conventions_without_names,
-        groups=context.groups, documents=context.documents, seed=context.seed, threads=context.threads,
-        progress=context.progress,
-    )  # fmt: skip
+    shown = [part for name in names[:most] for part in (", ", bdi(name))]
+    return join(*shown[1:], f" and {len(names) - most:,} more" if len(names) > most else None)
 
 
 SPEC = Section(
-    "importance", "Feature importance", _run, draw, frames=lambda found: {"importance": found.to_frame()},
-    brief=_brief, place=20, short="Features",
+    "importance", "Feature importance",
+    lambda c: importance(
+        c.model, c.data, metric=c.metric, conventions=c.conventions_without_names, groups=c.groups,
+        documents=c.documents, seed=c.seed, threads=c.threads, progress=c.progress,
+    ),
+    draw, lambda found: {"importance": found.to_frame()}, _brief, place=20, short="Features",
 )  # fmt: skip

@@ -26,7 +26,7 @@ from boostrank.report.means import FEWEST_FOR_INTERVAL, means_over_queries
 from boostrank.report.segments import Segmentation, segmentations
 from boostrank.training.model import RankingModel
 
-__getattr__ = renamed(__name__, {"Part": f"{__name__}:SegmentMetric"})
+__getattr__ = renamed(__name__, {"Part": ":SegmentMetric"})
 
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _BINS = 20
@@ -53,6 +53,11 @@ class SegmentMetric:
     low: float
     high: float
     quantiles: tuple[float, ...]
+
+    @property
+    def named_quantiles(self) -> dict[str, float]:
+        """`q05` -> that quantile, and so on."""
+        return {f"q{round(100 * q):02d}": value for q, value in zip(_QUANTILES, self.quantiles, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -134,8 +139,7 @@ class QueryValues:
 
     def parts_frame(self) -> Any:
         """A pandas data frame, a row a part."""
-        names = [f"q{round(100 * q):02d}" for q in _QUANTILES]
-        rows = [asdict(part) | dict(zip(names, part.quantiles, strict=True)) for part in self.parts]
+        rows = [vars(part) | part.named_quantiles for part in self.parts]
         return pandas().DataFrame(rows).drop(columns=["quantiles"], errors="ignore")
 
     def to_dict(self) -> dict[str, Any]:

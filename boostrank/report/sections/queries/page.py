@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from boostrank.report.frames import pandas
 from boostrank.report.html.charts import Chart, tooltips
-from boostrank.report.html.marks import key_numbers
+from boostrank.report.html.marks import key_numbers, look_of
 from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import Part
 from boostrank.report.html.tables import Cell, Column, Table, fixed, interval_columns
 from boostrank.report.html.vega import COLOURS, alt
-from boostrank.report.section import Context, Section
-from boostrank.report.sections.queries.analysis import QueryValues, WorstQuery, query_values
+from boostrank.report.section import Section
+from boostrank.report.sections.queries.analysis import QueryValues, SegmentMetric, WorstQuery, query_values
 
 _LINE = 26
 # More parts of one kind are in the table alone.
@@ -25,8 +26,10 @@ _MOST_DRAWN = 30
 def draw(found: QueryValues) -> list[Part]:
     """Tables and charts of what `boostrank.report.sections.queries.analysis` found."""
     parts: list[Part] = [key_numbers(*_key_numbers(found)), _histogram(found)]
-    kinds = list(dict.fromkeys(part.kind for part in found.parts))
-    parts += [_by_part(found, kind, i) for i, kind in enumerate(kinds) if len(_named(found, kind)) > 1]
+    for i, kind in enumerate(dict.fromkeys(part.kind for part in found.parts), 1):
+        named = [part for part in found.parts if part.kind == kind]
+        if len(named) > 1:
+            parts.append(_by_part(found.metric, named, i))
     parts.append(_parts(found))
     if found.worst:
         parts += [
@@ -75,16 +78,11 @@ def _histogram(found: QueryValues) -> Chart:
     )  # fmt: skip
 
 
-def _named(found: QueryValues, kind: str) -> list[Any]:
-    return [part for part in found.parts if part.kind == kind]
-
-
-def _by_part(found: QueryValues, kind: str, number: int) -> Chart:
-    named = _named(found, kind)
+def _by_part(metric: str, named: Sequence[SegmentMetric], number: int) -> Chart:
     shown = sorted(named, key=lambda part: -part.queries)[:_MOST_DRAWN]
     rows = [
         {"part": f"{part.name} ({part.queries:,})", "mean": part.mean, "low": part.low, "high": part.high,
-         **dict(zip(("q05", "q25", "q50", "q75", "q95"), part.quantiles, strict=True))}
+         **part.named_quantiles}
         for part in named if part in shown
     ]  # fmt: skip
     frame = pandas().DataFrame(rows)
@@ -93,14 +91,14 @@ def _by_part(found: QueryValues, kind: str, number: int) -> Chart:
         tooltip=tooltips("part:N", "mean:Q .4f", "low:Q .4f from", "high:Q .4f to", "q50:Q .4f median"),
     )  # fmt: skip
     drawn = alt.layer(
-        base.mark_rule(opacity=0.5).encode(x=alt.X("q05:Q", title=found.metric), x2="q95:Q"),
+        base.mark_rule(opacity=0.5).encode(x=alt.X("q05:Q", title=metric), x2="q95:Q"),
         base.mark_bar(height=10, opacity=0.35, color=COLOURS["main"], cornerRadiusEnd=0).encode(x="q25:Q", x2="q75:Q"),
         base.mark_tick(thickness=2, size=12, color=COLOURS["main"]).encode(x="q50:Q"),
         base.mark_point(size=55, color=COLOURS["bad"], shape="diamond").encode(x="mean:Q"),
     ).properties(height=_LINE * len(rows) + 10)
     left = f" The {len(shown)} with most queries." if len(shown) < len(named) else ""
     return Chart(
-        f"queries-by-{number + 1}", f"By {kind}",
+        f"queries-by-{number}", f"By {named[0].kind}",
         "The middle half of the queries (bar), the middle 90% (line), median (tick) and mean (diamond)." + left,
         frame, drawn,
     )  # fmt: skip
@@ -113,10 +111,7 @@ def _parts(found: QueryValues) -> Table:
         Column("q05", "5%", "number", ".3f"), Column("q50", "median", "number", ".3f"),
         Column("q95", "95%", "number", ".3f"),
     ]  # fmt: skip
-    rows = [
-        [p.name, p.kind, p.queries, p.mean, p.low, p.high, p.quantiles[0], p.quantiles[2], p.quantiles[4]]
-        for p in found.parts
-    ]
+    rows = [[p.name, p.kind, p.queries, p.mean, p.low, p.high, *p.quantiles[::2]] for p in found.parts]
     return Table("parts", columns, rows, search=len(rows) > 15, caption="Parts of the data")
 
 
@@ -145,30 +140,21 @@ def _list(query: WorstQuery, number: int) -> Markup:
     best = max((d.label for d in query.documents), default=0.0)
     rows = [
         [d.document, d.rank, Cell(d.label, look="strong" if d.label == best and best > 0 else ""), d.score,
-         *(Cell(c, look=_look(c)) for c in d.contributions)]
+         *(Cell(c, look=look_of(c, c)) for c in d.contributions)]
         for d in query.documents
     ]  # fmt: skip
     below = sum(d.rank > 10 for d in query.documents)
-    words = f"{query.size:,} documents"
-    if below:
-        words += f"; the last {below} shown stand further down"
+    words = f"{query.size:,} documents" + (f"; the last {below} shown stand further down" if below else "")
     table = Table(f"worst-list-{number + 1}", columns, rows, caption=f"The list of query {query.qid}")
     return join(tag("p", "Query ", bdi(query.qid), f": {words}.", class_="faint"), table.draw())
 
 
-def _look(part: float) -> str:
-    return "" if math.isnan(part) or part == 0.0 else "better" if part > 0.0 else "worse"
-
-
-def _run(context: Context) -> QueryValues:
-    return query_values(
-        context.model, context.data, context.scores, metric=context.metric, conventions=context.conventions,
-        segments=context.segments, docnos=context.docnos, seed=context.seed, threads=context.threads,
-    )  # fmt: skip
-
-
-def _frames(found: QueryValues) -> dict[str, Any]:
-    return {"queries": found.to_frame(), "parts": found.parts_frame()}
-
-
-SPEC = Section("queries", "Queries", _run, draw, _frames, _brief, place=50, after=("learning",))
+SPEC = Section(
+    "queries", "Queries",
+    lambda c: query_values(
+        c.model, c.data, c.scores, metric=c.metric, conventions=c.conventions, segments=c.segments, docnos=c.docnos,
+        seed=c.seed, threads=c.threads,
+    ),
+    draw, lambda found: {"queries": found.to_frame(), "parts": found.parts_frame()}, _brief, place=50,
+    after=("learning",),
+)  # fmt: skip

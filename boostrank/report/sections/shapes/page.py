@@ -14,7 +14,7 @@ from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import Beside, Fold, Part
 from boostrank.report.html.tables import Cell, Column, Table
 from boostrank.report.html.vega import COLOURS, alt
-from boostrank.report.section import Context, Section
+from boostrank.report.section import Section
 from boostrank.report.sections.shapes.ale import AleCurve
 from boostrank.report.sections.shapes.analysis import ROUNDING, Dependence, Shapes, shapes
 
@@ -40,7 +40,7 @@ def draw(found: Shapes) -> list[Part]:
             "interval. ", tag("b", "A point"), " is what the feature adds to one document's score beyond the mean of "
             "its query (SHAP): points far from the line are documents for which other features matter too. ",
             tag("b", "A dashed line"), " is where documents without a value stand."),
-        Beside([_chart(found, number, name) for number, name in enumerate(found.top)]),
+        Beside([_chart(found, number, name) for number, name in enumerate(found.top, 1)]),
     ]  # fmt: skip
     if found.interactions:
         parts += [tag("h3", "Pairs of features"), *_pairs(found)]
@@ -56,14 +56,12 @@ def _brief(found: Shapes) -> Markup:
     largest = max(found.curves, key=lambda curve: curve.swing)
     if math.isnan(largest.rising):
         return join("No feature moves the score.")
-    sentences = [
-        join("The score moves most along ", bdi(largest.feature), f": it {_direction(largest)} by {largest.swing:.3g}.")
-    ]
+    parts = ["The score moves most along ", bdi(largest.feature), f": it {_direction(largest)} by {largest.swing:.3g}."]
     pair = max(found.interactions, key=lambda one: one.share, default=None)
     if pair is not None and pair.share > ROUNDING:
-        sentences.append(join(" Of pairs, ", bdi(pair.first), " and ", bdi(pair.second), " act together most: "
-                         f"{pair.share:.2%} of the variance within queries."))  # fmt: skip
-    return join(*sentences)
+        parts += [" Of pairs, ", bdi(pair.first), " and ", bdi(pair.second), " act together most: "
+                  f"{pair.share:.2%} of the variance within queries."]  # fmt: skip
+    return join(*parts)
 
 
 def _chart(found: Shapes, number: int, feature: str) -> Chart:
@@ -74,7 +72,9 @@ def _chart(found: Shapes, number: int, feature: str) -> Chart:
     if points is not None and partner is not None and partner.share - 2.0 * partner.error > _WORTH_A_COLOUR:
         other = partner.second if partner.first == feature else partner.first
     frame = _frame(found, curve, points, other)
-    x = alt.X("value:Q", title=None, scale=_scale(curve), axis=alt.Axis(tickCount=5, format=_format(curve)))
+    # Thousands with a letter, fractions without.
+    ticks = "~s" if np.abs(curve.edges).max(initial=0.0) >= 1000.0 else ".3~g"
+    x = alt.X("value:Q", title=None, scale=_scale(curve), axis=alt.Axis(tickCount=5, format=ticks))
     y = alt.Y("effect:Q", title="score")
     base = alt.Chart(frame)
     of_curve = base.transform_filter("datum.kind == 'curve'").encode(x=x)
@@ -100,7 +100,8 @@ def _chart(found: Shapes, number: int, feature: str) -> Chart:
             gone.mark_rule(strokeDash=[5, 4], strokeWidth=2, color=COLOURS["bad"]).encode(y=y, tooltip=of_level)
         )
     figure = alt.layer(*layers).properties(height=_HEIGHT)
-    return Chart(f"shape-{number + 1}-{_slug(feature)}", feature, _about(found, curve, other), frame, figure)
+    slug = re.sub(r"[^a-z0-9]+", "-", feature.lower()).strip("-")[:40] or "feature"
+    return Chart(f"shape-{number}-{slug}", feature, _about(found, curve, other), frame, figure)
 
 
 def _frame(found: Shapes, curve: AleCurve, points: Dependence | None, other: str | None) -> Any:
@@ -115,8 +116,11 @@ def _frame(found: Shapes, curve: AleCurve, points: Dependence | None, other: str
     if points is not None:
         places: Any = [None] * points.values.size
         if other is not None:
+            # 0 for the lowest, 1 for the highest; equal values have one rank; None for what is missing.
             theirs = next(one for one in found.dependence if one.feature == other).values
-            places = _ranks(theirs)
+            present = np.unique(theirs[~np.isnan(theirs)])
+            ranks = np.searchsorted(present, theirs) / max(1, present.size - 1)
+            places = [None if math.isnan(v) else float(rank) for v, rank in zip(theirs, ranks, strict=True)]
         rows += [
             ["document", value, part, np.nan, np.nan, 1, place]
             for value, part, place in zip(points.values, points.parts, places, strict=True)
@@ -124,23 +128,11 @@ def _frame(found: Shapes, curve: AleCurve, points: Dependence | None, other: str
     return pandas().DataFrame(rows, columns=["kind", "value", "effect", "low", "high", "documents", "partner"])
 
 
-def _ranks(values: Any) -> list[float | None]:
-    """0 for the lowest, 1 for the highest; equal values have one rank; None for what is missing."""
-    present = np.unique(values[~np.isnan(values)])
-    places = np.searchsorted(present, values) / max(1, present.size - 1)
-    return [None if math.isnan(v) else float(p) for v, p in zip(values, places, strict=True)]
-
-
 def _scale(curve: AleCurve) -> Any:
     size = np.abs(curve.edges[curve.edges != 0.0])
     if size.size and size.max() > _SKEWED * np.median(size):
         return alt.Scale(type="symlog", constant=float(np.median(size)), nice=False)
     return alt.Scale(zero=False, nice=False)
-
-
-def _format(curve: AleCurve) -> str:
-    """Of the ticks: thousands with a letter, fractions without."""
-    return "~s" if np.abs(curve.edges).max(initial=0.0) >= 1000.0 else ".3~g"
 
 
 def _about(found: Shapes, curve: AleCurve, other: str | None) -> str:
@@ -174,14 +166,11 @@ def _pairs(found: Shapes) -> list[Part]:
     if not strongest:
         parts.append("No two of them act together: the score is a sum of what each of them says.")
     else:
-        frame = pandas().DataFrame(
-            {
-                "pair": [f"{one.first} and {one.second}" for one in strongest],
-                "share": [one.share for one in strongest],
-                "low": [max(0.0, one.share - 1.96 * one.error) for one in strongest],
-                "high": [one.share + 1.96 * one.error for one in strongest],
-            }
-        )
+        bars = [
+            [f"{one.first} and {one.second}", one.share, max(0.0, one.share - margin), one.share + margin]
+            for one, margin in ((one, 1.96 * one.error) for one in strongest)
+        ]
+        frame = pandas().DataFrame(bars, columns=["pair", "share", "low", "high"])
         base = alt.Chart(frame).encode(y=alt.Y("pair:N", sort=None, title=None))
         title = "share of the score's variance within queries"
         figure = alt.layer(
@@ -288,19 +277,11 @@ def _method(found: Shapes) -> Markup:
     )  # fmt: skip
 
 
-def _slug(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40] or "feature"
-
-
-def _run(context: Context) -> Shapes:
-    return shapes(
-        context.model, context.data, importance=context.results.get("importance"), seed=context.seed,
-        threads=context.threads, progress=context.progress,
-    )  # fmt: skip
-
-
-def _frames(found: Shapes) -> dict[str, Any]:
-    return {name: found.to_frame(name) for name in ("curves", "dependence", "interactions")}
-
-
-SPEC = Section("shapes", "Shapes", _run, draw, _frames, _brief, place=30, after=("importance",))
+SPEC = Section(
+    "shapes", "Shapes",
+    lambda c: shapes(
+        c.model, c.data, importance=c.results.get("importance"), seed=c.seed, threads=c.threads, progress=c.progress
+    ),
+    draw, lambda found: {name: found.to_frame(name) for name in ("curves", "dependence", "interactions")}, _brief,
+    place=30, after=("importance",),
+)  # fmt: skip

@@ -12,9 +12,9 @@ from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import Fold, Part
 from boostrank.report.html.tables import Cell, Column, Table
 from boostrank.report.html.vega import COLOURS, alt
-from boostrank.report.means import FEWEST_FOR_INTERVAL
-from boostrank.report.section import Context, Section
-from boostrank.report.sections.verdict.analysis import FILE_ORDER, MODEL, Standing, Verdict, verdict
+from boostrank.report.means import FEWEST_FOR_INTERVAL, amount_with_interval
+from boostrank.report.section import Section
+from boostrank.report.sections.verdict.analysis import FILE_ORDER, MODEL, Verdict, verdict
 
 # A line of the chart, in pixels.
 _LINE = 30
@@ -22,7 +22,7 @@ _LINE = 30
 
 def draw(found: Verdict) -> list[Part]:
     """Table and chart of what `boostrank.report.sections.verdict.analysis` found."""
-    parts: list[Part] = [
+    return [
         tag("p", _sentence(found)),
         key_numbers(*_key_numbers(found)),
         _chart(found),
@@ -32,7 +32,6 @@ def draw(found: Verdict) -> list[Part]:
         *(tag("p", note, class_="faint") for note in found.notes),
         Fold("How this was measured", _method(found)),
     ]
-    return parts
 
 
 def _brief(found: Verdict) -> Markup:
@@ -49,25 +48,20 @@ def _brief(found: Verdict) -> Markup:
 
 def _sentence(found: Verdict) -> Markup:
     head = found.headline
-    clauses = [join(tag("b", f"{head.metric} is {head.value:.4f}"), f"{_between(head.low, head.high)} over the "
+    interval = "" if math.isnan(head.low) else f" [{head.low:.4f}, {head.high:.4f}]"
+    clauses = [join(tag("b", f"{head.metric} is {head.value:.4f}"), f"{interval} over the "
                  f"{head.queries:,} queries that count")]  # fmt: skip
     for baseline in found.baselines:
-        standing = baseline.standings[found.metric]
+        s = baseline.standings[found.metric]
         if baseline.name == FILE_ORDER:
             continue
-        direction = "above" if standing.lead >= 0.0 else "below"
-        doubt = "" if found.direction(standing) != "even" else ", which is no difference to speak of"
-        sign = 1.0 if standing.lead >= 0.0 else -1.0
-        ends = sorted((sign * standing.lead_low, sign * standing.lead_high))
+        amount = amount_with_interval(s.lead, s.lead_low, s.lead_high)
         clauses.append(
-            join(f"; {abs(standing.lead):.4f}{_between(*ends)} {direction} ", bdi(baseline.name),
-                 join(" (", bdi(baseline.short), ")") if baseline.short else None, doubt)
+            join(f"; {amount} {'above' if s.lead >= 0.0 else 'below'} ", bdi(baseline.name),
+                 join(" (", bdi(baseline.short), ")") if baseline.short else None,
+                 ", which is no difference to speak of" if found.direction(s) == "even" else None)
         )  # fmt: skip
     return join(*clauses, ".")
-
-
-def _between(low: float, high: float) -> str:
-    return "" if math.isnan(low) else f" [{low:.4f}, {high:.4f}]"
 
 
 def _key_numbers(found: Verdict) -> list[tuple[str, Any, str]]:
@@ -118,20 +112,19 @@ def _table(found: Verdict) -> Table:
         )
     rows = []
     for metric, own in found.model.standings.items():
-        spread = None if math.isnan(own.low) else tag("small", f"{own.low:.4f} to {own.high:.4f}")
-        row: list[Any] = [metric, Cell(own.value, join(tag("b", f"{own.value:.4f}"), spread))]
+        value = join(tag("b", f"{own.value:.4f}"), _small(own.low, own.high))
+        row: list[Any] = [metric, Cell(own.value, value)]
         for baseline in found.baselines:
             s = baseline.standings[metric]
-            direction = found.direction(s)
-            row += [s.value, Cell(s.lead, _with_interval(s), "faint" if direction == "even" else direction)]
+            look = found.direction(s).replace("even", "faint")
+            row += [s.value, Cell(s.lead, join(f"{s.lead:+.4f}", _small(s.lead_low, s.lead_high)), look)]
         rows.append(row)
     return Table("metrics", columns, rows, caption="Each metric of the model, and its lead with 95% intervals",
                  note=found.matters_sentence())  # fmt: skip
 
 
-def _with_interval(s: Standing) -> Markup:
-    spread = None if math.isnan(s.lead_low) else tag("small", f"{s.lead_low:.4f} to {s.lead_high:.4f}")
-    return join(f"{s.lead:+.4f}", spread)
+def _small(low: float, high: float) -> Markup | None:
+    return None if math.isnan(low) else tag("small", f"{low:.4f} to {high:.4f}")
 
 
 def _ties(found: Verdict) -> str:
@@ -162,15 +155,11 @@ def _method(found: Verdict) -> list[Part]:
     return [tag("p", one) for one in sentences]
 
 
-def _run(context: Context) -> Verdict:
-    return verdict(
-        context.scores, context.data, context.metrics, conventions=context.conventions, previous=context.previous,
-        docnos=context.docnos, matters=context.matters, seed=context.seed, threads=context.threads,
-        progress=context.progress,
-    )  # fmt: skip
-
-
 SPEC = Section(
-    "verdict", "Verdict", _run, draw, frames=lambda found: {"verdict": found.to_frame()}, brief=_brief, place=10,
-    after=("learning",),
+    "verdict", "Verdict",
+    lambda c: verdict(
+        c.scores, c.data, c.metrics, conventions=c.conventions, previous=c.previous, docnos=c.docnos,
+        matters=c.matters, seed=c.seed, threads=c.threads, progress=c.progress,
+    ),
+    draw, lambda found: {"verdict": found.to_frame()}, _brief, place=10, after=("learning",),
 )  # fmt: skip
