@@ -9,7 +9,6 @@ import click
 
 from boostrank.cli import study
 from boostrank.cli.errors import DONE, GATE_SHUT, say
-from boostrank.cli.noise_file import read_matters
 from boostrank.cli.options import (
     COUNT,
     Command,
@@ -28,7 +27,6 @@ from boostrank.cli.tables import aligned, print_table, shown
 if TYPE_CHECKING:
     from boostrank.report.comparison.analysis import Comparison, Regression
     from boostrank.report.comparison.result import Difference
-    from boostrank.report.rank_changes import Churn
 
 _options = with_options(
     study.data_option,
@@ -81,7 +79,7 @@ def command(
     gate = [Condition.parse(text) for text in conditions]
     rules = chosen_conventions(given["conventions"], given["gain"])
     table = None if segments is None else read_segments(segments)
-    matters = None if noise is None else read_matters(noise)
+    matters = None if noise is None else study.read_matters(noise)
     study.check_page(html)
     models = {path: load_ranker(path) for path in (old, new)}
     reader = Reader({**given, "threads": threads}, keep_comments=True)
@@ -109,7 +107,10 @@ def _print(found: Comparison, data: str, context: click.Context) -> None:
     for name, d in found.metrics.items():
         if d.by_luck:
             click.echo(f"{name}: two trainings may differ by {d.matters:.4f} by luck, which explains this difference")
-    click.echo(_churn(found.churn))
+    top = found.churn
+    new = f"{top.changed:.1%} of it is new in the {top.queries:,} queries with" if top.queries else "no query has"
+    first_place = "" if math.isnan(top.first) else f"; another document is first in {top.first:.1%}"
+    click.echo(f"top {top.k}: {new} more documents{first_place}")
     for kind in dict.fromkeys(s.kind for s in found.segments):
         rows = [
             [shown(s.segment), *_cells(s.difference), f"{s.p_holm:.4f}"]
@@ -141,13 +142,6 @@ def _cells(d: Difference) -> list[str]:
     interval = "-" if math.isnan(d.low) else f"{d.low:+.4f} to {d.high:+.4f}"
     counts = [f"{n:,}" for n in (d.better, d.same, d.worse)]
     return [f"{d.queries:,}", f"{d.old:.4f}", f"{d.new:.4f}", f"{d.mean:+.4f}", interval, *counts]
-
-
-def _churn(top: Churn) -> str:
-    first = "" if math.isnan(top.first) else f"; another document is first in {top.first:.1%}"
-    if not top.queries:
-        return f"top {top.k}: no query has more documents{first}"
-    return f"top {top.k}: {top.changed:.1%} of it is new in the {top.queries:,} queries with more documents{first}"
 
 
 def _reason(regression: Regression) -> str:

@@ -29,10 +29,8 @@ if TYPE_CHECKING:
 DEFAULT_METRICS = ("ndcg@1,3,5,10",)
 
 _options = with_options(
-    option(
-        "--metric", "metrics", multiple=True, metavar="NAME", default=DEFAULT_METRICS,
-        section=MEASURES, help="ndcg@10, map, ...; may be repeated.",
-    ),
+    option("--metric", "metrics", multiple=True, metavar="NAME", default=DEFAULT_METRICS, section=MEASURES,
+           help="ndcg@10, map, ...; may be repeated."),
     conventions_option(MEASURES),
     study.gain_option,
     study.json_option,
@@ -90,10 +88,9 @@ def _as_json(
     results: dict[str, dict[str, MetricResult]], differences: dict[str, dict[str, PairedDifference]]
 ) -> dict[str, Any]:
     """Metric -> numbers; with several rankers, ranker -> metric -> numbers and `difference` to the first."""
+    keys = ("mean", "low", "high", "queries")
     numbers: dict[str, dict[str, dict[str, Any]]] = {
-        path: {
-            name: {"mean": r.mean, "low": r.low, "high": r.high, "queries": r.queries} for name, r in metrics.items()
-        }
+        path: {name: {key: getattr(r, key) for key in keys} for name, r in metrics.items()}
         for path, metrics in results.items()
     }
     for path, metrics in differences.items():

@@ -27,6 +27,7 @@ from boostrank.cli.reading import reading_options
 from boostrank.cli.study import MEASURES, RESULTS
 from boostrank.cli.tables import print_table
 from boostrank.core.errors import FileFormatError, InputError
+from boostrank.core.formatting import count_of
 
 if TYPE_CHECKING:
     from boostrank.report.sections.importance.analysis import Effect, Importance
@@ -155,13 +156,14 @@ def _print(found: Importance, model: str, top: int) -> None:
     if used > len(shown):
         echo(f"  ... and {used - len(shown)} more (--top {used})")
     echo()
-    for effects, title in (
-        (found.groups, "groups, shuffled together"),
-        (found.clusters, "redundant features"),
-    ):
+    for effects, title in ((found.groups, "groups, shuffled together"), (found.clusters, "redundant features")):
         if effects:
             echo(title)
-            print_table([["", "loss", "95% interval"], *map(_effect_row, effects)])
+            rows_of_effects = [["", "loss", "95% interval"]]
+            for effect in effects:
+                label = study.listed(effect.features) if effect.name.startswith("cluster ") else effect.name
+                rows_of_effects.append([label, f"{effect.loss:+.4f}", f"{effect.low:+.4f} to {effect.high:+.4f}"])
+            print_table(rows_of_effects)
             echo()
     for verdict in dict.fromkeys(row["verdict"] for row in shown):
         echo(f"{verdict}: {VERDICTS[verdict]}")
@@ -176,11 +178,10 @@ def _how(found: Importance) -> str:
     of = f"{found.documents:,} documents"
     if found.documents < found.all_documents:
         of = f"a sample of whole queries, {found.documents:,} of {found.all_documents:,} documents"
-    shuffles = f"{found.repeats} shuffle{'s' * (found.repeats > 1)} of each query"
-    held = "intervals: over queries and shuffles"
     shap = f"SHAP of {found.shap_documents:,} documents" if found.shap_documents else "no SHAP"
     walked = "" if found.by == "walk" else f"; scored by the engine ({found.by})"
-    return f"{of}; {shuffles}; {held}; {shap}{walked}"
+    shuffles = count_of(found.repeats, "shuffle")
+    return f"{of}; {shuffles} of each query; intervals: over queries and shuffles; {shap}{walked}"
 
 
 def _print_removed(found: Importance, removed: Effect) -> None:
@@ -191,11 +192,6 @@ def _print_removed(found: Importance, removed: Effect) -> None:
     )
     if removed.high > found.negligible:
         click.echo("together they may matter: take them out step by step, and train again")
-
-
-def _effect_row(effect: Effect) -> list[str]:
-    label = effect.name if not effect.name.startswith("cluster ") else study.listed(effect.features)
-    return [label, f"{effect.loss:+.4f}", f"{effect.low:+.4f} to {effect.high:+.4f}"]
 
 
 def _number(value: float, spec: str) -> str:

@@ -96,17 +96,14 @@ def command(
     docnos = None if dataset.comments is None else study.known_names(dataset, data, needed=False)
     explanations = explain_conventions(*measured, names, base=base, docnos=docnos, threads=threads)
     if as_json:
-        study.print_json({one.metric: _as_json(one) for one in explanations})
+        plain = {one.metric: dataclasses.asdict(one) for one in explanations}
+        for one in explanations:
+            del plain[one.metric]["metric"]
+            plain[one.metric]["ties"] |= {"mass": one.ties.mass, "worth": one.ties.worth}
+        study.print_json(plain)
         return
     for one in explanations:
         _print(one, context)
-
-
-def _as_json(found: Explanation) -> dict[str, Any]:
-    plain = dataclasses.asdict(found)
-    del plain["metric"]
-    plain["ties"] |= {"mass": found.ties.mass, "worth": found.ties.worth}
-    return plain
 
 
 def _print(found: Explanation, context: click.Context) -> None:

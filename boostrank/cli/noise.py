@@ -33,10 +33,7 @@ _SHARED = (
 
 _options = with_options(
     option("--valid", required=True, type=DataFile(), section=OUTPUT, help="Measure on this file."),
-    option(
-        "--runs", type=click.IntRange(3), default=10, section=OUTPUT,
-        help="Trainings for each source of luck.",
-    ),
+    option("--runs", type=click.IntRange(3), default=10, section=OUTPUT, help="Trainings for each source of luck."),
     option(
         "--config", type=InputFile(), is_eager=True, callback=read_config, section=OUTPUT,
         help="TOML file: long option names as keys, tables [set] and [param]. The command line wins.",
@@ -70,10 +67,19 @@ def command(
     train_set = reader.read(train)
     valid_set = reader.read(valid, like=train_set)
     how: dict[str, Any] = {"runs": runs, "backend": given["backend"], "conventions": given["conventions"]}
+    started = time.monotonic()
+
+    def progress(done: int, total: int, source: str, metrics: dict[str, float]) -> None:
+        """A line each run: what it gave, and how long the rest will take."""
+        left = (time.monotonic() - started) / done * (total - done)
+        name, value = list(metrics.items())[-1]
+        say(f"{done}/{total}  {source}  {name} {value:.4f}" + (f"  {duration(left)} left" if done < total else ""))
+
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
         seconds = expected_seconds(params, train_set, valid_set, given["rounds"], **how)
         say(f"{runs * len(SOURCES)} trainings of {given['rounds']} rounds: about {duration(seconds)} at most")
-        found = measure_noise(params, train_set, valid_set, given["rounds"], **how, progress=_Progress())
+        started = time.monotonic()
+        found = measure_noise(params, train_set, valid_set, given["rounds"], **how, progress=progress)
     if as_json:
         study.print_json(_as_json(found))
     else:
@@ -85,22 +91,9 @@ _place = [getattr(param, "section", "") for param in command.params].index(READI
 command.params[_place:_place] = [param for param in train_command.params if param.name in _SHARED]
 
 
-class _Progress:
-    """A line each run: what it gave, and how long the rest will take."""
-
-    def __init__(self) -> None:
-        self._started = time.monotonic()
-
-    def __call__(self, done: int, total: int, source: str, metrics: dict[str, float]) -> None:
-        left = (time.monotonic() - self._started) / done * (total - done)
-        name, value = list(metrics.items())[-1]
-        say(f"{done}/{total}  {source}  {name} {value:.4f}" + (f"  {duration(left)} left" if done < total else ""))
-
-
 def _as_json(found: NoiseReport) -> dict[str, Any]:
     def plain(spread: Spread) -> dict[str, float]:
-        numbers = {"sd": spread.sd, "low": spread.low, "high": spread.high, "matters": spread.matters}
-        return {name: number for name, number in numbers.items() if not math.isnan(number)}
+        return {name: number for name, number in vars(spread).items() if not math.isnan(number)}
 
     metrics = {
         name: {
@@ -127,24 +120,21 @@ def _print(found: NoiseReport, context: click.Context) -> None:
         click.echo(f"{name}, {result.mean:.4f} with nothing changed")
         print_table(rows)
         click.echo()
+    idle = [
+        f"{source}: no difference at all with these settings; not followed further."
+        for source, values in found.values.items()
+        if not any(found.spread(source, one).sd for one in values)
+    ]
     bounds = ", ".join(f"{found.matters(name):.4f} in {name}" for name in found.first)
     texts = (
         f"Two single trainings on these data that differ by less than {bounds} may differ by luck.",
         "matters from: luck of this kind alone gives a larger difference of two trainings once in twenty times.",
         "validation queries: what other validation queries would do to the number. Rankers that are compared on the "
         "same queries share it: boostrank evaluate pairs them.",
-        *_idle(found),
+        *idle,
     )
     study.print_wrapped(context, texts)
 
 
 def _cells(spread: Spread) -> list[str]:
     return [f"{spread.sd:.4f}", f"{spread.low:.4f} to {spread.high:.4f}"]
-
-
-def _idle(found: NoiseReport) -> list[str]:
-    """Sources that changed nothing at all."""
-    idle = [
-        source for source, values in found.values.items() if not any(found.spread(source, one).sd for one in values)
-    ]
-    return [f"{source}: no difference at all with these settings; not followed further." for source in idle]

@@ -10,7 +10,6 @@ import click
 from boostrank.cli import study
 from boostrank.cli.errors import say
 from boostrank.cli.importance import read_groups
-from boostrank.cli.noise_file import read_matters
 from boostrank.cli.options import (
     Command,
     InputFile,
@@ -81,7 +80,7 @@ def command(
     # What is wrong with the command is said before anything is read.
     wanted = [Metric.parse(name) for name in metrics]
     rules = chosen_conventions(given["conventions"], given["gain"])
-    matters = read_matters(noise) if noise else None
+    matters = study.read_matters(noise) if noise else None
     table = None if segments is None else read_segments(segments)
     if output is not None:
         read = [f for f in (model, baseline, segments, groups, noise) if f] + ([data] if data != "-" else [])

@@ -19,22 +19,17 @@ _LOOK = 64
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
-def looks_like_model(path: str) -> bool:
-    """Whether a file is a model rather than scores, by its first bytes; its name does not matter.
+def load_ranker(path: str) -> RankingModel | None:
+    """The model in a file, None when it holds scores, by its first bytes; its name does not matter.
 
     Raises:
-        FileFormatError: it is empty.
+        FileFormatError: it is empty, or no model that can be read.
     """
     with open(path, "rb") as file:
         head = file.read(_LOOK).removeprefix(codecs.BOM_UTF8).lstrip()
     if not head:
         raise FileFormatError("the file is empty: neither a model nor scores", file=path)
-    return not head[:1].isdigit() and head[:1] not in (b"+", b"-", b".") and head[:3].lower() not in (b"nan", b"inf")
-
-
-def load_ranker(path: str) -> RankingModel | None:
-    """The model in a file, None when it holds scores."""
-    if not looks_like_model(path):
+    if head[:1].isdigit() or head[:1] in (b"+", b"-", b".") or head[:3].lower() in (b"nan", b"inf"):
         return None
     from boostrank.training.model import RankingModel
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import click
 from boostrank.cli.errors import say
 from boostrank.cli.options import DataFile, InputFile, option
 from boostrank.cli.reading import Reader, document_names
-from boostrank.core.errors import InputError
+from boostrank.core.errors import FileFormatError, InputError
 from boostrank.core.jsonable import jsonable
 
 if TYPE_CHECKING:
@@ -76,6 +77,25 @@ def known_names(data: RankingDataset, path: str, *, needed: bool) -> list[str] |
         return None
 
 
+def read_matters(path: str) -> dict[str, float]:
+    """Metric -> the difference of two trainings that is more than luck, from what `boostrank noise --json` printed.
+
+    Raises:
+        FileFormatError: it is not what `boostrank noise --json` prints.
+    """
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            written = json.load(file)
+        found = {str(name): float(one["matters"]) for name, one in written["metrics"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise FileFormatError("not what `boostrank noise --json` prints", file=path) from None
+    bad = [name for name, value in found.items() if not (math.isfinite(value) and value >= 0.0)]
+    if bad or not found:
+        reason = f"metric {bad[0]!r} matters from {found[bad[0]]}" if bad else "it has no metric"
+        raise FileFormatError(f"{reason}: not what `boostrank noise --json` prints", file=path)
+    return found
+
+
 def check_page(path: str | None) -> None:
     """Find out before the work whether a page can be drawn and written."""
     if path is None:
@@ -87,10 +107,8 @@ def check_page(path: str | None) -> None:
     check_output(path)
 
 
-def write_page(path: str | None, html: str) -> None:
+def write_page(path: str, html: str) -> None:
     """Write a page, and say so."""
-    if path is None:
-        return
     from boostrank.core.files import write_output
 
     write_output(path, html.encode("utf-8", "backslashreplace"))

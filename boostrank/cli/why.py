@@ -76,21 +76,17 @@ def _print(found: Why, top: int, width: int) -> None:
         [f"{letter}  {shown(one.name)}", f"{one.rank:,}", f"{one.score:.6g}", f"{one.label:g}"]
         for letter, one in (("A", found.a), ("B", found.b))
     ]
-    click.echo(_verdict(found))
+    side = "above" if found.a.rank < found.b.rank else "below"
+    because = (
+        f"{abs(found.difference):.6g}" if found.difference else "the order of the rows alone: their scores are equal"
+    )
+    click.echo(f"query {shown(found.qid)}, {found.documents:,} documents: A stands {side} B by {because}")
     print_table(table)
     if not any(map(math.isnan, found.parts)):
         _print_parts(found, top, width)
     _print_changes(found, top)
     for note in found.notes:
         say(note)
-
-
-def _verdict(found: Why) -> str:
-    side = "above" if found.a.rank < found.b.rank else "below"
-    because = "the order of the rows alone: their scores are equal"
-    if found.difference:
-        because = f"{abs(found.difference):.6g}"
-    return f"query {shown(found.qid)}, {found.documents:,} documents: A stands {side} B by {because}"
 
 
 def _print_parts(found: Why, top: int, width: int) -> None:

@@ -126,11 +126,8 @@ def find_document(
             return start + _place_of_rank(int(text), ranks, where)
     if found:
         return start + found[0]
-    listed = (
-        [query_names[i] or f"row:{_input_row(start + i, data)}" for i in np.argsort(ranks)[:_LISTED]]
-        if query_names
-        else []
-    )
+    by_rank = np.argsort(ranks)[:_LISTED].tolist() if query_names else []
+    listed = [query_names[i] or f"row:{_input_row(start + i, data)}" for i in by_rank]
     have = f"by rank: {', '.join(listed)}{', ...' * (ranks.size > len(listed))}; " if listed else "they have no names; "
     hint = did_you_mean(name, [one for one in query_names if one], list_all=False)
     raise DataError(

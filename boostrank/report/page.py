@@ -212,13 +212,16 @@ def report(
         dict(matters or {}), docnos, seed, threads, progress,
     )  # fmt: skip
     errors: dict[str, BoostrankError] = {}
-    for section in _running_order([section for section in wanted if section.name not in unwanted]):
+    running = {section.name: section for section in wanted if section.name not in unwanted}
+    # Each after those whose results it uses.
+    order = TopologicalSorter({name: [one for one in s.after if one in running] for name, s in running.items()})
+    for section in order.static_order():
         try:
-            context.results[section.name] = section.run(context)
+            context.results[section] = running[section].run(context)
         except ParameterError:
             raise
         except BoostrankError as error:  # a page without one of its sections is better than none
-            errors[section.name] = error
+            errors[section] = error
     if errors and not context.results:
         raise next(iter(errors.values()))
     files = ", ".join(data.provenance.files)
@@ -229,13 +232,6 @@ def report(
 def on_page_order() -> list[Section]:
     """All sections as they stand on the page."""
     return sorted(SECTIONS, key=lambda section: section.place)
-
-
-def _running_order(sections: Sequence[Section]) -> list[Section]:
-    """Each after those whose results it uses."""
-    known = {section.name: section for section in sections}
-    order = TopologicalSorter({name: [one for one in s.after if one in known] for name, s in known.items()})
-    return [known[name] for name in order.static_order()]
 
 
 def _previous(

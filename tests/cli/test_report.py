@@ -152,7 +152,7 @@ def test_what_is_wrong_is_said_before_the_work(model: Path, data: Path, tmp_path
 
 
 def test_a_file_of_noise_is_read_as_it_is_written(noise: Path, tmp_path: Path) -> None:
-    from boostrank.cli.noise_file import read_matters
+    from boostrank.cli.study import read_matters
     from boostrank.core.errors import FileFormatError
 
     assert read_matters(str(noise)) == {"ndcg@10": 0.9}

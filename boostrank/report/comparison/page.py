@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -40,8 +40,12 @@ def whole_page(found: Comparison, data: str = "") -> str:
         tag("p", _verdict(d)),
         key_numbers(*_key_numbers(found, d)),
     ]  # fmt: skip
+    limit = _limit(found.metrics.values())
+    metrics = Table("metrics", [Column("metric", "metric"), *_columns("p")],
+                    [[d.metric, *_numbers(d, d.p, limit)] for d in found.metrics.values()],
+                    caption="Old and new over all queries")  # fmt: skip
     sections = [
-        PageSection("difference", "The difference", [_metrics(found)]),
+        PageSection("difference", "The difference", [metrics]),
         PageSection("queries", f"Query by query: {first}", _histogram(found.per_query[first], d), "Queries"),
         PageSection("top", f"The top {found.churn.k}", [_churn(found)]),
         PageSection("segments", f"Segments: {first}", _segments(found, first), "Segments"),
@@ -100,13 +104,6 @@ def _churn(found: Comparison) -> str:
     )
 
 
-def _metrics(found: Comparison) -> Table:
-    all_of_them = list(found.metrics.values())
-    limit = _limit(all_of_them)
-    rows = [[d.metric, *_numbers(d, d.p, limit)] for d in all_of_them]
-    return Table("metrics", [Column("metric", "metric"), *_columns("p")], rows, caption="Old and new over all queries")
-
-
 def _columns(p: str) -> list[Column]:
     return [
         Column("old", "old", "number", ".4f"),
@@ -120,7 +117,7 @@ def _columns(p: str) -> list[Column]:
     ]
 
 
-def _limit(differences: Sequence[Difference]) -> float:
+def _limit(differences: Iterable[Difference]) -> float:
     ends = [abs(x) for d in differences for x in (d.mean, d.low, d.high) if math.isfinite(x)]
     return max(ends, default=0.0) or 1.0
 

@@ -26,7 +26,6 @@ from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions, MetricResult
-from boostrank.training.model import RankingModel
 from boostrank.training.params import pop_seed, split_params
 from boostrank.training.train import train
 
@@ -147,11 +146,14 @@ def measure_noise(
         raise ParameterError(f"runs={runs}: a standard deviation needs at least {FEWEST_RUNS}")
     trainer = _Trainer(params, train_set, valid_set, num_boost_round, backend, conventions)
     values: dict[str, dict[str, Float64Array]] = {}
+    first: dict[str, MetricResult] = {}
     done, expected = 0, runs * len(SOURCES)
     for source in SOURCES:
         rows: list[dict[str, float]] = []
         for run, (data, seed) in enumerate(_variants(source, train_set, trainer.seed, runs), start=1):
-            rows.append(trainer.run(data, seed))
+            scores = trainer.scores(data, seed)
+            first = first or trainer.metrics.results(scores)
+            rows.append(trainer.metrics.values(scores))
             done += 1
             enough = run == _ALIKE < runs and all(row == rows[0] for row in rows)
             expected -= (runs - run) * enough
@@ -160,8 +162,7 @@ def measure_noise(
             if enough:
                 break
         values[source] = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    assert trainer.first is not None
-    return NoiseReport(runs, values, trainer.first, valid_set.queries.each_weight, time.perf_counter() - started)
+    return NoiseReport(runs, values, first, valid_set.queries.each_weight, time.perf_counter() - started)
 
 
 def expected_seconds(
@@ -176,14 +177,13 @@ def expected_seconds(
 ) -> float:
     """How long `measure_noise` will take at most, by a trial of a few rounds; with early stopping it may take less."""
     rounds = min(_TRIAL_ROUNDS, num_boost_round)
-    _Trainer(params, train_set, valid_set, 1, backend, conventions).run(train_set, 0)  # compiles
     seconds = []
-    for length in (1, rounds):
+    for length in (1, 1, rounds):
         trainer = _Trainer(params, train_set, valid_set, length, backend, conventions)
         started = time.perf_counter()
-        trainer.run(train_set, 0)
+        trainer.metrics.values(trainer.scores(train_set, 0))
         seconds.append(time.perf_counter() - started)
-    first, several = seconds
+    _, first, several = seconds  # the first of all compiles
     a_round = max(0.0, several - first) / (rounds - 1) if rounds > 1 else 0.0
     return runs * len(SOURCES) * (first + a_round * (num_boost_round - 1))
 
@@ -212,30 +212,16 @@ class _Trainer:
         self._backend, self._conventions, self._rounds = backend, conventions, rounds
         self._valid = valid_set.with_features(train_set.feature_names, whose="the training set")
         self._watched = [self._valid] if checked.stopping_rounds else None
-        self._metrics = BoundMetrics(
-            checked.metrics, valid_set.labels, valid_set.queries, conventions, checked.threads
-        )  # fmt: skip
         self._threads = checked.threads
-        self.first: dict[str, MetricResult] | None = None
+        self.metrics = BoundMetrics(checked.metrics, valid_set.labels, valid_set.queries, conventions, checked.threads)
 
-    def run(self, data: RankingDataset, seed: int) -> dict[str, float]:
-        """Metrics on the validation queries."""
+    def scores(self, data: RankingDataset, seed: int) -> Float64Array:
+        """float64[N], of the validation rows."""
         model = train(
-            self._params | {"seed": seed},
-            data,
-            self._rounds,
-            valid_sets=self._watched,
-            backend=self._backend,
+            self._params | {"seed": seed}, data, self._rounds, valid_sets=self._watched, backend=self._backend,
             conventions=self._conventions,
-        )
-        scores = self._scores(model)
-        if self.first is None:
-            self.first = self._metrics.results(scores)
-        return self._metrics.values(scores)
-
-    def _scores(self, model: RankingModel) -> Float64Array:
-        scores = model.predict(self._valid, threads=self._threads)
-        return self._valid.in_row_order(scores)
+        )  # fmt: skip
+        return self._valid.in_row_order(model.predict(self._valid, threads=self._threads))
 
 
 def _variants(source: str, data: RankingDataset, seed: int, runs: int) -> Iterator[tuple[RankingDataset, int]]:

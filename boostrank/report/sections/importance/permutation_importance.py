@@ -133,22 +133,18 @@ class _Pass:
         other = rows.copy()
         order = np.empty(queries.longest, np.int64)
         permute_within(rows, queries.ptr, first_query, self._unit, count, self._within, seeds, order, other)
-        self._exchange(other, queries, first_query, seeds)
+        if self._of_query is not None:
+            queries_of_block = slice(first_query, first_query + len(queries))
+            for exchanged, seed in zip(self._units, seeds, strict=True):
+                if exchanged.between:
+                    givers = np.random.default_rng(int(seed)).permutation(self._of_query.shape[0])[queries_of_block]
+                    columns = list(exchanged.columns)
+                    other[:, columns] = np.repeat(self._of_query[givers][:, columns], queries.sizes, axis=0)
         step = max(1, _CHANGES // max(1, rows.shape[0]))
         for start in range(0, count, step):
             stop = min(count, start + step)
             unit = np.where((self._unit >= start) & (self._unit < stop), self._unit - start, -1)
             yield self._members[start:stop], scorer.changes(rows, other, unit, stop - start)
-
-    def _exchange(self, other: Float32Array, queries: QueryIndex, first_query: int, seeds: Float64Array) -> None:
-        if self._of_query is None:
-            return
-        queries_of_block = slice(first_query, first_query + len(queries))
-        for unit, seed in zip(self._units, seeds, strict=True):
-            if unit.between:
-                givers = np.random.default_rng(int(seed)).permutation(self._of_query.shape[0])[queries_of_block]
-                columns = list(unit.columns)
-                other[:, columns] = np.repeat(self._of_query[givers][:, columns], queries.sizes, axis=0)
 
 
 def _disjoint(units: Sequence[Unit]) -> list[list[int]]:
