@@ -33,25 +33,19 @@ LIBRARIES = "lightgbm,xgboost,catboost,sklearn,trec,letor"
 MOST_HITS, NEAREST = 20, 5
 
 
-class _Names(click.ParamType):  # type: ignore[type-arg]
-    """`lightgbm,sklearn`."""
+def _names(context: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
+    """Of `lightgbm,sklearn`."""
+    from boostrank.core.conventions import Conventions
 
-    name = "names"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        if isinstance(value, tuple):
-            return value
-        from boostrank.core.conventions import Conventions
-
-        names = tuple(dict.fromkeys(word.strip().lower() for word in str(value).split(",") if word.strip()))
-        for name in names:
-            Conventions.named(name)
-        return names
+    names = tuple(dict.fromkeys(word.strip().lower() for word in value.split(",") if word.strip()))
+    for name in names:
+        Conventions.named(name)
+    return names
 
 
 _options = with_options(
     option("--at", type=CUTOFFS, default="10", section=MEASURES, help="Ranks at which the metric is cut."),
-    option("--as", "names", metavar="NAME,...", type=_Names(), default=LIBRARIES, section=MEASURES,
+    option("--as", "names", metavar="NAME,...", callback=_names, default=LIBRARIES, section=MEASURES,
            help=f"Whose conventions: {', '.join(CONVENTIONS)}."),
     conventions_option(MEASURES),
     option("--metric", metavar="NAME", default="ndcg", section=MEASURES,
@@ -122,7 +116,17 @@ def _print(found: Explanation, context: click.Context) -> None:
     click.echo()
     study.print_wrapped(context, (_sentence(one, printed.get(one.name, {}), found.base) for one in found.readings))
     click.echo()
-    study.print_wrapped(context, _about_the_data(found))
+    ties = found.ties
+    shorter = f", {found.short:,} are shorter than the cut-off" if "@" in found.metric else ""
+    about_the_data = (
+        f"Queries: {found.queries:,}; {found.empty:,} have no relevant document, {found.single:,} have one document"
+        f"{shorter}.",
+        f"Ties: {ties.mass:.2%} of the documents ({ties.tied:,} of {ties.documents:,}) have the score of a document "
+        "with another label in their query.",
+        f"Their order can be worth {ties.worth:.4f}: {ties.worst:.4f} with the worst order, {ties.file_order:.4f} with "
+        f"that of the file, {ties.expected:.4f} on average, {ties.best:.4f} with the best.",
+    )
+    study.print_wrapped(context, about_the_data)
     click.echo()
 
 
@@ -145,19 +149,6 @@ def _sentence(reading: Reading, printed: dict[str, str], base: str) -> str:
     why = "; ".join(f"{printed[change.convention]} is {change.choice}" for change in changes)
     why = why or f"what it does differently from {base} does not show here"
     return f"{reading.name} says {reading.value:.4f}: {why}" + (f" ({reading.note})" if reading.note else "")
-
-
-def _about_the_data(found: Explanation) -> list[str]:
-    ties = found.ties
-    return [
-        f"Queries: {found.queries:,}; {found.empty:,} have no relevant document, {found.single:,} have one document"
-        + (f", {found.short:,} are shorter than the cut-off" if "@" in found.metric else "")
-        + ".",
-        f"Ties: {ties.mass:.2%} of the documents ({ties.tied:,} of {ties.documents:,}) have the score of a document "
-        "with another label in their query.",
-        f"Their order can be worth {ties.worth:.4f}: {ties.worst:.4f} with the worst order, {ties.file_order:.4f} with "
-        f"that of the file, {ties.expected:.4f} on average, {ties.best:.4f} with the best.",
-    ]
 
 
 def _print_matches(matches: list[Match], target: str, *, as_json: bool) -> None:

@@ -94,13 +94,10 @@ def command(
     old = load_ranker(baseline) if baseline else None
     models = {model: ranker} | ({baseline: old} if baseline else {})
     reader = Reader({**given, "threads": threads}, keep_comments=True)
-    dataset, previous = None, None
-    for path, data_of_path in reader.read_for(models, data):
-        if path == model:
-            dataset = data_of_path
-        else:
-            previous = data_of_path.in_input_order(scores_of(path, old, data_of_path, threads))
-    assert dataset is not None
+    datasets, previous = dict(reader.read_for(models, data)), None
+    dataset = datasets[model]
+    if baseline:
+        previous = datasets[baseline].in_input_order(scores_of(baseline, old, datasets[baseline], threads))
     # All documents need a name where ties are ordered by name; elsewhere "" where a comment has none.
     docnos = document_names(dataset, data) if rules.ties == "docno" else known_names(dataset)
     with StepProgress() as progress:

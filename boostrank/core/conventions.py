@@ -107,6 +107,11 @@ class Conventions:
             return cls(gain=gain)
         return cls.named(conventions) if isinstance(conventions, str) else conventions
 
+    @property
+    def without_names(self) -> Conventions:
+        """The same, with the mean over the orders of tied documents in place of their order by name."""
+        return replace(self, ties="expected") if self.ties == "docno" else self
+
     def over(self, labels: Float64Array) -> Conventions:
         """With the largest of the labels as the best grade, where none is named: parts of the data may not have it."""
         return self if self.max_grade is not None or not labels.size else replace(self, max_grade=float(labels.max()))

@@ -9,7 +9,7 @@ import numpy as np
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
 
-# Below, resampling so few queries says little of those that are not there.
+# Below, resampling so few queries says little of those that are not there (a p-value is exact).
 FEWEST_FOR_INTERVAL = 20
 
 
@@ -35,7 +35,7 @@ def amount_with_interval(mean: float, low: float, high: float) -> str:
     return f"{abs(mean):.4f}" + ("" if np.isnan(low) else f" [{ends[0]:.4f}, {ends[1]:.4f}]")
 
 
-def means_over_queries(values: Float64Array, weights: Float64Array | None, *, seed: int) -> Means:
+def means_over_queries(values: Float64Array, weights: Float64Array, *, seed: int) -> Means:
     """Mean of each column over the queries that count in it.
 
     Columns in which the same queries count share the resamples, so that the interval of a column of differences is
@@ -43,11 +43,10 @@ def means_over_queries(values: Float64Array, weights: Float64Array | None, *, se
 
     Args:
         values: float64[Q, m], NaN where a query does not count.
-        weights: float64[Q], positive; None weighs all queries the same.
+        weights: float64[Q], positive.
         seed: of the bootstrap.
     """
-    count, m = values.shape
-    w = np.ones(count) if weights is None else weights
+    m = values.shape[1]
     counted = ~np.isnan(values)
     mean, low, high = (np.full(m, np.nan) for _ in range(3))
     alike: dict[bytes, list[int]] = {}
@@ -58,8 +57,8 @@ def means_over_queries(values: Float64Array, weights: Float64Array | None, *, se
         queries = int(inside.sum())
         if not queries:
             continue
-        counted_values, share = np.ascontiguousarray(values[inside][:, columns]), w[inside] / w[inside].sum()
-        mean[columns] = share @ counted_values
+        counted_values, w = np.ascontiguousarray(values[inside][:, columns]), weights[inside]
+        mean[columns] = (w / w.sum()) @ counted_values
         if queries > 1:
-            low[columns], high[columns] = bootstrap_intervals(counted_values, w[inside], seed=seed)
+            low[columns], high[columns] = bootstrap_intervals(counted_values, w, seed=seed)
     return Means(mean, low, high, counted.sum(axis=0).astype(np.int64))

@@ -73,12 +73,12 @@ class Report:
             MissingDependency: the extra `report` is not installed.
         """
         need_report_extra()
-        return tuple(
-            section.on_page(self.results[section.name])
-            if section.name in self.results
-            else section.missing(self.missing.get(section.name, "it was not asked for"))
-            for section in on_page_order()
-        )
+        shown = []
+        for section in on_page_order():
+            reason = self.missing.get(section.name, "it was not asked for")
+            absent = PageSection(section.name, section.title, [tag("p", f"This cannot be told: {reason}.")])
+            shown.append(section.on_page(self.results[section.name]) if section.name in self.results else absent)
+        return tuple(shown)
 
     @cached_property
     def charts(self) -> dict[str, Chart]:
@@ -118,8 +118,7 @@ class Report:
             for section in on_page_order()
         }
         names = {"model": self.model, "data": self.data, "about": self.about}
-        plain: dict[str, Any] = jsonable(names | results | {"missing": self.missing})
-        return plain
+        return dict(jsonable(names | results | {"missing": self.missing}))
 
     def save(self, folder: str | PathLike[str]) -> list[Path]:
         """Write the page, every chart as a picture (SVG) with its numbers (CSV), and every frame as CSV.
@@ -226,7 +225,13 @@ def report(
         raise next(iter(errors.values()))
     files = ", ".join(data.provenance.files)
     missing = {section: str(error) for section, error in errors.items()}
-    return Report(called, files if data_name is None else data_name, _about(ranker, data), context.results, missing)
+    objective = ranker.info.get("objective", {}).get("name")
+    trained = f", trained with {objective}" if objective else ""
+    about = (
+        f"{ranker.backend}{trained}, {ranker.best_iteration:,} rounds, {ranker.n_features:,} features; "
+        f"{len(data.queries):,} queries of {data.n_documents:,} documents"
+    )
+    return Report(called, files if data_name is None else data_name, about, context.results, missing)
 
 
 def on_page_order() -> list[Section]:
@@ -243,12 +248,3 @@ def _previous(
     model = RankingModel.load(baseline) if isinstance(baseline, str | PathLike) else baseline
     scores = model.predict(data, threads=threads) if isinstance(model, RankingModel) else np.asarray(model, np.float64)
     return called, data.in_row_order(scores)
-
-
-def _about(model: RankingModel, data: RankingDataset) -> str:
-    objective = model.info.get("objective", {}).get("name")
-    trained = f", trained with {objective}" if objective else ""
-    return (
-        f"{model.backend}{trained}, {model.best_iteration:,} rounds, {model.n_features:,} features; "
-        f"{len(data.queries):,} queries of {data.n_documents:,} documents"
-    )

@@ -222,9 +222,8 @@ def _parts(ranker: Ranker, rows: Int64Array) -> tuple[dict[str, Float64Array] | 
     values = (features.toarray() if hasattr(features, "toarray") else np.asarray(features)).reshape(len(rows), 2, -1)
     names = data.feature_names
     if all(map(_UNNAMED.fullmatch, names)):  # one model's Column_0 is another one's f1
-        names = default_feature_names(
-            len(names), 1 if data.provenance.index_base is None else data.provenance.index_base
-        )
+        base = data.provenance.index_base
+        names = default_feature_names(len(names), 1 if base is None else base)
     return (
         {name: parts[:, j] for j, name in enumerate(names)},
         {name: values[:, :, j].astype(np.float64) for j, name in enumerate(names)},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from typing import Any
@@ -14,7 +14,7 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
-from boostrank.report.html.markup import Markup, tag
+from boostrank.report.html.markup import Markup
 from boostrank.report.html.page import PageSection, Part
 from boostrank.report.scoring import Progress
 from boostrank.training.model import RankingModel
@@ -68,12 +68,6 @@ class Context:
         """The difference of the headline metric that does not matter."""
         return self.matters.get(self.metric) or _NEGLIGIBLE
 
-    @property
-    def conventions_without_names(self) -> Conventions:
-        """For thousands of changed scores, where ties by name are not worth what they cost."""
-        rules = self.conventions
-        return replace(rules, ties="expected") if rules.ties == "docno" else rules
-
 
 @dataclass(frozen=True)
 class Section:
@@ -106,7 +100,3 @@ class Section:
     def on_page(self, result: Any) -> PageSection:
         """The section of a page that shows a result."""
         return PageSection(self.name, self.title, self.draw(result), self.short, self.brief(result))
-
-    def missing(self, reason: str) -> PageSection:
-        """The section of a page where there is no result."""
-        return PageSection(self.name, self.title, [tag("p", f"This cannot be told: {reason}.")])

@@ -55,13 +55,18 @@ def by_value(kind: str, values: Float64Array, most: int) -> Segmentation:
     return Segmentation(kind, ("0 or less", "above 0"), (values > 0).astype(np.int64))
 
 
-def by_best_label(labels: Float64Array, queries: QueryIndex) -> Segmentation:
-    """By the largest label that a query has; where there are many different ones, by whether it is above 0."""
+def best_labels(labels: Float64Array, queries: QueryIndex) -> Float64Array:
+    """float64[Q], the largest label of each query; -inf without documents."""
     best = np.full(len(queries), -np.inf)
     filled = queries.sizes > 0
     if filled.any():
         best[filled] = np.maximum.reduceat(labels, queries.ptr[:-1][filled])
-    return by_value("best label", best, _MOST_LABELS)
+    return best
+
+
+def by_best_label(labels: Float64Array, queries: QueryIndex) -> Segmentation:
+    """By the largest label that a query has; where there are many different ones, by whether it is above 0."""
+    return by_value("best label", best_labels(labels, queries), _MOST_LABELS)
 
 
 def by_table(table: Mapping[Any, Any], queries: QueryIndex, kind: str = "segment") -> Segmentation:

@@ -28,6 +28,7 @@ from boostrank.report.comparison.gate import Condition
 from boostrank.report.comparison.result import Difference, SegmentDifference
 from boostrank.report.frames import pandas
 from boostrank.report.html.page import page_of
+from boostrank.report.means import FEWEST_FOR_INTERVAL
 from boostrank.report.rank_changes import (
     Churn,
     Inversion,
@@ -46,8 +47,6 @@ __getattr__ = renamed(__name__, {"Outcome": ":ConditionOutcome"})
 RESAMPLES = 10_000
 # Sums of the same numbers in another order: less is no difference between two lists.
 TIE = 1e-12
-# Below, resampling so few queries says nothing of those that are not there; the p-value is exact.
-FEWEST_FOR_INTERVAL = 20
 
 
 @dataclass(frozen=True)
@@ -124,22 +123,20 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Everything but the per-query values, for JSON: numbers, text, lists; what is not a number is None."""
         top = {name: value for name, value in vars(self.churn).items() if name != "per_query"}
-        plain: dict[str, Any] = jsonable(
-            {
-                "old": self.old,
-                "new": self.new,
-                "queries": len(self.qids),
-                "failed": self.failed,
-                "conditions": [vars(outcome) for outcome in self.outcomes],
-                "metrics": {name: vars(difference) for name, difference in self.metrics.items()},
-                "churn": top,
-                "segments": self._segment_rows(),
-                "regressions": [dataclasses.asdict(r) for r in self.regressions],
-                "conventions": self.conventions.describe(),
-                "notes": self.notes,
-            }
-        )
-        return plain
+        found = {
+            "old": self.old,
+            "new": self.new,
+            "queries": len(self.qids),
+            "failed": self.failed,
+            "conditions": [vars(outcome) for outcome in self.outcomes],
+            "metrics": {name: vars(difference) for name, difference in self.metrics.items()},
+            "churn": top,
+            "segments": self._segment_rows(),
+            "regressions": [dataclasses.asdict(r) for r in self.regressions],
+            "conventions": self.conventions.describe(),
+            "notes": self.notes,
+        }
+        return dict(jsonable(found))
 
     def _segment_rows(self) -> list[dict[str, Any]]:
         return [{"kind": s.kind, "segment": s.segment, **vars(s.difference), "p_holm": s.p_holm} for s in self.segments]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.types import Float64Array
-from boostrank.report.comparison.analysis import FEWEST_FOR_INTERVAL, RESAMPLES, Comparison, Regression
+from boostrank.report.comparison.analysis import RESAMPLES, Comparison, Regression
 from boostrank.report.comparison.result import Difference
 from boostrank.report.frames import pandas
 from boostrank.report.html.charts import Chart, tooltips
@@ -18,6 +18,7 @@ from boostrank.report.html.markup import Markup, bdi, join, tag
 from boostrank.report.html.page import PageSection, Part, page
 from boostrank.report.html.tables import Cell, Column, Table, interval_cells, interval_columns
 from boostrank.report.html.vega import COLOURS, alt
+from boostrank.report.means import FEWEST_FOR_INTERVAL
 from boostrank.report.rank_changes import Inversion
 
 _ALPHA = 0.05

@@ -11,7 +11,7 @@ order of `STEPS`; what each step adds is said, and the steps add up to the whole
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -214,7 +214,8 @@ def explain_conventions(
     tied = tied_documents(labels, scores, queries, score_type=start.score_type)
     out = []
     for one in Metric.all_of(metrics):
-        values = _Values(one, labels, scores, queries, docnos, threads)
+        bound = partial(BoundMetrics, one, labels, queries, threads=threads, docnos=docnos)
+        values = _Values(one, scores, queries, docnos, bound)
         begin = values.computable(start)
         at_start, where_relevant = values.of(begin), values.where_relevant(begin)
         out += [
@@ -252,41 +253,35 @@ def _reading(name: str, metric: str, start: Conventions, end: Conventions, value
         return Reading(name, end, None, note=str(error))
 
 
+@dataclass(eq=False)
 class _Values:
-    """A metric of one set of scores under any conventions, each computed once."""
+    """A metric of one set of scores under any conventions, each computed once; `bound` has all but the conventions."""
 
-    def __init__(
-        self,
-        metric: Metric,
-        labels: npt.ArrayLike,
-        scores: npt.ArrayLike,
-        queries: QueryIndex,
-        docnos: Sequence[str] | None,
-        threads: int | None,
-    ) -> None:
-        self.metric = metric
-        self._scores, self._queries, self._docnos = scores, queries, docnos
-        self._bound = partial(BoundMetrics, metric, labels, queries, threads=threads, docnos=docnos)
-        self._known: dict[Conventions, dict[str, float]] = {}
+    metric: Metric
+    scores: npt.ArrayLike
+    queries: QueryIndex
+    docnos: Sequence[str] | None
+    bound: Callable[..., BoundMetrics]
+    known: dict[Conventions, dict[str, float]] = field(default_factory=dict)
 
     def of(self, rules: Conventions) -> dict[str, float]:
         """Its means under these conventions, at every cut-off."""
-        if rules not in self._known:
-            self._known[rules] = self._bound(rules).values(self._scores)
-        return self._known[rules]
+        if rules not in self.known:
+            self.known[rules] = self.bound(rules).values(self.scores)
+        return self.known[rules]
 
     def where_relevant(self, rules: Conventions) -> dict[str, Float64Array]:
         """Values of the queries at each cut-off, NaN where there is no relevant document."""
         rules = replace(rules, empty="exclude", empty_of=(), single="count")
-        return self._bound(rules, partial=True).per_query(self._scores)
+        return self.bound(rules, partial=True).per_query(self.scores)
 
     def computable(self, rules: Conventions) -> Conventions:
         """The same; without names of the documents, the mean over tied orders stands for the order by name."""
-        return replace(rules, ties="expected") if rules.ties == "docno" and self._docnos is None else rules
+        return rules.without_names if self.docnos is None else rules
 
     def note_on_names(self, rules: Conventions, metric: str) -> str:
         """What the order of tied documents by name could make of a value, when the names are not known."""
-        if rules.ties != "docno" or self._docnos is not None:
+        if rules.ties != "docno" or self.docnos is not None:
             return ""
         worst, best = (self.of(replace(rules, ties=word))[metric] for word in ("pessimistic", "optimistic"))
         if worst == best:
@@ -298,7 +293,7 @@ class _Values:
 
     def note_on_weights(self, metric: str) -> str:
         """LightGBM's own way with weights, which is no convention."""
-        weights = self._queries.weights
+        weights = self.queries.weights
         if weights is None or self.metric.name != "ndcg":
             return ""
         values = self.where_relevant(Conventions.named("lightgbm"))[metric]

@@ -83,9 +83,7 @@ def find_conventions(
     if isinstance(exponent, str):
         raise ParameterError(f"target {target!r} is not a number")
     slack = 0.5 * 10.0**exponent * (1.0 + 1e-9)  # half a unit of its last digit
-    start = Conventions.of(base)
-    if start.ties == "docno":
-        start = replace(start, ties="expected")
+    start = Conventions.of(base).without_names
     y = np.asarray(labels, dtype=np.float64)
     matches = []
     for whole in Metric.all_of(metrics):

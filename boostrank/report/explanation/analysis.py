@@ -131,22 +131,10 @@ class Why:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: numbers, text, lists; what is not a number is None, so a missing value is."""
-        plain: dict[str, Any] = jsonable(
-            {
-                "qid": self.qid,
-                "documents": self.documents,
-                "a": dataclasses.asdict(self.a),
-                "b": dataclasses.asdict(self.b),
-                "difference": self.difference,
-                "features": self.rows(),
-                "changes": [dataclasses.asdict(change) for change in self.changes],
-                "tried": self.tried,
-                "query_level": list(self.query_level),
-                "sampled": self.sampled,
-                "notes": list(self.notes),
-            }
-        )
-        return plain
+        pair = {"qid": self.qid, "documents": self.documents, "a": vars(self.a), "b": vars(self.b)}
+        found = {"difference": self.difference, "features": self.rows(), "changes": list(map(vars, self.changes))}
+        names = ("tried", "query_level", "sampled", "notes")
+        return dict(jsonable(pair | found | {name: getattr(self, name) for name in names}))
 
     def to_html(self, model: str = "") -> str:
         """One page that needs no network.
@@ -173,7 +161,7 @@ class Why:
             return pandas().DataFrame(self.rows(), columns=["feature", "a", "b", "a_part", "b_part", "part"])
         if what == "changes":
             names = [field.name for field in dataclasses.fields(Counterfactual)]
-            return pandas().DataFrame([dataclasses.asdict(change) for change in self.changes], columns=names)
+            return pandas().DataFrame(list(map(vars, self.changes)), columns=names)
         raise ParameterError(f"to_frame({what!r}): 'features' or 'changes'")
 
 

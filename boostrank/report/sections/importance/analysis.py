@@ -88,14 +88,20 @@ def importance(
     """
     ranker = model if isinstance(model, RankingModel) else RankingModel.load(model)
     one = Metric.of(metric)
-    _check(one, repeats, documents, shap_documents, negligible, redundant)
+    if len(one.cutoffs) > 1:
+        raise ParameterError(f"{one} has several cut-offs: the loss is of one, such as {one.names[0]}")
+    for name, value, low, high in (
+        ("repeats", repeats, 1, np.inf), ("documents", documents, 0, np.inf),
+        ("shap_documents", shap_documents, 0, np.inf), ("negligible", negligible, 0.0, np.inf),
+        ("redundant", redundant, 0.0, 1.0),
+    ):  # fmt: skip
+        if value is not None and not low <= value <= high:
+            raise ParameterError(f"{name}={value} is out of range: {low} or more" + (f", up to {high}" * (high == 1)))
     workers = resolve_threads(threads)
     data = ranker.check_features(data)
     trees = ranker.trees()
-    rules = Conventions.of(conventions)
-    if rules.ties == "docno":  # of thousands of changed scores, ties by name are not worth what they cost
-        rules = replace(rules, ties="expected")
-    rules = rules.over(data.labels)
+    # Of thousands of changed scores, ties by name are not worth what they cost.
+    rules = Conventions.of(conventions).without_names.over(data.labels)
     wanted = _checked_groups(groups or {}, data.feature_names)
     say = progress or silent
 
@@ -166,11 +172,11 @@ def importance(
     shap, shap_error, explained = _shap(ranker, data, shap_documents, seed, workers, say)
     counted = ~np.isnan(losses.base)
     w = rows.data.queries.each_weight[counted]
-    low, high = bootstrap_intervals(losses.base[counted][:, None], w, seed=seed)
+    ends = bootstrap_intervals(losses.base[counted][:, None], w, seed=seed)
     return Importance(
-        metric=one.names[0], value=float(w @ losses.base[counted] / w.sum()), low=float(low[0]), high=float(high[0]),
-        feature_names=names, loss=spread(losses.loss, False, 0.0), loss_low=spread(losses.low, False, 0.0),
-        loss_high=spread(losses.high, False, 0.0),
+        metric=one.names[0], value=float(w @ losses.base[counted] / w.sum()), low=float(ends[0][0]),
+        high=float(ends[1][0]), feature_names=names, loss=spread(losses.loss, False, 0.0),
+        loss_low=spread(losses.low, False, 0.0), loss_high=spread(losses.high, False, 0.0),
         permutation_error=spread(losses.permutation_error, False, 0.0 if repeats > 1 else np.nan),
         between=spread(losses.loss, True, np.nan), between_low=spread(losses.low, True, np.nan),
         between_high=spread(losses.high, True, np.nan), gain=trees.gain, splits=trees.splits, shap=shap,
@@ -180,21 +186,6 @@ def importance(
         all_queries=len(data.queries), all_documents=data.n_documents, shap_documents=explained,
         repeats=repeats, by=by,
     )  # fmt: skip
-
-
-def _check(
-    metric: Metric, repeats: int | None, documents: int | None, shap_documents: int | None, negligible: float,
-    redundant: float,
-) -> None:  # fmt: skip
-    if len(metric.cutoffs) > 1:
-        raise ParameterError(f"{metric} has several cut-offs: the loss is of one, such as {metric.names[0]}")
-    for name, value, low, high in (
-        ("repeats", repeats, 1, np.inf), ("documents", documents, 0, np.inf),
-        ("shap_documents", shap_documents, 0, np.inf), ("negligible", negligible, 0.0, np.inf),
-        ("redundant", redundant, 0.0, 1.0),
-    ):  # fmt: skip
-        if value is not None and not low <= value <= high:
-            raise ParameterError(f"{name}={value} is out of range: {low} or more" + (f", up to {high}" * (high == 1)))
 
 
 def _checked_groups(groups: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[str, list[int]]:

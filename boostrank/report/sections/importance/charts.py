@@ -54,24 +54,20 @@ class Worth:
         )  # fmt: skip
 
 
-def _colour(frame: pd.DataFrame) -> Any:
-    here = [verdict for verdict in _VERDICT_COLOURS if (frame["verdict"] == verdict).any()]
-    scale = alt.Scale(domain=here, range=[_VERDICT_COLOURS[v] for v in here])
-    return alt.Color("verdict:N", title=None, scale=scale)
-
-
-def _tooltip() -> list[Any]:
-    return tooltips(
+def _chart(frame: pd.DataFrame, **encoding: Any) -> Any:
+    """Features in the colours of their verdicts."""
+    here = {verdict: colour for verdict, colour in _VERDICT_COLOURS.items() if (frame["verdict"] == verdict).any()}
+    colours = alt.Color("verdict:N", title=None, scale=alt.Scale(domain=[*here], range=[*here.values()]))
+    tooltip = tooltips(
         "feature:N", "verdict:N", "loss:Q +.4f", "low:Q +.4f from", "high:Q +.4f to", "gain:Q .2% share of gain",
         "gain_rank:Q d rank by gain",
     )  # fmt: skip
+    return alt.Chart(frame).encode(color=colours, tooltip=tooltip, **encoding)
 
 
 def top_losses(worth: Worth) -> Chart:
     frame = worth.frame(worth.used[:_TOP])
-    base = alt.Chart(frame).encode(
-        y=alt.Y("feature:N", sort=None, title=None), color=_colour(frame), tooltip=_tooltip()
-    )
+    base = _chart(frame, y=alt.Y("feature:N", sort=None, title=None))
     drawn = alt.layer(
         base.mark_rule(strokeWidth=3, opacity=0.55).encode(
             x=alt.X("low:Q", title=f"loss of {worth.found.metric}", scale=alt.Scale(zero=True)), x2="high:Q"
@@ -88,10 +84,9 @@ def top_losses(worth: Worth) -> Chart:
 
 def top_gains(worth: Worth) -> Chart:
     frame = worth.frame(worth.used[:_TOP])
-    drawn = alt.Chart(frame).mark_bar(height=11, opacity=0.75).encode(
-        y=alt.Y("feature:N", sort=None, title=None), color=_colour(frame), tooltip=_tooltip(),
-        x=alt.X("gain:Q", title="share of gain", axis=alt.Axis(format="%")),
-    ).properties(height=_LINE * len(frame) + 10)  # fmt: skip
+    x = alt.X("gain:Q", title="share of gain", axis=alt.Axis(format="%"))
+    bars = _chart(frame, x=x, y=alt.Y("feature:N", sort=None, title=None)).mark_bar(height=11, opacity=0.75)
+    drawn = bars.properties(height=_LINE * len(frame) + 10)
     return Chart(
         "importance-gain", "What the trees gained by them",
         "Share of the gain of all splits, for the same features in the same order.", frame, drawn,
@@ -110,7 +105,7 @@ def gain_against_loss(worth: Worth) -> Chart:
               axis=alt.Axis(tickMinStep=1, format="d", grid=False))  # fmt: skip
     y = alt.Y("loss:Q", title=f"loss of {worth.found.metric}, stretched near 0", scale=scale,
               axis=alt.Axis(values=ticks, format="~g"))  # fmt: skip
-    base = alt.Chart(frame).encode(x=x, color=_colour(frame), tooltip=_tooltip())
+    base = _chart(frame, x=x)
     drawn = alt.layer(
         base.mark_rule(opacity=0.35).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
         base.mark_point(size=50).encode(y=y),

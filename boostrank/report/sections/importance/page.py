@@ -227,7 +227,7 @@ def _names(names: Sequence[str], most: int = 12) -> Markup:
 SPEC = Section(
     "importance", "Feature importance",
     lambda c: importance(
-        c.model, c.data, metric=c.metric, conventions=c.conventions_without_names, groups=c.groups,
+        c.model, c.data, metric=c.metric, conventions=c.conventions, groups=c.groups,
         documents=c.documents, seed=c.seed, threads=c.threads, progress=c.progress,
     ),
     draw, lambda found: {"importance": found.to_frame()}, _brief, place=20, short="Features",

@@ -49,8 +49,7 @@ class Losses:
     Args:
         base: float64[Q], each query's value as the model ranks it; NaN where the query does not count.
         of_query: float64[U, Q], base minus the mean of the value over the repeats.
-        loss, low, high: float64[U]: mean over queries and its 95% interval, by bootstrap over queries. As each query
-            is shuffled by draws of its own, the interval holds what queries and what shuffles make uncertain.
+        loss, low, high: float64[U]: mean over queries and its 95% interval, by bootstrap over queries.
         permutation_error: float64[U], the standard error that is due to the shuffles alone, from the spread of the
             repeats; NaN with one repeat.
     """

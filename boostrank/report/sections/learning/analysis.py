@@ -134,8 +134,7 @@ class Learning:
             "objective": None if self.objective_trace is None else self.objective_trace.to_dict(),
         }
         names = ("schedules", "best_rounds", "trained_rounds", "negligible", "notes")
-        plain: dict[str, Any] = jsonable(parts | {name: getattr(self, name) for name in names})
-        return plain
+        return dict(jsonable(parts | {name: getattr(self, name) for name in names}))
 
 
 def learning(

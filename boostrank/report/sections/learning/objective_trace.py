@@ -91,14 +91,13 @@ class ObjectiveTrace:
         Raises:
             MissingDependency: there is no pandas.
         """
+        columns = ["rounds", "objective", "loss", "loss_error", "dead_queries"]
         rows = [
-            {"rounds": r, "objective": name, "loss": loss, "loss_error": error, "dead_queries": dead}
+            row
             for name, losses in self.loss.items()
-            for r, loss, error, dead in zip(
-                self.rounds.tolist(), losses.tolist(), self.loss_error[name].tolist(), self.dead.tolist(), strict=True
-            )
+            for row in zip(self.rounds, [name] * len(losses), losses, self.loss_error[name], self.dead, strict=True)
         ]
-        return pandas().DataFrame(rows)
+        return pandas().DataFrame(rows, columns=columns)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -109,8 +108,7 @@ class ObjectiveTrace:
         shares = {"by grade": self.by_grade, "by list length": self.by_length}
         of_part = {by: {name: v for name, v in vars(one).items() if name != "kind"} for by, one in shares.items()}
         counts = ("queries", "documents", "all_queries", "all_documents")
-        plain: dict[str, Any] = jsonable(named | of_part | {name: getattr(self, name) for name in counts})
-        return plain
+        return dict(jsonable(named | of_part | {name: getattr(self, name) for name in counts}))
 
     def shares_frame(self) -> Any:
         """A pandas data frame, a row a point and a part of the documents."""

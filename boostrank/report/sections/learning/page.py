@@ -240,7 +240,7 @@ def _frames(found: Learning) -> dict[str, Any]:
 SPEC = Section(
     "learning", "Learning",
     lambda c: learning(
-        c.model, c.data, metric=c.metric, conventions=c.conventions_without_names, documents=c.documents,
+        c.model, c.data, metric=c.metric, conventions=c.conventions.without_names, documents=c.documents,
         negligible=c.negligible, seed=c.seed, threads=c.threads, progress=c.progress,
     ),
     draw, _frames, brief=Learning.summary, place=40,

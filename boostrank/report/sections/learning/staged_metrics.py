@@ -235,7 +235,7 @@ def staged_metric(
     """
     size = walk.rounds.size
     lost = walk.per_query[:, -1:] - walk.per_query
-    found = means_over_queries(np.column_stack([walk.per_query, lost]), data.queries.weights, seed=seed)
+    found = means_over_queries(np.column_stack([walk.per_query, lost]), data.queries.each_weight, seed=seed)
     return StagedMetric(
         metric=metric, rounds=walk.rounds,
         value=found.mean[:size], low=found.low[:size], high=found.high[:size],

@@ -23,7 +23,7 @@ from boostrank.metric import BoundMetrics, Metric
 from boostrank.report.documents import shown_name
 from boostrank.report.frames import pandas
 from boostrank.report.means import FEWEST_FOR_INTERVAL, means_over_queries
-from boostrank.report.segments import Segmentation, segmentations
+from boostrank.report.segments import Segmentation, best_labels, segmentations
 from boostrank.training.model import RankingModel
 
 __getattr__ = renamed(__name__, {"Part": ":SegmentMetric"})
@@ -209,14 +209,13 @@ def query_values(
 
 
 def _parts(cut: Segmentation, values: Float64Array, data: RankingDataset, seed: int) -> list[SegmentMetric]:
-    weights, found = data.queries.weights, []
+    found = []
     for i, name in enumerate(cut.names):
         inside = (cut.of_query == i) & ~np.isnan(values)
-        queries = int(inside.sum())
+        counted, queries = values[inside], int(inside.sum())
         if not queries:
             continue
-        counted = values[inside]
-        means = means_over_queries(counted[:, None], None if weights is None else weights[inside], seed=seed)
+        means = means_over_queries(counted[:, None], data.queries.each_weight[inside], seed=seed)
         ends = (float(means.low[0]), float(means.high[0])) if queries >= FEWEST_FOR_INTERVAL else (np.nan, np.nan)
         quantiles = tuple(float(q) for q in np.quantile(counted, _QUANTILES))
         found.append(SegmentMetric(cut.kind, name, queries, float(means.mean[0]), *ends, quantiles))
@@ -225,10 +224,9 @@ def _parts(cut: Segmentation, values: Float64Array, data: RankingDataset, seed: 
 
 def _worst(values: Float64Array, data: RankingDataset, count: int) -> list[int]:
     """Positions of the queries; a low value of a query with very good documents is worse than of one without."""
-    best = np.zeros(len(data.queries))
-    filled = data.queries.sizes > 0
-    best[filled] = np.maximum.reduceat(data.labels, data.queries.ptr[:-1][filled])
-    order = np.lexsort((-data.queries.sizes, -best, values))
+    sizes = data.queries.sizes
+    best = np.where(sizes > 0, best_labels(data.labels, data.queries), 0.0)
+    order = np.lexsort((-sizes, -best, values))
     return [q for q in order[:count].tolist() if not np.isnan(values[q])]
 
 

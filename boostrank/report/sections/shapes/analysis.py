@@ -118,8 +118,7 @@ class Shapes:
         """For JSON: numbers, text, lists; what is not a number is None."""
         names = ("documents", "pair_documents", "shap_documents", "all_documents", "queries", "by", "top", "notes")
         tables = {what: self.rows(what) for what in ("features", "curves", "interactions", "dependence")}
-        plain: dict[str, Any] = jsonable({name: getattr(self, name) for name in names} | tables)
-        return plain
+        return dict(jsonable({name: getattr(self, name) for name in names} | tables))
 
     def rows(self, what: str) -> list[dict[str, Any]]:
         """The rows of `to_frame`."""

@@ -249,7 +249,7 @@ def _standings(
     """Of each ranking, whose first one is the model: all columns in one bootstrap."""
     values = [r[name] for r in rankings for name in names]
     leads = [rankings[0][name] - r[name] for r in rankings[1:] for name in names]
-    found = means_over_queries(np.column_stack([*values, *leads]), data.queries.weights, seed=seed)
+    found = means_over_queries(np.column_stack([*values, *leads]), data.queries.each_weight, seed=seed)
     ends = np.column_stack([found.mean, found.low, found.high]).tolist()
     no_leads = [[math.nan] * 3] * len(names)
     standings = [
