@@ -9,16 +9,7 @@ import click
 
 from boostrank.cli import study
 from boostrank.cli.errors import DONE, GATE_SHUT, say
-from boostrank.cli.options import (
-    COUNT,
-    Command,
-    InputFile,
-    chosen_conventions,
-    conventions_option,
-    option,
-    threads_option,
-    with_options,
-)
+from boostrank.cli.options import COUNT, Command, InputFile, chosen_conventions, option, with_options
 from boostrank.cli.reading import Reader, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
 from boostrank.cli.study import MEASURES, RESULTS
@@ -32,7 +23,7 @@ _options = with_options(
     study.data_option,
     option("--metric", "metrics", multiple=True, metavar="NAME", default=("ndcg@10",), section=MEASURES,
            help="ndcg@10, map, ...; may be repeated; the first one tells regressions."),
-    conventions_option(MEASURES),
+    study.measured_by_option,
     study.gain_option,
     study.segments_option,
     option("--top", metavar="K", type=COUNT, default=10, section=MEASURES,
@@ -43,7 +34,7 @@ _options = with_options(
            help="Exit with 1 when this holds: `ndcg@10 < -0.002 at p<0.05`; may be repeated."),
     study.json_option,
     study.html_option,
-    threads_option(RESULTS),
+    study.workers_option,
 )  # fmt: skip
 
 

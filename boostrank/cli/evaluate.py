@@ -8,16 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli import study
-from boostrank.cli.options import (
-    Command,
-    DataFile,
-    InputFile,
-    chosen_conventions,
-    conventions_option,
-    option,
-    threads_option,
-    with_options,
-)
+from boostrank.cli.options import Command, DataFile, InputFile, chosen_conventions, option, threads_option, with_options
 from boostrank.cli.reading import Reader, document_names, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
 from boostrank.cli.study import MEASURES
@@ -31,7 +22,7 @@ DEFAULT_METRICS = ("ndcg@1,3,5,10",)
 _options = with_options(
     option("--metric", "metrics", multiple=True, metavar="NAME", default=DEFAULT_METRICS, section=MEASURES,
            help="ndcg@10, map, ...; may be repeated."),
-    conventions_option(MEASURES),
+    study.measured_by_option,
     study.gain_option,
     study.json_option,
     threads_option(MEASURES),

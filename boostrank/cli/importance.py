@@ -12,16 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli import study
-from boostrank.cli.options import (
-    COUNT,
-    Command,
-    InputFile,
-    chosen_conventions,
-    conventions_option,
-    option,
-    threads_option,
-    with_options,
-)
+from boostrank.cli.options import COUNT, Command, InputFile, chosen_conventions, option, with_options
 from boostrank.cli.progress import StepProgress
 from boostrank.cli.reading import reading_options
 from boostrank.cli.study import MEASURES, RESULTS
@@ -36,7 +27,7 @@ if TYPE_CHECKING:
 _options = with_options(
     study.data_option,
     option("--metric", metavar="NAME", default="ndcg@10", section=MEASURES, help="What is lost, with one cut-off."),
-    conventions_option(MEASURES),
+    study.measured_by_option,
     study.gain_option,
     study.groups_option,
     option("--repeats", type=COUNT, show_default="1 to 5, as the work allows", section=MEASURES,
@@ -53,7 +44,7 @@ _options = with_options(
     option("--top", type=COUNT, default=30, section=RESULTS, help="Features in the table; --json and --csv have all."),
     study.json_option,
     option("--csv", "as_csv", is_flag=True, section=RESULTS, help="Print one line a feature, separated by commas."),
-    threads_option(RESULTS),
+    study.workers_option,
 )  # fmt: skip
 # Options that the function takes as they are.
 _PASSED = ("metric", "repeats", "documents", "shap_documents", "seed", "negligible", "redundant", "threads")

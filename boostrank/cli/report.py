@@ -10,15 +10,7 @@ import click
 from boostrank.cli import study
 from boostrank.cli.errors import say
 from boostrank.cli.importance import read_groups
-from boostrank.cli.options import (
-    Command,
-    InputFile,
-    chosen_conventions,
-    conventions_option,
-    option,
-    threads_option,
-    with_options,
-)
+from boostrank.cli.options import Command, InputFile, chosen_conventions, option, with_options
 from boostrank.cli.progress import StepProgress
 from boostrank.cli.reading import Reader, check_not_read, document_names, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
@@ -29,7 +21,7 @@ _options = with_options(
     study.data_option,
     option("--metric", "metrics", multiple=True, metavar="NAME", default=METRICS, section=MEASURES,
            help="ndcg@1,3,5,10, map, ...; may be repeated; all else is about the largest cut-off of the first."),
-    conventions_option(MEASURES),
+    study.measured_by_option,
     study.gain_option,
     option("--baseline", metavar="OLD", type=InputFile(), section=MEASURES,
            help="A model from before, or a file with its scores: measured beside MODEL."),
@@ -48,7 +40,7 @@ _options = with_options(
     option("--save", "folder", metavar="DIR", type=click.Path(), section=RESULTS,
            help="Write the page, every chart (SVG) and its numbers (CSV) to a folder."),
     study.json_option,
-    threads_option(RESULTS),
+    study.workers_option,
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.errors import say
-from boostrank.cli.options import DataFile, InputFile, option
+from boostrank.cli.options import DataFile, InputFile, conventions_option, option, threads_option
 from boostrank.cli.reading import Reader, document_names
 from boostrank.core.errors import FileFormatError, InputError
 from boostrank.core.jsonable import jsonable
@@ -42,6 +42,8 @@ noise_option = option(
 seed_option = option(
     "--seed", type=click.IntRange(0), default=0, section=MEASURES, help="Of shuffles, samples and resampling."
 )  # fmt: skip
+measured_by_option = conventions_option(MEASURES)
+workers_option = threads_option(RESULTS)
 json_option = option("--json", "as_json", is_flag=True, section=RESULTS, help="Print one JSON object.")
 html_option = option("--html", metavar="FILE", section=RESULTS, help="Write one page that needs no network.")
 

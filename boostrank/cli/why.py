@@ -9,7 +9,7 @@ import click
 
 from boostrank.cli import study
 from boostrank.cli.errors import say
-from boostrank.cli.options import COUNT, Command, DataFile, InputFile, option, threads_option, with_options
+from boostrank.cli.options import COUNT, Command, DataFile, InputFile, option, with_options
 from boostrank.cli.progress import StepProgress
 from boostrank.cli.reading import reading_options
 from boostrank.cli.study import RESULTS
@@ -27,7 +27,7 @@ _options = with_options(
            help="Features in each table; --json and --html have all."),
     study.json_option,
     study.html_option,
-    threads_option(RESULTS),
+    study.workers_option,
 )  # fmt: skip
 
 

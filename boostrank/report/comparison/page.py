@@ -23,6 +23,12 @@ from boostrank.report.rank_changes import Inversion
 
 _ALPHA = 0.05
 _BINS = 40
+_METHOD = (
+    "A difference is new minus old, query by query. Intervals: 95%, percentile bootstrap over queries with "
+    f"{RESAMPLES:,} resamples, widened for few queries as Hesterberg (2015) says (above 20,000 queries the normal "
+    "interval). p: two-sided paired randomisation test, in which each difference could as well have had the other "
+    "sign. Several metrics or conditions are several tests, and are not adjusted for."
+)
 
 
 def whole_page(found: Comparison, data: str = "") -> str:
@@ -51,7 +57,7 @@ def whole_page(found: Comparison, data: str = "") -> str:
         PageSection("top", f"The top {found.churn.k}", [_churn(found)]),
         PageSection("segments", f"Segments: {first}", _segments(found, first), "Segments"),
         PageSection("regressions", f"Worst regressions: {first}", _regressions(found), "Worst regressions"),
-        PageSection("method", "How this was computed", [_method()], "Method"),
+        PageSection("method", "How this was computed", [_METHOD], "Method"),
     ]
     heading = join(bdi(found.new), " against ", bdi(found.old))
     return page(f"{found.new} against {found.old}", sections, summary=summary, heading=heading)
@@ -236,12 +242,3 @@ def _why(swap: Inversion, number: int) -> Markup:
     rows.append(["all features", Cell(None, ""), Cell(None, ""), swap.old, swap.new])
     table = Table(f"why-{number}", columns, rows, marked=frozenset([len(rows) - 1]), caption="What lifts the first one")
     return join(sentence, table.draw())
-
-
-def _method() -> str:
-    return (
-        "A difference is new minus old, query by query. Intervals: 95%, percentile bootstrap over queries with "
-        f"{RESAMPLES:,} resamples, widened for few queries as Hesterberg (2015) says (above 20,000 queries the normal "
-        "interval). p: two-sided paired randomisation test, in which each difference could as well have had the other "
-        "sign. Several metrics or conditions are several tests, and are not adjusted for."
-    )

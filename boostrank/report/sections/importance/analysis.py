@@ -102,7 +102,14 @@ def importance(
     trees = ranker.trees()
     # Of thousands of changed scores, ties by name are not worth what they cost.
     rules = Conventions.of(conventions).without_names.over(data.labels)
-    wanted = _checked_groups(groups or {}, data.feature_names)
+    columns_of = {name: i for i, name in enumerate(data.feature_names)}
+    wanted: dict[str, list[int]] = {}
+    for group, features in (groups or {}).items():
+        for feature in features:
+            if feature not in columns_of:
+                hint = did_you_mean(feature, columns_of, list_all=False)
+                raise ParameterError(f"group {group!r}: the model has no feature {feature!r}.{hint}")
+        wanted[group] = [columns_of[feature] for feature in features]
     say = progress or silent
 
     scorer, by = scorer_of(ranker, trees, data, workers)
@@ -186,17 +193,6 @@ def importance(
         all_queries=len(data.queries), all_documents=data.n_documents, shap_documents=explained,
         repeats=repeats, by=by,
     )  # fmt: skip
-
-
-def _checked_groups(groups: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[str, list[int]]:
-    """Columns of each group."""
-    places = {name: i for i, name in enumerate(names)}
-    for group, features in groups.items():
-        for feature in features:
-            if feature not in places:
-                hint = did_you_mean(feature, places, list_all=False)
-                raise ParameterError(f"group {group!r}: the model has no feature {feature!r}.{hint}")
-    return {group: [places[f] for f in features] for group, features in groups.items()}
 
 
 def _effects(

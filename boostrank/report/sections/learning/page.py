@@ -26,7 +26,14 @@ def draw(found: Learning) -> list[Part]:
     """Charts of what `boostrank.report.sections.learning.analysis` found."""
     parts: list[Part] = [tag("p", tag("b", found.summary()))]
     if found.curve.rounds.size > 1:
-        parts += [Beside([_prefixes(found), _lost(found)]), tag("p", _sample(found), class_="faint")]
+        curve = found.curve
+        prefixes = Chart(
+            "learning-prefixes", f"{curve.metric} of the first rounds",
+            f"The model cut off after so many rounds, on these data, with 95% intervals; 0 rounds is a random order. "
+            f"All {curve.total:,} rounds have {curve.value[-1]:.4f}.",
+            curve.to_frame(), _band(curve.to_frame(), "low", "value", "high", curve.metric, alt.Scale(zero=False)),
+        )  # fmt: skip
+        parts += [Beside([prefixes, _lost(found)]), tag("p", _sample(found), class_="faint")]
     if found.history:
         parts.append(_history(found))
     if found.objective_trace is not None:
@@ -51,18 +58,6 @@ def _band(frame: Any, low: str, value: str, high: str, title: str, scale: Any, a
     area = base.mark_area(opacity=0.2, color=COLOURS["main"]).encode(y=alt.Y(f"{low}:Q", **encoding), y2=f"{high}:Q")
     line = base.mark_line(point=alt.OverlayMarkDef(size=18)).encode(y=alt.Y(f"{value}:Q", **encoding))
     return alt.layer(area, line).properties(height=_HEIGHT)
-
-
-def _prefixes(found: Learning) -> Chart:
-    curve = found.curve
-    frame = curve.to_frame()
-    drawn = _band(frame, "low", "value", "high", curve.metric, alt.Scale(zero=False))
-    return Chart(
-        "learning-prefixes", f"{curve.metric} of the first rounds",
-        f"The model cut off after so many rounds, on these data, with 95% intervals; 0 rounds is a random order. All "
-        f"{curve.total:,} rounds have {curve.value[-1]:.4f}.",
-        frame, drawn,
-    )  # fmt: skip
 
 
 def _lost(found: Learning) -> Chart:
@@ -232,9 +227,8 @@ def _table(found: Learning) -> Table:
 
 def _frames(found: Learning) -> dict[str, Any]:
     frames = {"history": found.history_frame(), "prefixes": found.curve.to_frame()}
-    if found.objective_trace is not None:
-        frames |= {"objective": found.objective_trace.to_frame(), "gradient": found.objective_trace.shares_frame()}
-    return frames
+    trace = found.objective_trace
+    return frames | ({} if trace is None else {"objective": trace.to_frame(), "gradient": trace.shares_frame()})
 
 
 SPEC = Section(

@@ -198,7 +198,10 @@ def query_values(
     counted = values[~np.isnan(values)]
     counts, edges = np.histogram(counted, bins=_BINS, range=(0.0, max(1.0, float(counted.max()))))
     of_part = {cut.kind: np.array(cut.names, dtype=object)[cut.of_query] for cut in cuts}
-    chosen = _worst(values, data, worst)
+    # A low value of a query with very good documents is worse than of one without.
+    best = np.where(data.queries.sizes > 0, best_labels(data.labels, data.queries), 0.0)
+    order = np.lexsort((-data.queries.sizes, -best, values))
+    chosen = [q for q in order[:worst].tolist() if not np.isnan(values[q])]
     lists, notes = _lists(model, data, s, chosen, values, of_part, docnos, threads)
     return QueryValues(
         metric=name, qids=data.queries.qid, values=values, sizes=data.queries.sizes, of_part=of_part,
@@ -220,14 +223,6 @@ def _parts(cut: Segmentation, values: Float64Array, data: RankingDataset, seed: 
         quantiles = tuple(float(q) for q in np.quantile(counted, _QUANTILES))
         found.append(SegmentMetric(cut.kind, name, queries, float(means.mean[0]), *ends, quantiles))
     return found
-
-
-def _worst(values: Float64Array, data: RankingDataset, count: int) -> list[int]:
-    """Positions of the queries; a low value of a query with very good documents is worse than of one without."""
-    sizes = data.queries.sizes
-    best = np.where(sizes > 0, best_labels(data.labels, data.queries), 0.0)
-    order = np.lexsort((-sizes, -best, values))
-    return [q for q in order[:count].tolist() if not np.isnan(values[q])]
 
 
 def _lists(

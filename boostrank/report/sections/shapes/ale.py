@@ -97,8 +97,15 @@ def accumulated_local_effects(
         progress: called as the work goes on.
     """
     values = rows[: rows.data.n_documents]
-    edges = [_edges(values[:, c], bins) for c in range(values.shape[1])]
     lost = np.isnan(values)
+    edges: list[Float64Array] = []
+    for c in range(values.shape[1]):
+        # With about as many documents between each two of them: values that occur, distinct.
+        present = np.sort(values[~lost[:, c], c]).astype(np.float64) + 0.0
+        ends = np.unique(present)
+        if ends.size > bins + 1:
+            ends = np.unique(present[np.rint(np.linspace(0, present.size - 1, bins + 1)).astype(int)])
+        edges.append(ends)
     # The interval of each value, from 1; 0 where it has none.
     place = np.zeros(values.shape, np.int16)
     for c, ends in enumerate(edges):
@@ -133,15 +140,6 @@ def accumulated_local_effects(
             )
         )  # fmt: skip
     return tuple(curves)
-
-
-def _edges(values: Float32Array, bins: int) -> Float64Array:
-    """Ends of intervals with about as many documents each: values that occur, distinct."""
-    present = np.sort(values[~np.isnan(values)]).astype(np.float64) + 0.0
-    distinct = np.unique(present)
-    if distinct.size <= bins + 1:
-        return distinct
-    return np.unique(present[np.rint(np.linspace(0, present.size - 1, bins + 1)).astype(int)])
 
 
 def _walk(

@@ -72,9 +72,13 @@ def _chart(found: Shapes, number: int, feature: str) -> Chart:
     if points is not None and partner is not None and partner.share - 2.0 * partner.error > _WORTH_A_COLOUR:
         other = partner.second if partner.first == feature else partner.first
     frame = _frame(found, curve, points, other)
+    size = np.abs(curve.edges[curve.edges != 0.0])
+    scale = alt.Scale(zero=False, nice=False)
+    if size.size and size.max() > _SKEWED * np.median(size):
+        scale = alt.Scale(type="symlog", constant=float(np.median(size)), nice=False)
     # Thousands with a letter, fractions without.
     ticks = "~s" if np.abs(curve.edges).max(initial=0.0) >= 1000.0 else ".3~g"
-    x = alt.X("value:Q", title=None, scale=_scale(curve), axis=alt.Axis(tickCount=5, format=ticks))
+    x = alt.X("value:Q", title=None, scale=scale, axis=alt.Axis(tickCount=5, format=ticks))
     y = alt.Y("effect:Q", title="score")
     base = alt.Chart(frame)
     of_curve = base.transform_filter("datum.kind == 'curve'").encode(x=x)
@@ -84,9 +88,9 @@ def _chart(found: Shapes, number: int, feature: str) -> Chart:
     if points is not None:
         colour: Any = alt.value(COLOURS["faint"])
         if other is not None:
-            scale = alt.Scale(domain=[0, 1], range=[COLOURS["faint"], COLOURS["bad"]], interpolate="rgb")
+            colours = alt.Scale(domain=[0, 1], range=[COLOURS["faint"], COLOURS["bad"]], interpolate="rgb")
             legend = alt.Legend(values=[], gradientLength=90, titleLimit=220)
-            colour = alt.Color("partner:Q", title=f"{other}: low to high", scale=scale, legend=legend)
+            colour = alt.Color("partner:Q", title=f"{other}: low to high", scale=colours, legend=legend)
         dots = base.transform_filter("datum.kind == 'document' && isValid(datum.value)").mark_circle(
             size=14, opacity=0.6
         )
@@ -126,13 +130,6 @@ def _frame(found: Shapes, curve: AleCurve, points: Dependence | None, other: str
             for value, part, place in zip(points.values, points.parts, places, strict=True)
         ]
     return pandas().DataFrame(rows, columns=["kind", "value", "effect", "low", "high", "documents", "partner"])
-
-
-def _scale(curve: AleCurve) -> Any:
-    size = np.abs(curve.edges[curve.edges != 0.0])
-    if size.size and size.max() > _SKEWED * np.median(size):
-        return alt.Scale(type="symlog", constant=float(np.median(size)), nice=False)
-    return alt.Scale(zero=False, nice=False)
 
 
 def _about(found: Shapes, curve: AleCurve, other: str | None) -> str:
