@@ -49,6 +49,11 @@ def shown_name(row: int, data: RankingDataset, names: Sequence[str] | None) -> s
     return f"row {_input_row(row, data)}"
 
 
+def shown_value(value: float) -> str:
+    """The value of a feature."""
+    return "missing" if np.isnan(value) else f"{value:.6g}"
+
+
 def find_query(qid: Any, queries: QueryIndex) -> int:
     """The position of a query.
 

@@ -69,13 +69,12 @@ def by_best_label(labels: Float64Array, queries: QueryIndex) -> Segmentation:
     return by_value("best label", best_labels(labels, queries), _MOST_LABELS)
 
 
-def by_table(table: Mapping[Any, Any], queries: QueryIndex, kind: str = "segment") -> Segmentation:
+def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
     """As a table says; queries that it does not have are in `NO_SEGMENT`, with a warning.
 
     Args:
         table: query id -> segment; ids count as the same when their text is.
         queries: of the data set.
-        kind: what the segments are about.
 
     Raises:
         DataError: no query of the data is in the table, or more than 1,000 segments.
@@ -92,7 +91,7 @@ def by_table(table: Mapping[Any, Any], queries: QueryIndex, kind: str = "segment
     if len(names) > MOST_SEGMENTS:
         raise DataError(f"{len(names):,} segments: more than {MOST_SEGMENTS:,} cannot be told apart")
     place = {name: i for i, name in enumerate(names)}
-    return Segmentation(kind, tuple(names), np.array([place[name] for name in of_query], dtype=np.int64))
+    return Segmentation("segment", tuple(names), np.array([place[name] for name in of_query], dtype=np.int64))
 
 
 def read_segments(path: str | PathLike[str]) -> dict[str, str]:

@@ -48,7 +48,15 @@ class Condition:
             ParameterError: it does not read like that; the message names the column.
         """
         words = _Words(text)
-        metric = words.metric()
+        if words.next in ("", *_OPERATORS):
+            raise words.expected("a metric such as ndcg@10")
+        try:
+            metric = Metric.parse(words.next)
+        except ParameterError as error:
+            raise words.error(str(error), words.column) from None
+        if len(metric.names) > 1:
+            raise words.error("one cut-off at a time", words.column)
+        words.take()
         sign = words.one_of(*_OPERATORS)
         bound = words.number("a number such as -0.002")
         alpha = None
@@ -62,8 +70,10 @@ class Condition:
         anywhere = words.next_is("in")
         if anywhere:
             words.one_of("any")
-        words.end("at p<0.05" if alpha is None and not anywhere else "" if anywhere else "in any")
-        return cls(metric, sign, bound, alpha, anywhere)
+        if words.next:
+            possible = "" if anywhere else "'at p<0.05' or " if alpha is None else "'in any' or "
+            raise words.expected(f"{possible}the end")
+        return cls(metric.names[0], sign, bound, alpha, anywhere)
 
     def __str__(self) -> str:
         at = "" if self.alpha is None else f" at p<{self.alpha:g}"
@@ -90,43 +100,28 @@ class _Words:
     def error(self, what: str, column: int) -> ParameterError:
         return ParameterError(f"condition {self._text!r}, column {column}: {what} ({GRAMMAR})")
 
-    def _peek(self) -> str:
+    @property
+    def next(self) -> str:
+        """The next word; "" past the end."""
         return self._found[self._at].group() if self._at < len(self._found) else ""
 
-    def _expected(self, what: str) -> ParameterError:
-        found = repr(self._peek()) if self._peek() else "the end"
-        return self.error(f"{what} expected, not {found}", self.column)
+    def take(self) -> str:
+        self._at += 1
+        return self._found[self._at - 1].group()
+
+    def expected(self, what: str) -> ParameterError:
+        return self.error(f"{what} expected, not {repr(self.next) if self.next else 'the end'}", self.column)
 
     def next_is(self, word: str) -> bool:
-        if self._peek().lower() != word:
-            return False
-        self._at += 1
-        return True
+        return self.next.lower() == word and bool(self.take())
 
     def one_of(self, *words: str) -> str:
         for word in words:
             if self.next_is(word):
                 return word
-        raise self._expected(" or ".join(words))
+        raise self.expected(" or ".join(words))
 
     def number(self, what: str) -> float:
-        if not _NUMBER.fullmatch(self._peek()):
-            raise self._expected(what)
-        self._at += 1
-        return float(self._found[self._at - 1].group())
-
-    def metric(self) -> str:
-        if not self._peek() or self._peek() in _OPERATORS:
-            raise self._expected("a metric such as ndcg@10")
-        try:
-            metric = Metric.parse(self._peek())
-        except ParameterError as error:
-            raise self.error(str(error), self.column) from None
-        if len(metric.names) > 1:
-            raise self.error("one cut-off at a time", self.column)
-        self._at += 1
-        return metric.names[0]
-
-    def end(self, possible: str) -> None:
-        if self._at < len(self._found):
-            raise self._expected(f"{possible!r} or the end" if possible else "the end")
+        if not _NUMBER.fullmatch(self.next):
+            raise self.expected(what)
+        return float(self.take())

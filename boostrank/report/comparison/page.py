@@ -11,6 +11,7 @@ import numpy as np
 from boostrank.core.types import Float64Array
 from boostrank.report.comparison.analysis import RESAMPLES, Comparison, Regression
 from boostrank.report.comparison.result import Difference
+from boostrank.report.documents import shown_value
 from boostrank.report.frames import pandas
 from boostrank.report.html.charts import Chart, tooltips
 from boostrank.report.html.marks import key_numbers, whisker
@@ -224,9 +225,6 @@ def _lost(r: Regression, number: int) -> Markup:
 
 
 def _why(swap: Inversion, number: int) -> Markup:
-    def value(x: float) -> str:
-        return "missing" if math.isnan(x) else f"{x:g}"
-
     sentence = tag("p", "What cost most: ", bdi(swap.fell.document), f" (label {swap.fell.label:g}) is below ",
                bdi(swap.rose.document), f" (label {swap.rose.label:g}) now.")  # fmt: skip
     if not swap.features:
@@ -237,7 +235,8 @@ def _why(swap: Inversion, number: int) -> Markup:
         Column("new", "new", "number", "+.3f"),
     ]  # fmt: skip
     rows: list[list[Any]] = [
-        [f.feature, Cell(f.fell, value(f.fell)), Cell(f.rose, value(f.rose)), f.old, f.new] for f in swap.features
+        [f.feature, Cell(f.fell, shown_value(f.fell)), Cell(f.rose, shown_value(f.rose)), f.old, f.new]
+        for f in swap.features
     ]
     rows.append(["all features", Cell(None, ""), Cell(None, ""), swap.old, swap.new])
     table = Table(f"why-{number}", columns, rows, marked=frozenset([len(rows) - 1]), caption="What lifts the first one")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from boostrank.report.documents import shown_value
 from boostrank.report.explanation.analysis import Why
 from boostrank.report.frames import pandas
 from boostrank.report.html.charts import Chart, tooltips
@@ -53,7 +54,7 @@ def _smallest(found: Why) -> str:
     change = found.smallest
     if change is None:
         return "No change of one feature of one document would swap them."
-    of = f"{change.feature} of {change.document.upper()} from {_shown(change.now)} to {_shown(change.value)}"
+    of = f"{change.feature} of {change.document.upper()} from {shown_value(change.now)} to {shown_value(change.value)}"
     size = "" if change.step == 1.0 else f": {change.step:.1%} of the documents have a value in between"
     return (
         f"The smallest change that would swap them is that of {of}{size if change.seen else ', which no document has'}."
@@ -124,8 +125,4 @@ def _changes(found: Why) -> list[Any]:
 
 
 def _value(value: float, more: str = "") -> Cell:
-    return Cell(None if math.isnan(value) else value, _shown(value) + more, "faint" if math.isnan(value) else "")
-
-
-def _shown(value: float) -> str:
-    return "missing" if math.isnan(value) else f"{value:.6g}"
+    return Cell(None if math.isnan(value) else value, shown_value(value) + more, "faint" if math.isnan(value) else "")
