@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from boostrank.core.errors import ModelError
+from boostrank.core.types import Float64Array
 from boostrank.formats.trees import Trees
 from boostrank.kernels.trees.curves import Curve
 
@@ -67,6 +71,52 @@ class ModelFormat(Protocol):
     def stamp(self, body: bytes) -> bytes:
         """The same model, with what other programs need to open it and its engine may have left out."""
         return body
+
+
+def read_json(body: bytes, **options: Any) -> Any:
+    """JSON without a key twice in one object; `options` as for `json.loads`.
+
+    Raises:
+        ModelError: it cannot be read.
+    """
+    try:
+        return json.loads(body, object_pairs_hook=_unique, **options)
+    except RecursionError:
+        raise ModelError("the JSON is nested too deep for a model") from None
+    except ValueError as error:
+        raise ModelError(f"broken JSON, the file is truncated or damaged: {str(error)[:200]}") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ModelError("the JSON has an object with the same key twice: readers would disagree about it")
+    return found
+
+
+def reals(values: Any, what: str, length: int, *, largest: float | None = None) -> Float64Array:
+    """float64[length] from a list of JSON numbers.
+
+    Args:
+        values: the list.
+        what: it is, for messages.
+        length: of it.
+        largest: size of the largest finite number; None where those that are not finite may be there too.
+
+    Raises:
+        ModelError: another length, or entries that are no such numbers.
+    """
+    if not isinstance(values, list) or len(values) != length:
+        raise ModelError(f"{what} has {len(values) if isinstance(values, list) else 'no list'} entries, needs {length}")
+    if not set(map(type, values)) <= {int, float}:
+        raise ModelError(f"{what} has an entry that is not a number")
+    try:
+        numbers = np.array(values, dtype=np.float64)
+    except OverflowError:
+        raise ModelError(f"{what} has an entry that no number type holds") from None
+    if largest is not None and not bool(np.all(np.abs(numbers) <= largest)):
+        raise ModelError(f"{what} has an entry that is not finite")
+    return numbers
 
 
 def engine_names(names: Sequence[str]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.types import Float64Array
-from boostrank.formats.base import LinearStart, ModelFormat
+from boostrank.formats.base import LinearStart, ModelFormat, read_json, reals
 from boostrank.formats.trees import Trees
 from boostrank.kernels.trees.curves import Curve
 
@@ -25,6 +25,7 @@ _FORMAT, _VERSION = "boostrank linear", 1
 _BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"boostrank linear"')
 _KEYS = {"format", "version", "rounds", "scaling", "intercept", "features", "weights", "means", "scales"}
 _MOST_ROUNDS = 10**9
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,10 +127,7 @@ class LinearFormat(ModelFormat):
         return _BEGINNING.match(body[:200]) is not None
 
     def parse(self, body: bytes) -> LinearModel:
-        try:
-            content = json.loads(body.decode(), object_pairs_hook=_once, parse_constant=_no_constant)
-        except (ValueError, RecursionError) as error:
-            raise ModelError(f"broken JSON ({str(error)[:200]}): the file is damaged") from None
+        content = read_json(body, parse_constant=_no_constant)
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
             raise ModelError("not a linear model of boostrank")
         version = content.get("version")
@@ -150,12 +148,14 @@ class LinearFormat(ModelFormat):
             raise ModelError(f"'rounds' must be a whole number from 1 to {_MOST_ROUNDS}")
         if content["scaling"] not in SCALINGS:
             raise ModelError(f"'scaling' must be one of {', '.join(SCALINGS)}")
-        numbers = {key: _numbers(content[key], key, len(names)) for key in ("weights", "means", "scales")}
-        intercept = _numbers([content["intercept"]], "intercept", 1)
-        if numbers["scales"].min() < 0.0:
+        weights, means, scales = (
+            reals(content[key], f"{key!r}", len(names), largest=_LARGEST) for key in ("weights", "means", "scales")
+        )
+        intercept = reals([content["intercept"]], "'intercept'", 1, largest=_LARGEST)
+        if scales.min() < 0.0:
             raise ModelError("'scales' has a negative number")
-        path = np.append(numbers["weights"], intercept).reshape(1, -1)
-        return LinearModel(tuple(names), Scaling(content["scaling"], numbers["means"], numbers["scales"]), rounds, path)
+        path = np.append(weights, intercept).reshape(1, -1)
+        return LinearModel(tuple(names), Scaling(content["scaling"], means, scales), rounds, path)
 
     def write(self, model: LinearModel) -> bytes:
         return model.to_bytes()
@@ -168,26 +168,6 @@ class LinearFormat(ModelFormat):
 
 
 LINEAR = LinearFormat()
-
-
-def _numbers(values: Any, key: str, count: int) -> Float64Array:
-    if not isinstance(values, list) or len(values) != count:
-        raise ModelError(f"{key!r} must be a list of {count} numbers, one a feature")
-    if not all(type(value) in (int, float) for value in values):
-        raise ModelError(f"{key!r} has something that is not a number")
-    try:
-        array = np.array([float(value) for value in values])
-    except OverflowError:
-        array = np.array([np.inf])
-    if not np.isfinite(array).all():
-        raise ModelError(f"{key!r} has a number that is not finite")
-    return array
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len({key for key, _ in pairs}) < len(pairs):
-        raise ValueError("a key is there twice")
-    return dict(pairs)
 
 
 def _no_constant(word: str) -> Any:

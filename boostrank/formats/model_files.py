@@ -63,11 +63,16 @@ def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mappin
     final = _sealed(sidecar, seal)
     if len(final) > MAX_SIDECAR_BYTES or len(body) > MAX_MODEL_BYTES:
         raise TrainingError(f"{os.fspath(path)}: {len(body)} and {len(final)} bytes are too large to be read back")
-    previous = _about_to_be_replaced(Path(path), beside)
-    if previous is None:
+    try:
+        old = read_file(Path(path), MAX_MODEL_BYTES)
+    except ModelError:  # none
         write_atomically(beside, final)
         write_atomically(path, body)
         return
+    said = None
+    with contextlib.suppress(ModelError):
+        said = _open_sidecar(beside, old)
+    previous = {"body_sha256": content_sha256(old), "body_bytes": len(old), "said": said}
     write_atomically(beside, _sealed(sidecar, {**seal, "previous": previous}))
     write_atomically(path, body)
     # The pair is complete and loads as it is; that the sidecar still remembers the old model harms nobody.
@@ -85,11 +90,9 @@ def read_model_files(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, Any
     Raises:
         ModelError: missing, damaged, hostile or from a newer boostrank: which file, what is wrong, what to do.
     """
-    body = _read(Path(path), MAX_MODEL_BYTES)
+    body = read_file(Path(path), MAX_MODEL_BYTES)
     beside = sidecar_path(path)
-    sidecar = None
-    if os.path.lexists(beside):
-        sidecar = _open_sidecar(beside, _read(beside, MAX_SIDECAR_BYTES), body)
+    sidecar = _open_sidecar(beside, body) if os.path.lexists(beside) else None
     try:
         parse_model(body)
     except ModelError as error:
@@ -110,20 +113,9 @@ def _checksum(content: Mapping[str, Any]) -> str:
     return content_sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
 
 
-def _about_to_be_replaced(path: Path, beside: Path) -> dict[str, Any] | None:
-    """The model about to be replaced, as the next sidecar remembers it until the body is replaced too."""
-    try:
-        body = _read(path, MAX_MODEL_BYTES)
-    except ModelError:
-        return None
-    sidecar = None
-    with contextlib.suppress(ModelError):
-        sidecar = _open_sidecar(beside, _read(beside, MAX_SIDECAR_BYTES), body)
-    return {"body_sha256": content_sha256(body), "body_bytes": len(body), "said": sidecar}
-
-
-def _open_sidecar(beside: Path, data: bytes, body: bytes) -> dict[str, Any] | None:
+def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
     """What the sidecar says about this body."""
+    data = read_file(beside, MAX_SIDECAR_BYTES)
     mend = f"restore both files from a copy; without {beside.name} the model still opens, but not how it was made"
     try:
         content = json.loads(data)
@@ -153,13 +145,18 @@ def _open_sidecar(beside: Path, data: bytes, body: bytes) -> dict[str, Any] | No
     )
 
 
-def _read(path: Path, limit: int) -> bytes:
+def read_file(path: Path, limit: int | None = None) -> bytes:
+    """An ordinary file, of at most so many bytes.
+
+    Raises:
+        ModelError: it is none, or cannot be read.
+    """
     try:
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise ModelError(f"{path}: not an ordinary file")
-            if status.st_size > limit:
+            if limit is not None and status.st_size > limit:
                 raise ModelError(f"{path}: {status.st_size} bytes, more than the {limit} that are read")
             return file.read(limit)
     except OSError as error:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.formats.base import ModelFormat
+from boostrank.formats.base import ModelFormat, read_json, reals
 from boostrank.formats.trees import MAX_DEPTH, Trees, depths
 from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest
 
@@ -65,7 +65,11 @@ class XGBoostFormat(ModelFormat):
         return body.startswith(b"{")
 
     def parse(self, body: bytes) -> XGBoostModel:
-        model = _parse(body)
+        if not body.startswith(b"{"):
+            raise ModelError("this is not an XGBoost JSON model: it must begin with '{'")
+        if body[1:2].isalpha():
+            raise ModelError("this is XGBoost's binary UBJSON: save it under a name that ends in .json")
+        model = read_json(body)
         _integers(_get(model, "version", list), "version", 0, _INT32_MAX, length=3)
         learner = _get(model, "learner", dict)
         n_features = _check_learner(learner)
@@ -80,7 +84,7 @@ class XGBoostFormat(ModelFormat):
             raise ModelError(f"the booster is {name[:40]!r}: only tree models (gbtree, dart) are rankers here")
         _check_forest(forest, n_features)
         weights = tree_weights(booster)
-        weights = None if weights is None else _reals(weights, "weight_drop", length=len(forest["trees"]))
+        weights = None if weights is None else reals(weights, "weight_drop", len(forest["trees"]), largest=_FLOAT32_MAX)
         return XGBoostModel(model, forest, weights)
 
     def write(self, model: XGBoostModel) -> bytes:
@@ -190,27 +194,6 @@ def _sets_of(trees: list[Any], first: Int64Array) -> tuple[Int64Array, list[npt.
     return np.concatenate(owners), sets
 
 
-def _parse(data: bytes) -> dict[str, Any]:
-    if not data.startswith(b"{"):
-        raise ModelError("this is not an XGBoost JSON model: it must begin with '{'")
-    if data[1:2].isalpha():
-        raise ModelError("this is XGBoost's binary UBJSON: save it under a name that ends in .json")
-    try:
-        model = json.loads(data, object_pairs_hook=_object)
-    except RecursionError:
-        raise ModelError("the JSON is nested too deep for a model") from None
-    except ValueError as error:
-        raise ModelError(f"broken JSON, the file is truncated or damaged: {error}") from None
-    return model  # type: ignore[no-any-return]
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ModelError("the JSON has an object with the same key twice: readers would disagree about it")
-    return found
-
-
 def _get(owner: Mapping[str, Any], key: str, kind: type, where: str = "the model") -> Any:
     value = owner.get(key)
     if not isinstance(value, kind):
@@ -237,21 +220,6 @@ def _integers(values: Any, what: str, low: int, high: int, length: int | None = 
     if values and not (low <= min(values) and max(values) <= high):
         raise ModelError(f"{what} has an entry outside {low} to {high}")
     return np.array(values, dtype=np.int64)
-
-
-def _reals(values: Any, what: str, length: int, *, finite: bool = True) -> Float64Array:
-    """float64[length] from a list of JSON numbers; finite means finite in float32, in which XGBoost computes."""
-    if not isinstance(values, list) or len(values) != length:
-        raise ModelError(f"{what} has {len(values) if isinstance(values, list) else 'no list'} entries, needs {length}")
-    if not set(map(type, values)) <= {int, float}:
-        raise ModelError(f"{what} has an entry that is not a number")
-    try:
-        numbers = np.array(values, dtype=np.float64)
-    except OverflowError:
-        raise ModelError(f"{what} has an entry that no number type holds") from None
-    if finite and not bool(np.all(np.abs(numbers) <= _FLOAT32_MAX)):
-        raise ModelError(f"{what} has an entry that is not finite")
-    return numbers
 
 
 def _strings(values: Any, what: str, lengths: tuple[int, ...]) -> None:
@@ -295,12 +263,6 @@ def _check_forest(forest: Mapping[str, Any], n_features: int) -> None:
         ends = _integers(forest["iteration_indptr"], "iteration_indptr", 0, len(trees))
         if not ends.size or ends[0] != 0 or ends[-1] != len(trees) or bool(np.any(np.diff(ends) < 0)):
             raise ModelError(f"iteration_indptr does not divide {len(trees)} trees into rounds")
-    _check_trees(trees, n_features)
-    if "cats" in forest:
-        _check_category_names(_get(forest, "cats", dict, "gbtree"), n_features)
-
-
-def _check_trees(trees: list[Any], n_features: int) -> None:
     bits = 0
     for number, tree in enumerate(trees):
         where = f"tree {number}"
@@ -312,6 +274,8 @@ def _check_trees(trees: list[Any], n_features: int) -> None:
         bits += _check_tree(tree, n_features, where)
     if bits > _MAX_CATEGORY_BITS:
         raise ModelError(f"the categorical splits would need {bits / 2**33:.1f} GiB")
+    if "cats" in forest:
+        _check_category_names(_get(forest, "cats", dict, "gbtree"), n_features)
 
 
 def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> int:
@@ -331,9 +295,9 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> int:
     left, right = whole("left_children", -1, n - 1), whole("right_children", -1, n - 1)
     parents, feature = whole("parents", -1, _INT32_MAX), whole("split_indices", 0, _INT32_MAX)
     default_left = whole("default_left", 0, 1)
-    condition = _reals(tree.get("split_conditions"), f"{where}: split_conditions", n, finite=False)
+    condition = reals(tree.get("split_conditions"), f"{where}: split_conditions", n)
     for key in ("base_weights", "loss_changes", "sum_hessian"):
-        _reals(tree.get(key), f"{where}: {key}", n, finite=False)
+        reals(tree.get(key), f"{where}: {key}", n)
 
     leaf = left == -1
     deleted = leaf & (feature == _DELETED) & (default_left == 1)
@@ -420,7 +384,7 @@ def _count_categories(column: Any, where: str) -> int:
     if not isinstance(kind, int) or not isinstance(values, list) or kind not in (*_REAL_TYPES, *_WHOLE_TYPES):
         raise ModelError(f"{where} have no known type")
     if kind in _REAL_TYPES:
-        _reals(values, f"{where}: values", len(values), finite=False)
+        reals(values, f"{where}: values", len(values))
     else:
         _integers(values, f"{where}: values", *_WHOLE_TYPES[kind])
     return len(values)

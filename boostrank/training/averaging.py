@@ -40,10 +40,9 @@ def average(models: Sequence[RankingModel]) -> RankingModel:
     engine = get_backend(first.backend)
     parsed = [engine.format.parse(model.to_bytes()) for model in models]
     booster = engine.from_bytes(engine.format.merge(parsed))
-    return RankingModel(engine, booster, info=first.info | {"averaged": [_origin(model) for model in models]})
-
-
-def _origin(model: RankingModel) -> dict[str, Any]:
-    """What tells one of the models from the others."""
-    origin: dict[str, Any] = {"rounds": model.best_iteration, "params": dict(model.info.parameters or {})}
-    return origin if model.info.averaged is None else origin | {"averaged": model.info.averaged}
+    origins: list[dict[str, Any]] = [
+        {"rounds": model.best_iteration, "params": dict(model.info.parameters or {})}
+        | ({} if model.info.averaged is None else {"averaged": model.info.averaged})
+        for model in models
+    ]
+    return RankingModel(engine, booster, info=first.info | {"averaged": origins})

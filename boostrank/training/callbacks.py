@@ -42,7 +42,15 @@ class EarlyStopping:
         self._best = 0.0
 
     def __call__(self, env: Any) -> None:
-        result = self._watched(env.evaluation_result_list or [])
+        results = env.evaluation_result_list or []
+        for result in results:
+            trained_on = self._dataset is None and result[0] in self._ignore
+            if not trained_on and self._dataset in (None, result[0]) and self._metric in (None, result[1]):
+                break
+        else:
+            wanted = f"{self._metric or 'a metric'} on {self._dataset or 'a validation set'}"
+            seen = ", ".join(f"{r[0]}'s {r[1]}" for r in results) or "nothing"
+            raise ParameterError(f"early stopping needs {wanted}; evaluated here: {seen}")
         value = result[2] if result[3] else -result[2]
         if self.best_iteration is None or value > self._best + self.min_delta:
             self._best, self.best_iteration = value, env.iteration
@@ -50,16 +58,6 @@ class EarlyStopping:
         stalled = env.iteration - self.best_iteration >= self.stopping_rounds
         if stalled or env.iteration == env.end_iteration - 1:
             raise StopTraining(self.best_iteration, self.best_score)
-
-    def _watched(self, results: list[Any]) -> Any:
-        for result in results:
-            if self._dataset is None and result[0] in self._ignore:
-                continue
-            if (self._dataset in (None, result[0])) and (self._metric in (None, result[1])):
-                return result
-        wanted = f"{self._metric or 'a metric'} on {self._dataset or 'a validation set'}"
-        seen = ", ".join(f"{r[0]}'s {r[1]}" for r in results) or "nothing"
-        raise ParameterError(f"early stopping needs {wanted}; evaluated here: {seen}")
 
 
 class Gated:

@@ -20,6 +20,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from boostrank.core.jsonable import jsonable
 from boostrank.core.locks import reserved
 from boostrank.core.types import Float64Array
 from boostrank.formats import parse_model
+from boostrank.formats.files import read_file
 
 _MAGIC = b"boostrank checkpoint "
 _VERSION = 1
@@ -189,11 +191,7 @@ def _read(path: str) -> tuple[Resumed, dict[str, Any], int]:
     Raises:
         ModelError: damaged, of another kind or from a newer boostrank.
     """
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from None
+    data = read_file(Path(path))
     first, _, rest = data[:200].partition(b"\n")
     if not re.fullmatch(rb"%s\d{1,9}" % _MAGIC, first):
         raise ModelError(f"{path}: not a checkpoint of boostrank, or its first bytes are damaged")
@@ -250,14 +248,11 @@ def _short(value: Any) -> str:
 
 def settings_of(callbacks: Sequence[Any]) -> list[dict[str, Any]]:
     """What of the callbacks decides how a training ends or which parameters it has, in plain data."""
-
-    def plain(value: Any) -> Any:
-        return jsonable(value, other=lambda unknown: type(unknown).__name__)
-
     settings: list[dict[str, Any]] = []
     for callback in callbacks:
         inner = getattr(callback, "gated", callback)
         names = [n for n in ("stopping_rounds", "min_delta", "first_metric_only", "kwargs") if hasattr(inner, n)]
         if "stopping_rounds" in names or "kwargs" in names:
-            settings.append({"callback": type(inner).__name__, **{n: plain(getattr(inner, n)) for n in names}})
+            values = jsonable({n: getattr(inner, n) for n in names}, other=lambda unknown: type(unknown).__name__)
+            settings.append({"callback": type(inner).__name__, **values})
     return settings

@@ -87,20 +87,14 @@ class GuardedGradient:
         # Among several processes: the queries of one may lie in one leaf, of a tree that has many.
         self._still = 0 if self._all_reduce(np.array([float(moved)]))[0] else self._still + 1
         if self._still == _STANDSTILL_ROUNDS:
-            warn_user(
-                f"the last {_STANDSTILL_ROUNDS} trees before round {round} have one leaf: no split was allowed. "
-                f"{self._cause()}",
-                TrainingWarning,
+            cause = (
+                "Too few rows for min_data_in_leaf, too large a min_sum_hessian_in_leaf or min_gain_to_split, or "
+                "features that say nothing within a query."
             )
-
-    def _cause(self) -> str:
-        queries = -1 if self._bound is None else self._bound.total_queries
-        if self.stats is not None and self.stats.dead_queries == queries:
-            return "Every query has a zero gradient: the training set is fitted perfectly, or sigma is too small."
-        return (
-            "Too few rows for min_data_in_leaf, too large a min_sum_hessian_in_leaf or min_gain_to_split, or features "
-            "that say nothing within a query."
-        )
+            if self.stats and self._bound and self.stats.dead_queries == self._bound.total_queries:
+                cause = "Every query has a zero gradient: the training set is fitted perfectly, or sigma is too small."
+            trees = f"the last {_STANDSTILL_ROUNDS} trees before round {round} have one leaf: no split was allowed"
+            warn_user(f"{trees}. {cause}", TrainingWarning)
 
 
 def _checked(result: Any, documents: int, round: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:

@@ -167,7 +167,6 @@ class RankingModel:
         features = self._features(data)
         if features.shape[0] == 0:
             return np.zeros(0)
-        features = self._with_queries(features, data)
         scores = self._engine.predict(
             self.booster,
             features,
@@ -195,7 +194,6 @@ class RankingModel:
         features = self._features(data)
         if features.shape[0] == 0:
             return np.zeros((0, self.n_features + 1))
-        features = self._with_queries(features, data)
         try:
             parts = self._engine.contributions(
                 self.booster,
@@ -208,10 +206,6 @@ class RankingModel:
             reason = str(error).partition("\n")[0]
             raise ModelError(f"{self._engine.name} cannot tell contributions: {reason}") from error
         return data.in_input_order(parts) if isinstance(data, RankingDataset) else parts
-
-    def _with_queries(self, features: Any, data: Any) -> Any:
-        queries = data.queries if isinstance(data, RankingDataset) else None
-        return self._engine.with_queries(self.booster, features, queries)
 
     def _rounds(self, num_iteration: int | None) -> int:
         """Rounds in the engine's terms: 0 for all, and never more than there are."""
@@ -234,8 +228,10 @@ class RankingModel:
         return data.with_features(self.feature_names, whose="the model")
 
     def _features(self, data: Any) -> Any:
+        """Features as the engine takes them, in the model's order."""
         if isinstance(data, RankingDataset):
-            return self.check_features(data).features
+            features = self.check_features(data).features
+            return self._engine.with_queries(self.booster, features, data.queries) if features.shape[0] else features
         if hasattr(data, "columns"):
             names = [str(c) for c in getattr(data, "column_names", data.columns)]  # pyarrow has both
             missing = [name for name in self.feature_names if name not in names]
@@ -251,7 +247,7 @@ class RankingModel:
         features = as_features(data)
         if features.shape[1] != self.n_features:
             raise DataError(f"the data has {features.shape[1]} features, the model {self.n_features}")
-        return features
+        return self._engine.with_queries(self.booster, features, None) if features.shape[0] else features
 
     def rank(
         self, data: Any, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None, **options: Any
@@ -272,17 +268,13 @@ class RankingModel:
         elif qid is not None:
             ids = np.unique(np.asarray(qid), return_inverse=True)[1]
         elif group is not None:
-            queries = QueryIndex.from_sizes(np.asarray(group))
-            ids = queries.of_rows()
+            ids = QueryIndex.from_sizes(np.asarray(group)).of_rows()
         else:
             raise DataError("rank needs to know the queries: give qid= or group=, or a RankingDataset")
         if ids.shape != scores.shape:
             raise DataError(f"queries for {ids.size} rows but {scores.size} rows of features")
-        order = np.lexsort((-scores, ids))
-        starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
-        ranks = np.empty(ids.size, np.int64)
-        lengths = np.diff(np.append(starts, ids.size))
-        ranks[order] = np.arange(ids.size) - np.repeat(starts, lengths) + 1
+        by_query, ranks = np.argsort(ids, kind="stable"), np.empty(ids.size, np.int64)
+        ranks[by_query] = QueryIndex.from_sizes(np.unique(ids, return_counts=True)[1]).ranks(scores[by_query])
         return ranks
 
     def save(self, path: str | PathLike[str], *, num_iteration: int | None = None) -> None:

@@ -12,7 +12,6 @@ from boostrank.core.errors import DataWarning, ParameterError
 from boostrank.core.gains import Gain
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.formats.base import LinearStart
 from boostrank.training.model import RankingModel
 
 LINEAR = "linear"
@@ -71,21 +70,14 @@ def beginning(
             raise ParameterError(f"start='linear' needs a RankingDataset, not {type(train_set).__name__}")
         made = cross_fit.cross_fitted(train_set, gain, threads)
         return Beginning(engine.begin_with(made.start), made.scores, made.description)
-    ranker, linear = _linear_start(start, train_set)
-    kept = ("objective", "parameters", "training", "data")
-    description = {key: ranker.info[key] for key in kept if key in ranker.info}
-    return Beginning(engine.begin_with(linear), None, description)
-
-
-def _linear_start(start: Any, train_set: Any) -> tuple[RankingModel, LinearStart]:
-    """The linear model that was named, fit for this training set."""
-    if isinstance(start, str | os.PathLike):
-        start = RankingModel.load(start)
-    linear = start.linear_start() if isinstance(start, RankingModel) else None
+    ranker = RankingModel.load(start) if isinstance(start, str | os.PathLike) else start
+    linear = ranker.linear_start() if isinstance(ranker, RankingModel) else None
     if linear is None:
         raise ParameterError(
             f"start must be {LINEAR!r}, or a linear model or its path; trees are continued by init_model"
         )
     if isinstance(train_set, RankingDataset):
-        start.check_features(train_set)
-    return start, linear
+        ranker.check_features(train_set)
+    kept = ("objective", "parameters", "training", "data")
+    description = {key: ranker.info[key] for key in kept if key in ranker.info}
+    return Beginning(engine.begin_with(linear), None, description)

@@ -100,7 +100,14 @@ def train(
         objective = objective.over(before + given.rounds)
 
     native_train, valid, names = _datasets(train_set, valid_sets, valid_names, engine, given)
-    labels_of = _Labels([(native_train, train_set), *((d, s) for (_, d), s in zip(valid, names, strict=True))])
+    sources = {id(native_train): train_set} | {id(d): s for (_, d), s in zip(valid, names, strict=True)}
+
+    def labels_of(native: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
+        source = sources.get(id(native))
+        if isinstance(source, RankingDataset):
+            return source.labels, source.queries
+        return queries_of_native(native)
+
     gradient = None
     if objective is not None or given.function is not None:
         gradient = GuardedGradient(objective, labels_of, given.function)
@@ -143,8 +150,6 @@ def train(
             )
         )
     labels, queries = labels_of(native_train)
-    seconds = time.perf_counter() - started
-    kernel_seconds = 0.0 if gradient is None else gradient.seconds
     stats = None if gradient is None else gradient.stats
     summary = TrainingSummary(
         rows=int(labels.size),
@@ -152,8 +157,8 @@ def train(
         dead_queries=None if stats is None else stats.dead_queries,
         rounds=history.rounds,
         best_round=best or engine.rounds_of(booster),
-        seconds=seconds,
-        kernel_seconds=kernel_seconds,
+        seconds=time.perf_counter() - started,
+        kernel_seconds=0.0 if gradient is None else gradient.seconds,
         metric_seconds=metrics.seconds,
     )
     info = describe_training(engine, given, objective, rules, train_set, queries, before, dict(params or {}))
@@ -226,28 +231,15 @@ def _datasets(
         raise DataError("the training data have no features: no row holds a number:value pair")
     train = native(train_set, None)
     valid: list[tuple[str, Any]] = []
-    for i, given_source in enumerate(sources):
-        source = given_source
-        name = names[i] if i < len(names) else "training" if source is train_set else f"valid_{i}"
-        if isinstance(train_set, RankingDataset) and isinstance(source, RankingDataset):
+    for i, source in enumerate(sources):
+        same = source is train_set
+        name = names[i] if i < len(names) else "training" if same else f"valid_{i}"
+        if isinstance(train_set, RankingDataset) and isinstance(source, RankingDataset) and not same:
             source = source.with_features(train_set.feature_names, whose="the training set")
-        valid.append((name, train if given_source is train_set else native(source, train)))
+        valid.append((name, train if same else native(source, train)))
     if len({n for n, _ in valid}) < len(valid):
         raise ParameterError(f"valid_names must be distinct: {', '.join(n for n, _ in valid)}")
     return train, valid, sources
-
-
-class _Labels:
-    """Labels and queries of each data set: from ours where there is one, else from the engine's."""
-
-    def __init__(self, pairs: list[tuple[Any, Any]]) -> None:
-        self._sources = {id(native): source for native, source in pairs}
-
-    def __call__(self, native: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
-        source = self._sources.get(id(native))
-        if isinstance(source, RankingDataset):
-            return source.labels, source.queries
-        return queries_of_native(native)
 
 
 def _stopping(
