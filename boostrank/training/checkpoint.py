@@ -34,7 +34,7 @@ from boostrank.core.jsonable import jsonable
 from boostrank.core.locks import reserved
 from boostrank.core.types import Float64Array
 from boostrank.formats import parse_model
-from boostrank.formats.files import read_file
+from boostrank.formats.model_files import read_file
 
 _MAGIC = b"boostrank checkpoint "
 _VERSION = 1
