@@ -178,7 +178,7 @@ MUTATIONS = [
     (SCALING, "hess[i] *= factor", "hess[i] *= 1.0", DRIVER),
     (SCALING, "if not size > _LEAST_GRADIENT:", "if False:", DRIVER),
     # Schedules.
-    ("schedules/__init__.py", "round / (rounds - 1)", "round / rounds", SCHEDULES),
+    ("schedules/__init__.py", "round / (self.rounds - 1)", "round / self.rounds", SCHEDULES),
     ("schedules/__init__.py", "(round + 1 - (self.rounds or 0) / 2)", "(round - (self.rounds or 0) / 2)", SCHEDULES),
     ("schedules/__init__.py", "self.second(round - self.at)", "self.second(round)", SCHEDULES),
     ("schedules/__init__.py", "max(1, total - self.at)", "total", SCHEDULES),
