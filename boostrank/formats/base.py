@@ -73,14 +73,14 @@ class ModelFormat(Protocol):
         return body
 
 
-def read_json(body: bytes, **options: Any) -> Any:
-    """JSON without a key twice in one object; `options` as for `json.loads`.
+def read_json(body: bytes) -> Any:
+    """JSON without a key twice in one object; it may hold NaN and infinity.
 
     Raises:
         ModelError: it cannot be read.
     """
     try:
-        return json.loads(body, object_pairs_hook=_unique, **options)
+        return json.loads(body, object_pairs_hook=_unique)
     except RecursionError:
         raise ModelError("the JSON is nested too deep for a model") from None
     except ValueError as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -127,7 +126,7 @@ class LinearFormat(ModelFormat):
         return _BEGINNING.match(body[:200]) is not None
 
     def parse(self, body: bytes) -> LinearModel:
-        content = read_json(body, parse_constant=_no_constant)
+        content = read_json(body)
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
             raise ModelError("not a linear model of boostrank")
         version = content.get("version")
@@ -168,7 +167,3 @@ class LinearFormat(ModelFormat):
 
 
 LINEAR = LinearFormat()
-
-
-def _no_constant(word: str) -> Any:
-    raise ValueError(f"{word} is no number")

@@ -194,6 +194,11 @@ def _sets_of(trees: list[Any], first: Int64Array) -> tuple[Int64Array, list[npt.
     return np.concatenate(owners), sets
 
 
+def _refuse(wrong: Any, reason: str) -> None:
+    if np.any(wrong):
+        raise ModelError(reason)
+
+
 def _get(owner: Mapping[str, Any], key: str, kind: type, where: str = "the model") -> Any:
     value = owner.get(key)
     if not isinstance(value, kind):
@@ -215,8 +220,7 @@ def _integers(values: Any, what: str, low: int, high: int, length: int | None = 
     if not isinstance(values, list) or (length is not None and len(values) != length):
         count = len(values) if isinstance(values, list) else "no list"
         raise ModelError(f"{what} has {count} entries, needs {'a list' if length is None else length}")
-    if not set(map(type, values)) <= {int, bool}:
-        raise ModelError(f"{what} has an entry that is not a whole number")
+    _refuse(not set(map(type, values)) <= {int, bool}, f"{what} has an entry that is not a whole number")
     if values and not (low <= min(values) and max(values) <= high):
         raise ModelError(f"{what} has an entry outside {low} to {high}")
     return np.array(values, dtype=np.int64)
@@ -241,8 +245,7 @@ def _check_learner(learner: Mapping[str, Any]) -> int:
         start = float(base_score.removeprefix("[").removesuffix("]"))
     except ValueError:
         start = math.nan
-    if not abs(start) <= _FLOAT32_MAX:
-        raise ModelError(f"base_score is {base_score[:40]!r}, not a finite number")
+    _refuse(not abs(start) <= _FLOAT32_MAX, f"base_score is {base_score[:40]!r}, not a finite number")
     _get(_get(learner, "objective", dict, "learner"), "name", str, "objective")
     _strings(list(_get(learner, "attributes", dict, "learner").values()), "attributes", (len(learner["attributes"]),))
     for key in ("feature_names", "feature_types"):
@@ -266,14 +269,12 @@ def _check_forest(forest: Mapping[str, Any], n_features: int) -> None:
     bits = 0
     for number, tree in enumerate(trees):
         where = f"tree {number}"
-        if not isinstance(tree, dict):
-            raise ModelError(f"{where} is not an object")
+        _refuse(not isinstance(tree, dict), f"{where} is not an object")
         # The loader puts a tree at the place that its id says: each place must be filled once.
         if tree.get("id") != number or isinstance(tree["id"], bool):
             raise ModelError(f"{where} has id {str(tree.get('id'))[:40]}: trees must be numbered in order")
         bits += _check_tree(tree, n_features, where)
-    if bits > _MAX_CATEGORY_BITS:
-        raise ModelError(f"the categorical splits would need {bits / 2**33:.1f} GiB")
+    _refuse(bits > _MAX_CATEGORY_BITS, f"the categorical splits would need {bits / 2**33:.1f} GiB")
     if "cats" in forest:
         _check_category_names(_get(forest, "cats", dict, "gbtree"), n_features)
 
@@ -283,8 +284,7 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> int:
     param = _get(tree, "tree_param", dict, where)
     left_children = _get(tree, "left_children", list, where)
     n = _number(param, "num_nodes", where, 1)
-    if n != len(left_children):
-        raise ModelError(f"{where}: num_nodes is {n}, left_children has {len(left_children)} entries")
+    _refuse(n != len(left_children), f"{where}: num_nodes is {n}, left_children has {len(left_children)} entries")
     if _number(param, "num_feature", where, 0) not in (0, n_features):
         raise ModelError(f"{where}: num_feature is {param['num_feature']}, the model has {n_features} features")
     _number(param, "size_leaf_vector", where, 0, 1)
@@ -304,10 +304,8 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> int:
     alive = ~deleted
     if deleted[0] or int(deleted.sum()) != _number(param, "num_deleted", where, 0):
         raise ModelError(f"{where}: num_deleted is not the number of deleted nodes")
-    if bool(np.any(leaf != (right == -1))):
-        raise ModelError(f"{where}: a node has one child")
-    if bool(np.any(feature[alive] >= n_features)):
-        raise ModelError(f"{where}: splits by a feature that the model does not have")
+    _refuse(leaf != (right == -1), f"{where}: a node has one child")
+    _refuse(feature[alive] >= n_features, f"{where}: splits by a feature that the model does not have")
     if bool(np.any(np.isnan(condition[alive]))) or not bool(np.all(np.abs(condition[alive & leaf]) <= _FLOAT32_MAX)):
         raise ModelError(f"{where}: a leaf value or threshold is not finite")
     _check_shape(left, right, parents, alive, where)
@@ -323,19 +321,15 @@ def _check_shape(
     child = np.concatenate([left[inner], right[inner]])
     seen = np.bincount(child, minlength=n)
     seen[0] += 1
-    if bool(np.any(seen != alive)):
-        raise ModelError(f"{where}: a node has no parent, or two")
+    _refuse(seen != alive, f"{where}: a node has no parent, or two")
     if parents[0] not in _NO_PARENT or bool(np.any((parents[1:] < 0) | (parents[1:] >= n))):
         raise ModelError(f"{where}: a parent is out of range")
     above = np.where(alive, parents, 0)
     above[0] = 0
-    if bool(np.any(above[child] != np.tile(inner, 2))):
-        raise ModelError(f"{where}: parents and children do not agree")
+    _refuse(above[child] != np.tile(inner, 2), f"{where}: parents and children do not agree")
     depth = depths(above)
-    if bool(np.any(depth < 0)):
-        raise ModelError(f"{where}: its nodes form a cycle")
-    if int(depth.max()) >= MAX_DEPTH:
-        raise ModelError(f"{where}: it is deeper than {MAX_DEPTH} nodes")
+    _refuse(depth < 0, f"{where}: its nodes form a cycle")
+    _refuse(int(depth.max()) >= MAX_DEPTH, f"{where}: it is deeper than {MAX_DEPTH} nodes")
 
 
 def _check_categorical_splits(tree: dict[str, Any], n: int, leaf: npt.NDArray[np.bool_], where: str) -> int:
@@ -356,8 +350,7 @@ def _check_categorical_splits(tree: dict[str, Any], n: int, leaf: npt.NDArray[np
 def _check_category_names(cats: Mapping[str, Any], n_features: int) -> None:
     """The categories of each column by name or value, and their sorted order, as XGBoost 3.1 and later keep them."""
     columns = _get(cats, "enc", list, "cats")
-    if len(columns) not in (0, n_features):
-        raise ModelError(f"cats describe {len(columns)} columns, the model has {n_features}")
+    _refuse(len(columns) not in (0, n_features), f"cats describe {len(columns)} columns, the model has {n_features}")
     counts = [_count_categories(column, f"cats of column {i}") for i, column in enumerate(columns)]
     order = _integers(cats.get("sorted_idx"), "cats: sorted_idx", 0, max(counts, default=0))
     ends = _integers(cats.get("feature_segments"), "cats: feature_segments", 0, order.size)
@@ -371,8 +364,7 @@ def _check_category_names(cats: Mapping[str, Any], n_features: int) -> None:
 
 
 def _count_categories(column: Any, where: str) -> int:
-    if not isinstance(column, dict):
-        raise ModelError(f"{where} are not an object")
+    _refuse(not isinstance(column, dict), f"{where} are not an object")
     values = column.get("values")
     if "offsets" in column:
         ends = _integers(column["offsets"], f"{where}: offsets", 0, _INT32_MAX)

@@ -32,7 +32,6 @@ from boostrank.core.errors import ModelError, ParameterError, TrainingError, Tra
 from boostrank.core.files import check_writable, replacing, write_all
 from boostrank.core.jsonable import jsonable
 from boostrank.core.locks import reserved
-from boostrank.core.types import Float64Array
 from boostrank.formats import parse_model
 from boostrank.formats.model_files import read_file
 
@@ -221,14 +220,11 @@ def _parse(data: bytes, start: int) -> tuple[Resumed, dict[str, Any], int]:
         raise ValueError(f"{rounds:,} rounds in so small a model")
     model = data[line_end + 1 : model_end]
     parse_model(model)
-    arrays: list[Float64Array] = []
-    at = model_end
-    for length in lengths:
-        arrays.append(np.frombuffer(data, dtype="<f8", count=length, offset=at).astype(np.float64))
-        at += 8 * length
-    values = arrays[0].reshape(rounds - begin, len(named))
+    numbers = np.frombuffer(data, dtype="<f8", count=sum(lengths), offset=model_end).astype(np.float64)
+    values, *scores = np.split(numbers, np.cumsum(lengths)[:-1])
+    values = values.reshape(rounds - begin, len(named))
     results = [[EvalResult(n, m, float(v), up) for (n, m, up), v in zip(named, row, strict=True)] for row in values]
-    snapshot = Snapshot(model, tuple(arrays[1:]), str(header["scores_sha256"]))
+    snapshot = Snapshot(model, tuple(scores), str(header["scores_sha256"]))
     return Resumed(snapshot, begin, results), dict(header["training"]), rounds
 
 
