@@ -21,27 +21,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.relevance import RELEVANT_FROM, relevance_constants, relevant_positions
-from boostrank.kernels.objective.shared_params import ALPHA
+from boostrank.kernels.objective.shared_params import ALPHA, positive
 from boostrank.kernels.ranks.precisions import AP_SCRATCH, smooth_precisions
 from boostrank.kernels.ranks.sigmoid import soft_gradient, soft_ranks
 from boostrank.kernels.sums.expsum import SUMS
 
 PARAMS = (
     ALPHA,
-    Param(
-        "beta",
-        0.1,
-        "sharpness of one relevant document standing above another",
-        low=0.0,
-        open_low=True,
-        log=True,
-        schedulable=True,
-        unit="1/rank",
-    ),
+    positive("beta", 0.1, "sharpness of one relevant document standing above another", unit="1/rank"),
     RELEVANT_FROM,
     SUMS,
 )
@@ -83,7 +73,6 @@ SPEC = ObjectiveSpec(
     summary="average precision over smooth ranks; a relevant document above another through a sigmoid of their ranks",
     equation="sum_i relevant_i / rank_i (1 + sum_j relevant_j sigmoid(beta (rank_i - rank_j))) / N",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.PROXY,
     reference="Qin, Liu, Li 2010, eqs (35), (38)",
     deviation="alpha defaults to the scale of labels, beta to a tenth a rank",

@@ -17,26 +17,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import ALPHA, TRAIN_DISCOUNT, K
+from boostrank.kernels.objective.shared_params import ALPHA, TRAIN_DISCOUNT, K, positive
 from boostrank.kernels.ranks.sigmoid_dcg import SIGMOID_DCG_SCRATCH, sigmoid_dcg
 from boostrank.kernels.sums.expsum import SUMS
 
 PARAMS = (
     ALPHA,
     K,
-    Param(
-        "beta",
-        1.0,
-        "sharpness of the cut-off at k",
-        low=0.0,
-        open_low=True,
-        log=True,
-        schedulable=True,
-        unit="1/rank",
-    ),
+    positive("beta", 1.0, "sharpness of the cut-off at k", unit="1/rank"),
     TRAIN_DISCOUNT,
     SUMS,
 )
@@ -56,7 +46,6 @@ SPEC = ObjectiveSpec(
     summary="NDCG over smooth ranks with a sharpness alpha; at k through a sigmoid of sharpness beta",
     equation="sum_i g_i D(rank_i) T(rank_i) / Z,  T(r) = sigmoid(beta (k + 1/2 - r))",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.PROXY,
     quadratic=False,
     reference="Qin, Liu, Li 2010, eqs (35), (38)",

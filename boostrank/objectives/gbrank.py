@@ -20,20 +20,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.objective.shared_params import positive
 from boostrank.kernels.ranks.margin import MARGIN_SCRATCH, grade_constants, margin_pairs
 
 PARAMS = (
-    Param(
+    positive(
         "tau",
         1.0,
         "by how much a target goes beyond the other document's score; without it constant scores would be optimal",
-        low=0.0,
-        open_low=True,
-        log=True,
-        schedulable=True,
         unit="score",
         aliases=("margin",),
     ),
@@ -51,7 +47,6 @@ SPEC = ObjectiveSpec(
     summary="regression of wrongly ordered pairs towards each other's score",
     equation="sum over pairs of 1/2 max(0, s_j - s_i + tau)^2",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.PROXY,
     reference="Zheng, Chen, Sun, Zha 2007",
     deviation="trees add up; the paper averages them",

@@ -199,7 +199,6 @@ SPEC = ObjectiveSpec(
     summary="logistic pair losses whose weights bound the NDCG lost: NDCG-Loss1, 2 and 2++",
     equation="sum over pairs of w_ij ln(1 + exp(-(s_i - s_j) / sigma)), weights held",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.MAJORISER,
     exact_gradient=False,
     quadratic=False,

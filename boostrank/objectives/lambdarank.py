@@ -28,22 +28,13 @@ import numpy as np
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, default_constants
+from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, default_constants, positive
 from boostrank.kernels.primitives import LN2, discount, ideal_dcg
 from boostrank.kernels.ranks.sigmoid import UNDERFLOW
 from boostrank.kernels.runtime.jit import inline, inline_sums
 
 PARAMS = (
-    Param(
-        "sigmoid",
-        1.0,
-        "sharpness of the pair loss",
-        low=0.0,
-        open_low=True,
-        log=True,
-        schedulable=True,
-        unit="1/score",
-    ),
+    positive("sigmoid", 1.0, "sharpness of the pair loss", unit="1/score"),
     Param(
         "truncation_level",
         30,
@@ -204,7 +195,6 @@ SPEC = ObjectiveSpec(
     summary="pairs weighted by the change in NDCG if they were swapped, as in LightGBM: the baseline",
     equation="sum over pairs of |g_i - g_j| |D_i - D_j| / Z * ln(1 + exp(-sigmoid (s_i - s_j))), weights held",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.PROXY,
     exact_gradient=False,
     reference="Burges 2010; LightGBM rank_objective.hpp",

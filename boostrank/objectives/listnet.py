@@ -49,7 +49,6 @@ SPEC = ObjectiveSpec(
     summary="cross entropy of two softmaxes, of targets and of scores",
     equation="-sum_i softmax(t)_i ln softmax(s)_i",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.EXACT,
     reference="Cao, Qin, Liu, Tsai, Li 2007, section 4",
     deviation="queries of equal gains are left out",

@@ -38,7 +38,7 @@ from typing import Any
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT
+from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, positive
 from boostrank.kernels.primitives import discount, ideal_dcg, sort_descending
 from boostrank.kernels.ranks.assignment import best_assignment
 from boostrank.kernels.runtime.jit import inline
@@ -51,15 +51,7 @@ PARAMS = (
         "convex: against the perfect ranking; tight: against the current one, closer to NDCG, and flat where it is met",
         choices=("convex", "tight"),
     ),
-    Param(
-        "margin",
-        2.5,
-        "how far apart a ranking of NDCG 0 and the perfect one must be, in `margin_unit`",
-        low=0.0,
-        open_low=True,
-        log=True,
-        schedulable=True,
-    ),
+    positive("margin", 2.5, "how far apart a ranking of NDCG 0 and the perfect one must be, in `margin_unit`"),
     Param(
         "margin_unit",
         "score",
@@ -183,7 +175,6 @@ SPEC = ObjectiveSpec(
     summary="a large-margin upper bound of 1 - NDCG@k, its worst ranking found exactly by linear assignment",
     equation="max_y [margin (1 - NDCG@k(y)) + sum_i A(y_i) s_i / t] - sum_i A(y*_i) s_i / t,  A(r) = max(k + 1 - r, 0)",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.PROXY,
     reference="Chapelle, Le, Smola 2007, eqs (7), (12), (14)",
     deviation="divided by k; the margin may follow the spread of the scores; y* is the perfect ranking nearest to them",

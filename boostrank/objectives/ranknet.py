@@ -136,7 +136,6 @@ SPEC = ObjectiveSpec(
     summary="the logistic loss of every pair",
     equation="sum over pairs of ln(1 + exp(-(s_i - s_j) / sigma))",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.EXACT,
     reference="Burges et al. 2005",
     prepare=no_constants,

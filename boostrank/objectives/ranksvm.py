@@ -19,20 +19,12 @@ from typing import Any
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.objective.shared_params import positive
 from boostrank.kernels.ranks.margin import MARGIN_SCRATCH, grade_constants, margin_pairs
 
 PARAMS = (
     Param("pair_loss", "squared", "what a pair that violates the margin costs", choices=("squared", "hinge")),
-    Param(
-        "margin",
-        1.0,
-        "by how much the better document of a pair should lead",
-        low=0.0,
-        open_low=True,
-        log=True,
-        schedulable=True,
-        unit="score",
-    ),
+    positive("margin", 1.0, "by how much the better document of a pair should lead", unit="score"),
 )
 
 _SQUARED = 0
@@ -50,7 +42,6 @@ SPEC = ObjectiveSpec(
     summary="a hinge, or its square, on every pair",
     equation="sum over pairs of max(0, m - (s_i - s_j)), or half its square",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.PROXY,
     reference="Joachims 2002; Chapelle, Keerthi 2010",
     prepare=grade_constants,

@@ -62,7 +62,6 @@ SPEC = ObjectiveSpec(
     summary="begins as regression and turns into SHF-SDCG over the rounds",
     equation="mix * mean squared error / 2 - (1 - mix) * SHF-SDCG",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.MAJORISER,
     exact_gradient=False,
     quadratic=False,

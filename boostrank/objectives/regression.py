@@ -43,7 +43,6 @@ SPEC = ObjectiveSpec(
     summary="squared error on labels or gains: the baseline",
     equation="(1/2) sum_i (s_i - t_i)^2",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.EXACT,
     reference="baseline of Wu, Chang, Zheng, Zha 2009",
     prepare=target_constants,

@@ -42,7 +42,6 @@ SPEC = ObjectiveSpec(
     summary="NDCG over smooth ranks: a sum of sigmoids of score differences",
     equation="sum_i g_i D(rank_i) / Z,  rank_i = 1 + sum_j sigmoid((s_j - s_i) / sigma)",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.PROXY,
     quadratic=False,
     reference="Wu, Chang, Zheng, Zha 2009, eqs (5)-(9)",

@@ -41,7 +41,6 @@ SPEC = ObjectiveSpec(
     summary="SDCG with smoothed hinges: every wrongly ordered pair is pulled the right way, however wrong it is",
     equation="sum_i g_i D(rank_i) / Z,  rank_i = 1 + sum_j hinge((s_j - s_i) / sigma)",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.MAJORISER,
     exact_gradient=False,
     quadratic=False,

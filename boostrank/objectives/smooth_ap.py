@@ -75,7 +75,6 @@ SPEC = ObjectiveSpec(
     summary="average precision over smooth ranks; a relevant document above another through a sigmoid of their scores",
     equation="sum_i relevant_i / rank_i (1 + sum_j relevant_j P_ij) / N,  P_ij = sigmoid((s_j - s_i) / sigma)",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.PROXY,
     reference="Chapelle, Wu 2010, eq (9)",
     deviation="a document counts fully in its own precision; half, as the printed sum has it, with form=printed",

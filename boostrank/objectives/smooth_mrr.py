@@ -69,7 +69,6 @@ SPEC = ObjectiveSpec(
     summary="reciprocal smooth rank of the first relevant document, averaged over the relevant ones by their chance",
     equation="sum_i w_i / rank_i over relevant i,  w = softmax of alpha s over the relevant documents",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.PROXY,
     reference="Shi et al. 2012 (CLiMF); Qin, Liu, Li 2010",
     deviation="the chance of being first is Luce's, not CLiMF's product of pairs",

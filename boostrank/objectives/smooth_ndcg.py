@@ -35,7 +35,7 @@ from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
 from boostrank.kernels.losses.squared_error import mix_squared_error, target_constants, target_param
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, K
+from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, K, positive
 from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg
 from boostrank.kernels.runtime.jit import inline, inline_sums
 from boostrank.kernels.sums.expsum import DIRECT, SUMS
@@ -43,14 +43,10 @@ from boostrank.kernels.sums.gain_nodes import gain_nodes
 from boostrank.kernels.sums.gauss_sums import IROOM, PART, ROOM, SLOTS, VALUE, WEIGHT, gauss_gradient
 
 PARAMS = (
-    Param(
+    positive(
         "sigma",
         1.0,
         "squared width of the neighbourhood; falls from 64 to 1/64 after the warm start unless given",
-        low=0.0,
-        open_low=True,
-        log=True,
-        schedulable=True,
         unit="score^2",
     ),
     K,
@@ -247,7 +243,6 @@ SPEC = ObjectiveSpec(
     summary="NDCG of Gaussian neighbourhoods around each rank, sharpened over the rounds after a regression start",
     equation="sum_j D(j) sum_i g_i h_ij / Z,  h_ij ~ exp(-(s_i - s_d(j))^2 / sigma)",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.PROXY,
     reference="Chapelle, Wu 2010, eq (10) and appendix 2",
     deviation="continues from the regression instead of being pulled back to it; sigma falls with the rounds",

@@ -25,7 +25,7 @@ from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.relevance import RELEVANT_FROM, relevance_constants
-from boostrank.kernels.objective.shared_params import ALPHA
+from boostrank.kernels.objective.shared_params import ALPHA, positive
 from boostrank.kernels.primitives import expit
 from boostrank.kernels.ranks.sigmoid import soft_gradient, soft_ranks
 from boostrank.kernels.sums.expsum import SUMS
@@ -33,15 +33,7 @@ from boostrank.kernels.sums.expsum import SUMS
 PARAMS = (
     ALPHA,
     Param("k", 3, "rank at which precision is measured", low=1, unit="rank", aliases=("at", "truncation")),
-    Param(
-        "beta",
-        2.0,
-        "sharpness of the cut-off at k, on the logarithm of the rank",
-        low=0.0,
-        open_low=True,
-        log=True,
-        schedulable=True,
-    ),
+    positive("beta", 2.0, "sharpness of the cut-off at k, on the logarithm of the rank"),
     RELEVANT_FROM,
     SUMS,
 )
@@ -70,7 +62,6 @@ SPEC = ObjectiveSpec(
     summary="precision at k over smooth ranks, with a cut-off that still reaches relevant documents far below k",
     equation="sum_i relevant_i T(rank_i) / k,  T(r) = 1 / (1 + (r / (k + 1/2))^beta)",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.PROXY,
     reference="Qin, Liu, Li 2010",
     deviation="the cut-off is a sigmoid in the logarithm of the rank; lists of at most k documents are left out",

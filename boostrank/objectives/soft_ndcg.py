@@ -30,7 +30,7 @@ from typing import Any
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT
+from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, positive
 from boostrank.kernels.primitives import ideal_dcg
 from boostrank.kernels.ranks.soft import ROOM, direct, swept, work_space
 from boostrank.kernels.sums.expsum import DIRECT, EXACT, SUMS
@@ -39,14 +39,10 @@ from boostrank.kernels.sums.rank_tables import EXACT_WAVES, FAST_WAVES
 from boostrank.kernels.sums.rank_tables import FAST as FAST_TABLES
 
 PARAMS = (
-    Param(
+    positive(
         "sigma",
         1.0,
         "standard deviation of every score; from a zero start with Newton leaves it changes nothing by itself",
-        low=0.0,
-        open_low=True,
-        log=True,
-        schedulable=True,
         unit="score",
         aliases=("sigma_s",),
     ),
@@ -93,7 +89,6 @@ SPEC = ObjectiveSpec(
     summary="expected NDCG under Gaussian scores: SoftRank, without its rank distribution",
     equation="sum_j g_j E[D(rank_j)] / Z,  P(i beats j) = Phi((s_i - s_j) / (sqrt2 sigma))",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.PROXY,
     reference="Taylor, Guiver, Robertson, Minka 2008",
     deviation="no rank distribution: the same expectation from a sum of powers; gains 2^label - 1",

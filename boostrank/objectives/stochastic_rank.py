@@ -36,23 +36,14 @@ from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
 from boostrank.kernels.noise import SEED, normal
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, K, numbered_constants
+from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, K, numbered_constants, positive
 from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg, sort_descending
 from boostrank.kernels.runtime.jit import inline_sums
 from boostrank.kernels.sums.expsum import DIRECT, SUMS
 from boostrank.kernels.sums.gauss_rank_changes import gaussian_rank_changes
 
 PARAMS = (
-    Param(
-        "sigma",
-        1.0,
-        "standard deviation of the noise",
-        low=0.0,
-        open_low=True,
-        log=True,
-        schedulable=True,
-        unit="score",
-    ),
+    positive("sigma", 1.0, "standard deviation of the noise", unit="score"),
     Param(
         "mu", 0.0, "shift against relevance before the noise, in sigmas a label", low=0.0, high=10.0, schedulable=True
     ),
@@ -168,7 +159,6 @@ SPEC = ObjectiveSpec(
     summary="NDCG@k smoothed by Gaussian noise, its gradient estimated and kept free of scale",
     equation="the mean over eps of NDCG@k(s - sigma mu t + sigma eps)",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.PROXY,
     exact_gradient=False,
     reference="Ustimenko, Prokhorenkova 2020; CatBoost error_functions.cpp",

@@ -75,7 +75,6 @@ SPEC = ObjectiveSpec(
     summary="cross entropy towards randomised gains, with LightGBM's approximate Newton step",
     equation="-sum_i p_i ln softmax(s)_i, p_i ~ g_i + 1 - u_i, u_i uniform",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.PROXY,
     exact_gradient=False,
     reference="Bruch 2021; LightGBM rank_objective.hpp",

@@ -88,7 +88,6 @@ SPEC = ObjectiveSpec(
     summary="logistic losses of the pairs that are neighbours in noisy orders, as in CatBoost",
     equation="sum over pairs of w_ij ln(1 + exp(-(s_i - s_j))), w_ij how often and how high they are neighbours",
     kernel=kernel,
-    params=PARAMS,
     hessian=HessianKind.PROXY,
     reference="Gulin, Kuralenok, Pavlov 2011; CatBoost yetirank_helpers.cpp",
     prepare=_constants,

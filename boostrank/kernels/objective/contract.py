@@ -57,7 +57,7 @@ class ObjectiveSpec:
         summary: one sentence for a list.
         equation: the objective in words and ASCII symbols.
         kernel: see the contract above.
-        params: in the order in which the kernel reads them.
+        params: in the order in which the kernel reads them; those that it declares, where none are given.
         hessian: what the second output is.
         reference: paper and equation numbers.
         deviation: where this differs from the paper, and why.
@@ -81,9 +81,9 @@ class ObjectiveSpec:
     summary: str
     equation: str
     kernel: Kernel
-    params: tuple[Param, ...]
-    hessian: HessianKind
-    reference: str
+    params: tuple[Param, ...] = ()
+    hessian: HessianKind = HessianKind.PROXY
+    reference: str = ""
     deviation: str = ""
     prepare: Prepare = default_constants
     aliases: tuple[str, ...] = ()
@@ -100,6 +100,7 @@ class ObjectiveSpec:
     def __post_init__(self) -> None:
         if self.kernel.is_named:
             object.__setattr__(self, "scratch_per_document", self.kernel.scratch_per_document)
+            object.__setattr__(self, "params", self.params or self.kernel.params)
             if self.kernel.params != self.params:
                 raise ParameterError(f"{self.name}: its kernel declares other parameters than it does")
 

@@ -34,27 +34,25 @@ K = Param(
 )
 """Shared by every objective with a cut-off."""
 
-SIGMA = Param(
+
+def positive(name: str, default: float, help: str, unit: str = "", aliases: tuple[str, ...] = ()) -> Param:
+    """A width or a sharpness: above 0, spread over orders of magnitude, and free to follow a schedule."""
+    return Param(name, default, help, low=0.0, open_low=True, log=True, schedulable=True, unit=unit, aliases=aliases)
+
+
+SIGMA = positive(
     "sigma",
     1.0,
     "width of the smooth ranks; from a zero start with Newton leaves sigma alone changes nothing (the step scales with "
     "it): it matters beside a regression part, a warm start or a schedule",
-    low=0.0,
-    open_low=True,
-    log=True,
-    schedulable=True,
     unit="score",
 )
 """Shared by the objectives over smooth ranks."""
 
-ALPHA = Param(
+ALPHA = positive(
     "alpha",
     1.0,
     "sharpness of the smooth ranks; from a zero start with Newton leaves it changes nothing by itself",
-    low=0.0,
-    open_low=True,
-    log=True,
-    schedulable=True,
     unit="1/score",
 )
 """1 / sigma: shared by the objectives over smooth ranks whose papers say it so."""
