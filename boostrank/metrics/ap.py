@@ -16,33 +16,21 @@ from boostrank.kernels.metric.contract import MetricSpec, metric_kernel, recipro
 
 
 @metric_kernel
-def kernel(
-    grades: Float64Array,
-    ends: Int64Array,
-    weights: Float64Array,
-    cutoffs: Int64Array,
-    out: Float64Array,
-    scratch: Float64Array,
-) -> None:
+def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
     """One query; see `kernels.metric.contract`."""
-    total, hits, pos, c = 0.0, 0.0, 0, 0
-    while pos < grades.shape[0] and c < cutoffs.shape[0]:
+    hits, pos = 0.0, 0
+    while pos < grades.shape[0]:
         end = ends[pos]
         n, r = end - pos, 0.0
         for i in range(pos, end):
             r += grades[i]
-        for i in range(pos, end):
+        for i in range(pos, min(end, worth.shape[0])):
             # Relevant with chance r/n; then the i - pos documents before it in the run hold the r - 1 other relevant
             # ones of the run in equal shares.
             others = (i - pos) * (r - 1.0) / (n - 1) if n > 1 else 0.0
-            total += r / n * (hits + others + 1.0) * weights[i]
-            if c < cutoffs.shape[0] and i + 1 == cutoffs[c]:
-                out[c] = total
-                c += 1
+            worth[i] = r / n * (hits + others + 1.0)
         hits += r
         pos = end
-    for i in range(c, cutoffs.shape[0]):
-        out[i] = total
 
 
 def divisors(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:

@@ -26,17 +26,10 @@ _NEGLIGIBLE = -40.0  # e^-40: what reaches a place with this chance is lost in t
 
 
 @metric_kernel
-def kernel(
-    grades: Float64Array,
-    ends: Int64Array,
-    weights: Float64Array,
-    cutoffs: Int64Array,
-    out: Float64Array,
-    scratch: Float64Array,
-) -> None:
+def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
     """One query; see `kernels.metric.contract`."""
-    total, reading, pos, c = 0.0, 1.0, 0, 0
-    while pos < grades.shape[0] and c < cutoffs.shape[0]:
+    reading, pos = 1.0, 0
+    while pos < grades.shape[0]:
         end = ends[pos]
         n = end - pos
         passed = scratch[: n + 1]
@@ -44,7 +37,7 @@ def kernel(
         for i in range(pos, end):
             chance += grades[i] / n
         # E_j <= E_1^j (Maclaurin): places beyond this depth are not worth their n operations each.
-        depth = min(n, cutoffs[-1] - pos)
+        depth = min(n, worth.shape[0] - pos)
         if chance <= 0.0:
             depth = 0
         elif chance < 1.0:
@@ -59,16 +52,11 @@ def kernel(
             for j in range(min(i + 1, depth), 0, -1):
                 share = j / (i + 1.0)
                 passed[j] = (1.0 - share) * passed[j] + share * q * passed[j - 1]
-        for i in range(pos, end):
+        for i in range(pos, min(end, worth.shape[0])):
             j = i - pos + 1
-            total += reading * (passed[j - 1] - passed[j]) * weights[i]
-            if c < cutoffs.shape[0] and i + 1 == cutoffs[c]:
-                out[c] = total
-                c += 1
+            worth[i] = reading * (passed[j - 1] - passed[j])
         reading = everyone
         pos = end
-    for i in range(c, cutoffs.shape[0]):
-        out[i] = total
 
 
 def stop_probabilities(labels: Float64Array, conventions: Conventions) -> Float64Array:

@@ -12,34 +12,22 @@ from boostrank.kernels.metric.contract import MetricSpec, metric_kernel, no_divi
 
 
 @metric_kernel
-def kernel(
-    grades: Float64Array,
-    ends: Int64Array,
-    weights: Float64Array,
-    cutoffs: Int64Array,
-    out: Float64Array,
-    scratch: Float64Array,
-) -> None:
+def kernel(grades: Float64Array, ends: Int64Array, worth: Float64Array, scratch: Float64Array) -> None:
     """One query; see `kernels.metric.contract`."""
-    total, waiting, pos, c = 0.0, 1.0, 0, 0
-    while pos < grades.shape[0] and c < cutoffs.shape[0] and waiting > 0.0:
+    waiting, pos = 1.0, 0
+    worth[:] = 0.0
+    while pos < grades.shape[0] and waiting > 0.0:
         end = ends[pos]
         r = 0.0
         for i in range(pos, end):
             r += grades[i]
-        for i in range(pos, end):
+        for i in range(pos, min(end, worth.shape[0])):
             # Nothing relevant so far in the run: the next of its `left` documents is relevant with chance r / left.
             # That chance reaches 1, and nobody is left waiting, before a run with a relevant document ends.
             left = end - i
-            hit = waiting * min(1.0, r / left)
-            total += hit * weights[i]
-            waiting -= hit
-            if c < cutoffs.shape[0] and i + 1 == cutoffs[c]:
-                out[c] = total
-                c += 1
+            worth[i] = waiting * min(1.0, r / left)
+            waiting -= worth[i]
         pos = end
-    for i in range(c, cutoffs.shape[0]):
-        out[i] = total
 
 
 SPEC = MetricSpec(

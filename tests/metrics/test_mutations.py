@@ -14,6 +14,7 @@ import pytest
 from boostrank.core.conventions import Conventions
 from boostrank.kernels.metric.contract import WHOLE_LIST
 from boostrank.kernels.metric.cumulated import cumulated
+from boostrank.kernels.metric.driver import weighted_sums
 from boostrank.metrics import METRICS
 from tests.metrics.helpers import twin
 from tests.reference.tied_orders import over_ties
@@ -24,8 +25,8 @@ SCORES = [1.0, 1.0, 1.0, 0.5, 0.2, 0.2, 0.1]
 CUTS = (1, 2, 3, 4, 5, None)
 
 SLIPS = [
-    ("dcg", "mean * weights[i]", "mean * weights[pos]"),
-    ("dcg", "mean * weights[i]", "-mean * weights[i]"),
+    ("dcg", "worth[i] * weights[i]", "worth[i] * weights[c]"),
+    ("dcg", "worth[i] = mean", "worth[i] = -mean"),
     ("dcg", "mean /= end - pos", "mean /= end - pos + 1"),
     ("dcg", "i + 1 == cutoffs[c]", "i == cutoffs[c]"),
     ("dcg", "range(pos + 1, end)", "range(pos, end)"),
@@ -38,29 +39,37 @@ SLIPS = [
     ("map", "r / n * (", "("),
     ("map", "i + 1 == cutoffs[c]", "i == cutoffs[c]"),
     ("mrr", "left = end - i", "left = end - pos"),
-    ("mrr", "waiting -= hit", "pass"),
-    ("mrr", "waiting -= hit", "waiting += hit"),
+    ("mrr", "waiting -= worth[i]", "pass"),
+    ("mrr", "waiting -= worth[i]", "waiting += worth[i]"),
     ("mrr", "r / left", "r / (left + 1)"),
-    ("mrr", "hit * weights[i]", "waiting * weights[i]"),
+    ("mrr", "waiting * min(1.0, r / left)", "waiting"),
     ("err", "everyone *= q", "everyone *= 1.0 - q"),
     ("err", "share = j / (i + 1.0)", "share = j / (i + 2.0)"),
     ("err", "passed[j - 1] - passed[j]", "passed[j - 1]"),
     ("err", "reading = everyone", "reading = 1.0"),
-    ("err", "* weights[i]", ""),
+    ("err", " * weights[i]", ""),
     ("err", "share * q * passed[j - 1]", "share * passed[j - 1]"),
     ("err", "for j in range(min(i + 1, depth), 0, -1)", "for j in range(1, min(i + 1, depth) + 1)"),
 ]
 
 
 def python_kernel(name: str, old: str = "", new: str = "") -> Callable[..., None]:
-    """The body of a metric's kernel as plain Python, with a piece replaced."""
+    """The body of a metric's kernel and the sum over its worths as plain Python, with a piece replaced."""
     function = METRICS.get(name).kernel.py_func
-    source = textwrap.dedent(inspect.getsource(function))
-    source = source[source.index("def ") :]
+    bodies = [
+        textwrap.dedent(inspect.getsource(f)) for f in (function, getattr(weighted_sums, "py_func", weighted_sums))
+    ]
+    source = "\n".join(body[body.index("def ") :] for body in bodies)
     assert source.count(old) >= 1 if old else True, f"{old!r} is not in the kernel of {name}"
     scope: dict[str, Any] = dict(inspect.getmodule(function).__dict__, math=math)
     exec(source.replace(old, new) if old else source, scope)
-    return scope[function.__name__]
+
+    def kernel(grades: Any, ends: Any, weights: Any, cutoffs: Any, out: Any, scratch: Any) -> None:
+        worth = np.full(grades.size, np.nan)
+        scope[function.__name__](grades, ends, worth, scratch)
+        scope["weighted_sums"](worth, weights, cutoffs, out)
+
+    return kernel
 
 
 def largest_error(name: str, kernel: Callable[..., None]) -> float:

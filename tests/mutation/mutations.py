@@ -124,7 +124,7 @@ MUTATIONS = [
     ("kernels/sums/expsum_hinges.py", "_GROUP_BEND, k] - bent", "_GROUP_BEND, k] + bent", HINGE_SUMS),
     ("kernels/sums/expsum_hinges.py", "far * (every - slope[i])", "far * every", HINGE_SUMS),
     ("kernels/sums/expsum_hinges.py", "pull[member[k]] += k - first", "pull[member[k]] += k", HINGE_SUMS),
-    ("kernels/sums/expsum_hinges.py", "rows[_PULL, i] -= found[4]", "rows[_PULL, i] += found[4]", HINGE_SUMS),
+    ("kernels/sums/expsum_hinges.py", "_GROUP_PULL, i, -1.0", "_GROUP_PULL, i, 1.0", HINGE_SUMS),
     (
         "kernels/sums/expsum_hinges.py",
         "rows[_GROUP_BEND, i] += found[6]",

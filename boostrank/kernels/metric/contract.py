@@ -2,20 +2,21 @@
 
 A kernel handles **one query** whose documents are already ranked; the driver has sorted them and knows the ties:
 
-    kernel(grades, ends, weights, cutoffs, out, scratch)
+    kernel(grades, ends, worth, scratch)
 
 | argument | type | meaning |
 |---|---|---|
 | grades | float64[m] | grade of the document at each position (a gain, 0 or 1, or a probability) |
 | ends | int64[m] | where the run of tied documents that a position belongs to ends (exclusive) |
-| weights | float64[>= m] | weight of each position, from the spec |
-| cutoffs | int64[p] | increasing; a cut-off beyond the list means the whole list |
-| out | float64[p] | written: the metric at each cut-off, before it is divided by `divisors` |
+| worth | float64[k], k <= m | written: what each position up to the largest cut-off adds, before its weight |
 | scratch | float64[>= m + 1] | contents undefined |
 
-1. The value is the mean over all orders of the documents inside each run of ties, in closed form. An order that is
+The metric at a cut-off is the sum of worth times weight over the positions above it, divided by `divisors`; the driver
+takes it.
+
+1. A worth is the mean over all orders of the documents inside each run of ties, in closed form. An order that is
    settled (input, pessimistic, ...) comes as runs of one document.
-2. m covers at least the largest cut-off and ends with a whole run; documents behind it do not matter.
+2. m covers the largest cut-off and ends with a whole run; documents behind it do not matter.
 3. It is defined for m = 0, never writes its inputs and allocates nothing.
 """
 
@@ -31,11 +32,9 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError
 from boostrank.core.gains import gains_from_labels
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.runtime.jit import CompiledFunction, entry_point
+from boostrank.kernels.runtime.jit import F1, I1, CompiledFunction, entry_point
 
-_F1 = types.Array(types.float64, 1, "C")
-_I1 = types.Array(types.int64, 1, "C")
-METRIC_SIGNATURE = types.void(_F1, _I1, _F1, _I1, _F1, _F1)
+METRIC_SIGNATURE = types.void(F1, I1, F1, F1)
 
 MetricKernel = CompiledFunction[..., None]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,8 @@ from numba import types
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.metric.contract import METRIC_SIGNATURE, MetricKernel
 from boostrank.kernels.primitives import sort_descending
-from boostrank.kernels.runtime.jit import entry_point, inline, run_parallel
+from boostrank.kernels.runtime.blocks import query_blocks
+from boostrank.kernels.runtime.jit import F1, F2, I1, INT, entry_point, inline, run_parallel
 
 # A block's ranking stays in a core's cache, and handing it to a thread (~50 us) is lost in the work on it.
 _DOCUMENTS_A_BLOCK = 20_000
@@ -26,10 +26,6 @@ _PICK = 32
 
 EXPECTED, INPUT, PESSIMISTIC, OPTIMISTIC = 0, 1, 2, 3
 """What becomes of documents with equal scores."""
-
-_F1 = types.Array(types.float64, 1, "C")
-_I1 = types.Array(types.int64, 1, "C")
-_F2 = types.Array(types.float64, 2, "C")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,23 +77,15 @@ def measure(
         counts = np.empty(stop - start, np.int64)
         keys, spare = np.empty(longest + _PICK), np.empty(2 * longest, np.int64)
         _rank(start, stop, scores, labels, ptr, depth, ties, order, ends, counts, keys, spare)
-        ranked, scratch = np.empty(longest), np.empty(longest + 1)
+        ranked, worth, scratch = np.empty(longest), np.empty(longest), np.empty(longest + 1)
         for one, out in zip(passes, outs, strict=True):
             _apply(
                 one.kernel.compiled, start, stop, one.grades, ptr, order, ends, counts, one.weights, one.cutoffs, out,
-                ranked, scratch,
+                ranked, worth, scratch,
             )  # fmt: skip
 
-    run_parallel(block, _blocks(ptr), threads)
+    run_parallel(block, query_blocks(ptr, _DOCUMENTS_A_BLOCK), threads)
     return outs
-
-
-def _blocks(ptr: Int64Array) -> list[tuple[int, int]]:
-    """Ranges of queries with about `_DOCUMENTS_A_BLOCK` documents each."""
-    queries = ptr.size - 1
-    marks = np.arange(_DOCUMENTS_A_BLOCK, int(ptr[-1]), _DOCUMENTS_A_BLOCK)
-    cuts = np.unique(np.concatenate([[0], np.searchsorted(ptr, marks), [queries]]))
-    return [(int(a), int(b)) for a, b in pairwise(cuts)]
 
 
 @inline
@@ -134,7 +122,7 @@ def rank_top(scores: Float64Array, depth: int, order: Int64Array, keys: Float64A
     return m
 
 
-@entry_point(types.void(types.int64, types.int64, _F1, _F1, _I1, types.int64, types.int64, _I1, _I1, _I1, _F1, _I1))
+@entry_point(types.void(INT, INT, F1, F1, I1, INT, INT, I1, I1, I1, F1, I1))
 def _rank(
     start: int,
     stop: int,
@@ -178,23 +166,19 @@ def _rank(
             pos = end
 
 
-@entry_point(
-    types.void(
-        types.FunctionType(METRIC_SIGNATURE),
-        types.int64,
-        types.int64,
-        _F1,
-        _I1,
-        _I1,
-        _I1,
-        _I1,
-        _F1,
-        _I1,
-        _F2,
-        _F1,
-        _F1,
-    )
-)
+@inline
+def weighted_sums(worth: Float64Array, weights: Float64Array, cutoffs: Int64Array, out: Float64Array) -> None:
+    """Write the sum of worth times weight up to each cut-off; one beyond the list means the whole list."""
+    total, c = 0.0, 0
+    for i in range(worth.shape[0]):
+        total += worth[i] * weights[i]
+        if c < cutoffs.shape[0] and i + 1 == cutoffs[c]:
+            out[c] = total
+            c += 1
+    out[c:] = total
+
+
+@entry_point(types.void(types.FunctionType(METRIC_SIGNATURE), INT, INT, F1, I1, I1, I1, I1, F1, I1, F2, F1, F1, F1))
 def _apply(
     kernel: Any,
     start: int,
@@ -208,10 +192,15 @@ def _apply(
     cutoffs: Int64Array,
     out: Float64Array,
     ranked: Float64Array,
+    worth: Float64Array,
     scratch: Float64Array,
 ) -> None:
     for q in range(start, stop):
         a, at, m = ptr[q], ptr[q] - ptr[start], counts[q - start]
+        k = min(m, cutoffs[-1])
+        if k < m:
+            m = ends[at + k - 1]
         for pos in range(m):
             ranked[pos] = grades[a + order[at + pos]]
-        kernel(ranked[:m], ends[at : at + m], weights, cutoffs, out[q], scratch)
+        kernel(ranked[:m], ends[at : at + m], worth[:k], scratch)
+        weighted_sums(worth[:k], weights, cutoffs, out[q])

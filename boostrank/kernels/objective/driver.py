@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,8 +31,9 @@ from boostrank.kernels.objective.scaling import (
     unit_hessian_scale,
 )
 from boostrank.kernels.primitives import sort_descending
+from boostrank.kernels.runtime.blocks import query_blocks
 from boostrank.kernels.runtime.intrinsics import borrowed
-from boostrank.kernels.runtime.jit import CompiledFunction, entry_point, inline_sums, run_parallel
+from boostrank.kernels.runtime.jit import F1, F2, I1, CompiledFunction, entry_point, inline_sums, run_parallel
 
 # Small enough for threads to share the work evenly, large enough to hide what handing it over costs (~50 us).
 _DOCUMENTS_A_TASK = 20_000
@@ -54,9 +54,6 @@ A dead query keeps the hessian that its kernel gives: zeros where there is nothi
 that is already right goes on saying so.
 """
 
-_F1 = types.Array(types.float64, 1, "C")
-_I1 = types.Array(types.int64, 1, "C")
-_F2 = types.Array(types.float64, 2, "C")
 _S1 = types.Array(types.float32, 1, "C")
 _U1 = types.Array(types.uint8, 1, "C")
 
@@ -228,23 +225,12 @@ def finish(
                 threads,
             )
         )
-    return PassStats(
-        loss=loss,
-        dead_queries=dead,
-        broken_query=out.broken_query,
-        floored=floored,
-        scale=scale,
-    )
+    return PassStats(loss, dead, out.broken_query, floored, scale)
 
 
 def _split(ptr: Int64Array, threads: int) -> list[tuple[int, int]]:
     """Ranges of queries with about `_DOCUMENTS_A_TASK` documents each."""
-    queries = ptr.size - 1
-    if threads <= 1 or queries <= 1:
-        return [(0, queries)]
-    marks = np.arange(_DOCUMENTS_A_TASK, int(ptr[-1]), _DOCUMENTS_A_TASK)
-    cuts = np.unique(np.concatenate([[0], np.searchsorted(ptr, marks), [queries]]))
-    return [(int(a), int(b)) for a, b in pairwise(cuts)]
+    return query_blocks(ptr, _DOCUMENTS_A_TASK) if threads > 1 and ptr.size > 2 else [(0, ptr.size - 1)]
 
 
 @inline_sums
@@ -353,17 +339,17 @@ def _gradients(
 def _gradients_to(real: Any) -> CompiledFunction[..., None]:
     """`_gradients` for results of one type; each is compiled when it is first needed."""
     signature = types.void(
-        types.FunctionType(KERNEL_SIGNATURE), types.int64, types.int64, _F1, _F1, _I1, _F1, _F2, _F2, _F1,
-        COMPOSITION, types.int64, _I1, types.boolean, real, real, _F1, _F1, _F1, _U1, _F1, _I1, _F1, _I1,
+        types.FunctionType(KERNEL_SIGNATURE), types.int64, types.int64, F1, F1, I1, F1, F2, F2, F1,
+        COMPOSITION, types.int64, I1, types.boolean, real, real, F1, F1, F1, _U1, F1, I1, F1, I1,
     )  # fmt: skip
     return CompiledFunction(_gradients, signature)
 
 
-_gradients_to_float32, _gradients_to_float64 = _gradients_to(_S1), _gradients_to(_F1)
+_gradients_to_float32, _gradients_to_float64 = _gradients_to(_S1), _gradients_to(F1)
 
 
 @entry_point(
-    types.void(types.int64, types.int64, _I1, types.float64, _F1, _F1, types.float64, _F1, _F1, _S1, _S1, _F1, _F1, _U1)
+    types.void(types.int64, types.int64, I1, types.float64, F1, F1, types.float64, F1, F1, _S1, _S1, F1, F1, _U1)
 )
 def _mixed(
     start: int,
@@ -389,7 +375,7 @@ def _mixed(
         hess_sum[q], magnitude[q], state[q] = _judge(grad[own], hess[own], 0.0)
 
 
-@entry_point(types.int64(types.int64, types.int64, _I1, _U1, _S1, _S1, types.float64, types.float64))
+@entry_point(types.int64(types.int64, types.int64, I1, _U1, _S1, _S1, types.float64, types.float64))
 def _finish(
     start: int,
     stop: int,
@@ -411,10 +397,4 @@ def _finish(
     return floored
 
 
-__getattr__ = renamed(
-    __name__,
-    {
-        "mix_forces": "boostrank.kernels.objective.driver:mix_gradients",
-        "AddUp": "boostrank.kernels.objective.driver:AllReduce",
-    },
-)
+__getattr__ = renamed(__name__, {"mix_forces": ":mix_gradients", "AddUp": ":AllReduce"})

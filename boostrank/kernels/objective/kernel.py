@@ -32,19 +32,14 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any, NamedTuple, overload
 
-from numba import types
-
 from boostrank.core.errors import FileFormatError
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.noise import SEED
 from boostrank.kernels.primitives import gather, scatter
-from boostrank.kernels.runtime.jit import CompiledFunction, inline_whole
+from boostrank.kernels.runtime.jit import F1, F2, FLOAT, I1, CompiledFunction, inline_whole
 
-_F1 = types.Array(types.float64, 1, "C")
-_I1 = types.Array(types.int64, 1, "C")
-_F2 = types.Array(types.float64, 2, "C")
-KERNEL_SIGNATURE = types.float64(_F1, _F1, _I1, _F2, _F1, _F1, _F1, _F1, _F1, _I1)
+KERNEL_SIGNATURE = FLOAT(F1, F1, I1, F2, F1, F1, F1, F1, F1, I1)
 
 ARGUMENTS = ("query", "params", "grad", "hess", "scratch")
 """Of a kernel as it is written."""

@@ -11,7 +11,7 @@ from numba import types
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.primitives import discount, sort_descending
-from boostrank.kernels.runtime.jit import entry_point
+from boostrank.kernels.runtime.jit import F1, F2, I1, entry_point
 
 TRAIN_DISCOUNT = Param(
     "train_discount",
@@ -68,10 +68,6 @@ TAU = Param(
 )
 """Shared by the objectives with a truncation weight."""
 
-_F1 = types.Array(types.float64, 1, "C")
-_I1 = types.Array(types.int64, 1, "C")
-_F2 = types.Array(types.float64, 2, "C")
-
 
 def default_constants(
     labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
@@ -97,7 +93,7 @@ def numbered_constants(
     return documents, np.column_stack([queries, np.arange(ptr.size - 1)])
 
 
-@entry_point(types.void(_F1, _I1, _I1, _F2, _I1, _I1))
+@entry_point(types.void(F1, I1, I1, F2, I1, I1))
 def _ideal_dcgs(
     gains: Float64Array, ptr: Int64Array, k: Int64Array, ideal: Float64Array, order: Int64Array, spare: Int64Array
 ) -> None:

@@ -365,10 +365,4 @@ def _tangent_gradient(
         hess[j] += curvature
 
 
-__getattr__ = renamed(
-    __name__,
-    {
-        "hinge_forces": "boostrank.kernels.ranks.hinge:hinge_gradient",
-        "EQUAL_FORCE": "boostrank.kernels.ranks.hinge:EQUAL_GRADIENT",
-    },
-)
+__getattr__ = renamed(__name__, {"hinge_forces": ":hinge_gradient", "EQUAL_FORCE": ":EQUAL_GRADIENT"})

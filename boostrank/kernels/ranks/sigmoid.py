@@ -171,10 +171,4 @@ def rank_gradient(
         hess[j] += curvature
 
 
-__getattr__ = renamed(
-    __name__,
-    {
-        "soft_forces": "boostrank.kernels.ranks.sigmoid:soft_gradient",
-        "rank_forces": "boostrank.kernels.ranks.sigmoid:rank_gradient",
-    },
-)
+__getattr__ = renamed(__name__, {"soft_forces": ":soft_gradient", "rank_forces": ":rank_gradient"})

@@ -18,10 +18,7 @@ from numba import types
 
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.types import Float64Array
-from boostrank.kernels.runtime.jit import entry_point
-
-_F1 = types.Array(types.float64, 1, "C")
-_F2 = types.Array(types.float64, 2, "C")
+from boostrank.kernels.runtime.jit import F1, F2, entry_point
 
 
 def rank_matrix(scores: npt.ArrayLike, *, sigma: float = 1.0) -> Float64Array:
@@ -66,7 +63,7 @@ def balanced(matrix: Float64Array, *, sweeps: int = 1000, tolerance: float = 1e-
     return out
 
 
-@entry_point(types.void(_F1, _F2))
+@entry_point(types.void(F1, F2))
 def _recursion(u: Float64Array, matrix: Float64Array) -> None:
     """Fill `matrix` from scores over 2 sigma: one contest after another moves every rank one down, or not."""
     n = u.shape[0]

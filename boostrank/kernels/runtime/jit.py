@@ -30,6 +30,10 @@ import numba
 from boostrank.core.errors import FileFormatError
 from boostrank.kernels.runtime.private import cached_in
 
+INT, FLOAT = numba.types.int64, numba.types.float64
+F1, I1, F2 = numba.types.Array(FLOAT, 1, "C"), numba.types.Array(INT, 1, "C"), numba.types.Array(FLOAT, 2, "C")
+"""Types of numbers and of contiguous arrays in signatures."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")

@@ -246,6 +246,16 @@ def _steps(s: Float64Array, alpha: float, root: Float64Array, step: Float64Array
 
 
 @inline
+def _add(rows: Any, row: int, grouped: int, i: int, above: float, found: Any) -> None:
+    # What a step down and a step up have found, for all documents and grouped by gain.
+    j = rows.shape[1] - i
+    rows[row, i] += above * found[0]
+    rows[row, j - 1] += found[1]
+    rows[grouped, i] += above * found[2]
+    rows[grouped, j - 1] += found[3]
+
+
+@inline
 def _sweep_counts(
     rows: Any,
     softplus: tuple[float, ...],
@@ -266,22 +276,13 @@ def _sweep_counts(
         ones = (1.0, 1.0, 1.0, 1.0)
         steps = (rows[_STEP, i], rows[_STEP, j], rows[_GROUP_STEP, i], rows[_GROUP_STEP, j])
         found = advance(state, (softplus, sigmoid, slope), steps, ones)
-        rows[_SOFT, i] += found[0]
-        rows[_SOFT, j - 1] += found[1]
-        rows[_GROUP_SOFT, i] += found[2]
-        rows[_GROUP_SOFT, j - 1] += found[3]
-        rows[_PULL, i] -= found[4]
-        rows[_PULL, j - 1] += found[5]
-        rows[_GROUP_PULL, i] -= found[6]
-        rows[_GROUP_PULL, j - 1] += found[7]
+        _add(rows, _SOFT, _GROUP_SOFT, i, 1.0, found[:4])
+        _add(rows, _PULL, _GROUP_PULL, i, -1.0, found[4:8])
         rows[_BEND, i] += found[10]
         rows[_BEND, j - 1] += found[11]
         roots = (rows[_ROOT, i], rows[_ROOT, j], rows[_GROUP_ROOT, i], rows[_GROUP_ROOT, j])
         bent = advance(curves, (shape,), roots, ones)
-        rows[_CURVE, i] += bent[0]
-        rows[_CURVE, j - 1] += bent[1]
-        rows[_GROUP_CURVE, i] += bent[2]
-        rows[_GROUP_CURVE, j - 1] += bent[3]
+        _add(rows, _CURVE, _GROUP_CURVE, i, 1.0, bent)
 
 
 @inline
@@ -305,18 +306,12 @@ def _sweep_slopes(
         weights = (w[i - 1], w[j], rows[_WEIGHT, i - 1], rows[_WEIGHT, j])
         steps = (rows[_STEP, i], rows[_STEP, j], rows[_GROUP_STEP, i], rows[_GROUP_STEP, j])
         found = advance(state, (sigmoid, slope), steps, weights)
-        rows[_WEIGHTED, i] -= found[0]
-        rows[_WEIGHTED, j - 1] += found[1]
-        rows[_GROUP_WEIGHTED, i] -= found[2]
-        rows[_GROUP_WEIGHTED, j - 1] += found[3]
+        _add(rows, _WEIGHTED, _GROUP_WEIGHTED, i, -1.0, found[:4])
         rows[_GROUP_BEND, i] += found[6]
         rows[_GROUP_BEND, j - 1] += found[7]
         roots = (rows[_ROOT, i], rows[_ROOT, j], rows[_GROUP_ROOT, i], rows[_GROUP_ROOT, j])
         bent = advance(curves, (shape,), roots, weights)
-        rows[_CURVED, i] += bent[0]
-        rows[_CURVED, j - 1] += bent[1]
-        rows[_GROUP_CURVED, i] += bent[2]
-        rows[_GROUP_CURVED, j - 1] += bent[3]
+        _add(rows, _CURVED, _GROUP_CURVED, i, 1.0, bent)
 
 
-__getattr__ = renamed(__name__, {"fast_hinge_forces": "boostrank.kernels.sums.expsum_hinges:fast_hinge_gradient"})
+__getattr__ = renamed(__name__, {"fast_hinge_forces": ":fast_hinge_gradient"})

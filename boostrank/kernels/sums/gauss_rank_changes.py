@@ -118,4 +118,4 @@ def _add(p: Float64Array, weight: float, gain: float, weights: Float64Array, gai
         gains[m] += gain * share
 
 
-__getattr__ = renamed(__name__, {"gaussian_moves": "boostrank.kernels.sums.gauss_rank_changes:gaussian_rank_changes"})
+__getattr__ = renamed(__name__, {"gaussian_moves": ":gaussian_rank_changes"})

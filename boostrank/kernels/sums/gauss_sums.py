@@ -189,4 +189,4 @@ def _read(p: Float64Array, grid: Float64Array, k: int, begin: int) -> tuple[floa
     return w, wv, wu, wvu
 
 
-__getattr__ = renamed(__name__, {"gauss_forces": "boostrank.kernels.sums.gauss_sums:gauss_gradient"})
+__getattr__ = renamed(__name__, {"gauss_forces": ":gauss_gradient"})

@@ -101,7 +101,7 @@ def add_far_pairs(
         blend: of the training discount.
         grad, hess: float64[n].
     """
-    n, grades = s.shape[0], worth.shape[0]
+    n = s.shape[0]
     row = (0 if n <= _LENGTHS[0] else 2) + (1 if sums == EXACT else 0)
     columns = _COLUMNS[row]
     coefficients = _EXACT if sums == EXACT else _FAST
@@ -111,29 +111,8 @@ def add_far_pairs(
         for m in range(2 * TILE + 1):
             reach[m, a] = math.exp(-m * _RATES[row, a])
     weights[_ONE] += blend * by_delta / n
-    rows = 3 + coefficients.shape[0]
-    moments, state = np.empty((grades, rows * columns)), np.empty((grades, (1 + rows) * columns))
-    ladder, factors, first = np.empty(rows), np.empty(1 + rows), np.empty(columns)
     for side in (1.0, -1.0):
-        _pass(
-            side,
-            s,
-            grade,
-            worth,
-            d,
-            alpha,
-            by_rank,
-            coefficients,
-            weights,
-            reach,
-            moments,
-            state,
-            ladder,
-            factors,
-            first,
-            grad,
-            hess,
-        )
+        _pass(side, s, grade, worth, d, alpha, by_rank, coefficients, weights, reach, grad, hess)
 
 
 @inline_sums
@@ -148,11 +127,6 @@ def _pass(
     coefficients: Float64Array,
     weights: Float64Array,
     reach: Float64Array,
-    moments: Float64Array,
-    state: Float64Array,
-    ladder: Float64Array,
-    factors: Float64Array,
-    first: Float64Array,
     grad: Float64Array,
     hess: Float64Array,
 ) -> None:
@@ -161,11 +135,12 @@ def _pass(
     From below everything is as from above, in a list that stands on its head: scores, gains and discounts negated. The
     state's rows are those of `ladder` and, as number `_WRONG`, one for what pushes a wrong pair and has no score in it.
     """
-    n, grades, columns = s.shape[0], worth.shape[0], weights.shape[0]
+    n, grades, columns, rows = s.shape[0], worth.shape[0], weights.shape[0], 3 + coefficients.shape[0]
+    moments, state = np.empty((grades, rows * columns)), np.zeros((grades, (1 + rows) * columns))
+    ladder, factors, first = np.empty(rows), np.empty(1 + rows), np.empty(columns)
     tiles = (n + TILE - 1) // TILE
     # Tiles are the same on its head, where the unfilled one comes first.
     bottom = tiles * TILE - 1
-    state[:] = 0.0
     before = 0.0
     for tile in range(2, tiles):
         # The tile before last joins the sums, which then stand at its last document.

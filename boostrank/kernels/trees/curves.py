@@ -10,7 +10,7 @@ import numpy.typing as npt
 from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.kernels.runtime.jit import entry_point
+from boostrank.kernels.runtime.jit import F1, F2, I1, entry_point
 
 LOWEST = float(np.finfo(np.float64).min)
 """What is below this, -infinity, counts as missing: a LightGBM tree sends both the same way."""
@@ -21,10 +21,7 @@ ZERO = float(np.float32(1e-35))
 # Documents that are looked at together.
 _CHUNK = 256
 
-_F2 = types.Array(types.float32, 2, "C")
-_D2 = types.Array(types.float64, 2, "C")
-_D1 = types.Array(types.float64, 1, "C")
-_I1 = types.Array(types.int64, 1, "C")
+_S2 = types.Array(types.float32, 2, "C")
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +139,7 @@ class Curves:
         return total
 
 
-@entry_point(types.void(_F2, _I1, _I1, _D1, _D1, _D1, _D1, _D2))
+@entry_point(types.void(_S2, I1, I1, F1, F1, F1, F1, F2))
 def _values(
     rows: Float32Array,
     feature: Int64Array,

@@ -22,7 +22,7 @@ from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.noise import uniform
-from boostrank.kernels.runtime.jit import entry_point, inline
+from boostrank.kernels.runtime.jit import F1, I1, INT, entry_point, inline
 from boostrank.kernels.trees.curves import ZERO, Curves
 
 NAN_LEFT, ZERO_IS_MISSING, CATEGORICAL, LISTED_RIGHT = 1, 2, 4, 8
@@ -33,9 +33,7 @@ _CHUNK = 256
 # The largest sum of leaf values, as a whole number, leaves room for a difference of two.
 _SUM_BITS = 60
 
-_F2 = types.Array(types.float32, 2, "C")
-_D1 = types.Array(types.float64, 1, "C")
-_I1 = types.Array(types.int64, 1, "C")
+_S2 = types.Array(types.float32, 2, "C")
 _I2 = types.Array(types.int64, 2, "C")
 _N1 = types.Array(types.int32, 1, "C")
 _B1 = types.Array(types.uint8, 1, "C")
@@ -252,7 +250,7 @@ def _pass_over(
                     change[i, changed[j]] -= leaf
 
 
-@entry_point(types.void(_F2, _F2, _I1, _N1, _D1, _B1, _W1, _I1, _N1, _N1, _I1, _N1, _I1, _I1, _I2))
+@entry_point(types.void(_S2, _S2, I1, _N1, F1, _B1, _W1, I1, _N1, _N1, I1, _N1, I1, I1, _I2))
 def _changes(
     rows: Float32Array,
     other: Float32Array,
@@ -281,7 +279,7 @@ def _changes(
         )  # fmt: skip
 
 
-@entry_point(types.void(_F2, _I1, types.int64, _I1, types.int64, _I1, _D1, _I1, _F2))
+@entry_point(types.void(_S2, I1, INT, I1, INT, I1, F1, I1, _S2))
 def permute_within(
     rows: Float32Array,
     ptr: Int64Array,

@@ -1,0 +1,16 @@
+"""Blocks of queries: what one task of a pass over all queries works on."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from boostrank.core.types import Int64Array
+
+
+def query_blocks(ptr: Int64Array, documents: int) -> list[tuple[int, int]]:
+    """Ranges of queries with about so many documents each."""
+    marks = np.arange(documents, int(ptr[-1]), documents)
+    cuts = np.unique(np.concatenate([[0], np.searchsorted(ptr, marks), [ptr.size - 1]]))
+    return [(int(a), int(b)) for a, b in pairwise(cuts)]
