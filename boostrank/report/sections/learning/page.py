@@ -42,7 +42,13 @@ def draw(found: Learning) -> list[Part]:
         parts += [tag("h3", "Parameters that changed with the round"), Beside(_schedules(found))]
     parts += [tag("p", note, class_="faint") for note in found.notes]
     if found.curve.rounds.size > 1:
-        parts.append(Fold("All points of the curve", [_table(found)]))
+        columns = [
+            Column("rounds", "rounds", "number"), *interval_columns("value", found.curve.metric, ".4f"),
+            *interval_columns("lost", "lost", "+.4f", "by leaving the later rounds out", ("lost_low", "lost_high")),
+        ]  # fmt: skip
+        rows = list(found.curve.to_frame().itertuples(index=False, name=None))
+        table = Table("prefixes", columns, rows, caption="The first rounds of the model", order="rounds")
+        parts.append(Fold("All points of the curve", [table]))
     return parts
 
 
@@ -213,16 +219,6 @@ def _schedules(found: Learning) -> list[Part]:
         about = f"From {values[0]:.4g} in the first round to {values[-1]:.4g} in round {values.size:,}."
         parts.append(Chart(f"learning-schedule-{i + 1}", name, about, frame, drawn))
     return parts
-
-
-def _table(found: Learning) -> Table:
-    curve = found.curve
-    columns = [
-        Column("rounds", "rounds", "number"), *interval_columns("value", curve.metric, ".4f"),
-        *interval_columns("lost", "lost", "+.4f", "by leaving the later rounds out", ("lost_low", "lost_high")),
-    ]  # fmt: skip
-    rows = list(curve.to_frame().itertuples(index=False, name=None))
-    return Table("prefixes", columns, rows, caption="The first rounds of the model", order="rounds")
 
 
 def _frames(found: Learning) -> dict[str, Any]:

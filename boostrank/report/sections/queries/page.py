@@ -30,7 +30,14 @@ def draw(found: QueryValues) -> list[Part]:
         named = [part for part in found.parts if part.kind == kind]
         if len(named) > 1:
             parts.append(_by_part(found.metric, named, i))
-    parts.append(_parts(found))
+    columns = [
+        Column("part", "part"), Column("kind", "by"), Column("queries", "queries", "number"),
+        *interval_columns("mean", found.metric, ".4f", "its mean; there is no interval below 20 queries"),
+        Column("q05", "5%", "number", ".3f"), Column("q50", "median", "number", ".3f"),
+        Column("q95", "95%", "number", ".3f"),
+    ]  # fmt: skip
+    rows = [[p.name, p.kind, p.queries, p.mean, p.low, p.high, *p.quantiles[::2]] for p in found.parts]
+    parts.append(Table("parts", columns, rows, search=len(rows) > 15, caption="Parts of the data"))
     if found.worst:
         parts += [
             tag("h3", "The worst queries"),
@@ -102,17 +109,6 @@ def _by_part(metric: str, named: Sequence[SegmentMetric], number: int) -> Chart:
         "The middle half of the queries (bar), the middle 90% (line), median (tick) and mean (diamond)." + left,
         frame, drawn,
     )  # fmt: skip
-
-
-def _parts(found: QueryValues) -> Table:
-    columns = [
-        Column("part", "part"), Column("kind", "by"), Column("queries", "queries", "number"),
-        *interval_columns("mean", found.metric, ".4f", "its mean; there is no interval below 20 queries"),
-        Column("q05", "5%", "number", ".3f"), Column("q50", "median", "number", ".3f"),
-        Column("q95", "95%", "number", ".3f"),
-    ]  # fmt: skip
-    rows = [[p.name, p.kind, p.queries, p.mean, p.low, p.high, *p.quantiles[::2]] for p in found.parts]
-    return Table("parts", columns, rows, search=len(rows) > 15, caption="Parts of the data")
 
 
 def _worst(found: QueryValues) -> Table:
