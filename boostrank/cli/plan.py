@@ -166,12 +166,11 @@ def _description(name: str, found: Survey) -> list[str]:
 def _table(plan: Plan) -> list[str]:
     rows = [["", "peak memory", "first round", f"{plan.work.rounds} rounds"]]
     for route in plan.routes:
-        mark = "*" if route is plan.chosen else " "
         numbers = ["?"] * 3
         if route.cost is not None:
             seconds = route.cost.first_round_seconds, route.cost.seconds(plan.work.rounds)
             numbers = [size_words(route.peak_bytes), *map(duration, seconds)]
-        rows.append([f"{mark} {route.backend}: {route.words}", *numbers])
+        rows.append([f"{'*' if route is plan.chosen else ' '} {route.backend}: {route.words}", *numbers])
     return aligned(rows)
 
 

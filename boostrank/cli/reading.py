@@ -128,11 +128,7 @@ def name_of(paths: str | Sequence[str]) -> str:
 
 
 def check_not_read(output: str, inputs: Iterable[str]) -> None:
-    """Refuse to write over what is read: a slip of the fingers, and the data are gone.
-
-    Args:
-        output: path of what is written.
-        inputs: files and patterns.
+    """Refuse to write over what is read (files, patterns): a slip of the fingers, and the data are gone.
 
     Raises:
         InputError: they meet.

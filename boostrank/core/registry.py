@@ -43,12 +43,8 @@ class Registry(Generic[T]):
 
     @cached_property
     def _found(self) -> dict[str, T]:
-        found: dict[str, T] = {}
-        for name in self.modules():
-            spec = getattr(importlib.import_module(f"{self._package}.{name}"), "SPEC", None)
-            if spec is not None:
-                found[spec.name] = spec
-        return found
+        modules = (importlib.import_module(f"{self._package}.{name}") for name in self.modules())
+        return {module.SPEC.name: module.SPEC for module in modules if hasattr(module, "SPEC")}
 
     def modules(self) -> list[str]:
         """The modules that are looked at, below the package; imports none of them."""
@@ -79,6 +75,6 @@ class Registry(Generic[T]):
         """
         wanted = plain_name(name)
         for spec in self:
-            if wanted in (plain_name(n) for n in (spec.name, *spec.aliases)):
+            if wanted in map(plain_name, (spec.name, *spec.aliases)):
                 return spec
         raise ParameterError(f"unknown {self._what} {name!r}.{did_you_mean(name, self.names())}")

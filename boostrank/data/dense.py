@@ -43,15 +43,12 @@ class DenseRows:
 
     def __getitem__(self, rows: slice | Int64Array) -> Float32Array:
         """float32[n, c], C order."""
-        part = self.data.features[rows]
-        if not hasattr(part, "toarray"):
-            return np.ascontiguousarray(part[:, self.columns], dtype=np.float32)
-        part = part[:, self.columns]
-        dense = np.ascontiguousarray(part.toarray(), dtype=np.float32)
-        if self.absent_is_missing:
-            named = part.copy()
-            named.data = np.ones_like(named.data)
-            dense[named.toarray() == 0] = np.nan
+        part = self.data.features[rows][:, self.columns]
+        is_sparse = hasattr(part, "toarray")
+        dense = np.ascontiguousarray(part.toarray() if is_sparse else part, dtype=np.float32)
+        if is_sparse and self.absent_is_missing:
+            part.data = np.ones_like(part.data)
+            dense[part.toarray() == 0] = np.nan
         return dense
 
     def blocks(self) -> list[tuple[int, int]]:
@@ -81,7 +78,5 @@ class DenseRows:
             differs[ptr[span[0] + 1 : span[1]] - a - 1] = False  # from one query to the next
             return np.asarray(differs.any(axis=0))
 
-        found = np.zeros(self.columns.size, dtype=bool)
-        for some in run_parallel(varies, self.blocks(), threads):
-            found |= some.astype(bool)
-        return np.flatnonzero(~found)
+        found = run_parallel(varies, self.blocks(), threads)
+        return np.flatnonzero(~np.any([np.zeros(self.columns.size), *found], axis=0))

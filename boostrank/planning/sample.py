@@ -172,13 +172,11 @@ class _Sample:
 
     def _add(self, parser: Parser, load: Load, previous: Any) -> tuple[int, Any]:
         """(bytes of text, id of the last query) of one chunk; `previous` is the id before it, where that is known."""
-        size = 0
+        texts: list[Text] = []
 
         def measured(buffer: bytearray | None) -> Text:
-            nonlocal size
-            text = load(buffer)
-            size = text.end - text.start
-            return text
+            texts.append(load(buffer))
+            return texts[0]
 
         if not self._warm:  # compiled code is fetched at the first call
             parser(lambda buffer: Text(bytearray(b"0 qid:1 1:1\n\n\n"), 0, 12))
@@ -186,6 +184,7 @@ class _Sample:
         started = time.perf_counter()
         block = parser(measured)
         self._seconds += time.perf_counter() - started
+        size = texts[0].end - texts[0].start
         self._text += size
         self._refused += int(block.counts[parse.BAD_ROWS])
         if not block.n_rows:
