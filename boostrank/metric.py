@@ -334,10 +334,9 @@ class BoundMetrics:
     def _intervals(self, measured: Sequence[Float64Array], seed: int) -> list[tuple[Float64Array, Float64Array]]:
         """Both ends for every metric; metrics over the same queries share the resamples."""
         ends: dict[int, tuple[Float64Array, Float64Array]] = {}
-        alike: dict[bytes, list[int]] = {}
-        for i, bound in enumerate(self._bound):
-            alike.setdefault(bound.counted.tobytes(), []).append(i)
-        for members in alike.values():
+        counted = [bound.counted.tobytes() for bound in self._bound]
+        for same in dict.fromkeys(counted):
+            members = [i for i, one in enumerate(counted) if one == same]
             first = self._bound[members[0]]
             values = np.concatenate([measured[i][first.counted] for i in members], axis=1)
             low, high = bootstrap_intervals(values, first.weights[first.counted], seed=seed)

@@ -90,9 +90,8 @@ class Param:
             if word not in self.choices:
                 raise ParameterError(f"{self.name}={value!r} is not one of {self.range}")
             return word
-        for word, level in self.levels:
-            if isinstance(value, str) and value.strip().lower() == word:
-                return level
+        if isinstance(value, str) and (word := value.strip().lower()) in dict(self.levels):
+            return dict(self.levels)[word]
         try:
             if isinstance(value, bool):
                 raise ValueError
@@ -114,10 +113,7 @@ class Param:
 def find_param(name: str, params: Iterable[Param]) -> Param | None:
     """The parameter of that name or alias; dashes, underscores and case do not matter."""
     wanted = plain_name(name)
-    for param in params:
-        if wanted in (plain_name(n) for n in (param.name, *param.aliases)):
-            return param
-    return None
+    return next((one for one in params if wanted in map(plain_name, (one.name, *one.aliases))), None)
 
 
 def resolve_params(params: tuple[Param, ...], given: Mapping[str, Any], *, owner: str) -> dict[str, Any]:

@@ -178,8 +178,7 @@ class QueryIndex:
     def take(self, queries: npt.ArrayLike) -> tuple[QueryIndex, Int64Array]:
         """(index of some whole queries in the order asked for, int64: the rows of this one that they own)."""
         chosen = np.asarray(queries, dtype=np.int64)
-        parts = [np.arange(self.ptr[q], self.ptr[q + 1]) for q in chosen]
-        rows = np.concatenate(parts) if parts else np.zeros(0, np.int64)
+        rows = np.concatenate([np.zeros(0, np.int64), *(np.arange(self.ptr[q], self.ptr[q + 1]) for q in chosen)])
         ptr = np.concatenate([[0], np.cumsum(self.sizes[chosen])]).astype(np.int64)
         weights = None if self.weights is None else self.weights[chosen]
         k = None if self.k is None else self.k[chosen]

@@ -24,12 +24,11 @@ PADDING = b"\n\n"  # the parser reads up to two bytes past the text
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"
-_FOREIGN = (
-    (b"PK\x03\x04", "a zip archive: unpack it first"),
-    (b"PAR1", "a Parquet file: load it as a data frame and use RankingDataset.from_frame"),
-    (b"\xff\xfe", _UTF16),
-    (b"\xfe\xff", _UTF16),
-)
+_FOREIGN = {
+    b"PK\x03\x04": "a zip archive: unpack it first",
+    b"PAR1": "a Parquet file: load it as a data frame and use RankingDataset.from_frame",
+    b"\xff\xfe": _UTF16, b"\xfe\xff": _UTF16,
+}  # fmt: skip
 
 
 class LineTooLong(Exception):
@@ -85,7 +84,7 @@ class Source:
         self, name: str, path: str | None, head: bytes, total: int | None, closing: contextlib.ExitStack
     ) -> None:  # fmt: skip
         self.name, self.path, self.total, self.done, self.closing = name, path, total, 0, closing
-        for magic, words in _FOREIGN:
+        for magic, words in _FOREIGN.items():
             if head.startswith(magic):
                 raise FileFormatError(words, file=name)
         pairs = min(len(head), 64) // 2

@@ -57,15 +57,14 @@ def unsorted_ids(profile: Profile) -> Iterator[Finding]:
 def dead_queries(profile: Profile) -> Iterator[Finding]:
     """Queries whose documents all have one label; those of one document are counted apart."""
     several = profile.sizes > 1
+    training = profile.role == "train"
     dead = np.flatnonzero(several & (profile.low == profile.high))
     if profile.n_queries and not profile.live:
         what = "in every query all documents have the same label" if several.any() else "every query has one document"
-        severity = Severity.ERROR if profile.role == "train" else Severity.WARNING
-        cost = (
-            "there is nothing to learn: objectives refuse it (those that begin as regression learn a constant)"
-            if profile.role == "train"
-            else "no metric can be measured"
-        )
+        severity, cost = Severity.WARNING, "no metric can be measured"
+        if training:
+            severity = Severity.ERROR
+            cost = "there is nothing to learn: objectives refuse it (those that begin as regression learn a constant)"
         yield profile.finding(
             "nothing-to-learn", severity, 0, profile.n_queries, what, cost,
                     "is the first number of each row the label, and qid the query?")  # fmt: skip
@@ -74,7 +73,7 @@ def dead_queries(profile: Profile) -> Iterator[Finding]:
         zero = int(np.count_nonzero(profile.high[dead] == 0))
         severity = Severity.WARNING if dead.size > MANY_DEAD * profile.n_queries else Severity.NOTE
         rows = int(profile.sizes[dead].sum())
-        cost = "they teach nothing" if profile.role == "train" else "they tell no model from another"
+        cost = "they teach nothing" if training else "they tell no model from another"
         cost += f" ({percent(rows, profile.n_rows)} of the documents)"
         if zero:
             cost += f"; metrics leave out those without a relevant document, {zero:,}"
