@@ -206,17 +206,12 @@ class RankingDataset:
         sort: bool = False,
     ) -> RankingDataset:
         """From a data frame that holds label and query id (and weight) as columns beside the features."""
-        missing = [c for c in (label, qid, weight) if c is not None and c not in frame.columns]
-        if missing:
-            raise DataError(f"the data frame has no column {missing[0]!r}; it has {', '.join(map(str, frame.columns))}")
-        rest = frame.drop(columns=[c for c in (label, qid, weight) if c is not None])
-        return cls.from_arrays(
-            rest,
-            frame[label].to_numpy(),
-            qid=frame[qid].to_numpy(),
-            weight=None if weight is None else frame[weight].to_numpy(),
-            sort=sort,
-        )
+        named = [c for c in (label, qid, weight) if c is not None]
+        for column in named:
+            if column not in frame.columns:
+                raise DataError(f"the data frame has no column {column!r}; it has {', '.join(map(str, frame.columns))}")
+        y, ids, *weights = (frame[column].to_numpy() for column in named)
+        return cls.from_arrays(frame.drop(columns=named), y, qid=ids, weight=next(iter(weights), None), sort=sort)
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"

@@ -184,11 +184,7 @@ class StoredFeatures:
         if not picked:
             return self[0:0]
         stacked = sparse.vstack(picked, format="csr") if self.is_sparse else np.concatenate(picked)
-        if np.array_equal(order, np.arange(order.size)):
-            return stacked
-        back = np.empty_like(order)
-        back[order] = np.arange(order.size)
-        return stacked[back]
+        return stacked if np.array_equal(order, np.arange(order.size)) else stacked[np.argsort(order)]
 
     def pieces(self) -> Iterator[tuple[int, Any]]:
         """(first row, dense or CSR rows) in order; a few megabytes each."""

@@ -183,11 +183,9 @@ class Assembly:
         if len(self.parts) > 1:
             self._check_part()
         if bad > self.options.max_bad_share * (self.rows + bad):
-            raise FileFormatError(
-                f"{bad:,} of {self.rows + bad:,} rows cannot be read, more than --max-bad-share "
-                f"{self.options.max_bad_share:g}; the first: {self.first_bad}",
-                file=self.name,
-            )
+            words = f"{bad:,} of {self.rows + bad:,} rows cannot be read, more than --max-bad-share "
+            words += f"{self.options.max_bad_share:g}; the first: {self.first_bad}"
+            raise FileFormatError(words, file=self.name)
         if self.rows == 0:
             raise FileFormatError("no rows: the file is empty or holds nothing but comments", file=self.name)
         if bad:

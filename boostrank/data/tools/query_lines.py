@@ -189,12 +189,10 @@ class Whole:
             return
         again = int(order[same + 1].min())
         first = int(np.flatnonzero(keys == keys[again])[0])
-        file = self._file(again)
         name = self._names[self._ends[again - 1] if again else 0 : self._ends[again]].decode()
         seen = f"line {self._lines[first]}" if len(self._files) == 1 else f"{self._file(first)}:{self._lines[first]}"
-        raise FileFormatError(
-            f"qid {name} comes back; it was first seen on {seen}: {self._mend}", file=file, line=self._lines[again]
-        )
+        words = f"qid {name} comes back; it was first seen on {seen}: {self._mend}"
+        raise FileFormatError(words, file=self._file(again), line=self._lines[again])
 
     def _file(self, query: int) -> str:
         return next(name for begin, name in reversed(self._files) if begin <= query)
