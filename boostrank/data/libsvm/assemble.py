@@ -232,19 +232,15 @@ class Assembly:
         files = [part.weights_file for part, _, _ in parts]
         if not any(files):
             return None, np.zeros(0)
-        weights = []
+        weights, starts = [], np.concatenate([np.zeros(0, np.int64), *(runs[:, parse.RUN_ROW] for runs in self._runs)])
         for part, begin, end in parts:
             if part.weights_file is None:
                 raise FileFormatError("has no weights beside it, but other files of the data set do", file=part.name)
             weights.append(read_weights(part.weights_file))
-            runs = sum(int(np.count_nonzero((r[:, parse.RUN_ROW] >= begin) & (r[:, parse.RUN_ROW] < end)))
-                       for r in self._runs)  # fmt: skip
+            runs = np.count_nonzero((starts >= begin) & (starts < end))
             if len(parts) > 1 and self._n_runs and weights[-1].size not in (end - begin, runs):
-                raise FileFormatError(
-                    f"{weights[-1].size:,} weights for {runs:,} queries and {end - begin:,} rows: give one a query, or "
-                    "one a row",
-                    file=part.weights_file,
-                )
+                words = f"{weights[-1].size:,} weights for {runs:,} queries and {end - begin:,} rows"
+                raise FileFormatError(f"{words}: give one a query, or one a row", file=part.weights_file)
         return files[0], np.concatenate(weights)
 
     def _queries(self) -> tuple[QueryIndex, Int64Array | None]:

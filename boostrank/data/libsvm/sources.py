@@ -10,7 +10,7 @@ import stat
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import BinaryIO, TypeVar
 
@@ -173,16 +173,14 @@ def _submitted(
             yield source, partial(parse, load)
         return
     pool = ThreadPoolExecutor(threads, thread_name_prefix="boostrank-read")
-    waiting: deque[tuple[Source, Future[Block]]] = deque()
+    waiting: deque[tuple[Source, Callable[[], Block]]] = deque()
     try:
         for source, load in loads:
-            waiting.append((source, pool.submit(parse, load)))
+            waiting.append((source, pool.submit(parse, load).result))
             if len(waiting) > threads + 1:
-                first, future = waiting.popleft()
-                yield first, future.result
+                yield waiting.popleft()
         while waiting:
-            first, future = waiting.popleft()
-            yield first, future.result
+            yield waiting.popleft()
     finally:
         pool.shutdown(cancel_futures=True)
         loads.close()  # type: ignore[attr-defined]
