@@ -1,4 +1,4 @@
-"""Documents that cannot be message from each other."""
+"""Documents that nothing distinguishes."""
 
 from __future__ import annotations
 

@@ -36,14 +36,13 @@ def steep_gains(profile: Profile) -> Iterator[Finding]:
     if top > MAX_EXPONENTIAL_LABEL:
         yield profile.finding(
             "gain-overflow", Severity.ERROR, line, count,
-                    f"label {top:g}: a gain of 2^label - 1 allows {MAX_EXPONENTIAL_LABEL:g} at most",
-                    "train refuses it with exponential gain (as do LightGBM and XGBoost)", _LINEAR)  # fmt: skip
-        return
-    weight = 2.0**top - 1.0
-    yield profile.finding(
+            f"label {top:g}: a gain of 2^label - 1 allows {MAX_EXPONENTIAL_LABEL:g} at most",
+            "train refuses it with exponential gain (as do LightGBM and XGBoost)", _LINEAR)  # fmt: skip
+    else:
+        yield profile.finding(
             "steep-gains", Severity.WARNING, line, count,
-                f"the largest label is {top:g}: its gain 2^label - 1 is {weight:,.0f} times that of label 1",
-                "NDCG and the gradient see little but the documents with the largest labels", _LINEAR)  # fmt: skip
+            f"the largest label is {top:g}: its gain 2^label - 1 is {2.0**top - 1.0:,.0f} times that of label 1",
+            "NDCG and the gradient see little but the documents with the largest labels", _LINEAR)  # fmt: skip
 
 
 def engines_refuse_labels(profile: Profile) -> Iterator[Finding]:
