@@ -8,7 +8,7 @@ exception with `best_iteration` and `best_score` to stop. Every engine calls the
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,13 +19,19 @@ _MARKS = ("stopping_rounds", "eval_result", "remembers_rounds")
 
 
 class EvalResult(NamedTuple):
-    """One metric on one data set; the same fields, in the same order, as LightGBM's."""
+    """One metric on one data set, as LightGBM 4.7 has it: five fields, and as long as the tuple of four before that."""
 
     dataset_name: str
     metric_name: str
     metric_value: float
     maximize: bool
     metric_std_dev: float | None = None
+
+    def __len__(self) -> int:
+        return 4
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self[:4])
 
     def is_cv_result(self) -> bool:
         """Whether it stands for several folds; never, here. LightGBM's callbacks ask."""

@@ -59,9 +59,10 @@ class Tree:
 
     @property
     def is_start(self) -> bool:
-        """Whether it is of a start (see `start`): linear, with leaves that no document has been counted in."""
+        """Whether it is of a start (see `start`): linear, of a feature, with leaves that no document was counted in."""
         counts = self.fields.get(b"leaf_count", b"")
-        return self.linear and counts != b"" and not counts.strip(b"0 ")
+        # LightGBM 4.3 counts none in a constant either.
+        return self.linear and counts != b"" and not counts.strip(b"0 ") and bool(self.words(b"leaf_features"))
 
     def words(self, key: bytes) -> list[bytes]:
         """What a field holds; nothing where it is absent."""
