@@ -14,10 +14,10 @@ from boostrank.kernels.runtime.jit import run_parallel
 _DOCUMENTS_A_BLOCK = 4096  # that a thread works on at a time
 
 
-def dense_batches(features: Features) -> list[tuple[int, int]]:
-    """Row ranges whose dense float32 form takes about 16 MB each."""
+def dense_batches(features: Features, batch_bytes: int = 16 << 20) -> list[tuple[int, int]]:
+    """Row ranges whose dense float32 form takes about `batch_bytes` each."""
     rows, columns = features.shape
-    step = max(1, (16 << 20) // max(1, 4 * columns))
+    step = max(1, batch_bytes // max(1, 4 * columns))
     return [(a, min(a + step, rows)) for a in range(0, rows, step)]
 
 
