@@ -14,15 +14,16 @@ from boostrank.core.errors import ParameterError, did_you_mean
 from boostrank.core.gains import Gain, parse_gain
 from boostrank.core.types import Float64Array
 
+TIES = ("expected", "input", "pessimistic", "optimistic", "docno")
 EMPTY = ("exclude", "one", "zero")
 SINGLE = ("count", "exclude")
 AP_DIVISORS = ("relevant", "reachable")
+SHORT_LISTS = ("pad", "clip", "letor")
 DISCOUNTS = ("log2(1+r)", "log2(r)")
 SCORE_TYPES = ("float64", "float32")
 _ALLOWED = {
-    "discount": DISCOUNTS, "ties": ("expected", "input", "pessimistic", "optimistic", "docno"),
-    "score_type": SCORE_TYPES, "empty": EMPTY, "single": SINGLE, "ap_divisor": AP_DIVISORS,
-    "short_lists": ("pad", "clip", "letor"),
+    "discount": DISCOUNTS, "ties": TIES, "score_type": SCORE_TYPES, "empty": EMPTY, "single": SINGLE,
+    "ap_divisor": AP_DIVISORS, "short_lists": SHORT_LISTS,
 }  # fmt: skip
 
 

@@ -69,10 +69,10 @@ def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mappin
         write_atomically(beside, final)
         write_atomically(path, body)
         return
-    said = None
+    info = None
     with contextlib.suppress(ModelError):
-        said = _open_sidecar(beside, old)
-    previous = {"body_sha256": content_sha256(old), "body_bytes": len(old), "said": said}
+        info = _open_sidecar(beside, old)
+    previous = {"body_sha256": content_sha256(old), "body_bytes": len(old), "said": info}
     write_atomically(beside, _sealed(sidecar, {**seal, "previous": previous}))
     write_atomically(path, body)
     # The pair is complete and loads as it is; that the sidecar still remembers the old model harms nobody.
