@@ -34,6 +34,25 @@ def test_old_names_are_found_in_packages_that_were_modules() -> None:
         from boostrank.objective import Nothing  # noqa: F401
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "core.types.QueryIndex",
+        "kernels.driver.HESSIAN_FLOOR",
+        "kernels.composition.control_scale",
+        "report.comparison.Regression",
+        "report.noise.SOURCES",
+    ],
+)
+def test_a_name_that_moved_is_found_in_its_old_module(name: str) -> None:
+    module, _, attribute = f"boostrank.{name}".rpartition(".")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        old = importlib.import_module(module)
+    with pytest.warns(FutureWarning, match=f"{attribute} is now boostrank"):
+        assert getattr(old, attribute) is not None
+
+
 def test_an_unknown_module_is_not_found() -> None:
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("boostrank.kernels.nothing")

@@ -397,4 +397,5 @@ def _finish(
     return floored
 
 
-__getattr__ = renamed(__name__, {"mix_forces": ":mix_gradients", "AddUp": ":AllReduce"})
+_SCALING = "boostrank.kernels.objective.scaling"
+__getattr__ = renamed(__name__, {"mix_forces": ":mix_gradients", "AddUp": ":AllReduce", "HESSIAN_FLOOR": _SCALING})

@@ -164,4 +164,5 @@ def add_noise(
         out[i] = scores[i] + temperature * e
 
 
-__getattr__ = renamed(__name__, {"normalize_forces": "boostrank.kernels.objective.scaling:normalize_gradient"})
+_SCALING = "boostrank.kernels.objective.scaling"
+__getattr__ = renamed(__name__, {"normalize_forces": f"{_SCALING}:normalize_gradient", "control_scale": _SCALING})

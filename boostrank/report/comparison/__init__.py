@@ -2,5 +2,5 @@
 
 from boostrank.core.deprecation import renamed
 
-_MOVED = "Comparison compare"
+_MOVED = "Comparison Outcome RESAMPLES Regression TIE compare"
 __getattr__ = renamed(__name__, dict.fromkeys(_MOVED.split(), "boostrank.report.comparison.analysis"))
