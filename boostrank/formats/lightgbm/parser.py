@@ -59,10 +59,11 @@ class Tree:
 
     @property
     def is_start(self) -> bool:
-        """Whether it is of a start (see `start`): linear, of a feature, with leaves that no document was counted in."""
+        """Whether it is of a start (see `start`): linear, with leaves that no document has been counted in."""
         counts = self.fields.get(b"leaf_count", b"")
-        # LightGBM 4.3 counts none in a constant either.
-        return self.linear and counts != b"" and not counts.strip(b"0 ") and bool(self.words(b"leaf_features"))
+        # LightGBM 4.3 counts none in a constant that it has grown either.
+        constant = self.leaves == 1 and not self.words(b"leaf_features")
+        return self.linear and counts != b"" and not counts.strip(b"0 ") and not constant
 
     def words(self, key: bytes) -> list[bytes]:
         """What a field holds; nothing where it is absent."""
