@@ -64,6 +64,8 @@ interpreter = $(or $(shell python$1 -c 'import sys; print(sys.executable)' 2>/de
 matrix: $(PYTHONS:%=test-%)
 
 test-oldest: export NUMBA_CACHE_DIR := $(CURDIR)/$(VENV)-oldest/cache
+# Otherwise make takes it for intermediate, and each run installs anew.
+.PRECIOUS: $(VENV)-%/.installed-test
 test-%: $(VENV)-%/.installed-test
 	$(VENV)-$*/bin/python -m pytest $(TESTS)
 
