@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import click
 
 from boostrank.cli.errors import DONE, FAILED
 from boostrank.cli.options import Command, option
+from boostrank.cli.tables import width_of
 
 _INDENT = " " * 18
 
@@ -40,7 +40,6 @@ def command(context: click.Context, /, file: str | None, template: bool, as_json
     from boostrank.objectives import OBJECTIVES
 
     spec = load_objective(file) if is_objective_file(file) else OBJECTIVES.get(file)
-    width = context.terminal_width or shutil.get_terminal_size().columns
     findings = []
     if not as_json:
         click.echo(f"{spec.name}: {spec.summary}")
@@ -52,7 +51,7 @@ def command(context: click.Context, /, file: str | None, template: bool, as_json
             for heading in ("example", "why", "mend"):
                 text = getattr(finding, heading)
                 if text:
-                    click.echo(click.wrap_text(f"{heading}: {text}", max(60, width), _INDENT, _INDENT))
+                    click.echo(click.wrap_text(f"{heading}: {text}", max(60, width_of(context)), _INDENT, _INDENT))
     verdict = Verdict(spec.name, tuple(findings))
     if as_json:
         click.echo(json.dumps(verdict.to_dict()))

@@ -9,39 +9,36 @@ import click
 
 from boostrank.cli import study
 from boostrank.cli.errors import DONE, GATE_SHUT, say
-from boostrank.cli.options import COUNT, Command, InputFile, chosen_conventions, option, with_options
+from boostrank.cli.options import COUNT, Command, InputFile, chosen_conventions, with_options
 from boostrank.cli.reading import Reader, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
-from boostrank.cli.study import MEASURES, RESULTS
 from boostrank.cli.tables import aligned, print_table, shown
 
 if TYPE_CHECKING:
     from boostrank.report.comparison.analysis import Comparison, Regression
     from boostrank.report.comparison.result import Difference
 
-_options = with_options(
-    study.data_option,
-    option("--metric", "metrics", multiple=True, metavar="NAME", default=("ndcg@10",), section=MEASURES,
-           help="ndcg@10, map, ...; may be repeated; the first one tells regressions."),
-    study.measured_by_option,
-    study.gain_option,
-    study.segments_option,
-    option("--top", metavar="K", type=COUNT, default=10, section=MEASURES,
-           help="How far down the lists documents that moved are counted and told."),
-    study.noise_option,
-    study.seed_option,
-    option("--fail-if", "conditions", multiple=True, metavar="CONDITION", section=RESULTS,
-           help="Exit with 1 when this holds: `ndcg@10 < -0.002 at p<0.05`; may be repeated."),
-    study.json_option,
-    study.html_option,
-    study.workers_option,
-)  # fmt: skip
-
 
 @click.command("compare", cls=Command, short_help="Compare two rankers, and refuse the new one if it is worse.")
 @click.argument("old", metavar="OLD", type=InputFile())
 @click.argument("new", metavar="NEW", type=InputFile())
-@_options
+@with_options(
+    study.data_option,
+    study.measures("--metric", "metrics", multiple=True, metavar="NAME", default=("ndcg@10",),
+                   help="ndcg@10, map, ...; may be repeated; the first one tells regressions."),
+    study.measured_by_option,
+    study.gain_option,
+    study.segments_option,
+    study.measures("--top", metavar="K", type=COUNT, default=10,
+                   help="How far down the lists documents that moved are counted and told."),
+    study.noise_option,
+    study.seed_option,
+    study.results("--fail-if", "conditions", multiple=True, metavar="CONDITION",
+                  help="Exit with 1 when this holds: `ndcg@10 < -0.002 at p<0.05`; may be repeated."),
+    study.json_option,
+    study.html_option,
+    study.workers_option,
+)  # fmt: skip
 @reading_options
 @click.pass_context
 def command(

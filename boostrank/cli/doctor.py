@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from boostrank.cli.errors import BAD_INPUT, DONE, say
 from boostrank.cli.options import Command, DataFile, option, threads_option
 from boostrank.cli.progress import ReadProgress, duration
 from boostrank.cli.reading import name_of, reading_of, reading_options
+from boostrank.cli.tables import width_of
 from boostrank.core.formatting import count_of
 
 if TYPE_CHECKING:
@@ -25,14 +25,10 @@ _INDENT = " " * 6
 
 @click.command("doctor", cls=Command, short_help="Look for what is wrong with ranking data, and how to mend it.")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=DataFile())
-@option(
-    "--valid", metavar="FILE", multiple=True, type=DataFile(), section=SECTION,
-    help="Validation data, compared with the training data; may be repeated.",
-)  # fmt: skip
-@option(
-    "--test", metavar="FILE", multiple=True, type=DataFile(), section=SECTION,
-    help="Test data, likewise; may be repeated.",
-)  # fmt: skip
+@option("--valid", metavar="FILE", multiple=True, type=DataFile(), section=SECTION,
+        help="Validation data, compared with the training data; may be repeated.")  # fmt: skip
+@option("--test", metavar="FILE", multiple=True, type=DataFile(), section=SECTION,
+        help="Test data, likewise; may be repeated.")  # fmt: skip
 @option("--gain", section=SECTION, default="exponential", help="Gain of a label, as for train.")
 @option("--json", "as_json", section=SECTION, is_flag=True, help="Print a JSON list, one object a finding.")
 @reading_options
@@ -60,7 +56,7 @@ def command(
     if as_json:
         click.echo(json.dumps([finding.to_dict() for finding in findings], indent=1))
     else:
-        width = max(60, context.terminal_width or shutil.get_terminal_size().columns)
+        width = max(60, width_of(context))
         for finding in findings:
             click.echo(f"{finding.where}: {finding.severity.value}: {finding.message} [{finding.check}]")
             for heading, text in (("cost", finding.cost), ("fix", finding.fix)):

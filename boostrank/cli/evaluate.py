@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli import study
-from boostrank.cli.options import Command, DataFile, InputFile, chosen_conventions, option, threads_option, with_options
+from boostrank.cli.options import Command, DataFile, InputFile, chosen_conventions, threads_option, with_options
 from boostrank.cli.reading import Reader, document_names, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
 from boostrank.cli.study import MEASURES
@@ -19,20 +19,18 @@ if TYPE_CHECKING:
 
 DEFAULT_METRICS = ("ndcg@1,3,5,10",)
 
-_options = with_options(
-    option("--metric", "metrics", multiple=True, metavar="NAME", default=DEFAULT_METRICS, section=MEASURES,
-           help="ndcg@10, map, ...; may be repeated."),
+
+@click.command("evaluate", cls=Command, short_help="Measure models or score files, and compare them.")
+@click.argument("rankers", metavar="MODEL|SCORES...", nargs=-1, required=True, type=InputFile())
+@click.argument("data", type=DataFile())
+@with_options(
+    study.measures("--metric", "metrics", multiple=True, metavar="NAME", default=DEFAULT_METRICS,
+                   help="ndcg@10, map, ...; may be repeated."),
     study.measured_by_option,
     study.gain_option,
     study.json_option,
     threads_option(MEASURES),
 )  # fmt: skip
-
-
-@click.command("evaluate", cls=Command, short_help="Measure models or score files, and compare them.")
-@click.argument("rankers", metavar="MODEL|SCORES...", nargs=-1, required=True, type=InputFile())
-@click.argument("data", type=DataFile())
-@_options
 @reading_options
 @click.pass_context
 def command(

@@ -54,10 +54,8 @@ def _tool(name: str, summary: str) -> Callable[[F], click.Command]:
 
 
 @_tool("split", "Split ranking data into training, validation and test queries.")
-@option(
-    "--parts", required=True, type=Parsed("NAME=SHARE,...", _shares),
-    help="The parts and their shares of the queries, which add up to 1.",
-)  # fmt: skip
+@option("--parts", required=True, type=Parsed("NAME=SHARE,...", _shares),
+        help="The parts and their shares of the queries, which add up to 1.")  # fmt: skip
 @_seed
 @_outputs
 def split(files: tuple[str, ...], parts: dict[str, float], seed: int, output: str) -> None:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli import study
-from boostrank.cli.options import COUNT, Command, InputFile, chosen_conventions, option, with_options
+from boostrank.cli.options import COUNT, Command, InputFile, chosen_conventions, with_options
 from boostrank.cli.progress import StepProgress
 from boostrank.cli.reading import reading_options
-from boostrank.cli.study import MEASURES, RESULTS
 from boostrank.cli.tables import print_table
 from boostrank.core.errors import FileFormatError, InputError
 from boostrank.core.formatting import count_of
@@ -23,36 +22,32 @@ from boostrank.core.formatting import count_of
 if TYPE_CHECKING:
     from boostrank.report.sections.importance.analysis import Effect, Importance
 
-
-_options = with_options(
-    study.data_option,
-    option("--metric", metavar="NAME", default="ndcg@10", section=MEASURES, help="What is lost, with one cut-off."),
-    study.measured_by_option,
-    study.gain_option,
-    study.groups_option,
-    option("--repeats", type=COUNT, show_default="1 to 5, as the work allows", section=MEASURES,
-           help="Shuffles of each query."),
-    option("--documents", type=click.IntRange(0), show_default="as many as take half a minute", section=MEASURES,
-           help="Shuffle a sample of whole queries with about N documents; 0: all."),
-    option("--shap-documents", type=click.IntRange(0), show_default="as many as take ten seconds", section=MEASURES,
-           help="Explain a sample of whole queries with about N documents; 0: none."),
-    option("--negligible", type=click.FloatRange(0), default=0.001, section=MEASURES,
-           help="A loss that does not matter."),
-    option("--redundant", type=click.FloatRange(0, 1), default=0.9, section=MEASURES,
-           help="Rank correlation within queries from which on features are taken for alike."),
-    study.seed_option,
-    option("--top", type=COUNT, default=30, section=RESULTS, help="Features in the table; --json and --csv have all."),
-    study.json_option,
-    option("--csv", "as_csv", is_flag=True, section=RESULTS, help="Print one line a feature, separated by commas."),
-    study.workers_option,
-)  # fmt: skip
 # Options that the function takes as they are.
 _PASSED = ("metric", "repeats", "documents", "shap_documents", "seed", "negligible", "redundant", "threads")
 
 
 @click.command("importance", cls=Command, short_help="What each feature is worth to the ranking.")
 @click.argument("model", type=InputFile())
-@_options
+@with_options(
+    study.data_option,
+    study.measures("--metric", metavar="NAME", default="ndcg@10", help="What is lost, with one cut-off."),
+    study.measured_by_option,
+    study.gain_option,
+    study.groups_option,
+    study.measures("--repeats", type=COUNT, show_default="1 to 5, as the work allows", help="Shuffles of each query."),
+    study.measures("--documents", type=click.IntRange(0), show_default="as many as take half a minute",
+                   help="Shuffle a sample of whole queries with about N documents; 0: all."),
+    study.measures("--shap-documents", type=click.IntRange(0), show_default="as many as take ten seconds",
+                   help="Explain a sample of whole queries with about N documents; 0: none."),
+    study.measures("--negligible", type=click.FloatRange(0), default=0.001, help="A loss that does not matter."),
+    study.measures("--redundant", type=click.FloatRange(0, 1), default=0.9,
+                   help="Rank correlation within queries from which on features are taken for alike."),
+    study.seed_option,
+    study.results("--top", type=COUNT, default=30, help="Features in the table; --json and --csv have all."),
+    study.json_option,
+    study.results("--csv", "as_csv", is_flag=True, help="Print one line a feature, separated by commas."),
+    study.workers_option,
+)  # fmt: skip
 @reading_options
 @click.pass_context
 def command(

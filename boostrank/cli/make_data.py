@@ -18,10 +18,8 @@ from boostrank.cli.options import COUNT, Command, option
 @option("--mean-length", type=click.FloatRange(1), default=40.0, help="Documents a query, on average.")
 @option("--max-length", type=COUNT, default=1000, help="Documents of the longest query.")
 @option("--useless", type=click.IntRange(0), default=8, help="Features that say nothing.")
-@option(
-    "--label-noise", type=click.FloatRange(0), default=0.5,
-    help="The judges' noise, in standard deviations of the relevance.",
-)  # fmt: skip
+@option("--label-noise", type=click.FloatRange(0), default=0.5,
+        help="The judges' noise, in standard deviations of the relevance.")  # fmt: skip
 def command(
     directory: str, queries: int, seed: int, mean_length: float, max_length: int, useless: int, label_noise: float
 ) -> None:

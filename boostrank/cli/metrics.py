@@ -14,7 +14,6 @@ from boostrank.cli.options import (
     Command,
     DataFile,
     InputFile,
-    option,
     threads_option,
     with_options,
 )
@@ -42,24 +41,20 @@ def _names(context: click.Context, param: click.Parameter, value: str) -> tuple[
     return names
 
 
-_options = with_options(
-    option("--at", type=CUTOFFS, default="10", section=MEASURES, help="Ranks at which the metric is cut."),
-    option("--as", "names", metavar="NAME,...", callback=_names, default=LIBRARIES, section=MEASURES,
-           help=f"Whose conventions: {', '.join(CONVENTIONS)}."),
-    study.measured_by_option,
-    option("--metric", metavar="NAME", default="ndcg", section=MEASURES,
-           help="ndcg, map, err, ... without its cut-off."),
-    option("--target", metavar="X", section=MEASURES,
-           help="Look for the conventions that give somebody else's number, to the digits that it has."),
-    study.json_option,
-    threads_option(MEASURES),
-)  # fmt: skip
-
-
 @click.command("metrics", cls=Command, short_help="One metric as each library computes it, and why they differ.")
 @click.argument("ranker", metavar="MODEL|SCORES", type=InputFile())
 @click.argument("data", type=DataFile())
-@_options
+@with_options(
+    study.measures("--at", type=CUTOFFS, default="10", help="Ranks at which the metric is cut."),
+    study.measures("--as", "names", metavar="NAME,...", callback=_names, default=LIBRARIES,
+                   help=f"Whose conventions: {', '.join(CONVENTIONS)}."),
+    study.measured_by_option,
+    study.measures("--metric", metavar="NAME", default="ndcg", help="ndcg, map, err, ... without its cut-off."),
+    study.measures("--target", metavar="X",
+                   help="Look for the conventions that give somebody else's number, to the digits that it has."),
+    study.json_option,
+    threads_option(MEASURES),
+)  # fmt: skip
 @reading_options
 @click.pass_context
 def command(

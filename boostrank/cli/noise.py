@@ -11,40 +11,25 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli import study
-from boostrank.cli.config import read_config
 from boostrank.cli.errors import say
-from boostrank.cli.options import Command, DataFile, InputFile, option, with_options
+from boostrank.cli.options import Command, DataFile, option
 from boostrank.cli.progress import duration
-from boostrank.cli.reading import SECTION as READING
-from boostrank.cli.reading import Reader, reading_options
+from boostrank.cli.reading import reading_options
 from boostrank.cli.tables import print_table
-from boostrank.cli.train import command as train_command
-from boostrank.cli.train import train_params
-from boostrank.cli.train_options import OUTPUT
+from boostrank.cli.train import check_stdin, read_for_trainings
+from boostrank.cli.train_options import OUTPUT, config_option, training_options
 
 if TYPE_CHECKING:
     from boostrank.report.noise.analysis import NoiseReport, Spread
 
-# The options of `boostrank train` that say what is trained and how it is measured.
-_SHARED = (
-    "objective", "settings", "gain", "backend", "rounds", "learning_rate", "num_leaves", "params", "seed", "threads",
-    "metrics", "eval_at", "conventions", "early_stopping",
-)  # fmt: skip
-
-_options = with_options(
-    option("--valid", required=True, type=DataFile(), section=OUTPUT, help="Measure on this file."),
-    option("--runs", type=click.IntRange(3), default=10, section=OUTPUT, help="Trainings for each source of luck."),
-    option(
-        "--config", type=InputFile(), is_eager=True, callback=read_config, section=OUTPUT,
-        help="TOML file: long option names as keys, tables [set] and [param]. The command line wins.",
-    ),
-    study.json_option,
-)  # fmt: skip
-
 
 @click.command("noise", cls=Command, short_help="What luck alone does to the metric.")
 @click.argument("train", metavar="TRAIN...", nargs=-1, required=True, type=DataFile())
-@_options
+@option("--valid", required=True, type=DataFile(), section=OUTPUT, help="Measure on this file.")
+@option("--runs", type=click.IntRange(3), default=10, section=OUTPUT, help="Trainings for each source of luck.")
+@config_option
+@study.json_option
+@training_options
 @reading_options
 @click.pass_context
 def command(
@@ -56,16 +41,10 @@ def command(
     (with replacement) of the training queries. All else is as given, with the options of `boostrank train`. Says
     beforehand how long it will take at most.
     """
-    if [*train, valid].count("-") > 1:
-        raise click.UsageError("standard input can be read only once", context)
+    check_stdin(context, [*train, valid])
     from boostrank.report.noise.analysis import SOURCES, expected_seconds, measure_noise
 
-    params = train_params(context, given)
-    if given["early_stopping"]:
-        params["early_stopping_round"] = given["early_stopping"]
-    reader = Reader(given)
-    train_set = reader.read(train)
-    valid_set = reader.read(valid, like=train_set)
+    params, train_set, valid_set = read_for_trainings(context, given, train, valid)
     how: dict[str, Any] = {"runs": runs, "backend": given["backend"], "conventions": given["conventions"]}
     started = time.monotonic()
 
@@ -84,11 +63,6 @@ def command(
         study.print_json(_as_json(found))
     else:
         _print(found, context)
-
-
-# Before those of reading, as in `boostrank train`.
-_place = [getattr(param, "section", "") for param in command.params].index(READING)
-command.params[_place:_place] = [param for param in train_command.params if param.name in _SHARED]
 
 
 def _as_json(found: NoiseReport) -> dict[str, Any]:

@@ -37,26 +37,19 @@ def memory_limit_option(section: str = "Options") -> Any:
     )  # fmt: skip
 
 
-_options = with_options(
-    option(
-        "--valid", multiple=True, type=DataFile(), section=TRAINING,
-        help="Files that training will evaluate on, as one set; may be repeated.",
-    ),
-    option(
-        "--backend", type=click.Choice(_STREAMING), default=DEFAULT_BACKEND, section=TRAINING,
-        help="Engine to choose a route for; the others are listed too.",
-    ),
+@click.command("plan", cls=Command, short_help="What training on some files will cost, before it starts.")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=DataFile())
+@with_options(
+    option("--valid", multiple=True, type=DataFile(), section=TRAINING,
+           help="Files that training will evaluate on, as one set; may be repeated."),
+    option("--backend", type=click.Choice(_STREAMING), default=DEFAULT_BACKEND, section=TRAINING,
+           help="Engine to choose a route for; the others are listed too."),
     memory_limit_option(TRAINING),
     option("--rounds", type=COUNT, default=100, section=TRAINING, help="Rounds that will be trained."),
     option("--num-leaves", type=click.IntRange(2), default=31, section=TRAINING, help="Leaves of a tree, at most."),
     threads_option(TRAINING),
     option("--json", "as_json", is_flag=True, section=TRAINING, help="Print everything as one JSON object."),
 )  # fmt: skip
-
-
-@click.command("plan", cls=Command, short_help="What training on some files will cost, before it starts.")
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=DataFile())
-@_options
 @reading_options
 def command(files: tuple[str, ...], valid: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Say what is in FILE..., and what memory and time each route of training on it takes.

@@ -10,43 +10,40 @@ import click
 from boostrank.cli import study
 from boostrank.cli.errors import say
 from boostrank.cli.importance import read_groups
-from boostrank.cli.options import Command, InputFile, chosen_conventions, option, with_options
+from boostrank.cli.options import Command, InputFile, chosen_conventions, with_options
 from boostrank.cli.progress import StepProgress
 from boostrank.cli.reading import Reader, check_not_read, document_names, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
-from boostrank.cli.study import MEASURES, RESULTS
 from boostrank.report.sections import METRICS, section_names
-
-_options = with_options(
-    study.data_option,
-    option("--metric", "metrics", multiple=True, metavar="NAME", default=METRICS, section=MEASURES,
-           help="ndcg@1,3,5,10, map, ...; may be repeated; all else is about the largest cut-off of the first."),
-    study.measured_by_option,
-    study.gain_option,
-    option("--baseline", metavar="OLD", type=InputFile(), section=MEASURES,
-           help="A model from before, or a file with its scores: measured beside MODEL."),
-    study.segments_option,
-    study.groups_option,
-    option("--documents", type=click.IntRange(0), show_default="as many as take half a minute each",
-           section=MEASURES, help="Shuffle and walk a sample of whole queries with about N documents; 0: all."),
-    study.noise_option,
-    study.seed_option,
-    option("--only", multiple=True, metavar="SECTION", type=click.Choice(section_names()), section=RESULTS,
-           help=f"This section alone; may be repeated: {', '.join(section_names())}."),
-    option("--skip", multiple=True, metavar="SECTION", type=click.Choice(section_names()), section=RESULTS,
-           help="Without this section; may be repeated."),
-    option("-o", "--output", metavar="FILE", type=click.Path(), section=RESULTS,
-           help="Write one page that needs no network."),
-    option("--save", "folder", metavar="DIR", type=click.Path(), section=RESULTS,
-           help="Write the page, every chart (SVG) and its numbers (CSV) to a folder."),
-    study.json_option,
-    study.workers_option,
-)  # fmt: skip
 
 
 @click.command("report", cls=Command, short_help="Everything about a ranker on one page.")
 @click.argument("model", type=InputFile())
-@_options
+@with_options(
+    study.data_option,
+    study.measures("--metric", "metrics", multiple=True, metavar="NAME", default=METRICS,
+                   help="ndcg@1,3,5,10, map, ...; may be repeated; all else is about the largest cut-off of the "
+                        "first."),
+    study.measured_by_option,
+    study.gain_option,
+    study.measures("--baseline", metavar="OLD", type=InputFile(),
+                   help="A model from before, or a file with its scores: measured beside MODEL."),
+    study.segments_option,
+    study.groups_option,
+    study.measures("--documents", type=click.IntRange(0), show_default="as many as take half a minute each",
+                   help="Shuffle and walk a sample of whole queries with about N documents; 0: all."),
+    study.noise_option,
+    study.seed_option,
+    study.results("--only", multiple=True, metavar="SECTION", type=click.Choice(section_names()),
+                  help=f"This section alone; may be repeated: {', '.join(section_names())}."),
+    study.results("--skip", multiple=True, metavar="SECTION", type=click.Choice(section_names()),
+                  help="Without this section; may be repeated."),
+    study.results("-o", "--output", metavar="FILE", type=click.Path(), help="Write one page that needs no network."),
+    study.results("--save", "folder", metavar="DIR", type=click.Path(),
+                  help="Write the page, every chart (SVG) and its numbers (CSV) to a folder."),
+    study.json_option,
+    study.workers_option,
+)  # fmt: skip
 @reading_options
 @click.pass_context
 def command(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import shutil
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +13,7 @@ import click
 from boostrank.cli.errors import say
 from boostrank.cli.options import DataFile, InputFile, conventions_option, option, threads_option
 from boostrank.cli.reading import Reader, document_names
+from boostrank.cli.tables import width_of
 from boostrank.core.errors import FileFormatError, InputError
 from boostrank.core.jsonable import jsonable
 
@@ -23,29 +24,23 @@ if TYPE_CHECKING:
 MEASURES, RESULTS = "Measures", "Results"
 
 
-data_option = option(
-    "--data", required=True, metavar="DATA", type=DataFile(), section=MEASURES, help="Labelled queries."
-)
-gain_option = option("--gain", section=MEASURES, help="Gain of a label: exponential, linear, or a table 0,1,3,7.")
-groups_option = option(
-    "--groups", metavar="FILE", type=InputFile(), section=MEASURES,
-    help="Features shuffled together, a group a line: `text: bm25_*, tf_title`.",
-)  # fmt: skip
-segments_option = option(
-    "--segments", metavar="FILE", type=InputFile(), section=MEASURES,
-    help="Lines `qid,segment`: look at each segment by itself too.",
-)  # fmt: skip
-noise_option = option(
-    "--noise", metavar="FILE", type=InputFile(), section=MEASURES,
+measures, results = (partial(option, section=section) for section in (MEASURES, RESULTS))
+
+data_option = measures("--data", required=True, metavar="DATA", type=DataFile(), help="Labelled queries.")
+gain_option = measures("--gain", help="Gain of a label: exponential, linear, or a table 0,1,3,7.")
+groups_option = measures("--groups", metavar="FILE", type=InputFile(),
+                         help="Features shuffled together, a group a line: `text: bm25_*, tf_title`.")  # fmt: skip
+segments_option = measures("--segments", metavar="FILE", type=InputFile(),
+                           help="Lines `qid,segment`: look at each segment by itself too.")  # fmt: skip
+noise_option = measures(
+    "--noise", metavar="FILE", type=InputFile(),
     help="What `boostrank noise --json` printed: differences that luck explains are marked.",
 )  # fmt: skip
-seed_option = option(
-    "--seed", type=click.IntRange(0), default=0, section=MEASURES, help="Of shuffles, samples and resampling."
-)  # fmt: skip
+seed_option = measures("--seed", type=click.IntRange(0), default=0, help="Of shuffles, samples and resampling.")
 measured_by_option = conventions_option(MEASURES)
 workers_option = threads_option(RESULTS)
-json_option = option("--json", "as_json", is_flag=True, section=RESULTS, help="Print one JSON object.")
-html_option = option("--html", metavar="FILE", section=RESULTS, help="Write one page that needs no network.")
+json_option = results("--json", "as_json", is_flag=True, help="Print one JSON object.")
+html_option = results("--html", metavar="FILE", help="Write one page that needs no network.")
 
 
 def read_for_model(
@@ -127,11 +122,6 @@ def print_wrapped(context: click.Context, texts: Iterable[str], indent: str = " 
     width = width_of(context)
     for text in texts:
         click.echo(click.wrap_text(text, width, "", indent))
-
-
-def width_of(context: click.Context) -> int:
-    """Columns of the terminal."""
-    return context.terminal_width or shutil.get_terminal_size().columns
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:

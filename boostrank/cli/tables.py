@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 
 import click
@@ -21,6 +22,11 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
     """The rows, aligned and indented."""
     for line in aligned(rows):
         click.echo(f"  {line}")
+
+
+def width_of(context: click.Context) -> int:
+    """Columns of the terminal."""
+    return context.terminal_width or shutil.get_terminal_size().columns
 
 
 def shown(text: str) -> str:

@@ -26,6 +26,7 @@ from boostrank.cli.train_folds import check_alone, train_on_folds
 from boostrank.cli.train_options import START_WORDS, train_options
 
 if TYPE_CHECKING:
+    from boostrank.data.dataset import RankingDataset
     from boostrank.kernels.objective.contract import ObjectiveSpec
     from boostrank.training.callbacks import EarlyStopping
     from boostrank.training.checkpoint import Checkpoint
@@ -47,8 +48,7 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
     Prints where the model lies. Ctrl-C and SIGTERM finish the round and write the model, and the checkpoint if there
     is to be one; Ctrl-C twice stops at once.
     """
-    if [*train, *valid].count("-") > 1:
-        raise click.UsageError("standard input can be read only once", context)
+    check_stdin(context, [*train, *valid])
     if given["folds"]:
         check_alone(context, given, valid)
         given["route"] = "memory"
@@ -187,6 +187,24 @@ def _streaming(
     if route == "memory":
         return None
     return {"cache": cache or not given["no_cache"], "external_memory": route == "external"}
+
+
+def check_stdin(context: click.Context, files: list[str]) -> None:
+    """Refuse `-` that stands twice."""
+    if files.count("-") > 1:
+        raise click.UsageError("standard input can be read only once", context)
+
+
+def read_for_trainings(
+    context: click.Context, given: dict[str, Any], train: tuple[str, ...], valid: str | None
+) -> tuple[dict[str, Any], RankingDataset, Any]:
+    """Parameters, early stopping among them; data; and the validation set, if any: for a command that trains often."""
+    params = train_params(context, given)
+    if given["early_stopping"]:
+        params["early_stopping_round"] = given["early_stopping"]
+    reader = Reader(given)
+    train_set = reader.read(train)
+    return params, train_set, reader.read(valid, like=train_set) if valid else None
 
 
 def train_params(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:

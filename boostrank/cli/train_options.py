@@ -46,94 +46,67 @@ config_option = _output(
     "--config", type=InputFile(), is_eager=True, callback=read_config,
     help="TOML file: long option names as keys, tables [set] and [param]. The command line wins.",
 )  # fmt: skip
-
+# What is trained, and how it is measured.
+training_options = with_options(
+    _objective("--objective", metavar="NAME", show_default=f"{DEFAULT_OBJECTIVE}; of --backend linear, smooth-ndcg",
+               help="See `boostrank objectives`; a mixture, 'mix(shf-sdcg, regression)'; an engine's own, "
+                    "lightgbm:lambdarank; one of your own, my.py."),
+    _objective("--set", "settings", multiple=True, type=ASSIGNMENT,
+               help="Parameter of the objective: sigma=0.5, score_noise=gumbel, or a schedule, "
+                    "'sigma=geometric(64,0.0156)'; may be repeated."),
+    _objective("--gain", help="Gain of a label: exponential, linear, or a table 0,1,3,7."),
+    _trees("--backend", type=click.Choice(BACKENDS), default=DEFAULT_BACKEND,
+           help="Tree engine; or linear, scores X w, whose rounds are steps of an optimiser."),
+    _trees("--rounds", type=COUNT, default=100, help="Rounds to train."),
+    _trees("--learning-rate", type=click.FloatRange(0, min_open=True), show_default="0.1",
+           help="Share of each tree that is added."),
+    _trees("--num-leaves", type=click.IntRange(2), show_default="31", help="Leaves of a tree, at most."),
+    _trees("--param", "params", multiple=True, type=ASSIGNMENT,
+           help="Any parameter of the engine, as min_data_in_leaf=50; may be repeated."),
+    _trees("--seed", type=click.IntRange(0), help="Seed of everything random."),
+    threads_option(TREES),
+    _metrics("--metric", "metrics", multiple=True, metavar="NAME", show_default="ndcg",
+             help="ndcg, map@10, ...; may be repeated."),
+    _metrics("--eval-at", type=CUTOFFS, show_default="1,3,5,10",
+             help="Ranks at which a metric without its own is cut."),
+    conventions_option(METRICS),
+    _metrics("--early-stopping", type=COUNT,
+             help="Stop after N rounds without a better value of the first metric, at its largest cut-off, on the "
+                  "first --valid file; keep the best round. An objective that changes over the rounds is watched once "
+                  "it has settled."),
+)  # fmt: skip
 train_options = with_options(
-    _output(
-        "--valid", multiple=True, type=DataFile(),
-        help="Evaluate on this file, or files ('valid/*.gz') as one set; may be repeated.",
-    ),
+    _output("--valid", multiple=True, type=DataFile(),
+            help="Evaluate on this file, or files ('valid/*.gz') as one set; may be repeated."),
     _output("-m", "--model", required=True, type=click.Path(), help="Where the model is written."),
     _output("--init-model", type=InputFile(), help="Continue this model."),
-    _output(
-        "--start", metavar="auto|linear|none|FILE", type=StartFile(), default="auto", show_default=False,
-        help="Trees begin with the scores of a linear model, which the model then holds: linear makes a cross-fitted "
-        "regression first, in seconds; FILE is one that --backend linear wrote; auto, the default, is linear for the "
-        "objective auto, none for others. LightGBM.",
-    ),
-    _output(
-        "--folds", metavar="K", type=click.IntRange(2),
-        help="In place of --valid: hold out each of K folds of whole queries once, stop a model on each, and average "
-        "the K models into one file.",
-    ),
-    _output(
-        "--checkpoint-every", type=COUNT,
-        help="Write a checkpoint every N rounds, and when Ctrl-C or SIGTERM stops the training.",
-    ),
-    _output(
-        "--checkpoint", metavar="FILE", type=click.Path(), show_default="MODEL.checkpoint",
-        help="Where it lies; it goes when the model is written.",
-    ),
+    _output("--start", metavar="auto|linear|none|FILE", type=StartFile(), default="auto", show_default=False,
+            help="Trees begin with the scores of a linear model, which the model then holds: linear makes a "
+                 "cross-fitted regression first, in seconds; FILE is one that --backend linear wrote; auto, the "
+                 "default, is linear for the objective auto, none for others. LightGBM."),
+    _output("--folds", metavar="K", type=click.IntRange(2),
+            help="In place of --valid: hold out each of K folds of whole queries once, stop a model on each, and "
+                 "average the K models into one file."),
+    _output("--checkpoint-every", type=COUNT,
+            help="Write a checkpoint every N rounds, and when Ctrl-C or SIGTERM stops the training."),
+    _output("--checkpoint", metavar="FILE", type=click.Path(), show_default="MODEL.checkpoint",
+            help="Where it lies; it goes when the model is written."),
     _output(
         "--resume", is_flag=True,
         help="Go on from the checkpoint, if there is one, to the same model byte for byte: the same command again.",
     ),
-    _output(
-        "--route", type=click.Choice(ROUTES), default="auto",
-        help="How the features are held: as floats in memory; streamed into bins; or with the bins on disk too "
-        "(external, XGBoost). auto: the first of them that fits; floats in memory may take half of what is free.",
-    ),
+    _output("--route", type=click.Choice(ROUTES), default="auto",
+            help="How the features are held: as floats in memory; streamed into bins; or with the bins on disk too "
+                 "(external, XGBoost). auto: the first of them that fits; floats in memory may take half of what is "
+                 "free."),
     memory_limit_option(OUTPUT),
-    _output(
-        "--cache", metavar="DIR", type=click.Path(file_okay=False), show_default=".boostrank-cache beside the data",
-        help="Where streamed data are remembered, so that the next start does not read them; streams.",
-    ),
+    _output("--cache", metavar="DIR", type=click.Path(file_okay=False), show_default=".boostrank-cache beside the data",
+            help="Where streamed data are remembered, so that the next start does not read them; streams."),
     _output("--no-cache", is_flag=True, help="Remember nothing."),
     config_option,
-    _output(
-        "--dask", metavar="SCHEDULER", is_eager=True,
-        help="Train on the workers of a Dask cluster: tcp://HOST:PORT, the scheduler's file, or local:2 for two "
-        "workers here. Each worker reads some of the files; the engine is XGBoost.",
-    ),
+    _output("--dask", metavar="SCHEDULER", is_eager=True,
+            help="Train on the workers of a Dask cluster: tcp://HOST:PORT, the scheduler's file, or local:2 for two "
+                 "workers here. Each worker reads some of the files; the engine is XGBoost."),
     _output("--json", "as_json", is_flag=True, help="Print the summary as one JSON object."),
-    _objective(
-        "--objective", metavar="NAME", show_default=f"{DEFAULT_OBJECTIVE}; of --backend linear, smooth-ndcg",
-        help="See `boostrank objectives`; a mixture, 'mix(shf-sdcg, regression)'; an engine's own, "
-        "lightgbm:lambdarank; one of your own, my.py.",
-    ),
-    _objective(
-        "--set", "settings", multiple=True, type=ASSIGNMENT,
-        help="Parameter of the objective: sigma=0.5, score_noise=gumbel, or a schedule, 'sigma=geometric(64,0.0156)'; "
-        "may be repeated.",
-    ),
-    _objective("--gain", help="Gain of a label: exponential, linear, or a table 0,1,3,7."),
-    _trees(
-        "--backend", type=click.Choice(BACKENDS), default=DEFAULT_BACKEND,
-        help="Tree engine; or linear, scores X w, whose rounds are steps of an optimiser.",
-    ),
-    _trees("--rounds", type=COUNT, default=100, help="Rounds to train."),
-    _trees(
-        "--learning-rate", type=click.FloatRange(0, min_open=True), show_default="0.1",
-        help="Share of each tree that is added.",
-    ),
-    _trees("--num-leaves", type=click.IntRange(2), show_default="31", help="Leaves of a tree, at most."),
-    _trees(
-        "--param", "params", multiple=True, type=ASSIGNMENT,
-        help="Any parameter of the engine, as min_data_in_leaf=50; may be repeated.",
-    ),
-    _trees("--seed", type=click.IntRange(0), help="Seed of everything random."),
-    threads_option(TREES),
-    _metrics(
-        "--metric", "metrics", multiple=True, metavar="NAME", show_default="ndcg",
-        help="ndcg, map@10, ...; may be repeated.",
-    ),
-    _metrics(
-        "--eval-at", type=CUTOFFS, show_default="1,3,5,10",
-        help="Ranks at which a metric without its own is cut.",
-    ),
-    conventions_option(METRICS),
-    _metrics(
-        "--early-stopping", type=COUNT,
-        help="Stop after N rounds without a better value of the first metric, at its largest cut-off, on the first "
-        "--valid file; keep the best round. An objective that changes over the rounds is watched once it has settled.",
-    ),
+    training_options,
 )  # fmt: skip

@@ -17,11 +17,9 @@ from boostrank.backends import DEFAULT_BACKEND
 from boostrank.cli.errors import DONE, INTERRUPTED, say
 from boostrank.cli.options import ASSIGNMENT, COUNT, Command, DataFile, option, with_options
 from boostrank.cli.progress import duration
-from boostrank.cli.reading import SECTION as READING
-from boostrank.cli.reading import Reader, check_not_read, reading_options
-from boostrank.cli.train import command as train_command
-from boostrank.cli.train import train_params
-from boostrank.cli.train_options import METRICS, OBJECTIVE, OUTPUT, TREES, config_option
+from boostrank.cli.reading import check_not_read, reading_options
+from boostrank.cli.train import check_stdin, read_for_trainings
+from boostrank.cli.train_options import OUTPUT, config_option, training_options
 
 if TYPE_CHECKING:
     from boostrank.tuning.result import Trial, TuningResult
@@ -29,36 +27,28 @@ if TYPE_CHECKING:
 SEARCH = "Search"
 
 _output, _search = (partial(option, section=section) for section in (OUTPUT, SEARCH))
-_options = with_options(
-    _output("--valid", type=DataFile(), show_default="folds of TRAIN", help="Measure trials on this file."),
-    _output(
-        "-o", "--output", type=click.Path(), default="tuned.toml",
-        help="Where the configuration is written; `boostrank train --config` takes it.",
-    ),
-    _output(
-        "--study", metavar="FILE", type=click.Path(), show_default="OUTPUT.study",
-        help="Remembers the trials: Optuna's journal.",
-    ),
-    _output("--resume", is_flag=True, help="Go on with the study, if there is one."),
-    config_option,
-    _output("--json", "as_json", is_flag=True, help="Print one JSON object."),
-    _search("--trials", type=COUNT, default=50, help="Trials in all, those of a study that goes on included."),
-    _search(
-        "--folds", metavar="K", type=click.IntRange(2), default=5,
-        help="Without --valid: hold out each of K folds of whole queries once.",
-    ),
-    _search(
-        "--space", multiple=True, type=ASSIGNMENT,
-        help="Search this too, or otherwise: sigma=0.1:10:log, num_leaves=7:63, objective=shf-sdcg,xe-ndcg; may be "
-        "repeated.",
-    ),
-    _search("--no-trees", is_flag=True, help="Leave the trees' parameters as they are."),
-)  # fmt: skip
 
 
 @click.command("tune", cls=Command, short_help="Search for the parameters that rank best.")
 @click.argument("train", metavar="TRAIN...", nargs=-1, required=True, type=DataFile())
-@_options
+@with_options(
+    _output("--valid", type=DataFile(), show_default="folds of TRAIN", help="Measure trials on this file."),
+    _output("-o", "--output", type=click.Path(), default="tuned.toml",
+            help="Where the configuration is written; `boostrank train --config` takes it."),
+    _output("--study", metavar="FILE", type=click.Path(), show_default="OUTPUT.study",
+            help="Remembers the trials: Optuna's journal."),
+    _output("--resume", is_flag=True, help="Go on with the study, if there is one."),
+    config_option,
+    _output("--json", "as_json", is_flag=True, help="Print one JSON object."),
+    _search("--trials", type=COUNT, default=50, help="Trials in all, those of a study that goes on included."),
+    _search("--folds", metavar="K", type=click.IntRange(2), default=5,
+            help="Without --valid: hold out each of K folds of whole queries once."),
+    _search("--space", multiple=True, type=ASSIGNMENT,
+            help="Search this too, or otherwise: sigma=0.1:10:log, num_leaves=7:63, objective=shf-sdcg,xe-ndcg; may "
+                 "be repeated."),
+    _search("--no-trees", is_flag=True, help="Leave the trees' parameters as they are."),
+)  # fmt: skip
+@training_options
 @reading_options
 @click.pass_context
 def command(context: click.Context, /, train: tuple[str, ...], valid: str | None, output: str, **given: Any) -> int:
@@ -72,8 +62,7 @@ def command(context: click.Context, /, train: tuple[str, ...], valid: str | None
     from boostrank.core.files import check_writable, write_output
 
     inputs = [*train, *([valid] if valid else [])]
-    if inputs.count("-") > 1:
-        raise click.UsageError("standard input can be read only once", context)
+    check_stdin(context, inputs)
     study = given["study"] or f"{output}.study"
     for path in (output, study):
         check_not_read(path, inputs)
@@ -83,13 +72,8 @@ def command(context: click.Context, /, train: tuple[str, ...], valid: str | None
     from boostrank.tuning.search import tune
     from boostrank.tuning.space import parse_dimension
 
-    params = train_params(context, given)
-    if given["early_stopping"]:
-        params["early_stopping_round"] = given["early_stopping"]
     space = {name: parse_dimension(str(text)) for name, text in given["space"]}
-    reader = Reader(given)
-    train_set = reader.read(train)
-    valid_set = reader.read(valid, like=train_set) if valid else None
+    params, train_set, valid_set = read_for_trainings(context, given, train, valid)
 
     def search(trials: int, progress: _Progress | None) -> TuningResult:
         with contextlib.redirect_stdout(sys.stderr):  # the engines print
@@ -111,12 +95,6 @@ def command(context: click.Context, /, train: tuple[str, ...], valid: str | None
     write_output(output, _as_toml(found, given).encode())
     click.echo(json.dumps(_as_json(found)) if given["as_json"] else "\n".join(_summary(found, output)))
     return INTERRUPTED if stopped else DONE
-
-
-# What is trained and how it is measured, before the options of reading, as in `boostrank train`.
-_place = [getattr(param, "section", "") for param in command.params].index(READING)
-_shared = (OBJECTIVE, TREES, METRICS)
-command.params[_place:_place] = [param for param in train_command.params if getattr(param, "section", "") in _shared]
 
 
 class _Progress:

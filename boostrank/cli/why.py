@@ -12,8 +12,7 @@ from boostrank.cli.errors import say
 from boostrank.cli.options import COUNT, Command, DataFile, InputFile, option, with_options
 from boostrank.cli.progress import StepProgress
 from boostrank.cli.reading import reading_options
-from boostrank.cli.study import RESULTS
-from boostrank.cli.tables import aligned, print_table, shown
+from boostrank.cli.tables import aligned, print_table, shown, width_of
 
 if TYPE_CHECKING:
     from boostrank.report.explanation.analysis import Why
@@ -21,22 +20,19 @@ if TYPE_CHECKING:
 # Characters of a bar to either side, and the least that is worth drawing.
 _BAR, _LEAST = 20, 5
 
-_options = with_options(
-    option("--qid", metavar="Q", required=True, help="The query that holds both documents."),
-    option("--top", type=COUNT, default=12, section=RESULTS,
-           help="Features in each table; --json and --html have all."),
-    study.json_option,
-    study.html_option,
-    study.workers_option,
-)  # fmt: skip
-
 
 @click.command("why", cls=Command, short_help="Why one document of a query stands above another.")
 @click.argument("model", type=InputFile())
 @click.argument("data", type=DataFile())
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@_options
+@with_options(
+    option("--qid", metavar="Q", required=True, help="The query that holds both documents."),
+    study.results("--top", type=COUNT, default=12, help="Features in each table; --json and --html have all."),
+    study.json_option,
+    study.html_option,
+    study.workers_option,
+)  # fmt: skip
 @reading_options
 @click.pass_context
 def command(
@@ -67,7 +63,7 @@ def command(
     if as_json:
         study.print_json(found.to_dict())
     else:
-        _print(found, top, study.width_of(context))
+        _print(found, top, width_of(context))
 
 
 def _print(found: Why, top: int, width: int) -> None:
