@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import sys
 import time
 from collections.abc import Iterator
 from functools import cache
@@ -163,5 +165,6 @@ def _lambdarank() -> float:
 def _learnt(objective: Objective | str, backend: str) -> float:
     """The metric of the training set after a short training."""
     data = _training_data()
-    model = train({"objective": objective, **_TREES}, data, ROUNDS, backend=backend)
+    with contextlib.redirect_stdout(sys.stderr):  # LightGBM 4.3 prints whatever the verbosity
+        model = train({"objective": objective, **_TREES}, data, ROUNDS, backend=backend)
     return Metric.parse(_METRIC).evaluate(data.labels, model.predict(data, threads=1), data.queries).mean

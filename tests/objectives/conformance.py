@@ -101,13 +101,13 @@ def examples() -> list[tuple[Query, np.ndarray]]:
 NOISE = 1e-14
 
 
-def close(actual: Any, wanted: Any, tolerance: float, what: str) -> None:
-    """Equal to `tolerance` of the largest wanted number, rounding of a loss of size 1 aside."""
+def close(actual: Any, wanted: Any, tolerance: float, what: str, noise: float = NOISE) -> None:
+    """Equal to `tolerance` of the largest wanted number, what is `noise` beside a loss of size 1 aside."""
     a, w = np.atleast_1d(actual), np.atleast_1d(wanted)
     assert a.shape == w.shape, what
     scale = float(np.abs(w).max(initial=0.0))
     error = float(np.abs(a - w).max(initial=0.0))
-    assert error <= tolerance * scale + NOISE, f"{what}: off by {error:g} where the largest is {scale:g}"
+    assert error <= tolerance * scale + noise, f"{what}: off by {error:g} where the largest is {scale:g}"
 
 
 def expected(spec: Any, twin: Any, combinations: int = 12) -> list[tuple[Any, ...]]:
