@@ -24,15 +24,7 @@ from boostrank.kernels.metric.contract import WHOLE_LIST, Grades, MetricSpec, to
 from boostrank.kernels.metric.driver import MetricPass, measure
 from boostrank.metrics import METRICS
 
-__all__ = [
-    "BoundMetrics",
-    "Conventions",
-    "Metric",
-    "MetricResult",
-    "PairedDifference",
-    "evaluate",
-    "paired_difference",
-]
+__all__ = ["BoundMetrics", "Conventions", "Metric", "MetricResult", "PairedDifference", "evaluate", "paired_difference"]
 
 _TIES = {
     "expected": metric_driver.EXPECTED,

@@ -12,10 +12,11 @@ import click
 from click.core import ParameterSource
 
 from boostrank.cli.errors import say
-from boostrank.cli.interrupt import StopRequest, StopWhenAsked, graceful_stop
+from boostrank.cli.interrupt import StopRequest, graceful_stop
 from boostrank.cli.progress import RoundProgress
 from boostrank.cli.reading import reading_of
 from boostrank.cli.saving import save_or_rescue
+from boostrank.training.callbacks import StopWhenAsked
 
 if TYPE_CHECKING:
     from boostrank.training.model import RankingModel

@@ -9,13 +9,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 from boostrank.cli.errors import INTERRUPTED, say
-
-if TYPE_CHECKING:
-    from boostrank.training.callbacks import EarlyStopping
-    from boostrank.training.checkpoint import Checkpoint
 
 # Wrappers such as `uv run` pass on the signal that the terminal has already sent: that is one press, not two.
 _ONE_PRESS_SECONDS = 0.3
@@ -36,34 +31,6 @@ class StopRequest:
     def __init__(self) -> None:
         self.made = self.heeded = self.saving = False
         self.exit_status = INTERRUPTED
-
-
-class StopWhenAsked:
-    """A training callback that ends the training after the round in which somebody asked for it.
-
-    Args:
-        request: to stop.
-        stopper: early stopping, whose best round so far then counts; None keeps every round.
-        checkpoint: to write before.
-    """
-
-    before_iteration = False
-    order = 40  # the last: early stopping has seen this round
-
-    def __init__(
-        self, request: StopRequest, stopper: EarlyStopping | None, checkpoint: Checkpoint | None = None
-    ) -> None:
-        self._request, self._stopper, self._checkpoint = request, stopper, checkpoint
-
-    def __call__(self, env: Any) -> None:
-        if self._request.made and env.iteration + 1 < env.end_iteration:
-            from boostrank.backends.events import StopTraining
-
-            if self._checkpoint is not None:
-                self._checkpoint.try_to_write(env)
-            self._request.heeded = True
-            best = None if self._stopper is None else self._stopper.best_iteration
-            raise StopTraining(env.iteration if best is None else best)
 
 
 @contextlib.contextmanager

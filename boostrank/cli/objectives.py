@@ -62,17 +62,12 @@ def described(spec: ObjectiveSpec) -> dict[str, Any]:
         return {name: getattr(param, name) for name in names} | {"default": _default(spec, param)}
 
     return {
-        "name": spec.name,
-        "aliases": spec.aliases,
-        "summary": spec.summary,
-        "equation": spec.equation,
+        "name": spec.name, "aliases": spec.aliases, "summary": spec.summary, "equation": spec.equation,
         "parameters": [plain(param) for param in spec.params],
         "options": [plain(param) for param in _options(spec)],
-        "hessian": spec.hessian.value,
-        "quadratic": spec.quadratic,
-        "reference": spec.reference,
+        "hessian": spec.hessian.value, "quadratic": spec.quadratic, "reference": spec.reference,
         "deviation": spec.deviation,
-    }
+    }  # fmt: skip
 
 
 def _options(spec: ObjectiveSpec | None = None) -> list[Param]:

@@ -15,7 +15,7 @@ import click
 from boostrank.backends import ENGINES, get_backend
 from boostrank.cli.config import merged_with_config
 from boostrank.cli.errors import DONE, say
-from boostrank.cli.interrupt import StopWhenAsked, graceful_stop
+from boostrank.cli.interrupt import graceful_stop
 from boostrank.cli.options import Command, DataFile
 from boostrank.cli.plan import announced
 from boostrank.cli.progress import RoundProgress, duration
@@ -24,11 +24,11 @@ from boostrank.cli.saving import report_checkpoint, save_or_rescue
 from boostrank.cli.tables import aligned
 from boostrank.cli.train_folds import check_alone, train_on_folds
 from boostrank.cli.train_options import START_WORDS, train_options
+from boostrank.training.callbacks import EarlyStopping, StopWhenAsked
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
     from boostrank.kernels.objective.contract import ObjectiveSpec
-    from boostrank.training.callbacks import EarlyStopping
     from boostrank.training.checkpoint import Checkpoint
     from boostrank.training.model import RankingModel
     from boostrank.training.params import TrainingParameters
@@ -222,16 +222,8 @@ def train_params(context: click.Context, given: dict[str, Any]) -> dict[str, Any
         if is_objective_file(objective):
             objective = load_objective(objective)
     _check_sides(objective, settings, own, given["backend"])
-    options = {
-        "objective": objective,
-        "gain": given["gain"],
-        "learning_rate": given["learning_rate"],
-        "num_leaves": given["num_leaves"],
-        "seed": given["seed"],
-        "num_threads": given["threads"],
-        "metric": list(given["metrics"]) or None,
-        "eval_at": given["eval_at"],
-    }
+    options = {"objective": objective} | {name: given[name] for name in ("gain", "learning_rate", "num_leaves", "seed")}
+    options |= {"num_threads": given["threads"], "metric": list(given["metrics"]) or None, "eval_at": given["eval_at"]}
     for name, value in (settings | {key: value for key, value in options.items() if value is not None}).items():
         if name in params and name != "verbosity":
             raise click.UsageError(f"{name} is given twice: by --param, and by its own option", context)
@@ -288,7 +280,6 @@ def _stopper(
 
     A parameter's stopper would be the trainer's, and Ctrl-C must know it, to ask for the best round so far.
     """
-    from boostrank.training.callbacks import EarlyStopping
     from boostrank.training.params import STOPPING_NAMES
 
     for name in STOPPING_NAMES:

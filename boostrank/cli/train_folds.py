@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.errors import DONE, say
-from boostrank.cli.interrupt import StopWhenAsked, graceful_stop
+from boostrank.cli.interrupt import graceful_stop
 from boostrank.cli.progress import RoundProgress
+from boostrank.training.callbacks import EarlyStopping, StopWhenAsked
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
@@ -41,7 +42,6 @@ def train_on_folds(
     metric: str | None, path: str,
 ) -> int:  # fmt: skip
     """Train, save, and print the result; the exit status."""
-    from boostrank.training.callbacks import EarlyStopping
     from boostrank.training.folds import train_folds
 
     patience = given["early_stopping"] or checked.stopping_rounds

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from boostrank.backends import get_backend
 from boostrank.backends.base import TrainRequest
-from boostrank.backends.events import Callback, StopTraining
+from boostrank.backends.events import Callback
 from boostrank.cluster.collective import Collective
 from boostrank.cluster.job import Job
 from boostrank.core.errors import DataError
@@ -22,10 +22,11 @@ from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Conventions
 from boostrank.objective.description import TrainingObjective
-from boostrank.training.callbacks import EarlyStopping, Gated, History
+from boostrank.training.callbacks import History, StopWhenAsked
 from boostrank.training.guarded_gradient import GuardedGradient
-from boostrank.training.params import TrainingParameters, headline
+from boostrank.training.params import TrainingParameters
 from boostrank.training.round_metrics import RoundMetrics
+from boostrank.training.train import stopping
 
 # Added to the seed for each worker: the noise on its queries is its own. Above every seed that people choose, and
 # away from those that `kernels.objective.options` derives from them.
@@ -122,21 +123,14 @@ def fit(job: Job, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -> 
             collective, given.metrics, lambda matrix: sets[id(matrix)], task.conventions, params["num_threads"]
         )
         history = History()
-        stopper = None
-        if given.stopping_rounds:  # every worker has one; they see the same values, and so decide alike
-            stopper = EarlyStopping(
-                given.stopping_rounds, metric=headline(given.metrics), dataset=task.valid_names[0],
-                min_delta=given.min_delta,
-            )  # fmt: skip
-        stop = _StopWhenAgreed(job, collective, stopper)
+        # Every worker stops early by itself: they see the same values, and so decide alike.
+        stopper: Any = stopping(given, given.objective, 0, valid, train, ())[0]
+        request = _StopRequest(job, collective)
+        stop = StopWhenAsked(request, getattr(stopper, "gated", stopper))
         booster = None if not task.init_model else engine.from_bytes(task.init_model)
-        callbacks: list[Callback] = [history, stop]
+        callbacks: list[Callback] = [history, stop, *([] if stopper is None else [stopper])]
         if rank == 0:
             callbacks.append(_Publish(job, task.checkpoint_every))
-        if stopper is not None:
-            objective = given.objective
-            settled = 0 if objective is None else objective.settled_round(objective.total_rounds or 0)
-            callbacks.append(Gated(stopper, settled))
         with contact():
             booster, best = engine.train(
                 TrainRequest(
@@ -158,7 +152,7 @@ def fit(job: Job, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -> 
         checksum=zlib.crc32(body),
         best_rounds=best,
         history=history.values,
-        stopped=stop.heeded,
+        stopped=request.heeded,
         dead_queries=None if stats is None else stats.dead_queries,
         kernel_seconds=0.0 if gradient is None else gradient.guarded.seconds,
         metric_seconds=metrics.seconds,
@@ -244,19 +238,15 @@ class _Publish:
         self._job.news.append((env.iteration, env.begin_iteration, env.end_iteration, results))
 
 
-class _StopWhenAgreed:
-    """Ends the training on all workers after the same round, when the client has asked one of them or is gone."""
+class _StopRequest:
+    """A request to end the training on all workers after the same round: the client asked one of them, or is gone."""
 
-    before_iteration = False
-    order = 40  # the last: early stopping has seen this round
+    heeded = False
 
-    def __init__(self, job: Job, collective: Collective, stopper: EarlyStopping | None) -> None:
-        self._job, self._collective, self._stopper = job, collective, stopper
-        self.heeded = False
+    def __init__(self, job: Job, collective: Collective) -> None:
+        self._job, self._collective = job, collective
 
-    def __call__(self, env: Any) -> None:
-        asked = self._collective.all_reduce(np.array([float(self._job.stop or self._job.abandoned)]))[0]
-        if asked and env.iteration + 1 < env.end_iteration:
-            self.heeded = True
-            best = None if self._stopper is None else self._stopper.best_iteration
-            raise StopTraining(env.iteration if best is None else best)
+    @property
+    def made(self) -> bool:
+        """Whether any worker has heard of one; all of them must ask."""
+        return bool(self._collective.all_reduce(np.array([float(self._job.stop or self._job.abandoned)]))[0])

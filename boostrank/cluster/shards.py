@@ -106,9 +106,7 @@ def is_loopback(host: str) -> bool:
 
 
 def place(
-    shards: Sequence[str],
-    sizes: Mapping[str, Mapping[str, int]],
-    already: Mapping[str, Sequence[str]] | None = None,
+    shards: Sequence[str], sizes: Mapping[str, Mapping[str, int]], already: Mapping[str, Sequence[str]] | None = None
 ) -> dict[str, list[str]]:
     """Share shards out so that workers have about as many bytes each: the largest first, to the one with least so far.
 

@@ -23,13 +23,7 @@ from typing import TYPE_CHECKING, Any
 from boostrank.cluster.collective import WorkerFailed
 from boostrank.cluster.job import Job
 from boostrank.cluster.shards import Shard, WorkerInfo
-from boostrank.core.errors import (
-    BoostrankError,
-    DataError,
-    DataWarning,
-    TrainingError,
-    TrainingWarning,
-)
+from boostrank.core.errors import BoostrankError, DataError, DataWarning, TrainingError, TrainingWarning
 from boostrank.core.machine import openmp_environment
 
 if TYPE_CHECKING:

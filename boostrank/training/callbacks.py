@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from boostrank.backends.events import Callback, StopTraining, beginning_at
 from boostrank.core.errors import ParameterError
+
+if TYPE_CHECKING:
+    from boostrank.training.checkpoint import Checkpoint
 
 
 class EarlyStopping:
@@ -82,6 +85,30 @@ class Gated:
         if env.iteration < self._first_round:
             return
         self.gated(beginning_at(env, max(self._first_round, env.begin_iteration)))
+
+
+class StopWhenAsked:
+    """Ends the training after the round in which somebody asked for it.
+
+    Args:
+        request: `made`: whether there is one, asked in every round; `heeded`: set when the training ends because of it.
+        stopper: early stopping, whose best round so far then counts; None keeps every round.
+        checkpoint: to write before.
+    """
+
+    before_iteration = False
+    order = 40  # the last: early stopping has seen this round
+
+    def __init__(self, request: Any, stopper: EarlyStopping | None, checkpoint: Checkpoint | None = None) -> None:
+        self._request, self._stopper, self._checkpoint = request, stopper, checkpoint
+
+    def __call__(self, env: Any) -> None:
+        if self._request.made and env.iteration + 1 < env.end_iteration:
+            if self._checkpoint is not None:
+                self._checkpoint.try_to_write(env)
+            self._request.heeded = True
+            best = None if self._stopper is None else self._stopper.best_iteration
+            raise StopTraining(env.iteration if best is None else best)
 
 
 class History:

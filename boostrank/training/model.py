@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -164,17 +164,7 @@ class RankingModel:
             DataError: another number of features than the model was trained on, a column that is missing, or no
                 queries for a linear model that scales features within each.
         """
-        features = self._features(data)
-        if features.shape[0] == 0:
-            return np.zeros(0)
-        scores = self._engine.predict(
-            self.booster,
-            features,
-            rounds=self._rounds(num_iteration),
-            threads=resolve_threads(threads),
-            absent_is_missing=self.absent_is_missing,
-        )
-        return data.in_input_order(scores) if isinstance(data, RankingDataset) else scores
+        return self._each_row(self._engine.predict, data, self._rounds(num_iteration), threads)
 
     def contributions(self, data: Any, *, threads: int | None = None) -> Float64Array:
         """What each feature adds to each document's score: by the engine's TreeSHAP; exactly, of a linear model.
@@ -191,21 +181,26 @@ class RankingModel:
             DataError: as `predict`.
             ModelError: the engine cannot tell them (LightGBM for linear trees).
         """
+
+        def told(*arguments: Any, **options: Any) -> Float64Array:
+            try:
+                return self._engine.contributions(*arguments, **options)
+            except Exception as error:  # each engine raises its own kind
+                reason = str(error).partition("\n")[0]
+                raise ModelError(f"{self._engine.name} cannot tell contributions: {reason}") from error
+
+        return self._each_row(told, data, self._best_rounds, threads, self.n_features + 1)
+
+    def _each_row(
+        self, work: Callable[..., Float64Array], data: Any, rounds: int, threads: int | None, *columns: int
+    ) -> Float64Array:
+        """What a method of the engine makes of each row, in the order in which they were given."""
         features = self._features(data)
         if features.shape[0] == 0:
-            return np.zeros((0, self.n_features + 1))
-        try:
-            parts = self._engine.contributions(
-                self.booster,
-                features,
-                rounds=self._best_rounds,
-                threads=resolve_threads(threads),
-                absent_is_missing=self.absent_is_missing,
-            )
-        except Exception as error:  # each engine raises its own kind
-            reason = str(error).partition("\n")[0]
-            raise ModelError(f"{self._engine.name} cannot tell contributions: {reason}") from error
-        return data.in_input_order(parts) if isinstance(data, RankingDataset) else parts
+            return np.zeros((0, *columns))
+        missing = self.absent_is_missing
+        found = work(self.booster, features, rounds=rounds, threads=resolve_threads(threads), absent_is_missing=missing)
+        return data.in_input_order(found) if isinstance(data, RankingDataset) else found
 
     def _rounds(self, num_iteration: int | None) -> int:
         """Rounds in the engine's terms: 0 for all, and never more than there are."""

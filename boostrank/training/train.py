@@ -117,7 +117,7 @@ def train(
     functions = [] if feval is None else list(feval) if isinstance(feval, list | tuple) else [feval]
     metrics = RoundMetrics(given.metrics, labels_of, rules, given.threads, functions)
     history = History()
-    stopper, late = _stopping(given, objective, before, valid, native_train, callbacks or ())
+    stopper, late = stopping(given, objective, before, valid, native_train, callbacks or ())
 
     with contextlib.ExitStack() as held:
         resumed = None
@@ -242,7 +242,7 @@ def _datasets(
     return train, valid, sources
 
 
-def _stopping(
+def stopping(
     given: TrainingParameters,
     objective: TrainingObjective | None,
     before: int,

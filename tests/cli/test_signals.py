@@ -14,7 +14,7 @@ import pytest
 
 import boostrank
 from boostrank.cli import train
-from boostrank.cli.interrupt import StopWhenAsked
+from boostrank.training.callbacks import StopWhenAsked
 from tests.cli.conftest import FEW, invoke, sidecar, start
 
 WAIT = """

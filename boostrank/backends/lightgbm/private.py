@@ -120,22 +120,16 @@ class HandleDataset(lightgbm.Dataset):  # type: ignore[misc]
         """Empty bins from the values of each column in a sample, without zeros, and their places in it."""
         columns = len(values)
         lengths = np.array([v.size for v in values], dtype=np.int32)
-        self._handle = ctypes.c_void_p()
-        _safe_call(
-            _LIB.LGBM_DatasetCreateFromSampledColumn(
-                (ctypes.c_void_p * columns)(*(v.ctypes.data for v in values)),
-                (ctypes.c_void_p * columns)(*(p.ctypes.data for p in places)),
-                ctypes.c_int32(columns), _pointer(lengths), ctypes.c_int32(sampled), ctypes.c_int32(rows),
-                ctypes.c_int64(rows), self._c_params(), ctypes.byref(self._handle),
-            )
+        self._create(
+            _LIB.LGBM_DatasetCreateFromSampledColumn,
+            (ctypes.c_void_p * columns)(*(v.ctypes.data for v in values)),
+            (ctypes.c_void_p * columns)(*(p.ctypes.data for p in places)), ctypes.c_int32(columns), _pointer(lengths),
+            ctypes.c_int32(sampled), ctypes.c_int32(rows), ctypes.c_int64(rows), self._c_params(),
         )  # fmt: skip
 
     def create_like(self, reference: Any, rows: int) -> None:
         """Empty bins with the bounds of another data set's."""
-        self._handle = ctypes.c_void_p()
-        _safe_call(
-            _LIB.LGBM_DatasetCreateByReference(reference._handle, ctypes.c_int64(rows), ctypes.byref(self._handle))
-        )
+        self._create(_LIB.LGBM_DatasetCreateByReference, reference._handle, ctypes.c_int64(rows))
 
     def push(self, piece: Any, start: int) -> None:
         """Put rows from `start` into their bins: float32, dense or CSR with int32 indices."""
@@ -154,18 +148,17 @@ class HandleDataset(lightgbm.Dataset):  # type: ignore[misc]
 
     def load_bins(self, path: str, reference: Any) -> None:
         """Bins from a file of `save_bins`."""
-        self._handle = ctypes.c_void_p()
-        _safe_call(
-            _LIB.LGBM_DatasetCreateFromFile(
-                _c_str(path), self._c_params(), None if reference is None else reference._handle,
-                ctypes.byref(self._handle),
-            )
-        )  # fmt: skip
+        bounds = None if reference is None else reference._handle
+        self._create(_LIB.LGBM_DatasetCreateFromFile, _c_str(path), self._c_params(), bounds)
 
     def save_bins(self, path: str) -> bool:
         """Write the bins; whether all of them are in the file."""
         _safe_call(_LIB.LGBM_DatasetSaveBinary(self._handle, _c_str(path)))
         return is_complete(path)
+
+    def _create(self, function: Any, *arguments: Any) -> None:
+        self._handle = ctypes.c_void_p()
+        _safe_call(function(*arguments, ctypes.byref(self._handle)))
 
     def _c_params(self) -> Any:
         return _c_str(_param_dict_to_str(self.params))
