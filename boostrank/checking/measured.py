@@ -49,13 +49,10 @@ def threads_agree(spec: ObjectiveSpec) -> Finding:
         return _broken("threads", error)
     if len(set(seen)) > 1:
         return Finding(
-            "threads",
-            Status.FAIL,
-            "one thread, two threads and the same again do not give the same bytes",
-            f"{len(sizes):,} queries of 1 to 59 documents",
-            "a training could not be repeated",
+            "threads", Status.FAIL, "one thread, two threads and the same again do not give the same bytes",
+            f"{len(sizes):,} queries of 1 to 59 documents", "a training could not be repeated",
             "use nothing but the arguments: no global arrays, no numpy.random; set scratch before it is read",
-        )
+        )  # fmt: skip
     return passed("threads", "one thread and two give the same bytes")
 
 

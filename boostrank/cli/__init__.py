@@ -51,8 +51,10 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module, _, name = _COMMANDS[cmd_name][0].partition(":")
+        place, summary = _COMMANDS[cmd_name]
+        module, _, name = place.partition(":")
         command: click.Command = getattr(importlib.import_module(f"boostrank.cli.{module}"), name or "command")
+        command.short_help = summary
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

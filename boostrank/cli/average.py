@@ -8,7 +8,7 @@ from boostrank.cli.options import Command, InputFile, option
 from boostrank.cli.reading import check_not_read
 
 
-@click.command("average", cls=Command, short_help="Several models as one model file.")
+@click.command("average", cls=Command)
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True, type=InputFile())
 @option("-m", "--model", "output", required=True, type=click.Path(), section="Output", help="Where it is written.")
 def command(models: tuple[str, ...], output: str) -> None:

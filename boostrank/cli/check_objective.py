@@ -13,7 +13,7 @@ from boostrank.cli.tables import width_of
 _INDENT = " " * 18
 
 
-@click.command("check-objective", cls=Command, short_help="Check an objective of your own, and say what to mend.")
+@click.command("check-objective", cls=Command)
 @click.argument("file", metavar="FILE[:NAME]", required=False)
 @option("--template", is_flag=True, help="Print a file to start from, which passes.")
 @option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -45,14 +45,9 @@ def backend_for(context: click.Context, backend: str) -> str:
 
 
 def train_on_cluster(
-    params: Mapping[str, Any],
-    given: Mapping[str, Any],
-    shards: Sequence[str],
-    valid: Sequence[str],
-    names: Sequence[str],
-    metric: str | None,
-    model: str,
-) -> tuple[RankingModel, RoundProgress, StopRequest]:
+    params: Mapping[str, Any], given: Mapping[str, Any], shards: Sequence[str], valid: Sequence[str],
+    names: Sequence[str], metric: str | None, model: str,
+) -> tuple[RankingModel, RoundProgress, StopRequest]:  # fmt: skip
     """Train and save.
 
     Args:
@@ -73,20 +68,11 @@ def train_on_cluster(
     with connected(given["dask"]) as client, graceful_stop() as stop:
         with RoundProgress(metric) as progress, contextlib.redirect_stdout(sys.stderr):
             trained = train(
-                client,
-                params,
-                shards,
-                given["rounds"],
-                [[path] for path in valid],
-                names,
-                init_model=given["init_model"],
-                callbacks=[progress, StopWhenAsked(stop, None)],
-                conventions=given["conventions"],
-                reading=reading_of(given),
-                checkpoint=so_far if every else None,
-                checkpoint_every=every,
-                tell=say,
-            )
+                client, params, shards, given["rounds"], [[path] for path in valid], names,
+                init_model=given["init_model"], callbacks=[progress, StopWhenAsked(stop, None)],
+                conventions=given["conventions"], reading=reading_of(given), checkpoint=so_far if every else None,
+                checkpoint_every=every, tell=say,
+            )  # fmt: skip
         stop.saving = True
         save_or_rescue(trained, model)
         if every:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from boostrank.report.comparison.result import Difference
 
 
-@click.command("compare", cls=Command, short_help="Compare two rankers, and refuse the new one if it is worse.")
+@click.command("compare", cls=Command)
 @click.argument("old", metavar="OLD", type=InputFile())
 @click.argument("new", metavar="NEW", type=InputFile())
 @with_options(

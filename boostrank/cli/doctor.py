@@ -23,7 +23,7 @@ WARNED = 1
 _INDENT = " " * 6
 
 
-@click.command("doctor", cls=Command, short_help="Look for what is wrong with ranking data, and how to mend it.")
+@click.command("doctor", cls=Command)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=DataFile())
 @option("--valid", metavar="FILE", multiple=True, type=DataFile(), section=SECTION,
         help="Validation data, compared with the training data; may be repeated.")  # fmt: skip

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DEFAULT_METRICS = ("ndcg@1,3,5,10",)
 
 
-@click.command("evaluate", cls=Command, short_help="Measure models or score files, and compare them.")
+@click.command("evaluate", cls=Command)
 @click.argument("rankers", metavar="MODEL|SCORES...", nargs=-1, required=True, type=InputFile())
 @click.argument("data", type=DataFile())
 @with_options(

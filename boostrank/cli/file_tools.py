@@ -43,17 +43,17 @@ def _shares(given: str) -> dict[str, float]:
     return dict(pairs)
 
 
-def _tool(name: str, summary: str) -> Callable[[F], click.Command]:
+def _tool(name: str) -> Callable[[F], click.Command]:
     """Decorator: a command over FILE..."""
 
     def decorate(function: F) -> click.Command:
         files = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=DataFile())
-        return click.command(name, cls=Command, short_help=summary)(files(function))
+        return click.command(name, cls=Command)(files(function))
 
     return decorate
 
 
-@_tool("split", "Split ranking data into training, validation and test queries.")
+@_tool("split")
 @option("--parts", required=True, type=Parsed("NAME=SHARE,...", _shares),
         help="The parts and their shares of the queries, which add up to 1.")  # fmt: skip
 @_seed
@@ -67,7 +67,7 @@ def split(files: tuple[str, ...], parts: dict[str, float], seed: int, output: st
     _run("split", files, output, parts, seed=seed)
 
 
-@_tool("sample", "Draw whole queries from ranking data.")
+@_tool("sample")
 @option("--queries", type=COUNT, help="How many queries to keep, exactly.")
 @option("--fraction", type=click.FloatRange(0, 1, min_open=True), help="Which share of them to keep, about.")
 @_seed
@@ -86,7 +86,7 @@ def sample(
     _run("sample", files, output, queries=queries, fraction=fraction, seed=seed)
 
 
-@_tool("shard", "Spread ranking data over files of about equal size.")
+@_tool("shard")
 @option("--shards", required=True, type=COUNT, help="How many files.")
 @_outputs
 def shard(files: tuple[str, ...], shards: int, output: str) -> None:
@@ -97,7 +97,7 @@ def shard(files: tuple[str, ...], shards: int, output: str) -> None:
     _run("shard", files, output, shards)
 
 
-@_tool("sort", "Bring the rows of each query together.")
+@_tool("sort")
 @option(
     "--memory", metavar="MB", type=COUNT, default=DEFAULT_MEMORY_MB,
     help="Megabytes of text to sort at a time; more than that goes through a temporary file beside OUT.",
@@ -111,7 +111,7 @@ def sort(files: tuple[str, ...], memory: int, output: str) -> None:
     _run("sort", files, output, memory=memory << 20)
 
 
-@_tool("merge", "Join ranking data sets into one file.")
+@_tool("merge")
 @option(
     "--rename", is_flag=True, help="Put 1-, 2-, ... before the query ids of each set, for ids that restart in each."
 )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _PASSED = ("metric", "repeats", "documents", "shap_documents", "seed", "negligible", "redundant", "threads")
 
 
-@click.command("importance", cls=Command, short_help="What each feature is worth to the ranking.")
+@click.command("importance", cls=Command)
 @click.argument("model", type=InputFile())
 @with_options(
     study.data_option,

@@ -11,7 +11,7 @@ from boostrank.cli.errors import say
 from boostrank.cli.options import COUNT, Command, option
 
 
-@click.command("make-data", cls=Command, short_help="Generate realistic ranking data with a known truth.")
+@click.command("make-data", cls=Command)
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False))
 @option("--queries", type=click.IntRange(3), default=3000, help="Queries in all three files.")
 @option("--seed", type=click.IntRange(0), default=0, help="The same seed, the same bytes.")

@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli import study
-from boostrank.cli.options import (
-    CONVENTIONS,
-    CUTOFFS,
-    Command,
-    DataFile,
-    InputFile,
-    threads_option,
-    with_options,
-)
+from boostrank.cli.options import CONVENTIONS, CUTOFFS, Command, DataFile, InputFile, threads_option, with_options
 from boostrank.cli.reading import Reader, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
 from boostrank.cli.study import MEASURES
@@ -41,7 +33,7 @@ def _names(context: click.Context, param: click.Parameter, value: str) -> tuple[
     return names
 
 
-@click.command("metrics", cls=Command, short_help="One metric as each library computes it, and why they differ.")
+@click.command("metrics", cls=Command)
 @click.argument("ranker", metavar="MODEL|SCORES", type=InputFile())
 @click.argument("data", type=DataFile())
 @with_options(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from boostrank.report.noise.analysis import NoiseReport, Spread
 
 
-@click.command("noise", cls=Command, short_help="What luck alone does to the metric.")
+@click.command("noise", cls=Command)
 @click.argument("train", metavar="TRAIN...", nargs=-1, required=True, type=DataFile())
 @option("--valid", required=True, type=DataFile(), section=OUTPUT, help="Measure on this file.")
 @option("--runs", type=click.IntRange(3), default=10, section=OUTPUT, help="Trainings for each source of luck.")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _AUTO = "the default: LambdaRank's pairs, half and half with XE-NDCG"
 
 
-@click.command("objectives", cls=Command, short_help="What each objective is, its parameters and its paper.")
+@click.command("objectives", cls=Command)
 @click.argument("name", required=False)
 @option("--json", "as_json", is_flag=True, help="Print JSON.")
 @option("--markdown", is_flag=True, help="Print the table of the README.")

@@ -37,7 +37,7 @@ def memory_limit_option(section: str = "Options") -> Any:
     )  # fmt: skip
 
 
-@click.command("plan", cls=Command, short_help="What training on some files will cost, before it starts.")
+@click.command("plan", cls=Command)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=DataFile())
 @with_options(
     option("--valid", multiple=True, type=DataFile(), section=TRAINING,
@@ -65,14 +65,9 @@ def command(files: tuple[str, ...], valid: tuple[str, ...], as_json: bool, **giv
     surveys |= {path: survey(path, **options) for path in valid}
     train, *others = surveys.values()
     plan = make_plan(
-        train,
-        others,
-        backend=given["backend"],
-        limit=given["memory_limit"],
-        params={"num_leaves": given["num_leaves"]},
-        threads=given["threads"],
-        rounds=given["rounds"],
-    )
+        train, others, backend=given["backend"], limit=given["memory_limit"],
+        params={"num_leaves": given["num_leaves"]}, threads=given["threads"], rounds=given["rounds"],
+    )  # fmt: skip
     if as_json:
         click.echo(json.dumps(_as_json(plan, surveys)))
     else:
@@ -114,16 +109,9 @@ def announced(
     if refused:  # the reader will say where
         return ("memory" if route == "auto" else route), ""
     plan = make_plan(
-        first,
-        others,
-        backend=given["backend"],
-        route=route,
-        limit=given["memory_limit"],
-        params=checked.engine,
-        threads=checked.threads,
-        rounds=checked.rounds,
-        compiles=must_compile(checked.objective),
-    )
+        first, others, backend=given["backend"], route=route, limit=given["memory_limit"], params=checked.engine,
+        threads=checked.threads, rounds=checked.rounds, compiles=must_compile(checked.objective),
+    )  # fmt: skip
     chosen = plan.check()
     if chosen.cost is None:
         return chosen.name, f"plan: {chosen.words}; what {given['backend']} takes, nobody has measured"

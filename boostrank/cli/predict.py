@@ -12,7 +12,7 @@ from boostrank.cli.reading import Reader, check_not_read, reading_options
 from boostrank.cli.scores import score_lines
 
 
-@click.command("predict", cls=Command, short_help="Score documents, one score a line in input order.")
+@click.command("predict", cls=Command)
 @click.argument("model", type=InputFile())
 @click.argument("data", metavar="DATA...", nargs=-1, required=True, type=DataFile())
 @option("-o", "--output", type=click.Path(), help="Write the scores here instead of to standard output.")

@@ -17,7 +17,7 @@ from boostrank.cli.scores import load_ranker, scores_of
 from boostrank.report.sections import METRICS, section_names
 
 
-@click.command("report", cls=Command, short_help="Everything about a ranker on one page.")
+@click.command("report", cls=Command)
 @click.argument("model", type=InputFile())
 @with_options(
     study.data_option,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from boostrank.training.params import TrainingParameters
 
 
-@click.command("train", cls=Command, short_help="Train a ranker from a libsvm file.")
+@click.command("train", cls=Command)
 @click.argument("train", metavar="TRAIN...", nargs=-1, required=True, type=DataFile())
 @train_options
 @reading_options
@@ -269,13 +269,9 @@ def _check_sides(
 
 
 def _stopper(
-    context: click.Context,
-    params: dict[str, Any],
-    given: dict[str, Any],
-    checked: TrainingParameters,
-    metric: str | None,
-    names: list[str],
-) -> EarlyStopping | None:
+    context: click.Context, params: dict[str, Any], given: dict[str, Any], checked: TrainingParameters,
+    metric: str | None, names: list[str],
+) -> EarlyStopping | None:  # fmt: skip
     """Early stopping as the option or the engine's parameter asks for it; the latter leaves `params`.
 
     A parameter's stopper would be the trainer's, and Ctrl-C must know it, to ask for the best round so far.

@@ -29,7 +29,7 @@ SEARCH = "Search"
 _output, _search = (partial(option, section=section) for section in (OUTPUT, SEARCH))
 
 
-@click.command("tune", cls=Command, short_help="Search for the parameters that rank best.")
+@click.command("tune", cls=Command)
 @click.argument("train", metavar="TRAIN...", nargs=-1, required=True, type=DataFile())
 @with_options(
     _output("--valid", type=DataFile(), show_default="folds of TRAIN", help="Measure trials on this file."),
@@ -117,7 +117,7 @@ def _summary(found: TuningResult, output: str) -> list[str]:
     lines = [
         f"{found.metric} with the parameters as given: {found.start:.4f} on {found.queries:,} queries of {where}; "
         f"another seed and order of rows change it by {found.luck:.4f} (standard deviation), and a difference of two "
-        f"trainings by {found.matters:.4f} once in twenty times",
+        f"trainings by {found.matters:.4f} once in twenty times"
     ]
     if found.best is None or found.gain is None:
         lines.append(f"nothing better in {len(found.trials)} trials")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BAR, _LEAST = 20, 5
 
 
-@click.command("why", cls=Command, short_help="Why one document of a query stands above another.")
+@click.command("why", cls=Command)
 @click.argument("model", type=InputFile())
 @click.argument("data", type=DataFile())
 @click.argument("a", metavar="A")

@@ -163,13 +163,9 @@ class ClusterTraining:
         if self._init_model is not None:
             init = self._engine.to_bytes(self._init_model.booster, rounds=self._before)
         task = TrainingTask(
-            parameters=replace(given, objective=objective),
-            conventions=self._rules,
-            feature_names=self._space.feature_names,
-            valid_names=tuple(names),
-            init_model=init,
-            checkpoint_every=checkpoint_every,
-        )
+            replace(given, objective=objective), self._rules, self._space.feature_names, tuple(names), init,
+            checkpoint_every,
+        )  # fmt: skip
         ordered = sorted(callbacks, key=lambda callback: getattr(callback, "order", 0))
 
         def listen(news: list[Any], model: tuple[int, bytes] | None) -> None:
@@ -247,16 +243,13 @@ class ClusterTraining:
         first = results[0]
         booster = self._engine.from_bytes(first.model)
         info = self._info()
+        rounds, data = self._engine.rounds_of(booster), info["data"]
         summary = TrainingSummary(
-            rows=info["data"]["rows"],
-            queries=info["data"]["queries"],
-            dead_queries=first.dead_queries,
-            rounds=self._engine.rounds_of(booster),
-            best_round=first.best_rounds or self._engine.rounds_of(booster),
-            seconds=time.perf_counter() - self._started,
+            rows=data["rows"], queries=data["queries"], dead_queries=first.dead_queries, rounds=rounds,
+            best_round=first.best_rounds or rounds, seconds=time.perf_counter() - self._started,
             kernel_seconds=max(result.kernel_seconds for result in results),
             metric_seconds=max(result.metric_seconds for result in results),
-        )
+        )  # fmt: skip
         return RankingModel(
             self._engine, booster, best_rounds=first.best_rounds, info=info, evals_result=first.history, summary=summary
         )

@@ -131,20 +131,13 @@ def fit(job: Job, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -> 
         callbacks: list[Callback] = [history, stop, *([] if stopper is None else [stopper])]
         if rank == 0:
             callbacks.append(_Publish(job, task.checkpoint_every))
+        wanted = TrainRequest(
+            params=params, train=train, valid=valid, rounds=given.rounds, gradient=gradient,
+            native_objective=given.native_objective, metrics=[metrics] if metrics else [], init_model=booster,
+            callbacks=callbacks,
+        )  # fmt: skip
         with contact():
-            booster, best = engine.train(
-                TrainRequest(
-                    params=params,
-                    train=train,
-                    valid=valid,
-                    rounds=given.rounds,
-                    gradient=gradient,
-                    native_objective=given.native_objective,
-                    metrics=[metrics] if metrics else [],
-                    init_model=booster,
-                    callbacks=callbacks,
-                )
-            )
+            booster, best = engine.train(wanted)
     body = engine.to_bytes(booster, rounds=0)
     stats = None if gradient is None else gradient.guarded.stats
     return FitResult(

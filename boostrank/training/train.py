@@ -130,37 +130,23 @@ def train(
             identity["stopping"] = settings_of([*late, stopper])
             held.enter_context(checkpoint.reserved())
             resumed = checkpoint.begin(engine, identity)
-        booster, best = engine.train(
-            TrainRequest(
-                params=given.engine,
-                train=native_train,
-                valid=valid,
-                rounds=given.rounds,
-                gradient=gradient,
-                native_objective=given.native_objective,
-                metrics=[metrics] if metrics else [],
-                init_model=booster,
-                start_scores=None if begin is None else begin.scores,
-                callbacks=[history, *late, *filter(None, [stopper, checkpoint])],
-                keep_training_booster=keep_training_booster,
-                own_datasets=isinstance(train_set, RankingDataset),
-                resumed=resumed,
-                objective=objective,
-                evaluate=None if gradient is None or objective is None else gradient.evaluate,
-            )
-        )
+        request = TrainRequest(
+            params=given.engine, train=native_train, valid=valid, rounds=given.rounds, gradient=gradient,
+            native_objective=given.native_objective, metrics=[metrics] if metrics else [], init_model=booster,
+            start_scores=None if begin is None else begin.scores,
+            callbacks=[history, *late, *filter(None, [stopper, checkpoint])],
+            keep_training_booster=keep_training_booster, own_datasets=isinstance(train_set, RankingDataset),
+            resumed=resumed, objective=objective,
+            evaluate=None if gradient is None or objective is None else gradient.evaluate,
+        )  # fmt: skip
+        booster, best = engine.train(request)
     labels, queries = labels_of(native_train)
     stats = None if gradient is None else gradient.stats
     summary = TrainingSummary(
-        rows=int(labels.size),
-        queries=len(queries),
-        dead_queries=None if stats is None else stats.dead_queries,
-        rounds=history.rounds,
-        best_round=best or engine.rounds_of(booster),
-        seconds=time.perf_counter() - started,
-        kernel_seconds=0.0 if gradient is None else gradient.seconds,
-        metric_seconds=metrics.seconds,
-    )
+        rows=int(labels.size), queries=len(queries), dead_queries=None if stats is None else stats.dead_queries,
+        rounds=history.rounds, best_round=best or engine.rounds_of(booster), seconds=time.perf_counter() - started,
+        kernel_seconds=0.0 if gradient is None else gradient.seconds, metric_seconds=metrics.seconds,
+    )  # fmt: skip
     info = describe_training(engine, given, objective, rules, train_set, queries, before, dict(params or {}))
     if begin is not None:
         info |= {"start": begin.description}

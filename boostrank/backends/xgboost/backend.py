@@ -15,7 +15,7 @@ import xgboost
 from boostrank.backends.base import Backend, TrainRequest
 from boostrank.backends.events import Callback, CallbackEnv, EvalResult, ordered, remembers, run_callbacks
 from boostrank.backends.snapshot import Snapshot, round_seed
-from boostrank.backends.xgboost.params import renamed, translate
+from boostrank.backends.xgboost.params import OF_OBJECTIVES, renamed, translate
 from boostrank.backends.xgboost.private import reseed
 from boostrank.backends.xgboost.stream import matrix_in_pieces, matrix_info, matrix_options
 from boostrank.core.errors import DataError, ModelError, ParameterError, TrainingError
@@ -40,12 +40,7 @@ class XGBoost(Backend):
     booster_type, dataset_type = xgboost.Booster, xgboost.DMatrix
     format = XGBOOST
     absent_is_missing = True
-    objective_params = frozenset(
-        {
-            "lambdarank_bias_norm", "lambdarank_normalization", "lambdarank_num_pair_per_sample",
-            "lambdarank_pair_method", "lambdarank_score_normalization", "lambdarank_unbiased", "ndcg_exp_gain",
-        }
-    )  # fmt: skip
+    objective_params = OF_OBJECTIVES
 
     def check_params(self, params: dict[str, Any]) -> None:
         translate(params)

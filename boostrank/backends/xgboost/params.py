@@ -28,16 +28,20 @@ _LIGHTGBM = {
     "device": "device_type",
 }
 _FROM_LIGHTGBM = {alias: own for own, aliases in _LIGHTGBM.items() for alias in aliases.split()}
-_KNOWN = {
-    *_LIGHTGBM,
-    "colsample_bylevel", "grow_policy", "interaction_constraints", "lambdarank_bias_norm", "lambdarank_normalization",
-    "lambdarank_num_pair_per_sample", "lambdarank_pair_method", "lambdarank_score_normalization",
-    "lambdarank_unbiased", "max_cached_hist_node", "max_delta_step", "max_depth", "monotone_constraints",
-    "ndcg_exp_gain", "normalize_type", "num_parallel_tree", "one_drop", "rate_drop", "refresh_leaf", "sample_type",
-    "sampling_method", "seed_per_iteration", "skip_drop", "tree_method",
-}  # fmt: skip
+OF_OBJECTIVES = frozenset(
+    {
+        "lambdarank_bias_norm", "lambdarank_normalization", "lambdarank_num_pair_per_sample", "lambdarank_pair_method",
+        "lambdarank_score_normalization", "lambdarank_unbiased", "ndcg_exp_gain",
+    }
+)  # fmt: skip
+"""Parameters that only XGBoost's own objectives read."""
 # Without booster=dart XGBoost before 3.3 ignores them; later ones make a dart model of three of the five.
 _OF_DART = {"normalize_type", "one_drop", "rate_drop", "sample_type", "skip_drop"}
+_KNOWN = {
+    *_LIGHTGBM, *OF_OBJECTIVES, *_OF_DART, "colsample_bylevel", "grow_policy", "interaction_constraints",
+    "max_cached_hist_node", "max_delta_step", "max_depth", "monotone_constraints", "num_parallel_tree", "refresh_leaf",
+    "sampling_method", "seed_per_iteration", "tree_method",
+}  # fmt: skip
 # LightGBM's own, without a counterpart here; refused with the reason rather than dropped.
 _WITHOUT_COUNTERPART = {
     "min_data_in_leaf": "min_child_weight (with our objectives one unit of hessian is one average document)",
