@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
+from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.data.libsvm.parser import Int32Array
-from boostrank.kernels.runtime.jit import entry_point, inline
+from boostrank.data.libsvm.parser import I2, N1, S1, S2, Int32Array
+from boostrank.kernels.runtime.jit import F1, I1, INT, entry_point, inline
 
 # Whole-number columns of the table `counts`, a number a feature.
 (STORED, MISSING, NEGATIVE, FRACTIONS, LIKE_LABEL, VARIES, UP, DOWN, N_COUNTS) = range(9)
@@ -70,12 +70,7 @@ with np.errstate(over="ignore"):
     EMPTY = _finished.py_func(_SEED)  # type: ignore[attr-defined]  # the hash of a row without any value but 0
 
 
-@entry_point(
-    nb.int64(
-        nb.int64[::1], nb.int64[::1], nb.float64[::1], nb.int64[::1], nb.int32[::1], nb.float32[::1], nb.int32[::1],
-        nb.int64, nb.int64, nb.int64[:, ::1], nb.float32[:, ::1], nb.int64[:, ::1], nb.float32[::1], nb.uint64[::1],
-    )
-)  # fmt: skip
+@entry_point(INT(I1, I1, F1, I1, N1, S1, N1, INT, INT, I2, S2, I2, S1, types.uint64[::1]))
 def add_queries(
     ptr: Int64Array, order: Int64Array, labels: Float64Array, ends: Int64Array, ids: Int32Array, values: Float32Array,
     bits: Int32Array, queries_before: int, live: int, counts: Int64Array, extremes: Float32Array, seen: Int64Array,

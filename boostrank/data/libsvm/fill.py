@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
+from numba import types
 
 from boostrank.core.types import Float32Array, Int64Array
-from boostrank.data.libsvm.parser import Int32Array
-from boostrank.kernels.runtime.jit import entry_point
+from boostrank.data.libsvm.parser import N1, S1, S2, Int32Array
+from boostrank.kernels.runtime.jit import I1, INT, entry_point
 
 
-@entry_point(nb.void(nb.int64[::1], nb.int64, nb.int32[::1], nb.float32[::1], nb.int64, nb.float32[:, ::1]))
+@entry_point(types.void(I1, INT, N1, S1, INT, S2))
 def fill_dense(
     row_ends: Int64Array, rows: int, ids: Int32Array, values: Float32Array, limit: int, out: Float32Array
 ) -> None:
@@ -24,21 +24,11 @@ def fill_dense(
         begin = row_ends[row]
 
 
-@entry_point(
-    nb.int64(
-        nb.int64[::1], nb.int64, nb.int32[::1], nb.float32[::1], nb.int64, nb.int64[::1], nb.int32[::1], nb.float32[::1]
-    )
-)
+@entry_point(INT(I1, INT, N1, S1, INT, I1, N1, S1))
 def fill_sparse(
-    row_ends: Int64Array,
-    rows: int,
-    ids: Int32Array,
-    values: Float32Array,
-    limit: int,
-    out_ends: Int64Array,
-    out_ids: Int32Array,
-    out_values: Float32Array,
-) -> int:
+    row_ends: Int64Array, rows: int, ids: Int32Array, values: Float32Array, limit: int, out_ends: Int64Array,
+    out_ids: Int32Array, out_values: Float32Array,
+) -> int:  # fmt: skip
     """Copy parsed cells up to `limit` that are not +0.0 (what a sparse row does not name is zero); returns how many.
 
     `out_ids` and `out_values` may be the arrays they are copied from.

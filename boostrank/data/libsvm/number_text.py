@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba as nb
 import numpy as np
 
 from boostrank.core.types import Float32Array, Int64Array
 from boostrank.data.libsvm.decimal import BLANK, COLON, DOT, EXACT_POWERS, MINUS, NEWLINE
-from boostrank.data.libsvm.parser import Int32Array
+from boostrank.data.libsvm.parser import B1, N1, S1, Int32Array
 from boostrank.kernels.runtime.intrinsics import Bytes, pointer_to
-from boostrank.kernels.runtime.jit import entry_point, inline
+from boostrank.kernels.runtime.jit import I1, INT, entry_point, inline
 
 MAX_CELL = 32  # " 2147483646:-0.000123456789" and some
 SMALLEST, LARGEST = 1e-12, 1e15  # outside, 10^k or the digits are not exact in float64: Python writes those
@@ -78,12 +77,7 @@ def _write_value(out: Bytes, at: int, value: Any) -> int:
     return _write_digits(out, at + 2, point, 0)
 
 
-@entry_point(
-    nb.int64(
-        nb.int64[::1], nb.int32[::1], nb.float32[::1], nb.uint8[::1], nb.int64[::1], nb.uint8[::1], nb.int64[::1],
-        nb.uint8[::1], nb.int64[::1], nb.uint8[::1],
-    )
-)  # fmt: skip
+@entry_point(INT(I1, N1, S1, B1, I1, B1, I1, B1, I1, B1))
 def format_rows(
     row_ends: Int64Array, ids_: Int32Array, values_: Float32Array, heads_: Bytes, head_ends: Int64Array, tails_: Bytes,
     tail_ends: Int64Array, special_: Bytes, special_ends: Int64Array, out_: Bytes,

@@ -13,17 +13,20 @@ from __future__ import annotations
 
 import math
 
-import numba as nb
 import numpy as np
 import numpy.typing as npt
+from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.libsvm import decimal
 from boostrank.data.libsvm.decimal import ends_token, is_digit, scan_number
 from boostrank.kernels.runtime.intrinsics import Bytes, pointer_to
-from boostrank.kernels.runtime.jit import entry_point, inline
+from boostrank.kernels.runtime.jit import F1, I1, INT, entry_point, inline
 
 Int32Array = npt.NDArray[np.int32]
+
+# Contiguous arrays in signatures: uint8, int32, float32; tables of int64, float32.
+B1, N1, S1, I2, S2 = types.uint8[::1], types.int32[::1], types.float32[::1], types.int64[:, ::1], types.float32[:, ::1]
 
 NEWLINE, RETURN, BLANK, TAB = decimal.NEWLINE, decimal.RETURN, decimal.BLANK, decimal.TAB
 HASH, COLON, DOT, PLUS, MINUS = decimal.HASH, decimal.COLON, decimal.DOT, decimal.PLUS, decimal.MINUS
@@ -311,13 +314,7 @@ def _next_line(text: Bytes, p: int) -> int:
     return p + 1
 
 
-@entry_point(
-    nb.void(
-        nb.uint8[::1], nb.int64, nb.int64, nb.int64[::1], nb.uint8[::1], nb.int64[::1], nb.int64[::1], nb.float64[::1],
-        nb.int64[::1], nb.float64[::1], nb.int64[::1], nb.int32[::1], nb.float32[::1], nb.int64[:, ::1],
-        nb.int64[:, ::1], nb.int64[:, ::1], nb.int64[::1],
-    )
-)  # fmt: skip
+@entry_point(types.void(B1, INT, INT, I1, B1, I1, I1, F1, I1, F1, I1, N1, S1, I2, I2, I2, I1))
 def parse_lines(
     buffer: Bytes, start: int, end: int, options_: Int64Array, tokens_: Bytes, token_ends_: Int64Array,
     known_at_: Int64Array, known_: Float64Array, undecided_: Int64Array, labels_: Float64Array, row_ends: Int64Array,
@@ -391,12 +388,7 @@ def parse_lines(
         p = _next_line(text, line_start)
 
 
-@entry_point(
-    nb.void(
-        nb.uint8[::1], nb.int64, nb.int64, nb.int64[::1], nb.float64[::1], nb.int64[:, ::1], nb.int64[::1],
-        nb.int64[::1], nb.int64[::1],
-    )
-)  # fmt: skip
+@entry_point(types.void(B1, INT, INT, I1, F1, I2, I1, I1, I1))
 def scan_lines(
     buffer: Bytes, start: int, end: int, options_: Int64Array, scratch: Float64Array, runs_: Int64Array,
     ends_: Int64Array, fault_: Int64Array, state_: Int64Array,
