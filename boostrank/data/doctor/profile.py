@@ -17,17 +17,11 @@ from boostrank.data.doctor import column_stats
 from boostrank.data.doctor.batches import CHUNK_BYTES, Batch, Cutter, LinedBlock, LinedParser, Rows
 from boostrank.data.doctor.finding import Finding, Severity, percent
 from boostrank.data.libsvm import parser as parse
+from boostrank.data.libsvm.assemble import DataFiles
 from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.reader import parser_of
-from boostrank.data.libsvm.side_files import (
-    GROUP_SUFFIXES,
-    WEIGHT_SUFFIX,
-    check_sizes,
-    find_sidecar,
-    read_weights,
-    some_sizes,
-    weights_of_queries,
-)
+from boostrank.data.libsvm.reasons import NO_ROWS
+from boostrank.data.libsvm.side_files import check_sizes, read_weights, some_sizes, weights_of_queries
 from boostrank.data.libsvm.sources import AnySource, Opened, expand, parsed
 from boostrank.data.options import Progress
 
@@ -37,21 +31,10 @@ MOST_FEATURES = 1 << 20  # that are looked at one by one: 100 MiB
 
 UInt64Array = npt.NDArray[np.uint64]
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-_KINDS: dict[str, npt.DTypeLike] = {"hashes": np.uint64, "low": np.float64, "high": np.float64, "falling": np.bool_}
-
-
-@dataclass
-class Part:
-    """One file of a data set: what came before it, and how it counts features."""
-
-    name: str
-    path: str | None
-    lines: int
-    rows: int
-    queries: int
-    zero_line: int = 0
-    top_id: int = 0
-    top_line: int = 0
+_KINDS: dict[str, npt.DTypeLike] = {
+    "line": np.int64, "ids": np.int64, "sizes": np.int64, "low": np.float64, "high": np.float64, "falling": np.bool_,
+    "hashes": np.uint64,
+}  # fmt: skip
 
 
 @dataclass
@@ -94,15 +77,13 @@ class StandIn:
     column: int
 
 
-class Profile:
+class Profile(DataFiles):
     """One data set, read once.
 
     Args:
         role: "train", "valid" or "test".
         options: how it is read.
         gain: "exponential", "linear" or a table: what labels are worth.
-
-    Lines are counted through all files; `place` says which line of which file it is.
 
     Attributes:
         parts: its files.
@@ -124,27 +105,23 @@ class Profile:
     """
 
     def __init__(self, role: str, options: LibsvmOptions, gain: str | tuple[float, ...]) -> None:
-        self.role, self.options, self.gain = role, options, gain
-        self.parts: list[Part] = []
-        self.counts = np.zeros(parse.N_STATE, np.int64)
+        super().__init__(options)
+        self.role, self.gain = role, gain
         self.refused: list[FileFormatError] = []
         self.broken: list[FileFormatError] = []
         self.stand_ins: dict[str, StandIn] = {}
         self.stand_in_rows = 0
-        self.descending_line = 0
         self.labels: dict[float, Label] = {}
         self.many_labels = False
         self.negative, self.fractional, self.largest, self.empty_rows = Label(), Label(), Label(), Label()
         self.low_label, self.high_label = np.inf, -np.inf
         self.same, self.contradicting = Alike(), Alike()
-        self.live = self.n_rows = self.n_lines = self.n_queries = self._n_seen = 0
+        self.live = self._n_seen = 0
         self.unterminated: list[str] = []
-        self.names: dict[int, bytes] = {}
         self.columns = np.zeros((0, column_stats.N_COUNTS), np.int64)
         self.extremes = np.zeros((0, column_stats.N_VALUES), np.float32)
         self._seen, self._first = np.zeros((0, 2), np.int64), np.zeros(0, np.float32)
-        self._kept: dict[str, list[Any]] = {name: [] for name in ("line", "ids", "sizes", "falling", "hashes")}
-        self._kept |= {"low": [], "high": []}
+        self._kept: dict[str, list[Any]] = {name: [] for name in _KINDS}
         self.grouped_by_file = False
 
     # Reading ---------------------------------------------------------------------------------------------------------
@@ -161,11 +138,10 @@ class Profile:
         for batch in cutter.rest():
             self._add(batch)
         for name, arrays in self._kept.items():
-            setattr(self, name, np.concatenate(arrays) if arrays else np.zeros(0, _KINDS.get(name, np.int64)))
+            setattr(self, name, np.concatenate(arrays) if arrays else np.zeros(0, _KINDS[name]))
         self._kept.clear()
         if self.n_rows == 0 and not self.broken and self.parts:
-            empty = "no rows: the file is empty or holds nothing but comments"
-            words = "no row can be read" if self.counts[parse.BAD_ROWS] else empty
+            words = "no row can be read" if self.counts[parse.BAD_ROWS] else NO_ROWS
             self.broken.append(FileFormatError(words, file=self.parts[0].name))
         if not self.broken and not self.counts[parse.BAD_ROWS]:
             self._check_sidecars()
@@ -175,61 +151,46 @@ class Profile:
     ) -> Iterator[Batch]:
         parser = parser_of(self.options, opened.first, LinedParser)
         self.grouped_by_file = not parser.options[parse.EXPECT_QID]
-        current, last, ends = None, None, np.zeros(0, np.int64)
+        current, ends = None, np.zeros(0, np.int64)
         for source, block in parsed(opened, parser, CHUNK_BYTES, threads):
             assert isinstance(block, LinedBlock)
             if source is not current:
-                current, last = source, None
-                self.parts.append(Part(source.name, source.path, self.n_lines, self.n_rows, self.n_queries))
-                if self.grouped_by_file and (sizes := some_sizes(find_sidecar(source.path, GROUP_SUFFIXES))):
+                current = source
+                self.enter(source.name, source.path)
+                if self.grouped_by_file and (sizes := some_sizes(self.parts[-1].sizes_file)):
                     ends = self.n_rows + np.cumsum(sizes)
             self._count(block)
+            self._note_faults(block)
             if block.n_rows:
                 assert block.sparse is not None
                 rows = Rows(self.options.relabelled(block.labels), block.lines + self.n_lines, *block.sparse)
-                if self.grouped_by_file:
-                    starts = self._starts_of_sizes(ends, rows)
-                else:
-                    starts, last = self._starts_of_runs(block, last)
+                starts = self._starts_of_sizes(ends, rows) if self.grouped_by_file else self._starts_of_runs(block)
                 yield from cutter.add(rows, starts)
             self.n_rows += block.n_rows
             self.n_lines += int(block.counts[parse.LINES])
             if progress is not None:
                 progress(opened.done, opened.total)
 
-    def _count(self, block: LinedBlock) -> None:
-        counts, part = block.counts, self.parts[-1]
-        self.counts[parse.ADDED_UP] += counts[parse.ADDED_UP]
-        self.descending_line = self.descending_line or self._through(counts[parse.DESCENDING_LINE])
-        part.zero_line = part.zero_line or self._through(counts[parse.ZERO_LINE])
-        if counts[parse.TOP_ID] > part.top_id:
-            part.top_id, part.top_line = int(counts[parse.TOP_ID]), self._through(counts[parse.TOP_LINE])
+    def _note_faults(self, block: LinedBlock) -> None:
         if block.unterminated:
-            self.unterminated.append(part.name)
+            self.unterminated.append(self.parts[-1].name)
         self.stand_in_rows += block.stand_in_rows
         for word, row in block.stand_ins.items():
             token = row.text[row.at :].split(maxsplit=1)[0]
             column = row.at + token.index(b":") + 2
             self.stand_ins.setdefault(word.decode(), StandIn(word.decode(), self._through(row.line), column))
-        for row in block.bad[: SHOWN_ROWS - len(self.refused)]:
-            before = self.n_lines - part.lines
-            self.refused.append(row.error(part.name, before, max_feature=self.options.max_feature))
+        self.refused += map(self._why_refused, block.bad[: SHOWN_ROWS - len(self.refused)])
 
-    def _through(self, line: int) -> int:
-        """A line of the chunk at hand, counted through all files; 0 stays 0."""
-        return self.n_lines + int(line) if line else 0
-
-    def _starts_of_runs(self, block: LinedBlock, last: object) -> tuple[Int64Array, object]:
-        """(first row of each query that begins in the chunk, the id of its last query)."""
-        runs, names, last = block.queries_after(last, self.n_queries)
+    def _starts_of_runs(self, block: LinedBlock) -> Int64Array:
+        """First row of each query that begins in the chunk."""
+        before = self.n_queries
+        runs, names = self._add_runs(block)
         ids = runs[:, parse.RUN_ID].copy()
         for i, name in names.items():
-            ids[i - self.n_queries] = hash(name)
-        self.names |= names
-        self.n_queries += len(runs)
+            ids[i - before] = hash(name)
         self._kept["ids"].append(ids)
-        self._kept["line"].append(runs[:, parse.RUN_LINE] + self.n_lines)
-        return runs[:, parse.RUN_ROW], last
+        self._kept["line"].append(runs[:, parse.RUN_LINE])
+        return runs[:, parse.RUN_ROW] - self.n_rows
 
     def _starts_of_sizes(self, ends: Int64Array, rows: Rows) -> Int64Array:
         """The same where sizes beside the file tell the queries; rows that they do not cover are one query."""
@@ -243,14 +204,11 @@ class Profile:
 
     def _check_sidecars(self) -> None:
         """Sizes and weights beside the files fit, as far as one file alone can tell."""
-        ends = [*(part.queries for part in self.parts[1:]), self.n_queries]
-        for part, query_end in zip(self.parts, ends, strict=True):
-            sizes = np.asarray(self.sizes[part.queries : query_end], np.int64)
-            groups = find_sidecar(part.path, GROUP_SUFFIXES)
-            weights = find_sidecar(part.path, (WEIGHT_SUFFIX,))
+        for part, _, queries in self.spans():
+            sizes, weights = np.asarray(self.sizes[queries], np.int64), part.weights_file
             try:
-                if groups is not None:
-                    check_sizes(groups, sizes, part.name)
+                if part.sizes_file is not None:
+                    check_sizes(part.sizes_file, sizes, part.name)
                 if weights is not None:
                     weights_of_queries(weights, read_weights(weights), QueryIndex.from_sizes(sizes))
             except FileFormatError as error:
@@ -338,20 +296,10 @@ class Profile:
     hashes: UInt64Array
 
     @property
-    def has_zero(self) -> bool:
-        """Whether feature number 0 occurs."""
-        return any(part.zero_line for part in self.parts)
-
-    @property
     def base(self) -> int:
         """The number of the first feature."""
         base = self.options.base
         return int(not self.has_zero) if base is None else base
-
-    @property
-    def top(self) -> Part:
-        """The file with the largest feature number."""
-        return max(self.parts, key=lambda part: part.top_id)
 
     def finding(
         self, check: str, severity: Severity, line: int, count: int, message: str, cost: str, fix: str
@@ -360,16 +308,7 @@ class Profile:
         return Finding(check, severity, *self.place(int(line)), 0, int(count), message, cost, fix)
 
     def place(self, line: int) -> tuple[str, int]:
-        """(file, its line) of a line counted through all files; line 0 means the whole."""
-        if not line:
-            return self.parts[0].name if self.parts else self.role, 0
-        part = next(part for part in reversed(self.parts) if part.lines < line or part is self.parts[0])
-        return part.name, line - part.lines
-
-    def at(self, line: int) -> str:
-        """The same in words."""
-        file, line = self.place(line)
-        return f"line {line}" if len(self.parts) == 1 else f"{file}:{line}"
+        return super().place(line) if self.parts else (self.role, 0)
 
     def qid(self, query: int) -> str:
         """Its id as it is in the file."""

@@ -13,6 +13,8 @@ from boostrank.data.libsvm.chunks import Text
 # What people and tools write where a value is missing.
 STAND_INS = frozenset({b"null", b"na", b"n/a", b"?", b"none", b"-", b"nil", b"missing", b"\\n", b"#n/a"})
 
+NO_ROWS = "no rows: the file is empty or holds nothing but comments"
+
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 _LONGEST = 40
 
@@ -93,34 +95,24 @@ def _general(line: bytes, at: int, token: bytes, code: int) -> tuple[str, int] |
 
 
 def _specific(code: int, line: bytes, at: int, token: bytes, feature: int, max_feature: int) -> str:
-    if code == parse.LABEL:
-        return _label(token)
-    if code == parse.NO_QID:
-        return "the row has no qid: write qid:ID behind the label (or, for all rows, group sizes into FILE.query)"
-    if code == parse.UNEXPECTED_QID:
-        return f"{shown(token)}: the first rows of the file have no qid; every row needs one, or none"
-    if code == parse.QID:
-        return _qid(token[4:])
-    if code == parse.FEATURE:
-        return _feature(line, at, token)
-    if code == parse.ZERO_ID:
-        return "feature 0 in a file that is read as 1-based: --zero-based true reads it as 0-based"
-    if code == parse.LARGE_ID:
-        return (
-            f"feature number {shown(token.split(b':')[0])} is above {max_feature:,}: raise --max-feature if it is right"
-        )
-    if code == parse.DUPLICATE:
-        return f"feature {feature} stands twice in the row"
-    if code == parse.DESCENDING:
-        return f"feature {feature} stands behind a larger number: --strict wants ascending ones"
-    if code == parse.INCOMPLETE:
-        return f"{shown(token)}: the last line ends inside a number, without a newline: the file is truncated"
-    value = token.split(b":", 1)[-1]
-    if code == parse.INFINITE:
-        return f"value {shown(value)} of feature {feature} is infinite: --inf keep or --inf missing reads it"
-    if code == parse.OVERFLOW:
-        return f"value {shown(value)} of feature {feature} does not fit in float32 (largest 3.4028235e38): rescale it"
-    return _value(value, feature)
+    number, value, word = shown(token.split(b":")[0]), token.split(b":", 1)[-1], shown(token)
+    cell = f"value {shown(value)} of feature {feature}"
+    words = {
+        parse.LABEL: _label(token),
+        parse.NO_QID: "the row has no qid: write qid:ID behind the label (or, for all rows, group sizes into "
+        "FILE.query)",
+        parse.UNEXPECTED_QID: f"{word}: the first rows of the file have no qid; every row needs one, or none",
+        parse.QID: _qid(token[4:]),
+        parse.FEATURE: _feature(line, at, token),
+        parse.ZERO_ID: "feature 0 in a file that is read as 1-based: --zero-based true reads it as 0-based",
+        parse.LARGE_ID: f"feature number {number} is above {max_feature:,}: raise --max-feature if it is right",
+        parse.DUPLICATE: f"feature {feature} stands twice in the row",
+        parse.DESCENDING: f"feature {feature} stands behind a larger number: --strict wants ascending ones",
+        parse.INCOMPLETE: f"{word}: the last line ends inside a number, without a newline: the file is truncated",
+        parse.INFINITE: f"{cell} is infinite: --inf keep or --inf missing reads it",
+        parse.OVERFLOW: f"{cell} does not fit in float32 (largest 3.4028235e38): rescale it",
+    }
+    return words.get(code) or _value(value, feature)
 
 
 def _label(token: bytes) -> str:

@@ -14,7 +14,7 @@ from boostrank.core.errors import DataWarning, FileFormatError, warn_user
 from boostrank.core.types import Int64Array
 from boostrank.data.libsvm import parser as parse
 from boostrank.data.libsvm.chunks import LineTooLong, Text
-from boostrank.data.libsvm.reasons import BadRow
+from boostrank.data.libsvm.reasons import NO_ROWS, BadRow
 from boostrank.data.libsvm.side_files import WEIGHT_SUFFIX, find_sidecar
 from boostrank.data.libsvm.sources import AnySource, Opened, expand
 from boostrank.data.options import Progress
@@ -128,7 +128,7 @@ def _pieces(opened: Opened, progress: Progress) -> Iterator[Piece]:
     yield from _tail(latest, carry, source.name, lines)
     opened.leave(source)
     if rows == 0:
-        raise FileFormatError("no rows: the file is empty or holds nothing but comments", file=opened.first.name)
+        raise FileFormatError(NO_ROWS, file=opened.first.name)
 
 
 def _tail(qid: bytes, carry: bytes, file: str, line: int) -> Iterator[Piece]:
