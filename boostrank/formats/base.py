@@ -73,6 +73,12 @@ class ModelFormat(Protocol):
         return body
 
 
+def refuse(wrong: Any, reason: str) -> None:
+    """A ModelError for this reason if something is wrong: a condition, or an array with one."""
+    if np.any(wrong):
+        raise ModelError(reason)
+
+
 def read_json(body: bytes) -> Any:
     """JSON without a key twice in one object; it may hold NaN and infinity.
 
@@ -89,8 +95,7 @@ def read_json(body: bytes) -> Any:
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ModelError("the JSON has an object with the same key twice: readers would disagree about it")
+    refuse(len(found) != len(pairs), "the JSON has an object with the same key twice: readers would disagree about it")
     return found
 
 
@@ -108,8 +113,7 @@ def reals(values: Any, what: str, length: int, *, largest: float | None = None) 
     """
     if not isinstance(values, list) or len(values) != length:
         raise ModelError(f"{what} has {len(values) if isinstance(values, list) else 'no list'} entries, needs {length}")
-    if not set(map(type, values)) <= {int, float}:
-        raise ModelError(f"{what} has an entry that is not a number")
+    refuse(not set(map(type, values)) <= {int, float}, f"{what} has an entry that is not a number")
     try:
         numbers = np.array(values, dtype=np.float64)
     except OverflowError:

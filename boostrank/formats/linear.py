@@ -14,7 +14,7 @@ import numpy as np
 
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.types import Float64Array
-from boostrank.formats.base import LinearStart, ModelFormat, read_json, reals
+from boostrank.formats.base import LinearStart, ModelFormat, read_json, reals, refuse
 from boostrank.formats.trees import Trees
 from boostrank.kernels.trees.curves import Curve
 
@@ -127,8 +127,7 @@ class LinearFormat(ModelFormat):
 
     def parse(self, body: bytes) -> LinearModel:
         content = read_json(body)
-        if not isinstance(content, dict) or content.get("format") != _FORMAT:
-            raise ModelError("not a linear model of boostrank")
+        refuse(not isinstance(content, dict) or content.get("format") != _FORMAT, "not a linear model of boostrank")
         version = content.get("version")
         if isinstance(version, int) and not isinstance(version, bool) and version > _VERSION:
             raise ModelError(f"a linear model of format version {str(version)[:20]}: install a newer boostrank")
@@ -137,22 +136,19 @@ class LinearFormat(ModelFormat):
         names, rounds = content["features"], content["rounds"]
         if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
             raise ModelError("'features' must be a list of names")
-        if len(set(names)) < len(names):
-            raise ModelError("'features' has a name twice")
+        refuse(len(set(names)) < len(names), "'features' has a name twice")
         try:
             "".join(names).encode()
         except UnicodeEncodeError:
             raise ModelError("'features' has a name that is not valid Unicode") from None
         if type(rounds) is not int or not 1 <= rounds <= _MOST_ROUNDS:
             raise ModelError(f"'rounds' must be a whole number from 1 to {_MOST_ROUNDS}")
-        if content["scaling"] not in SCALINGS:
-            raise ModelError(f"'scaling' must be one of {', '.join(SCALINGS)}")
+        refuse(content["scaling"] not in SCALINGS, f"'scaling' must be one of {', '.join(SCALINGS)}")
         weights, means, scales = (
             reals(content[key], f"{key!r}", len(names), largest=_LARGEST) for key in ("weights", "means", "scales")
         )
         intercept = reals([content["intercept"]], "'intercept'", 1, largest=_LARGEST)
-        if scales.min() < 0.0:
-            raise ModelError("'scales' has a negative number")
+        refuse(scales.min() < 0.0, "'scales' has a negative number")
         path = np.append(weights, intercept).reshape(1, -1)
         return LinearModel(tuple(names), Scaling(content["scaling"], means, scales), rounds, path)
 

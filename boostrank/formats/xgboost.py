@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.formats.base import ModelFormat, read_json, reals
+from boostrank.formats.base import ModelFormat, read_json, reals, refuse
 from boostrank.formats.trees import MAX_DEPTH, Trees, depths
 from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest
 
@@ -65,10 +65,8 @@ class XGBoostFormat(ModelFormat):
         return body.startswith(b"{")
 
     def parse(self, body: bytes) -> XGBoostModel:
-        if not body.startswith(b"{"):
-            raise ModelError("this is not an XGBoost JSON model: it must begin with '{'")
-        if body[1:2].isalpha():
-            raise ModelError("this is XGBoost's binary UBJSON: save it under a name that ends in .json")
+        refuse(not body.startswith(b"{"), "this is not an XGBoost JSON model: it must begin with '{'")
+        refuse(body[1:2].isalpha(), "this is XGBoost's binary UBJSON: save it under a name that ends in .json")
         model = read_json(body)
         _integers(_get(model, "version", list), "version", 0, _INT32_MAX, length=3)
         learner = _get(model, "learner", dict)
@@ -194,11 +192,6 @@ def _sets_of(trees: list[Any], first: Int64Array) -> tuple[Int64Array, list[npt.
     return np.concatenate(owners), sets
 
 
-def _refuse(wrong: Any, reason: str) -> None:
-    if np.any(wrong):
-        raise ModelError(reason)
-
-
 def _get(owner: Mapping[str, Any], key: str, kind: type, where: str = "the model") -> Any:
     value = owner.get(key)
     if not isinstance(value, kind):
@@ -220,9 +213,8 @@ def _integers(values: Any, what: str, low: int, high: int, length: int | None = 
     if not isinstance(values, list) or (length is not None and len(values) != length):
         count = len(values) if isinstance(values, list) else "no list"
         raise ModelError(f"{what} has {count} entries, needs {'a list' if length is None else length}")
-    _refuse(not set(map(type, values)) <= {int, bool}, f"{what} has an entry that is not a whole number")
-    if values and not (low <= min(values) and max(values) <= high):
-        raise ModelError(f"{what} has an entry outside {low} to {high}")
+    refuse(not set(map(type, values)) <= {int, bool}, f"{what} has an entry that is not a whole number")
+    refuse(values and not (low <= min(values) and max(values) <= high), f"{what} has an entry outside {low} to {high}")
     return np.array(values, dtype=np.int64)
 
 
@@ -237,15 +229,14 @@ def _check_learner(learner: Mapping[str, Any]) -> int:
     n_features = _number(param, "num_feature", "learner_model_param", 1)
     classes = _number(param, "num_class", "learner_model_param", 0)
     targets = _number(param, "num_target", "learner_model_param", 0) if "num_target" in param else 1
-    if max(classes, targets) > 1:
-        raise ModelError(f"the model gives {max(classes, targets)} numbers a document: it is not a ranker")
+    refuse(max(classes, targets) > 1, f"the model gives {max(classes, targets)} numbers a document: it is not a ranker")
     base_score = _get(param, "base_score", str, "learner_model_param")
     try:
         # A number up to XGBoost 3.0, a list of one since.
         start = float(base_score.removeprefix("[").removesuffix("]"))
     except ValueError:
         start = math.nan
-    _refuse(not abs(start) <= _FLOAT32_MAX, f"base_score is {base_score[:40]!r}, not a finite number")
+    refuse(not abs(start) <= _FLOAT32_MAX, f"base_score is {base_score[:40]!r}, not a finite number")
     _get(_get(learner, "objective", dict, "learner"), "name", str, "objective")
     _strings(list(_get(learner, "attributes", dict, "learner").values()), "attributes", (len(learner["attributes"]),))
     for key in ("feature_names", "feature_types"):
@@ -269,12 +260,12 @@ def _check_forest(forest: Mapping[str, Any], n_features: int) -> None:
     bits = 0
     for number, tree in enumerate(trees):
         where = f"tree {number}"
-        _refuse(not isinstance(tree, dict), f"{where} is not an object")
+        refuse(not isinstance(tree, dict), f"{where} is not an object")
         # The loader puts a tree at the place that its id says: each place must be filled once.
         if tree.get("id") != number or isinstance(tree["id"], bool):
             raise ModelError(f"{where} has id {str(tree.get('id'))[:40]}: trees must be numbered in order")
         bits += _check_tree(tree, n_features, where)
-    _refuse(bits > _MAX_CATEGORY_BITS, f"the categorical splits would need {bits / 2**33:.1f} GiB")
+    refuse(bits > _MAX_CATEGORY_BITS, f"the categorical splits would need {bits / 2**33:.1f} GiB")
     if "cats" in forest:
         _check_category_names(_get(forest, "cats", dict, "gbtree"), n_features)
 
@@ -284,7 +275,7 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> int:
     param = _get(tree, "tree_param", dict, where)
     left_children = _get(tree, "left_children", list, where)
     n = _number(param, "num_nodes", where, 1)
-    _refuse(n != len(left_children), f"{where}: num_nodes is {n}, left_children has {len(left_children)} entries")
+    refuse(n != len(left_children), f"{where}: num_nodes is {n}, left_children has {len(left_children)} entries")
     if _number(param, "num_feature", where, 0) not in (0, n_features):
         raise ModelError(f"{where}: num_feature is {param['num_feature']}, the model has {n_features} features")
     _number(param, "size_leaf_vector", where, 0, 1)
@@ -304,8 +295,8 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> int:
     alive = ~deleted
     if deleted[0] or int(deleted.sum()) != _number(param, "num_deleted", where, 0):
         raise ModelError(f"{where}: num_deleted is not the number of deleted nodes")
-    _refuse(leaf != (right == -1), f"{where}: a node has one child")
-    _refuse(feature[alive] >= n_features, f"{where}: splits by a feature that the model does not have")
+    refuse(leaf != (right == -1), f"{where}: a node has one child")
+    refuse(feature[alive] >= n_features, f"{where}: splits by a feature that the model does not have")
     if bool(np.any(np.isnan(condition[alive]))) or not bool(np.all(np.abs(condition[alive & leaf]) <= _FLOAT32_MAX)):
         raise ModelError(f"{where}: a leaf value or threshold is not finite")
     _check_shape(left, right, parents, alive, where)
@@ -321,15 +312,15 @@ def _check_shape(
     child = np.concatenate([left[inner], right[inner]])
     seen = np.bincount(child, minlength=n)
     seen[0] += 1
-    _refuse(seen != alive, f"{where}: a node has no parent, or two")
+    refuse(seen != alive, f"{where}: a node has no parent, or two")
     if parents[0] not in _NO_PARENT or bool(np.any((parents[1:] < 0) | (parents[1:] >= n))):
         raise ModelError(f"{where}: a parent is out of range")
     above = np.where(alive, parents, 0)
     above[0] = 0
-    _refuse(above[child] != np.tile(inner, 2), f"{where}: parents and children do not agree")
+    refuse(above[child] != np.tile(inner, 2), f"{where}: parents and children do not agree")
     depth = depths(above)
-    _refuse(depth < 0, f"{where}: its nodes form a cycle")
-    _refuse(int(depth.max()) >= MAX_DEPTH, f"{where}: it is deeper than {MAX_DEPTH} nodes")
+    refuse(depth < 0, f"{where}: its nodes form a cycle")
+    refuse(int(depth.max()) >= MAX_DEPTH, f"{where}: it is deeper than {MAX_DEPTH} nodes")
 
 
 def _check_categorical_splits(tree: dict[str, Any], n: int, leaf: npt.NDArray[np.bool_], where: str) -> int:
@@ -350,7 +341,7 @@ def _check_categorical_splits(tree: dict[str, Any], n: int, leaf: npt.NDArray[np
 def _check_category_names(cats: Mapping[str, Any], n_features: int) -> None:
     """The categories of each column by name or value, and their sorted order, as XGBoost 3.1 and later keep them."""
     columns = _get(cats, "enc", list, "cats")
-    _refuse(len(columns) not in (0, n_features), f"cats describe {len(columns)} columns, the model has {n_features}")
+    refuse(len(columns) not in (0, n_features), f"cats describe {len(columns)} columns, the model has {n_features}")
     counts = [_count_categories(column, f"cats of column {i}") for i, column in enumerate(columns)]
     order = _integers(cats.get("sorted_idx"), "cats: sorted_idx", 0, max(counts, default=0))
     ends = _integers(cats.get("feature_segments"), "cats: feature_segments", 0, order.size)
@@ -364,7 +355,7 @@ def _check_category_names(cats: Mapping[str, Any], n_features: int) -> None:
 
 
 def _count_categories(column: Any, where: str) -> int:
-    _refuse(not isinstance(column, dict), f"{where} are not an object")
+    refuse(not isinstance(column, dict), f"{where} are not an object")
     values = column.get("values")
     if "offsets" in column:
         ends = _integers(column["offsets"], f"{where}: offsets", 0, _INT32_MAX)

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array, Int64Array
+from boostrank.formats.base import refuse
 from boostrank.formats.trees import MAX_DEPTH, depths
 
 _VERSIONS = ("v2", "v3", "v4")
@@ -131,13 +132,11 @@ def parse_text(data: bytes) -> LightGBMText:
         raise ModelError(f"byte {error.start} is not UTF-8 text: the file is damaged") from None
     if b"\0" in data:
         raise ModelError(f"model text has a NUL byte at offset {data.index(0)}: the file is damaged")
-    if b"\r" in data:
-        raise ModelError("model text has carriage returns: its line ends were converted (CRLF), or it is damaged")
+    refuse(b"\r" in data, "model text has carriage returns: its line ends were converted (CRLF), or it is damaged")
     start, end = data.find(b"\n\n"), data.find(_END)
     if not data.startswith(b"tree\n") or start < 0:
         raise ModelError("this is not LightGBM model text: it must begin with a line 'tree' and a header")
-    if end < 0:
-        raise ModelError("model text has no line 'end of trees': the file is truncated")
+    refuse(end < 0, "model text has no line 'end of trees': the file is truncated")
     header = _header(data[:start].decode())
     n_features = _check_header(header)
     trees = [_tree(block, i) for i, block in enumerate(_sized_blocks(data, start + 2, end + 1, header))]
@@ -165,16 +164,14 @@ def _header(text: str) -> dict[str, str]:
 def _check_header(header: dict[str, str]) -> int:
     """The number of features, when the header agrees with itself."""
     for key in ("version", "num_class", "label_index", "max_feature_idx", "feature_names", "feature_infos"):
-        if key not in header:
-            raise ModelError(f"the model's header has no {key!r}")
+        refuse(key not in header, f"the model's header has no {key!r}")
     if header["version"] not in _VERSIONS:
         raise ModelError(
             f"the model is in LightGBM's format version {header['version'][:20]!r}; known are {', '.join(_VERSIONS)}"
         )
     outputs = _whole(header["num_class"], "num_class", 1)
     outputs = max(outputs, _whole(header.get("num_tree_per_iteration", "1"), "num_tree_per_iteration", 1))
-    if outputs > 1:
-        raise ModelError(f"the model gives {outputs} numbers a document: a multiclass model is not a ranker")
+    refuse(outputs > 1, f"the model gives {outputs} numbers a document: a multiclass model is not a ranker")
     _whole(header["label_index"], "label_index", -1)
     n_features = _whole(header["max_feature_idx"], "max_feature_idx", 0) + 1
     for key in ("feature_names", "feature_infos", "monotone_constraints"):
@@ -214,19 +211,16 @@ def _sized_blocks(data: bytes, begin: int, end: int, header: Mapping[str, str]) 
     blocks = list(_blocks(data, begin, end))
     if "tree_sizes" in header:
         sizes = [_whole(word, "tree_sizes", 1) for word in _words(header["tree_sizes"])]
-        if len(sizes) != len(blocks):
-            raise ModelError(f"tree_sizes promises {len(sizes)} trees, the file has {len(blocks)}")
+        refuse(len(sizes) != len(blocks), f"tree_sizes promises {len(sizes)} trees, the file has {len(blocks)}")
         for i, (size, block) in enumerate(zip(sizes, blocks, strict=True)):
-            if size != len(block):
-                raise ModelError(f"tree {i} has {len(block)} bytes, tree_sizes says {size}")
+            refuse(size != len(block), f"tree {i} has {len(block)} bytes, tree_sizes says {size}")
     return blocks
 
 
 def _tree(block: bytes, number: int) -> Tree:
     body = block.rstrip(b"\n")
     lines = body.split(b"\n")
-    if lines[0] != b"Tree=%d" % number:
-        raise ModelError(f"expected 'Tree={number}', found {lines[0][:40]!r}")
+    refuse(lines[0] != b"Tree=%d" % number, f"expected 'Tree={number}', found {lines[0][:40]!r}")
     if len(block) - len(body) < 2 or len(lines) - 1 > _MAX_TREE_LINES:
         raise ModelError(f"tree {number} is not closed by an empty line")
     fields: dict[bytes, bytes] = {}
@@ -256,14 +250,14 @@ class _Column:
     def whole(self, low: int, high: int | Int64Array) -> Int64Array:
         """int64, each within its bounds."""
         values = self._parse(np.int64, b"-0123456789")
-        _refuse((values < low) | (values > high), self.tree, f"{self.key} is out of range")
+        _refuse_tree((values < low) | (values > high), self.tree, f"{self.key} is out of range")
         return values
 
     def real(self, *, finite: bool = True) -> Float64Array:
         """float64, each finite where the engine computes with it."""
         values = self._parse(np.float64, b"-+.0123456789eEinfa")
         if finite:
-            _refuse(~np.isfinite(values), self.tree, f"{self.key} is not finite")
+            _refuse_tree(~np.isfinite(values), self.tree, f"{self.key} is not finite")
         return values
 
     def _parse(self, dtype: type[np.generic], alphabet: bytes) -> npt.NDArray[Any]:
@@ -278,7 +272,7 @@ class _Column:
             return text.astype(dtype)
         except (ValueError, OverflowError):
             wrong = np.array([not _reads(token, dtype, alphabet) for token in self.tokens])
-            _refuse(wrong, self.tree, f"{self.key} has something that is not a number")
+            _refuse_tree(wrong, self.tree, f"{self.key} has something that is not a number")
             raise
 
 
@@ -290,7 +284,7 @@ def _reads(token: bytes, dtype: type[np.generic], alphabet: bytes) -> bool:
     return len(token) <= _MAX_DIGITS and not token.translate(None, alphabet)
 
 
-def _refuse(wrong: npt.NDArray[np.bool_], tree: Int64Array, reason: str) -> None:
+def _refuse_tree(wrong: npt.NDArray[np.bool_], tree: Int64Array, reason: str) -> None:
     if bool(wrong.any()):
         raise ModelError(f"tree {tree[np.argmax(wrong)]}: {reason}")
 
@@ -317,7 +311,7 @@ def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> Li
     threshold = nodes["threshold"] = at_nodes(b"threshold").real(finite=False)
     sets = np.array([t.categorical_splits for t in trees], np.int64)[owner]
     no_set = (kind % 2 == 1) & ~((threshold >= 0) & (threshold < sets) & (threshold == np.floor(threshold)))
-    _refuse(no_set, owner, "a categorical split names a set of categories that the tree does not have")
+    _refuse_tree(no_set, owner, "a categorical split names a set of categories that the tree does not have")
 
     # Not needed to score, and older versions lack some; they only have to be numbers.
     gain = at_nodes(b"split_gain", having(b"split_gain"))
@@ -349,7 +343,7 @@ def _check_shape(left: Int64Array, right: Int64Array, owner: Int64Array, leaves:
     nodes = leaves - 1
     first_node, first_leaf = np.cumsum(nodes) - nodes, np.cumsum(leaves) - leaves
     tree, child = np.concatenate([owner, owner]), np.concatenate([left, right])
-    _refuse((child == 0) | (child >= nodes[tree]) | (~child >= leaves[tree]), tree, "a child is out of range")
+    _refuse_tree((child == 0) | (child >= nodes[tree]) | (~child >= leaves[tree]), tree, "a child is out of range")
 
     inner = child > 0
     at_node = child[inner] + first_node[tree[inner]]
@@ -358,14 +352,14 @@ def _check_shape(left: Int64Array, right: Int64Array, owner: Int64Array, leaves:
     parents_of_node[first_node[nodes > 0]] = 1  # roots: child 0 is refused above
     parents_of_leaf = np.bincount(at_leaf, minlength=int(leaves.sum()))
     parents_of_leaf[first_leaf[nodes == 0]] = 1
-    _refuse(parents_of_node != 1, owner, "a node has no parent, or two")
-    _refuse(parents_of_leaf != 1, np.repeat(np.arange(leaves.size), leaves), "a leaf has no parent, or two")
+    _refuse_tree(parents_of_node != 1, owner, "a node has no parent, or two")
+    _refuse_tree(parents_of_leaf != 1, np.repeat(np.arange(leaves.size), leaves), "a leaf has no parent, or two")
 
     parent = np.repeat(first_node, nodes)
     parent[at_node] = np.tile(np.arange(owner.size), 2)[inner]
     depth = depths(parent)
-    _refuse(depth < 0, owner, "its nodes form a cycle")
-    _refuse(depth >= MAX_DEPTH, owner, f"it is deeper than {MAX_DEPTH} nodes")
+    _refuse_tree(depth < 0, owner, "its nodes form a cycle")
+    _refuse_tree(depth >= MAX_DEPTH, owner, f"it is deeper than {MAX_DEPTH} nodes")
 
 
 def _categories(tree: Tree) -> tuple[Int64Array, Int64Array]:
@@ -402,14 +396,11 @@ def _check_tail(tail: str) -> None:
     _, mark, rest = tail.partition("\nparameters:\n")
     if mark:
         block, end, _ = rest.partition("\nend of parameters\n")
-        if not end:
-            raise ModelError("the parameters have no line 'end of parameters': the file is truncated")
+        refuse(not end, "the parameters have no line 'end of parameters': the file is truncated")
         for line in block.split("\n"):
-            if line and not _PARAMETER.fullmatch(line):
-                raise ModelError(f"the parameters have a broken line {line[:80]!r}")
+            refuse(line and not _PARAMETER.fullmatch(line), f"the parameters have a broken line {line[:80]!r}")
     last = tail.rstrip("\n").rpartition("\n")[2]
-    if not _LAST_LINE.fullmatch(last):
-        raise ModelError(f"the last line is {last[:80]!r}: the file is truncated")
+    refuse(not _LAST_LINE.fullmatch(last), f"the last line is {last[:80]!r}: the file is truncated")
     if last.startswith(_CATEGORIES):
         try:
             json.loads(last.removeprefix(_CATEGORIES))
