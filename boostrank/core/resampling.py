@@ -84,12 +84,7 @@ class PairedDifference:
 
 
 def paired_difference(
-    a: npt.ArrayLike,
-    b: npt.ArrayLike,
-    *,
-    weights: npt.ArrayLike | None = None,
-    resamples: int = 10_000,
-    seed: int = 0,
+    a: npt.ArrayLike, b: npt.ArrayLike, *, weights: npt.ArrayLike | None = None, resamples: int = 10_000, seed: int = 0
 ) -> PairedDifference:
     """Compare a metric of two rankers query by query: a - b, its interval, and how surprising it is.
 

@@ -92,13 +92,9 @@ class Cache:
         return Entry(note, arrays, file)
 
     def save(
-        self,
-        name: str,
-        key: Mapping[str, Any],
-        note: Mapping[str, Any],
-        arrays: Mapping[str, npt.NDArray[Any]],
+        self, name: str, key: Mapping[str, Any], note: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]],
         write_big: Callable[[str], bool] | None = None,
-    ) -> bool:
+    ) -> bool:  # fmt: skip
         """Put an entry in the place of what has that name; whether it worked. If it did not, `refused` says why.
 
         Args:

@@ -132,17 +132,10 @@ class RankingDataset:
 
     @classmethod
     def from_arrays(
-        cls,
-        X: Any,
-        y: npt.ArrayLike,
-        *,
-        qid: npt.ArrayLike | None = None,
-        group: npt.ArrayLike | None = None,
-        weight: npt.ArrayLike | None = None,
-        k: npt.ArrayLike | None = None,
-        feature_names: Sequence[str] | None = None,
+        cls, X: Any, y: npt.ArrayLike, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None,
+        weight: npt.ArrayLike | None = None, k: npt.ArrayLike | None = None, feature_names: Sequence[str] | None = None,
         sort: bool = False,
-    ) -> RankingDataset:
+    ) -> RankingDataset:  # fmt: skip
         """From an array, a sparse matrix or a data frame.
 
         Args:
@@ -197,13 +190,7 @@ class RankingDataset:
 
     @classmethod
     def from_frame(
-        cls,
-        frame: Any,
-        *,
-        label: str = "label",
-        qid: str = "qid",
-        weight: str | None = None,
-        sort: bool = False,
+        cls, frame: Any, *, label: str = "label", qid: str = "qid", weight: str | None = None, sort: bool = False
     ) -> RankingDataset:
         """From a data frame that holds label and query id (and weight) as columns beside the features."""
         named = [c for c in (label, qid, weight) if c is not None]

@@ -78,9 +78,8 @@ class ReaderOptions:
         "stop", "Infinite values: refuse, keep, or read as missing.", choices=("stop", "keep", "missing")
     )
     on_bad_line: str = _declare(
-        "stop", "Stop at the first row that cannot be read, or skip such rows and count them.",
-        choices=("stop", "skip"),
-    )  # fmt: skip
+        "stop", "Stop at the first row that cannot be read, or skip such rows and count them.", choices=("stop", "skip")
+    )
     max_bad_share: float = _declare(
         0.001, "Refuse the data when more than this share of the rows would be skipped.", low=0, high=1, metavar="X"
     )
@@ -103,9 +102,7 @@ class ReaderOptions:
         "auto", "auto: dense when at least half of the cells are present. The numbers are the same.",
         choices=("auto", "dense", "csr"), metavar=None,
     )  # fmt: skip
-    keep_comments: bool = _declare(
-        False, "Keep what stands behind `#`, without the blanks around it.", metavar=None
-    )  # fmt: skip
+    keep_comments: bool = _declare(False, "Keep what stands behind `#`, without the blanks around it.", metavar=None)
 
     def __post_init__(self) -> None:
         word = {None: "auto", False: "false", True: "true"}

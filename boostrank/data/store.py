@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -128,16 +129,9 @@ class StoredFeatures:
     dtype = np.dtype(np.float32)
 
     def __init__(
-        self,
-        store: RowStore | Callable[[], RowStore],
-        shape: tuple[int, int],
-        base: int,
-        *,
-        is_sparse: bool,
-        origin: Any = None,
-        external: bool = False,
-        known: dict[str, Any] | None = None,
-    ) -> None:
+        self, store: RowStore | Callable[[], RowStore], shape: tuple[int, int], base: int, *, is_sparse: bool,
+        origin: Any = None, external: bool = False, known: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         self.shape, self.base, self.is_sparse = shape, base, is_sparse
         self.origin, self.external, self.known = origin, external, dict(known or {})
         self.watch: Callable[[int, int], None] | None = None  # told rows done and all rows by what makes bins of them
@@ -188,9 +182,8 @@ class StoredFeatures:
 
     def pieces(self) -> Iterator[tuple[int, Any]]:
         """(first row, dense or CSR rows) in order; a few megabytes each."""
-        starts = self.store.starts
-        for i in range(starts.size - 1):
-            yield int(starts[i]), self._matrix([self.store.read(i, 0, int(starts[i + 1] - starts[i]))])
+        for first, stop in pairwise(self.store.starts.tolist()):
+            yield first, self[first:stop]
 
     def in_order(self, columns: Sequence[int]) -> StoredFeatures:
         """The same rows with the columns in this order."""

@@ -100,14 +100,9 @@ class SyntheticSplit(NamedTuple):
 
 
 def make_ranking_data(
-    queries: int = 3000,
-    *,
-    seed: int = 0,
-    mean_length: float = 40.0,
-    max_length: int = 1000,
-    useless: int = 8,
+    queries: int = 3000, *, seed: int = 0, mean_length: float = 40.0, max_length: int = 1000, useless: int = 8,
     label_noise: float = 0.5,
-) -> SyntheticData:
+) -> SyntheticData:  # fmt: skip
     """Draw queries, documents, features and grades; how is described at the top of this module.
 
     Args:

@@ -91,17 +91,10 @@ class Plan:
 
 
 def make_plan(
-    train: Survey,
-    valid: Sequence[Survey] = (),
-    *,
-    backend: str = "lightgbm",
-    route: str = "auto",
-    limit: float | None = None,
-    params: Mapping[str, Any] | None = None,
-    threads: int | None = None,
-    rounds: int = 100,
+    train: Survey, valid: Sequence[Survey] = (), *, backend: str = "lightgbm", route: str = "auto",
+    limit: float | None = None, params: Mapping[str, Any] | None = None, threads: int | None = None, rounds: int = 100,
     compiles: bool = False,
-) -> Plan:
+) -> Plan:  # fmt: skip
     """The plan of a training.
 
     Args:

@@ -110,9 +110,7 @@ class Source:
 class FileSource(Source):
     """An uncompressed regular file: chunks are read where they are parsed, in any order."""
 
-    def __init__(
-        self, fd: int, path: str, head: bytes, max_bytes: int | None, closing: contextlib.ExitStack
-    ) -> None:  # fmt: skip
+    def __init__(self, fd: int, path: str, head: bytes, max_bytes: int | None, closing: contextlib.ExitStack) -> None:
         self.fd = self._fd = fd
         self._before = _state(fd)
         self.size = self.text_bytes = self._before[0]

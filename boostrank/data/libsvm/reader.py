@@ -35,15 +35,9 @@ _PROBED_LINES = 64
 
 @takes_reader_options
 def read_libsvm(
-    source: AnySource,
-    *,
-    threads: int | None = None,
-    chunk_bytes: int = 16 << 20,
-    progress: Progress = None,
-    like: RankingDataset | FeatureSpace | None = None,
-    store: RowStore | None = None,
-    **options: Any,
-) -> RankingDataset:
+    source: AnySource, *, threads: int | None = None, chunk_bytes: int = 16 << 20, progress: Progress = None,
+    like: RankingDataset | FeatureSpace | None = None, store: RowStore | None = None, **options: Any,
+) -> RankingDataset:  # fmt: skip
     """Read libsvm text: `label qid:ID number:value ... # comment`, one document a line.
 
     Several files are one data set, in the order given: the files decide together on width and on whether features

@@ -45,9 +45,7 @@ class BadRow:
         return cls(fault[parse.BAD_CODE], fault[parse.BAD_LINE], bytes(text.buffer[begin:end]),
                    fault[parse.BAD_TOKEN] - begin, fault[parse.BAD_ID], terminated=end < text.end)  # fmt: skip
 
-    def error(
-        self, file: str, lines: int, *, max_feature: int = 0, like_training: bool = False
-    ) -> FileFormatError:  # fmt: skip
+    def error(self, file: str, lines: int, *, max_feature: int = 0, like_training: bool = False) -> FileFormatError:
         """Why the row is refused, in words, and the byte that they are about.
 
         Args:

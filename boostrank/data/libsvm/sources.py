@@ -41,10 +41,7 @@ def expand(source: AnySource) -> list[OneSource]:
     """
     found: list[OneSource] = []
     for one in source if isinstance(source, Sequence) and not isinstance(source, str) else [source]:
-        if isinstance(one, (str, os.PathLike)):
-            found.extend(matching(os.fspath(one)))
-        else:
-            found.append(one)
+        found += matching(os.fspath(one)) if isinstance(one, (str, os.PathLike)) else [one]
     if not found:
         raise ParameterError("no file is given")
     seen = set()

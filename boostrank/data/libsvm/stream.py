@@ -46,16 +46,10 @@ class Origin:
 
 @takes_reader_options
 def stream_libsvm(
-    source: AnySource,
-    *,
-    cache: str | os.PathLike[str] | bool = True,
-    external_memory: bool = False,
-    like: RankingDataset | FeatureSpace | None = None,
-    threads: int | None = None,
-    progress: Progress = None,
-    chunk_bytes: int = CHUNK_BYTES,
-    **options: Any,
-) -> RankingDataset:
+    source: AnySource, *, cache: str | os.PathLike[str] | bool = True, external_memory: bool = False,
+    like: RankingDataset | FeatureSpace | None = None, threads: int | None = None, progress: Progress = None,
+    chunk_bytes: int = CHUNK_BYTES, **options: Any,
+) -> RankingDataset:  # fmt: skip
     """Read libsvm text; its features stay on disk, and `RankingDataset.features` reads slices of them.
 
     The cells take 4 bytes each in a temporary file without a name (in the folder of the cache, else where `TMPDIR`

@@ -23,12 +23,9 @@ _GZIP_LEVEL = 4
 
 
 def write_libsvm(
-    path: str | os.PathLike[str],
-    data: RankingDataset | tuple[Any, Any, Any],
-    *,
-    zero_based: bool = False,
+    path: str | os.PathLike[str], data: RankingDataset | tuple[Any, Any, Any], *, zero_based: bool = False,
     comments: Sequence[str] | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Write `label qid:ID number:value ... # comment` lines, whole or not at all.
 
     Every cell of a dense matrix is written, of a sparse one what is stored (and, where needed to keep its width, a
@@ -94,11 +91,8 @@ def _cells(rows: Any) -> tuple[Int64Array, npt.NDArray[np.int32], Float32Array]:
         values = np.require(rows, requirements=["C", "W"]).reshape(-1)
         return np.arange(1, n + 1, dtype=np.int64) * columns, ids, values
     rows.sort_indices()  # of a slice: the caller's matrix stays as it is
-    return (
-        rows.indptr[1:].astype(np.int64),
-        rows.indices.astype(np.int32),
-        np.require(rows.data, requirements=["C", "W"]),
-    )
+    values = np.require(rows.data, requirements=["C", "W"])
+    return rows.indptr[1:].astype(np.int64), rows.indices.astype(np.int32), values
 
 
 def _heads(data: RankingDataset) -> list[bytes]:

@@ -215,9 +215,7 @@ def sort(source: AnySource, output: str, *, memory: int = DEFAULT_MEMORY, progre
     return out.written
 
 
-def merge(
-    sources: Sequence[AnySource], output: str, *, rename: bool = False, progress: Progress = None
-) -> Written:  # fmt: skip
+def merge(sources: Sequence[AnySource], output: str, *, rename: bool = False, progress: Progress = None) -> Written:
     """Join data sets, one behind the other.
 
     Args:

@@ -25,9 +25,6 @@ BETWEEN_SETS: tuple[Callable[[Profile, Profile], Iterator[Finding]], ...] = (bet
 """Look at two sets with different roles: training and validation, training and test, validation and test."""
 
 AGAINST_TRAINING: tuple[Callable[[Profile, Profile], Iterator[Finding]], ...] = (
-    between.numbering,
-    between.widths,
-    between.lost_features,
-    between.other_labels,
-)
+    between.numbering, between.widths, between.lost_features, between.other_labels,
+)  # fmt: skip
 """Look at the training data and a later set."""
