@@ -9,6 +9,8 @@ import pickle
 import re
 import runpy
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import lightgbm as lgb
@@ -17,7 +19,7 @@ import pytest
 import xgboost as xgb
 
 import boostrank
-from boostrank.checking import Status, check_contract
+from boostrank.checking import Status, check_contract, measured
 from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.objective.user_file import load_objective, template_text
 from tests.cli.conftest import invoke
@@ -159,7 +161,39 @@ def test_the_command_line_trains_with_a_file_and_says_so_in_the_sidecar(data: Pa
     assert "objective 'centred-squares' has no parameter 'sigma'" in refused.stderr
 
 
-def test_the_printed_template_passes(tmp_path: Path) -> None:
+def of_cost(monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int], float]) -> None:
+    """Lists of n documents take `seconds(n)` a document."""
+    monkeypatch.setattr(measured, "_seconds_a_document", lambda spec, length, queries: seconds(length))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "quadratic", "status", "told"),
+    [
+        (lambda n: 3e-8 * n**0.1, False, "pass", "a query costs n or n log n"),
+        (lambda n: 3e-8 * n**0.1, True, "note", "a query costs n or n log n"),
+        (lambda n: 3e-7 + 1e-8 * n, True, "pass", "a query costs n^2"),
+        (lambda n: 3e-7 + 1e-8 * n * (2.4 if n == 4000 else 1), True, "pass", "a query costs n^2"),  # a neighbour
+        (lambda n: 3e-7 + 1e-8 * n, False, "fail", "a query costs n^2"),
+        (lambda n: 3e-7 + 1e-9 * n**2, True, "fail", "a query costs about n^3.0"),
+    ],
+)  # fmt: skip
+def test_the_cost_is_called_by_how_it_grows(
+    monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int], float], quadratic: bool, status: str, told: str
+) -> None:
+    of_cost(monkeypatch, seconds)
+    spec = replace(importlib.import_module("boostrank.objectives._template").SPEC, quadratic=quadratic)
+    found = measured.cost(spec)
+    assert (found.status.value, told in found.message) == (status, True), found.message
+
+
+def test_the_cost_is_measured_at_every_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured, "LENGTHS", (4, 8, 16))
+    spec = importlib.import_module("boostrank.objectives._template").SPEC
+    assert re.search(r"list: [\d,]+ at 4, [\d,]+ at 8, [\d,]+ at 16;", measured.cost(spec).message)
+
+
+def test_the_printed_template_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_cost(monkeypatch, lambda length: 1e-8 * length)
     printed = invoke("check-objective", "--template").stdout
     assert printed == template_text()
     path = tmp_path / "my.py"
@@ -170,7 +204,7 @@ def test_the_printed_template_passes(tmp_path: Path) -> None:
     assert verdict["passed"]
     checks = {c["check"]: c["status"] for c in verdict["checks"]}
     assert {"threads", "speed", "lightgbm", "xgboost"} <= set(checks)
-    assert {status for check, status in checks.items() if check != "speed"} == {"pass"}
+    assert set(checks.values()) == {"pass"}
 
 
 @pytest.mark.parametrize(
