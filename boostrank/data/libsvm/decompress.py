@@ -86,13 +86,11 @@ class Unpacker:
         """
         while True:
             if self._member is None:  # between members; tapes and some tools pad with zeros
-                self._packed = (self._packed or self._read(_AT_A_TIME)).lstrip(b"\0")
-                if not self._packed:
+                while not (packed := self._packed.lstrip(b"\0")):
                     self._packed = self._read(_AT_A_TIME)
                     if not self._packed:
                         return b""
-                    continue
-                self._member = self._make()
+                self._packed, self._member = packed, self._make()
             if not self._packed and getattr(self._member, "needs_input", True):
                 self._packed = self._read(_AT_A_TIME)
                 if not self._packed:

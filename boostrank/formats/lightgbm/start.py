@@ -19,11 +19,6 @@ from boostrank.formats.base import LinearStart, engine_names
 from boostrank.formats.lightgbm.parser import Tree
 from boostrank.kernels.trees.curves import LOWEST, Curve, combined
 
-_FIELDS = (
-    "num_leaves", "num_cat", "split_feature", "split_gain", "threshold", "decision_type", "left_child", "right_child",
-    "leaf_value", "leaf_weight", "leaf_count", "internal_value", "internal_weight", "internal_count", "is_linear",
-    "leaf_const", "num_features", "leaf_features", "leaf_coeff", "shrinkage",
-)  # fmt: skip
 _HEAD = """tree
 version=v4
 num_class=1
@@ -70,41 +65,40 @@ def write_start(curves: Mapping[int, Curve]) -> list[str]:
 
 
 def _tree(number: int, feature: int, curve: Curve) -> str:
-    fields: dict[str, list[Any]] = {name: [] for name in _FIELDS}
+    nodes: list[list[Any]] = []  # threshold, left and right child of each
     constant, slope = curve.constant.tolist(), curve.slope.tolist()
     if len(slope) > 1 or slope[0] == 0.0:
         # Leaf 0 is what is missing; leaf i + 1 is piece i.
         constant, slope = [curve.missing, *constant], [0.0, *slope]
-        for name, value in (("threshold", LOWEST), ("left_child", ~0), ("right_child", None)):
-            fields[name].append(value)
-        fields["right_child"][0] = _split(curve.bounds.tolist(), 0, fields)
-    nodes = len(fields["threshold"])
+        nodes.append([LOWEST, ~0, None])
+        nodes[0][2] = _split(curve.bounds.tolist(), 0, nodes)
     # A level piece has no feature, so that it is level at infinity too. A tree of one leaf has one.
-    level = [nodes > 0 and s == 0.0 for s in slope]
-    fields |= {
-        "num_leaves": [len(slope)], "num_cat": [0], "is_linear": [1], "shrinkage": [1],
-        "split_feature": [feature] * nodes, "split_gain": [0] * nodes,
-        "decision_type": [_MISSING_LEFT if i == 0 else _MISSING_RIGHT for i in range(nodes)],
-        "leaf_value": [curve.missing] * len(slope), "leaf_weight": [0] * len(slope), "leaf_count": [0] * len(slope),
-        "internal_value": [0] * nodes, "internal_weight": [0] * nodes, "internal_count": [0] * nodes,
+    level = [len(nodes) > 0 and s == 0.0 for s in slope]
+    at_nodes, at_leaves = [0] * len(nodes), [0] * len(slope)
+    fields = {
+        "num_leaves": [len(slope)], "num_cat": [0], "split_feature": [feature] * len(nodes), "split_gain": at_nodes,
+        "threshold": [node[0] for node in nodes],
+        "decision_type": [_MISSING_LEFT if i == 0 else _MISSING_RIGHT for i in range(len(nodes))],
+        "left_child": [node[1] for node in nodes], "right_child": [node[2] for node in nodes],
+        "leaf_value": [curve.missing] * len(slope), "leaf_weight": at_leaves, "leaf_count": at_leaves,
+        "internal_value": at_nodes, "internal_weight": at_nodes, "internal_count": at_nodes, "is_linear": [1],
         "leaf_const": constant, "num_features": [0 if flat else 1 for flat in level],
         "leaf_features": [feature for flat in level if not flat],
-        "leaf_coeff": [s for s, flat in zip(slope, level, strict=True) if not flat],
+        "leaf_coeff": [s for s, flat in zip(slope, level, strict=True) if not flat], "shrinkage": [1],
     }  # fmt: skip
     lines = [f"{name}={' '.join(map(repr, values))}" for name, values in fields.items()]
     return "\n".join([f"Tree={number}", *lines, "", "", ""])
 
 
-def _split(bounds: list[float], first: int, fields: dict[str, list[Any]]) -> int:
+def _split(bounds: list[float], first: int, nodes: list[list[Any]]) -> int:
     """Add the nodes below which the pieces between these bounds are, and return the child that leads there."""
     if not bounds:
         return ~(first + 1)
-    node, middle = len(fields["threshold"]), len(bounds) // 2
-    for name, value in (("threshold", bounds[middle]), ("left_child", None), ("right_child", None)):
-        fields[name].append(value)
-    fields["left_child"][node] = _split(bounds[:middle], first, fields)
-    fields["right_child"][node] = _split(bounds[middle + 1 :], first + middle + 1, fields)
-    return node
+    number, middle = len(nodes), len(bounds) // 2
+    nodes.append([bounds[middle], None, None])
+    nodes[number][1] = _split(bounds[:middle], first, nodes)
+    nodes[number][2] = _split(bounds[middle + 1 :], first + middle + 1, nodes)
+    return number
 
 
 def read_start(trees: Iterable[Tree]) -> dict[int, Curve]:

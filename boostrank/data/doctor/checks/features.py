@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -28,9 +27,7 @@ _SENTINELS = frozenset(
 def label_copies(profile: Profile) -> Iterator[Finding]:
     """Features that order the documents of (nearly) every query exactly by their labels."""
     live = profile.low < profile.high
-    if profile.live < 2 or float(np.log(np.maximum(profile.sizes[live], 2)).sum()) < EVIDENCE + math.log(
-        len(profile.columns)
-    ):
+    if profile.live < 2 or np.log(np.maximum(profile.sizes[live], 2)).sum() < EVIDENCE + np.log(len(profile.columns)):
         return
     up, down = profile.columns[:, column_stats.UP], profile.columns[:, column_stats.DOWN]
     exact = np.maximum(up, down)

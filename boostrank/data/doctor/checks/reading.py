@@ -44,9 +44,7 @@ def refused_rows(profile: Profile) -> Iterator[Finding]:
 
 def stand_ins(profile: Profile) -> Iterator[Finding]:
     """Words that stand for a missing value."""
-    for i, one in enumerate(profile.stand_ins.values()):
-        if i == SHOWN_ROWS:
-            return
+    for one in list(profile.stand_ins.values())[:SHOWN_ROWS]:
         file, line = profile.place(one.line)
         shown = one.word if one.word.isalnum() else f"'{one.word}'"
         yield Finding(
