@@ -312,15 +312,10 @@ class BoundMetrics:
         for bound, values, (low, high) in zip(self._bound, measured, self._intervals(measured, seed), strict=True):
             for name, c in bound.columns():
                 out[name] = MetricResult(
-                    name=name,
-                    mean=bound.mean(values[:, c]),
-                    low=float(low[c]),
-                    high=float(high[c]),
-                    queries=int(bound.counted.sum()),
-                    empty=int(bound.empty.sum()),
-                    single=int((self.queries.sizes == 1).sum()),
-                    per_query=bound.per_query(values[:, c]),
-                )
+                    name=name, mean=bound.mean(values[:, c]), low=float(low[c]), high=float(high[c]),
+                    queries=int(bound.counted.sum()), empty=int(bound.empty.sum()),
+                    single=int((self.queries.sizes == 1).sum()), per_query=bound.per_query(values[:, c]),
+                )  # fmt: skip
         return out
 
     def _intervals(self, measured: Sequence[Float64Array], seed: int) -> list[tuple[Float64Array, Float64Array]]:
@@ -350,13 +345,9 @@ class BoundMetrics:
         if self._rows is not None:
             s = s[self._rows]
         sums = measure(
-            [b.work for b in self._bound],
-            s,
-            self._labels,
-            self.queries.ptr,
-            ties=_TIES[self.conventions.ties],
+            [b.work for b in self._bound], s, self._labels, self.queries.ptr, ties=_TIES[self.conventions.ties],
             threads=self._threads,
-        )
+        )  # fmt: skip
         out = []
         for bound, total in zip(self._bound, sums, strict=True):
             spec = bound.metric.spec

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -141,13 +142,13 @@ def gradient_is_the_derivative(probe: Probe) -> Finding:
         return skipped("gradient", "the objective says that its gradient is not the derivative of the loss it reports")
     for example, values in _cases(probe, ordinary_examples()):
         output = probe.run(example, values)
-        wanted = _derivative(probe, example, values, _loss, output.grad)
+        wanted = _derivative(probe, example, values, attrgetter("loss"), output.grad)
         error = np.abs(output.grad - wanted)
         scale = float(np.abs(wanted).max())
         if error.max() > _DERIVATIVE_TOLERANCE * scale + 1e-9 * max(1.0, abs(output.loss)):
             # One query of two documents agrees with any factor: all of them tell whether it is one.
             others = [(e, probe.run(e, values).grad) for e in ordinary_examples()]
-            whole = [_derivative(probe, e, values, _loss, grad) for e, grad in others]
+            whole = [_derivative(probe, e, values, attrgetter("loss"), grad) for e, grad in others]
             message, mend = _disagreement(np.concatenate([grad for _, grad in others]), np.concatenate(whole))
             p = int(np.argmax(error))
             return _failed(
@@ -302,22 +303,14 @@ def _moved(probe: Probe, example: Example, values: Values) -> int | None:
     return None
 
 
-def _loss(output: Output) -> float:
-    return output.loss
-
-
 def _gradient(document: int, output: Output) -> float:
     return float(output.grad[document])
 
 
 def _derivative(
-    probe: Probe,
-    example: Example,
-    values: Values,
-    quantity: Callable[[Output], float],
-    claimed: Float64Array,
+    probe: Probe, example: Example, values: Values, quantity: Callable[[Output], float], claimed: Float64Array,
     only: int | None = None,
-) -> Float64Array:
+) -> Float64Array:  # fmt: skip
     """Central differences of fourth order by each score; of three steps, the one that agrees best with `claimed`.
 
     A sharp function wants a short step, a flat one a long step against rounding; what is wrong disagrees with all.

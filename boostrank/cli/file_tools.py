@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +23,9 @@ if TYPE_CHECKING:
 DEFAULT_MEMORY_MB = 256
 
 _seed = option("--seed", type=click.IntRange(0), default=0, help="Another seed draws other queries.")
-_output = option(
-    "-o", "--output", required=True, type=click.Path(), metavar="OUT",
-    help="The file to write, compressed if it ends in .gz, .bz2, .xz or .zst; - for standard output.",
-)  # fmt: skip
-_outputs = option(
-    "-o", "--output", required=True, type=click.Path(), metavar="OUT",
-    help="The files to write, {} for the part: out/web-{}.txt.gz. Compressed as their endings say.",
-)  # fmt: skip
+_out = partial(option, "-o", "--output", required=True, type=click.Path(), metavar="OUT")
+_output = _out(help="The file to write, compressed if it ends in .gz, .bz2, .xz or .zst; - for standard output.")
+_outputs = _out(help="The files to write, {} for the part: out/web-{}.txt.gz. Compressed as their endings say.")
 
 
 def _shares(given: str) -> dict[str, float]:

@@ -163,9 +163,7 @@ def _as_json(plan: Plan, surveys: Mapping[str, Survey]) -> dict[str, Any]:
         ],
         "routes": [
             {
-                "backend": route.backend,
-                "route": route.name,
-                "options": route.options,
+                "backend": route.backend, "route": route.name, "options": route.options,
                 "peak_bytes": None if route.cost is None else round(route.cost.peak_bytes),
                 "first_round_seconds": None if route.cost is None else route.cost.first_round_seconds,
                 "seconds": None if route.cost is None else route.cost.seconds(plan.work.rounds),
@@ -174,9 +172,6 @@ def _as_json(plan: Plan, surveys: Mapping[str, Survey]) -> dict[str, Any]:
             for route in plan.routes
         ],
         "chosen": None if plan.chosen is None else plan.chosen.options,
-        "why": plan.why or None,
-        "refusal": plan.refusal,
-        "limit_bytes": plan.limit_bytes,
-        "rounds": plan.work.rounds,
-        "threads": plan.work.threads,
-    }
+        "why": plan.why or None, "refusal": plan.refusal, "limit_bytes": plan.limit_bytes,
+        "rounds": plan.work.rounds, "threads": plan.work.threads,
+    }  # fmt: skip

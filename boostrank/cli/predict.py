@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from boostrank.cli.options import Command, DataFile, InputFile, option, threads_option
-from boostrank.cli.reading import Reader, check_not_read, reading_options
+from boostrank.cli.reading import check_not_read, reading_options
 from boostrank.cli.scores import score_lines
+from boostrank.cli.study import read_for_model
 
 
 @click.command("predict", cls=Command)
@@ -33,11 +34,7 @@ def command(
     if output is not None:
         check_not_read(output, [model, *data])
         check_output(output)
-    from boostrank.training.model import RankingModel
-
-    ranker = RankingModel.load(model)
-    reader = Reader({**given, "threads": threads})
-    rows = reader.read(data, like=reader.feature_space(ranker, model))
+    ranker, rows = read_for_model(model, data, {**given, "threads": threads})
     lines = score_lines(ranker.predict(rows, num_iteration=num_iteration, threads=threads))
     if output is None:
         sys.stdout.writelines(lines)

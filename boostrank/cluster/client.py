@@ -58,13 +58,9 @@ class ClusterTraining:
     """
 
     def __init__(
-        self,
-        client: Any,
-        params: Mapping[str, Any] | None,
-        rounds: int,
-        init_model: RankingModel | str | os.PathLike[str] | None,
-        conventions: Conventions | str | None,
-    ) -> None:
+        self, client: Any, params: Mapping[str, Any] | None, rounds: int,
+        init_model: RankingModel | str | os.PathLike[str] | None, conventions: Conventions | str | None,
+    ) -> None:  # fmt: skip
         self._workers, self._params = Workers(client), dict(params or {})
         self._started = time.perf_counter()
         self._engine = get_backend("xgboost")
@@ -149,12 +145,9 @@ class ClusterTraining:
         )
 
     def run(
-        self,
-        names: list[str],
-        callbacks: list[Callback],
-        checkpoint: str | os.PathLike[str] | None,
+        self, names: list[str], callbacks: list[Callback], checkpoint: str | os.PathLike[str] | None,
         checkpoint_every: int,
-    ) -> RankingModel:
+    ) -> RankingModel:  # fmt: skip
         """Train; callbacks and the checkpoint follow meanwhile."""
         given, objective = self._given, self._objective
         if given.stopping_rounds and not names:

@@ -141,16 +141,11 @@ def fit(job: Job, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -> 
     body = engine.to_bytes(booster, rounds=0)
     stats = None if gradient is None else gradient.guarded.stats
     return FitResult(
-        model=body if rank == 0 else b"",
-        checksum=zlib.crc32(body),
-        best_rounds=best,
-        history=history.values,
-        stopped=request.heeded,
-        dead_queries=None if stats is None else stats.dead_queries,
-        kernel_seconds=0.0 if gradient is None else gradient.guarded.seconds,
-        metric_seconds=metrics.seconds,
+        model=body if rank == 0 else b"", checksum=zlib.crc32(body), best_rounds=best, history=history.values,
+        stopped=request.heeded, dead_queries=None if stats is None else stats.dead_queries,
+        kernel_seconds=0.0 if gradient is None else gradient.guarded.seconds, metric_seconds=metrics.seconds,
         rounds_seen=() if gradient is None else tuple(gradient.rounds),
-    )
+    )  # fmt: skip
 
 
 def labels_of(parts: Sequence[RankingDataset]) -> tuple[Float64Array, QueryIndex]:
@@ -171,13 +166,9 @@ class _Gradient:
     """The objective over this worker's queries; it fails on all workers or on none."""
 
     def __init__(
-        self,
-        objective: TrainingObjective,
-        rank: int,
-        data: tuple[Float64Array, QueryIndex],
-        threads: int,
+        self, objective: TrainingObjective, rank: int, data: tuple[Float64Array, QueryIndex], threads: int,
         collective: Collective,
-    ) -> None:
+    ) -> None:  # fmt: skip
         objective = copy.deepcopy(objective)
         objective.threads = threads
         for part in objective.parts:

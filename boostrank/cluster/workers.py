@@ -105,13 +105,9 @@ class Workers:
         return answer
 
     def work(
-        self,
-        task: Callable[..., Any],
-        arguments: Sequence[tuple[Any, ...]],
-        listen: Listener | None = None,
-        *,
+        self, task: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], listen: Listener | None = None, *,
         when: Callable[[], str] = str,
-    ) -> list[Any]:
+    ) -> list[Any]:  # fmt: skip
         """Run a task on every worker; its results.
 
         Args:

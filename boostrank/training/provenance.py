@@ -22,15 +22,9 @@ from boostrank.training.params import TrainingParameters
 
 
 def describe_training(
-    engine: Backend,
-    given: TrainingParameters,
-    objective: TrainingObjective | None,
-    conventions: Conventions,
-    train_set: Any,
-    queries: QueryIndex,
-    rounds_before: int,
-    params: Mapping[str, Any],
-) -> ModelInfo:
+    engine: Backend, given: TrainingParameters, objective: TrainingObjective | None, conventions: Conventions,
+    train_set: Any, queries: QueryIndex, rounds_before: int, params: Mapping[str, Any],
+) -> ModelInfo:  # fmt: skip
     """What the sidecar says, without what changes from run to run: the same training gives the same bytes."""
     data: dict[str, Any] = {"rows": queries.n_documents, "queries": len(queries)}
     if isinstance(train_set, RankingDataset):
@@ -44,15 +38,11 @@ def describe_training(
             "fingerprint": train_set.fingerprint,
         }
     return ModelInfo(
-        backend=engine.name,
-        objective=_objective(engine, given, objective),
-        metrics=list(given.metrics),
+        backend=engine.name, objective=_objective(engine, given, objective), metrics=list(given.metrics),
         conventions=dataclasses.asdict(conventions),
         parameters={k: v for k, v in params.items() if isinstance(v, str | int | float | bool | list | tuple)},
-        training={"rounds": given.rounds, "rounds_before": rounds_before},
-        data=data,
-        versions=_versions(engine),
-    )
+        training={"rounds": given.rounds, "rounds_before": rounds_before}, data=data, versions=_versions(engine),
+    )  # fmt: skip
 
 
 def _objective(engine: Backend, given: TrainingParameters, objective: TrainingObjective | None) -> dict[str, Any]:
@@ -68,14 +58,9 @@ _INDIFFERENT = {"num_threads", "nthread", "verbosity", "verbose"}
 
 
 def describe_identity(
-    engine: Backend,
-    given: TrainingParameters,
-    objective: TrainingObjective | None,
-    conventions: Conventions,
-    init_booster: Any,
-    valid: Mapping[str, Any],
-    train_set: Any,
-) -> dict[str, Any]:
+    engine: Backend, given: TrainingParameters, objective: TrainingObjective | None, conventions: Conventions,
+    init_booster: Any, valid: Mapping[str, Any], train_set: Any,
+) -> dict[str, Any]:  # fmt: skip
     """Everything that the bytes of a model depend on, plain data: two trainings that agree in it are one."""
     continued = None if init_booster is None else content_sha256(engine.to_bytes(init_booster, rounds=0))
     identity = {

@@ -229,13 +229,9 @@ def _datasets(
 
 
 def stopping(
-    given: TrainingParameters,
-    objective: TrainingObjective | None,
-    before: int,
-    valid: list[tuple[str, Any]],
-    native_train: Any,
-    callbacks: Sequence[Callback],
-) -> tuple[Callback | None, list[Callback]]:
+    given: TrainingParameters, objective: TrainingObjective | None, before: int, valid: list[tuple[str, Any]],
+    native_train: Any, callbacks: Sequence[Callback],
+) -> tuple[Callback | None, list[Callback]]:  # fmt: skip
     """Our early stopping if it was asked for by parameter, and the user's callbacks, held back until settled."""
     settled = 0 if objective is None else objective.settled_round(objective.total_rounds or before + given.rounds)
     stopper: Callback | None = None
