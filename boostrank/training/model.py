@@ -182,14 +182,14 @@ class RankingModel:
             ModelError: the engine cannot tell them (LightGBM for linear trees).
         """
 
-        def told(*arguments: Any, **options: Any) -> Float64Array:
+        def computed(*arguments: Any, **options: Any) -> Float64Array:
             try:
                 return self._engine.contributions(*arguments, **options)
             except Exception as error:  # each engine raises its own kind
                 reason = str(error).partition("\n")[0]
                 raise ModelError(f"{self._engine.name} cannot tell contributions: {reason}") from error
 
-        return self._each_row(told, data, self._best_rounds, threads, self.n_features + 1)
+        return self._each_row(computed, data, self._best_rounds, threads, self.n_features + 1)
 
     def _each_row(
         self, work: Callable[..., Float64Array], data: Any, rounds: int, threads: int | None, *columns: int
