@@ -4,7 +4,7 @@ blocks of documents that are worked on together."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Protocol, TypeVar
 
@@ -23,6 +23,8 @@ from boostrank.training.model import RankingModel
 
 # Rows on which the walk is compared with the engine.
 _COMPARED = 1000
+# Score changes that a thread holds (32 MB).
+_CHANGES = 1 << 22
 # Documents whose contributions are asked for at a time.
 _EXPLAINED_AT_A_TIME = 500
 
@@ -45,6 +47,19 @@ class Scorer(Protocol):
     def scores(self, rows: Float32Array) -> Float64Array: ...
 
     def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array: ...
+
+
+def units_of(columns: Sequence[int] | Int64Array, width: int) -> Int64Array:
+    """int64[width] for `Scorer.changes`: these columns, each a unit by itself, and -1 for those that stay."""
+    unit = np.full(width, -1, np.int64)
+    unit[np.asarray(columns, np.int64)] = np.arange(len(columns))
+    return unit
+
+
+def in_batches(units: Int64Array, documents: int) -> list[Int64Array]:
+    """Units in their order, as many at a time as a thread may hold the changed scores of so many documents."""
+    step = max(1, _CHANGES // max(1, documents))
+    return [units[start : start + step] for start in range(0, units.size, step)]
 
 
 class Engine:

@@ -13,7 +13,7 @@ level means nothing to a ranking.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 
@@ -23,7 +23,7 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.errors import ModelError, ParameterError, did_you_mean
 from boostrank.core.machine import resolve_threads
 from boostrank.core.resampling import bootstrap_intervals
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
 from boostrank.formats.trees import Trees
@@ -129,10 +129,11 @@ def importance(
     place = {int(column): at for at, column in enumerate(trees.used)}
 
     def unit(name: str, columns: Sequence[int], stream: int, between: bool = False) -> Unit:
-        return Unit(name, tuple(place[c] for c in columns if c in place), stream, between)
+        of_trees = tuple(place[c] for c in columns if c in place)
+        return Unit(name, of_trees, stream, between, tuple(names[c] for c in columns))
 
     d, names = data.n_features, data.feature_names
-    single = [unit(names[c], [c], c, place[c] in constant) for c in trees.used.tolist()]
+    single = [unit(names[c], [c], c, at in constant) for c, at in place.items()]
     together = [unit(f"cluster {i + 1}", columns, d + i) for i, columns in enumerate(found)]
     grouped = [unit(name, columns, 2 * d + i) for i, (name, columns) in enumerate(wanted.items())]
 
@@ -142,16 +143,14 @@ def importance(
             progress=lambda done, total: say(what, done, total),
         )  # fmt: skip
 
-    losses = measure([*single, *together, *grouped], "shuffling")
-    cuts = np.cumsum([len(single), len(together)])
-    of_single, of_clusters, of_groups = np.split(np.arange(losses.loss.size), cuts)
-    clusters = _effects(losses, of_clusters, together, found, names)
-    groups_found = _effects(losses, of_groups, grouped, wanted.values(), names)
+    units = [*single, *together, *grouped]
+    losses = measure(units, "shuffling")
+    several = _effects(losses, units)[len(single) :]
+    clusters, groups_found = several[: len(together)], several[len(together) :]
     needed = {n for cluster in clusters if cluster.high > negligible for n in cluster.features}
     verdicts = ["unused"] * d
-    for i, u in zip(of_single, single, strict=True):
-        column = int(trees.used[u.columns[0]])
-        if u.between:
+    for column, i in place.items():
+        if single[i].between:
             verdicts[column] = "query-level"
         elif losses.high[i] < 0.0:
             verdicts[column] = "harmful"
@@ -160,18 +159,14 @@ def importance(
         else:
             verdicts[column] = "useful" if losses.low[i] > 0.0 else "unclear"
     removable = [c for c in range(d) if verdicts[c] == "removable"]
-    removed = None
-    if removable:
-        all_of_them = [unit("removable", removable, 3 * d)]
-        lost = measure(all_of_them, "neutralising")
-        (removed,) = _effects(lost, np.arange(1), all_of_them, [removable], names)
+    all_of_them = [unit("removable", removable, 3 * d)]
+    removed = _effects(measure(all_of_them, "neutralising"), all_of_them)[0] if removable else None
+    exchanged = np.isin(np.arange(trees.used.size), [*constant])
 
     def spread(values: Float64Array, between: bool, other: float) -> Float64Array:
         """One number a feature, from one number a used feature of one kind."""
         out = np.full(d, other)
-        for value, u in zip(values[of_single], single, strict=True):
-            if u.between == between:
-                out[trees.used[u.columns[0]]] = value
+        out[trees.used[exchanged == between]] = values[: len(single)][exchanged == between]
         return out
 
     if shap_documents is None:
@@ -179,10 +174,10 @@ def importance(
     shap, shap_error, explained = _shap(ranker, data, shap_documents, seed, workers, say)
     counted = ~np.isnan(losses.base)
     w = rows.data.queries.each_weight[counted]
-    ends = bootstrap_intervals(losses.base[counted][:, None], w, seed=seed)
+    (low,), (high,) = bootstrap_intervals(losses.base[counted][:, None], w, seed=seed)
     return Importance(
-        metric=one.names[0], value=float(w @ losses.base[counted] / w.sum()), low=float(ends[0][0]),
-        high=float(ends[1][0]), feature_names=names, loss=spread(losses.loss, False, 0.0),
+        metric=one.names[0], value=float(w @ losses.base[counted] / w.sum()), low=float(low),
+        high=float(high), feature_names=names, loss=spread(losses.loss, False, 0.0),
         loss_low=spread(losses.low, False, 0.0), loss_high=spread(losses.high, False, 0.0),
         permutation_error=spread(losses.permutation_error, False, 0.0 if repeats > 1 else np.nan),
         between=spread(losses.loss, True, np.nan), between_low=spread(losses.low, True, np.nan),
@@ -195,14 +190,9 @@ def importance(
     )  # fmt: skip
 
 
-def _effects(
-    losses: Losses, which: Int64Array, units: Sequence[Unit], columns: Iterable[Sequence[int]], names: Sequence[str]
-) -> tuple[Effect, ...]:
-    numbers = losses.loss, losses.low, losses.high, losses.permutation_error
-    return tuple(
-        Effect(unit.name, tuple(names[c] for c in members), *(float(one[i]) for one in numbers))
-        for i, unit, members in zip(which, units, columns, strict=True)
-    )
+def _effects(losses: Losses, units: Sequence[Unit]) -> tuple[Effect, ...]:
+    numbers = (one.tolist() for one in (losses.loss, losses.low, losses.high, losses.permutation_error))
+    return tuple(Effect(unit.name, unit.features, *of_unit) for unit, *of_unit in zip(units, *numbers, strict=True))
 
 
 def _correlation(rows: DenseRows, constant: set[int], trees: Trees, seed: int) -> tuple[Float64Array, list[int]]:

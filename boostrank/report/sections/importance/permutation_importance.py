@@ -19,10 +19,7 @@ from boostrank.data.dense import DenseRows
 from boostrank.kernels.noise import round_seed
 from boostrank.kernels.trees.walker import permute_within
 from boostrank.metric import BoundMetrics, Metric
-from boostrank.report.scoring import DocumentProgress, Scorer, metrics_of_block, over_blocks
-
-# Score changes that a thread holds (32 MB).
-_CHANGES = 1 << 22
+from boostrank.report.scoring import DocumentProgress, Scorer, in_batches, metrics_of_block, over_blocks
 
 
 @dataclass(frozen=True)
@@ -34,12 +31,14 @@ class Unit:
         columns: places among the columns that `DenseRows` gives.
         stream: number of its random draws, the same for the same feature in every run.
         between: exchange values between queries, not within.
+        features: names of all that is in it, also of what no tree uses.
     """
 
     name: str
     columns: tuple[int, ...]
     stream: int
     between: bool = False
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,11 +138,9 @@ class _Pass:
                     givers = np.random.default_rng(int(seed)).permutation(self._of_query.shape[0])[queries_of_block]
                     columns = list(exchanged.columns)
                     other[:, columns] = np.repeat(self._of_query[givers][:, columns], queries.sizes, axis=0)
-        step = max(1, _CHANGES // max(1, rows.shape[0]))
-        for start in range(0, count, step):
-            stop = min(count, start + step)
-            unit = np.where((self._unit >= start) & (self._unit < stop), self._unit - start, -1)
-            yield self._members[start:stop], scorer.changes(rows, other, unit, stop - start)
+        for some in in_batches(np.arange(count), rows.shape[0]):
+            unit = np.where(np.isin(self._unit, some), self._unit - some[0], -1)
+            yield [self._members[i] for i in some], scorer.changes(rows, other, unit, some.size)
 
 
 def _disjoint(units: Sequence[Unit]) -> list[list[int]]:

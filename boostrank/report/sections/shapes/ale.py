@@ -19,13 +19,11 @@ import numpy.typing as npt
 from boostrank.core.deprecation import renamed
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dense import DenseRows
-from boostrank.report.scoring import DocumentProgress, Scorer, over_blocks
+from boostrank.report.scoring import DocumentProgress, Scorer, in_batches, over_blocks, units_of
 
 __getattr__ = renamed(__name__, {"Curve": ":AleCurve", "local_effects": ":accumulated_local_effects"})
 
 RESAMPLES = 400
-# Score changes that a thread holds (32 MB).
-_CHANGES = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +97,8 @@ def accumulated_local_effects(
     values = rows[: rows.data.n_documents]
     lost = np.isnan(values)
     edges: list[Float64Array] = []
+    # The interval of each value, from 1; 0 where it has none.
+    place = np.zeros(values.shape, np.int16)
     for c in range(values.shape[1]):
         # With about as many documents between each two of them: values that occur, distinct.
         present = np.sort(values[~lost[:, c], c]).astype(np.float64) + 0.0
@@ -106,9 +106,6 @@ def accumulated_local_effects(
         if ends.size > bins + 1:
             ends = np.unique(present[np.rint(np.linspace(0, present.size - 1, bins + 1)).astype(int)])
         edges.append(ends)
-    # The interval of each value, from 1; 0 where it has none.
-    place = np.zeros(values.shape, np.int16)
-    for c, ends in enumerate(edges):
         if ends.size > 1:
             place[:, c] = np.where(lost[:, c], 0, np.maximum(np.searchsorted(ends, values[:, c].astype(np.float64)), 1))
     gone = np.flatnonzero(lost.any(axis=0) & ~lost.all(axis=0))
@@ -143,24 +140,13 @@ def accumulated_local_effects(
 
 
 def _walk(
-    scorer: Scorer,
-    rows: DenseRows,
-    values: Float32Array,
-    edges: list[Float64Array],
-    place: npt.NDArray[np.int16],
-    gone: Int64Array,
-    threads: int,
-    progress: DocumentProgress | None,
-) -> tuple[Float64Array, dict[int, Float64Array]]:
+    scorer: Scorer, rows: DenseRows, values: Float32Array, edges: list[Float64Array], place: npt.NDArray[np.int16],
+    gone: Int64Array, threads: int, progress: DocumentProgress | None,
+) -> tuple[Float64Array, dict[int, Float64Array]]:  # fmt: skip
     """float64[n, c], each document's local effects; and what the loss of its value does, by column."""
     n, c = values.shape
     change = np.zeros((n, c))
     to_missing = {int(at): np.zeros(n) for at in gone}
-
-    def units(columns: Int64Array) -> Int64Array:
-        unit = np.full(c, -1, np.int64)
-        unit[columns] = np.arange(columns.size)
-        return unit
 
     def block(queries: slice, documents: slice) -> None:
         here, at = values[documents], place[documents]
@@ -169,19 +155,17 @@ def _walk(
             inside = at[:, j] > 0
             lower[inside, j] = edges[j][at[inside, j] - 1]
             upper[inside, j] = edges[j][at[inside, j]]
-        step = max(1, _CHANGES // max(1, here.shape[0]))
-        for first in range(0, c, step):
-            some = np.arange(first, min(c, first + step))
-            unit = units(some)
+        for some in in_batches(np.arange(c), here.shape[0]):
+            unit = units_of(some, c)
             change[documents, some] = (
                 scorer.changes(here, upper, unit, some.size) - scorer.changes(here, lower, unit, some.size)
             ).T
         if gone.size:
             base = scorer.scores(here)
             nothing = np.full_like(here, np.nan)
-            for first in range(0, gone.size, step):
-                some = gone[first : first + step]
-                for j, scores in zip(some.tolist(), scorer.changes(here, nothing, units(some), some.size), strict=True):
+            for some in in_batches(gone, here.shape[0]):
+                changed = scorer.changes(here, nothing, units_of(some, c), some.size)
+                for j, scores in zip(some.tolist(), changed, strict=True):
                     to_missing[j][documents] = scores - base
 
     over_blocks(block, rows, threads, progress)

@@ -24,7 +24,7 @@ import numpy as np
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dense import DenseRows
-from boostrank.report.scoring import DocumentProgress, Scorer, over_blocks
+from boostrank.report.scoring import DocumentProgress, Scorer, over_blocks, units_of
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,11 @@ def interactions(
     """All pairs of some columns, strongest first.
 
     Args:
-        scorer: of the model.
+        scorer, threads, progress: as for `ale.accumulated_local_effects`.
         rows: what documents to average over; those that are alone in their query are left out.
         names: of the columns of `rows`.
         columns: places of the features among them.
         seed: of the exchange of documents.
-        threads: of the walk.
-        progress: called as the work goes on.
     """
     queries = rows.data.queries
     donor = _others(queries, seed)
@@ -83,9 +81,7 @@ def interactions(
 
         base = scorer.scores(here)
         moved[some] = summed(base - base[swapped])
-        alone = np.full(width, -1, np.int64)
-        alone[list(columns)] = np.arange(len(columns))
-        single = scorer.changes(here, other, alone, len(columns))
+        single = scorer.changes(here, other, units_of(columns, width), len(columns))
         for together in _rounds(len(columns)):
             unit = np.full(width, -1, np.int64)
             for u, pair in enumerate(together):
