@@ -133,6 +133,14 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return {key: [row.get(key) for row in rows] for key in keys}
 
 
+def stretched(small: float, ends: tuple[float, float], marks: tuple[int, ...] = (1,)) -> tuple[Any, list[float]]:
+    """A scale that is linear up to `small` on either side of 0 and logarithmic beyond, and its ticks: 0 and, as far as
+    `ends`, `small` times these marks times powers of ten."""
+    ticks = (sign * small * a * 10.0**i for sign in (-1, 1) for i in range(8) for a in marks)
+    scale = alt.Scale(type="symlog", constant=small, nice=False, domain=list(ends))
+    return scale, sorted([0.0, *(tick for tick in ticks if ends[0] <= tick <= ends[1])])
+
+
 def tooltips(*columns: str) -> list[Any]:
     """What is shown where the pointer rests: of each column "name:type", and then its format and its title, if any."""
     parts = [column.split(maxsplit=2) for column in columns]

@@ -10,7 +10,7 @@ import numpy as np
 
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.report.frames import pandas
-from boostrank.report.html.charts import Chart, tooltips
+from boostrank.report.html.charts import Chart, stretched, tooltips
 from boostrank.report.html.vega import COLOURS, alt
 from boostrank.report.sections.importance.result import Importance
 
@@ -97,9 +97,7 @@ def gain_against_loss(worth: Worth) -> Chart:
     frame = worth.frame(worth.used)
     small = max(worth.found.negligible, 1e-6)
     ends = float(min(frame["low"].min(), 0.0)), float(max(frame["high"].max(), small))
-    marks = [sign * small * a * 10.0**i for sign in (-1, 1) for i in range(8) for a in (1, 3)]
-    ticks = sorted([0.0, *(m for m in marks if ends[0] <= m <= ends[1])])
-    scale = alt.Scale(type="symlog", constant=small, nice=False, domain=list(ends))
+    scale, ticks = stretched(small, ends, (1, 3))
     frame["label"], frame["label_narrow"] = (_labels(frame, ends, small, pixels) for pixels in (800, 280))
     x = alt.X("gain_rank:Q", title="rank by gain (1: most)", scale=alt.Scale(zero=False, nice=False, padding=12),
               axis=alt.Axis(tickMinStep=1, format="d", grid=False))  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 
 from boostrank.core.types import Int64Array
 from boostrank.report.frames import pandas
-from boostrank.report.html.charts import Chart, tooltips
+from boostrank.report.html.charts import Chart, stretched, tooltips
 from boostrank.report.html.markup import tag
 from boostrank.report.html.page import Beside, Fold, Part
 from boostrank.report.html.tables import Column, Table, interval_columns
@@ -74,9 +74,7 @@ def _lost(found: Learning) -> Chart:
         float(np.nanmin([0.0, *curve.lost_low, *curve.lost])),
         float(np.nanmax([small, *curve.lost_high, *curve.lost])),
     )
-    marks = [sign * small * 10.0**i for sign in (-1, 1) for i in range(8)]
-    ticks = sorted([0.0, *(m for m in marks if ends[0] <= m <= ends[1])])
-    scale = alt.Scale(type="symlog", constant=small, nice=False, domain=list(ends))
+    scale, ticks = stretched(small, ends)
     drawn = _band(
         frame, "lost_low", "lost", "lost_high", "lost, stretched near 0", scale, alt.Axis(values=ticks, format="~g")
     )
