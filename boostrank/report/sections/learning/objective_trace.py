@@ -165,11 +165,7 @@ def schedules_of(objective: TrainingObjective, rounds: int) -> dict[str, Float64
 
 
 def trace_objective(
-    objective: TrainingObjective,
-    rounds: Int64Array,
-    scores: Float64Array,
-    data: RankingDataset,
-    whole: RankingDataset,
+    objective: TrainingObjective, rounds: Int64Array, scores: Float64Array, data: RankingDataset, whole: RankingDataset
 ) -> ObjectiveTrace:
     """The objective at each of these scores.
 
@@ -196,8 +192,8 @@ def trace_objective(
         by_value("grade", data.labels, _MOST_GRADES),
         Segmentation(lengths.kind, tuple(lengths.names[i] for i in held.tolist()), of_length),
     ]
-    shares: list[list[tuple[Float64Array, Float64Array]]] = [[], []]
     dead = np.zeros(rounds.size, np.int64)
+    sizes = np.zeros((rounds.size, data.n_documents))  # of the gradient
     # Mean and its standard error.
     ran = np.full((2, rounds.size), np.nan)
     parts = {part.name: np.full((2, rounds.size), np.nan) for part in objective.parts}
@@ -212,12 +208,8 @@ def trace_objective(
                 raise
             # Without trees every score is the same, where some objectives pull nowhere at all.
             dead[i] = len(data.queries)
-            for cut, of_cut in zip(cuts, shares, strict=True):
-                of_cut.append(_shares(cut, np.zeros(data.n_documents), data))
             continue
-        dead[i] = found.stats.dead_queries
-        for cut, of_cut in zip(cuts, shares, strict=True):
-            of_cut.append(_shares(cut, np.abs(found.grad.astype(np.float64)), data))
+        dead[i], sizes[i] = found.stats.dead_queries, np.abs(found.grad.astype(np.float64))
         if not several:
             ran[:, i] = _mean_loss(bound.losses, found.stats.loss)
         for name, one in bounds.items():
@@ -231,16 +223,7 @@ def trace_objective(
     gradient = np.zeros(data.n_documents) if found is None else found.grad
     either = (gradient != 0.0) | (data.labels != data.labels[data.queries.ptr[owner]])
     alike = int(np.count_nonzero(np.bincount(owner, either, len(data.queries)) == 0))
-    by_grade, by_length_ = (
-        GradientShares(
-            cut.kind,
-            cut.names,
-            np.bincount(cut.of_query, minlength=len(cut.names)) / max(1, cut.of_query.size),
-            np.array([share for share, _ in of_cut]),
-            np.array([error for _, error in of_cut]),
-        )
-        for cut, of_cut in zip(cuts, shares, strict=True)
-    )
+    by_grade, by_length_ = (_gradient_shares(cut, sizes, data) for cut in cuts)
     as_ran = ran if bounds and not several else (None, None)
     return ObjectiveTrace(
         objective=objective.name, rounds=rounds,
@@ -256,6 +239,13 @@ def _mean_loss(losses: Float64Array, total: float) -> tuple[float, float]:
     """Mean and its standard error, from the weighted loss of each query; the weights have mean 1."""
     count = losses.size
     return total / count, float(np.std(losses, ddof=1)) / np.sqrt(count) if count > 1 else np.nan
+
+
+def _gradient_shares(cut: Segmentation, sizes: Float64Array, data: RankingDataset) -> GradientShares:
+    """As `_shares` at each point; `sizes` is float64[R, N]."""
+    documents = np.bincount(cut.of_query, minlength=len(cut.names)) / max(1, cut.of_query.size)
+    share, error = (np.array(one) for one in zip(*(_shares(cut, size, data) for size in sizes), strict=True))
+    return GradientShares(cut.kind, cut.names, documents, share, error)
 
 
 def _shares(cut: Segmentation, size: Float64Array, data: RankingDataset) -> tuple[Float64Array, Float64Array]:
