@@ -180,11 +180,12 @@ def explain(
         return [], []
     rows = np.array([[fell.row, rose.row] for fell, rose in pairs], dtype=np.int64)
     spans = [slice(*queries.ptr[[q, q + 1]].tolist()) for q in map(queries.of_row, rows[:, 0].tolist())]
-    spreads = [np.array([float(np.std(ranker.scores[span])) or 1.0 for span in spans]) for ranker in rankers]
-    lifts: list[dict[str, Float64Array] | None] = []
+    nothing = np.zeros(len(pairs))
     values: dict[str, Float64Array] = {}
-    notes = []
-    for ranker, spread in zip(rankers, spreads, strict=True):
+    margins, lifts, notes = [], [], []
+    for ranker in rankers:
+        spread = np.array([float(np.std(ranker.scores[span])) or 1.0 for span in spans])
+        margins.append(((ranker.scores[rows[:, 0]] - ranker.scores[rows[:, 1]]) / spread).tolist())
         try:
             parts, seen = _parts(ranker, rows)
         except ModelError as error:
@@ -194,20 +195,13 @@ def explain(
         values |= seen
     swaps = []
     for i, (fell, rose) in enumerate(pairs):
-        old, new = (None if t is None else {name: float(part[i]) for name, part in t.items()} for t in lifts)
-        changes = [
-            FeatureChange(
-                name, float(value[i, 0]), float(value[i, 1]),
-                None if old is None else old.get(name, 0.0), None if new is None else new.get(name, 0.0),
-            )
-            for name, value in values.items()
-        ]  # fmt: skip
-        changes = [c for c in changes if c.old or c.new]
+        changes = []
+        for name, value in values.items():
+            old, new = (None if parts is None else float(parts.get(name, nothing)[i]) for parts in lifts)
+            if old or new:
+                changes.append(FeatureChange(name, float(value[i, 0]), float(value[i, 1]), old, new))
         changes.sort(key=lambda c: -abs((c.new or 0.0) - (c.old or 0.0)))
-        margins = [
-            float(r.scores[fell.row] - r.scores[rose.row]) / float(s[i]) for r, s in zip(rankers, spreads, strict=True)
-        ]
-        swaps.append(Inversion(fell, rose, margins[0], margins[1], tuple(changes[:_FEATURES])))
+        swaps.append(Inversion(fell, rose, margins[0][i], margins[1][i], tuple(changes[:_FEATURES])))
     return swaps, notes
 
 

@@ -86,12 +86,11 @@ def by_table(table: Mapping[Any, Any], queries: QueryIndex) -> Segmentation:
         raise DataError(f"none of the {len(found):,} queries of the data is among the {len(known):,} with a segment")
     if missing:
         warn_user(f"{missing:,} of {len(found):,} queries have no segment: shown as {NO_SEGMENT}", DataWarning)
-    of_query = [NO_SEGMENT if name is None else name for name in found]
-    names = sorted(set(of_query))
-    if len(names) > MOST_SEGMENTS:
-        raise DataError(f"{len(names):,} segments: more than {MOST_SEGMENTS:,} cannot be told apart")
-    place = {name: i for i, name in enumerate(names)}
-    return Segmentation("segment", tuple(names), np.array([place[name] for name in of_query], dtype=np.int64))
+    of_query = np.array([NO_SEGMENT if name is None else name for name in found], dtype=object)
+    names, at = np.unique(of_query, return_inverse=True)
+    if names.size > MOST_SEGMENTS:
+        raise DataError(f"{names.size:,} segments: more than {MOST_SEGMENTS:,} cannot be told apart")
+    return Segmentation("segment", tuple(names.tolist()), at.astype(np.int64))
 
 
 def read_segments(path: str | PathLike[str]) -> dict[str, str]:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import ge, gt, le, lt
 
 from boostrank.core.errors import ParameterError
 from boostrank.metric import Metric
 
 GRAMMAR = "METRIC < NUMBER [at p<ALPHA] [in any]"
 
-_OPERATORS: dict[str, Callable[[float, float], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 _TOKEN = re.compile(r"<=|>=|<|>|[^\s<>=]+|=")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 

@@ -91,15 +91,10 @@ class FeatureValues:
         below = np.concatenate([[0.0], np.cumsum(counts) / max(1, present.size)])
         return cls(cuts, distinct, below, present.size < values.size, categories)
 
-    def place(self, value: Float64Array) -> Float64Array:
-        """Share of the documents below numbers, those that have one count half."""
-        at, behind = (np.searchsorted(self.values, value, side) for side in ("left", "right"))
-        return np.asarray((self.below[at] + self.below[behind]) / 2.0)
-
-    def count(self, values: Float64Array) -> Float64Array:
-        """Share of the documents with each of these."""
-        at, behind = (np.searchsorted(self.values, values, side) for side in ("left", "right"))
-        return np.asarray(self.below[behind] - self.below[at])
+    def shares(self, values: Float64Array) -> tuple[Float64Array, Float64Array]:
+        """Share of the documents below each of these numbers, those that have it count half; and of those that do."""
+        below, up_to = (self.below[np.searchsorted(self.values, values, side)] for side in ("left", "right"))
+        return (below + up_to) / 2.0, up_to - below
 
     @property
     def median(self) -> float:
@@ -182,9 +177,9 @@ def counterfactuals(
     Returns:
         In the order of the columns.
     """
-    trials = [None if column is None else _Trials(float(row[i]), column) for i, column in enumerate(columns)]
-    owner = np.repeat(np.arange(len(trials)), [0 if one is None else one.values.size for one in trials])
-    values = np.concatenate([np.zeros(0, np.float32), *(one.values for one in trials if one is not None)])
+    trials = {i: _Trials(float(row[i]), column) for i, column in enumerate(columns) if column is not None}
+    owner = np.concatenate([np.zeros(0, np.int64), *(np.full(one.values.size, i) for i, one in trials.items())])
+    values = np.concatenate([np.zeros(0, np.float32), *(one.values for one in trials.values())])
     scores = np.empty(owner.size)
     at_a_time = max(1, _AT_A_TIME // max(1, width))
     for start in range(0, owner.size, at_a_time):
@@ -196,9 +191,7 @@ def counterfactuals(
             progress(some.stop, owner.size)
     swapped = swaps(scores)
     found = []
-    for i, one in enumerate(trials):
-        if one is None:
-            continue
+    for i, one in trials.items():
         of_feature = owner == i
         best = one.best(swapped[of_feature])
         if best is not None:
@@ -227,7 +220,7 @@ class _Trials:
             return (missing, np.nan, self._column.has_missing, np.nan, 1.0) if swaps[missing] else None
         near = self.values[steps].astype(np.float64) + 0.0
         if self._column.categories is not None:
-            counts = self._column.count(near)
+            _, counts = self._column.shares(near)
             at = int(np.argmax(counts))
             return int(steps[at]), float(near[at]), bool(counts[at] > 0.0), float(near[at]), 1.0
         nearest = int(np.argmin(np.abs(near - self._from)))
@@ -246,5 +239,5 @@ class _Trials:
     def _step(self, values: Float64Array) -> Float64Array:
         if np.isnan(self._now):
             return np.ones(values.size)
-        places = self._column.place(np.append(values, self._now))
+        places, _ = self._column.shares(np.append(values, self._now))
         return np.asarray(np.abs(places[:-1] - places[-1]))

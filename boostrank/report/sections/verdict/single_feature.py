@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.dense import DenseRows, dense_rows
 from boostrank.metric import BoundMetrics
 from boostrank.report.scoring import Progress
 
@@ -105,15 +105,15 @@ def single_feature(
     in_second = np.zeros(count, dtype=bool)
     in_second[halves[1]] = True
     of_row = np.repeat(in_second, data.queries.sizes)
-    columns = np.array([column for column, _ in choices], dtype=np.int64)
+    rows = DenseRows(data, np.array([column for column, _ in choices], dtype=np.int64))
     for start in range(0, data.n_documents, _ROWS_AT_A_TIME):
         stop = min(data.n_documents, start + _ROWS_AT_A_TIME)
-        values = _dense(data.features[start:stop], columns)
+        values = rows[start:stop]
         first, second = (_as_scores(values[:, i], sign) for i, (_, sign) in enumerate(choices))
         # Each half is ranked by what the other one chose.
         scores[start:stop] = np.where(of_row[start:stop], first, second)
-    names = tuple(data.feature_names[c] for c in columns.tolist())
-    return SingleFeature((names[0], names[1]), (choices[0][1], choices[1][1]), scores, looked)
+    (a, a_sign), (b, b_sign) = choices
+    return SingleFeature((data.feature_names[a], data.feature_names[b]), (a_sign, b_sign), scores, looked)
 
 
 def _choose(
@@ -127,18 +127,13 @@ def _choose(
     best, chosen = -np.inf, None
     features = data.features.tocsc() if hasattr(data.features, "tocsc") else data.features
     for column in range(data.n_features):
-        values = _dense(features, np.array([column]))[:, 0]
+        values = dense_rows(features[:, [column]], 0, data.n_documents)[:, 0]
         for sign in (1.0, -1.0):
             value = bound.values(_as_scores(values, sign))[metric]
             if value > best:
                 best, chosen = value, (column, sign)
         seen(column + 1)
     return chosen
-
-
-def _dense(rows: Any, columns: Int64Array) -> npt.NDArray[np.float32]:
-    part = rows[:, columns]
-    return np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float32)
 
 
 def _as_scores(values: npt.NDArray[np.float32], sign: float) -> Float64Array:
