@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from boostrank.core.deprecation import renamed
-from boostrank.report.html.markup import Markup, join, tag
+from boostrank.report.html.markup import Markup, tag
 
 __getattr__ = renamed(__name__, {"facts": ":key_numbers"})
 
@@ -50,11 +50,8 @@ def chip(text: str, look: str = "") -> Markup:
 
 def key_numbers(*numbers: tuple[str, Any, str]) -> Markup:
     """Key numbers, large: (what it is, the number as text or markup, a note that may be empty) each."""
-    return tag(
-        "dl",
-        *(
-            tag("div", tag("dt", label), tag("dd", join(tag("b", value), tag("span", note) if note else None)))
-            for label, value, note in numbers
-        ),
-        class_="key-numbers",
+    entries = (
+        tag("div", tag("dt", label), tag("dd", tag("b", value), tag("span", note) if note else None))
+        for label, value, note in numbers
     )
+    return tag("dl", *entries, class_="key-numbers")

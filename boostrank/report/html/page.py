@@ -103,29 +103,15 @@ def page(
     ]
     listed = tag("ul", *(tag("li", link) for link in links))
     navigation = tag("nav", listed, aria_label="Sections") if len(sections) > 1 else None
+    brief = tag("ul", *briefs, class_="brief") if briefs else None
+    whole = [tag("section", tag("h2", s.title) if s.title else None, *map(draw, s.parts), id=s.name) for s in sections]
+    main = tag("main", *map(draw, summary), brief, *whole)
     themes = data_block({"light": theme(), "dark": theme(dark=True)}, id="themes") if charts else None
+    button = tag("button", "Dark", type="button", id="theme", hidden=True)
     body = tag(
         "body",
-        tag(
-            "header",
-            tag("h1", heading or bdi(title)),
-            tag("button", "Dark", type="button", id="theme", hidden=True),
-            class_="top",
-        ),
-        tag(
-            "div",
-            navigation,
-            tag(
-                "main",
-                *map(draw, summary),
-                tag("ul", *briefs, class_="brief") if briefs else None,
-                *(
-                    tag("section", tag("h2", s.title) if s.title else None, *map(draw, s.parts), id=s.name)
-                    for s in sections
-                ),
-            ),
-            class_="with-nav" if navigation else "alone",
-        ),
+        tag("header", tag("h1", heading or bdi(title)), button, class_="top"),
+        tag("div", navigation, main, class_="with-nav" if navigation else "alone"),
         themes,
         *(tag("script", Markup(script)) for script in scripts),
     )
