@@ -19,20 +19,14 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, bootstrap_intervals, paired_difference
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.kernels.metric import driver as metric_driver
 from boostrank.kernels.metric.contract import WHOLE_LIST, Grades, MetricSpec, totals
-from boostrank.kernels.metric.driver import MetricPass, measure
+from boostrank.kernels.metric.driver import EXPECTED, INPUT, OPTIMISTIC, PESSIMISTIC, MetricPass, measure
 from boostrank.metrics import METRICS
 
 __all__ = ["BoundMetrics", "Conventions", "Metric", "MetricResult", "PairedDifference", "evaluate", "paired_difference"]
 
-_TIES = {
-    "expected": metric_driver.EXPECTED,
-    "input": metric_driver.INPUT,
-    "docno": metric_driver.INPUT,  # the rows are brought into that order first
-    "pessimistic": metric_driver.PESSIMISTIC,
-    "optimistic": metric_driver.OPTIMISTIC,
-}
+# For docno the rows are brought into that order first.
+_TIES = {"expected": EXPECTED, "input": INPUT, "docno": INPUT, "pessimistic": PESSIMISTIC, "optimistic": OPTIMISTIC}
 
 
 @dataclass(frozen=True)
@@ -344,10 +338,8 @@ class BoundMetrics:
             raise DataError(f"score of row {row} (query {qid}) is {s[row]}: only finite scores can be ranked")
         if self._rows is not None:
             s = s[self._rows]
-        sums = measure(
-            [b.work for b in self._bound], s, self._labels, self.queries.ptr, ties=_TIES[self.conventions.ties],
-            threads=self._threads,
-        )  # fmt: skip
+        work, ties = [bound.work for bound in self._bound], _TIES[self.conventions.ties]
+        sums = measure(work, s, self._labels, self.queries.ptr, ties=ties, threads=self._threads)
         out = []
         for bound, total in zip(self._bound, sums, strict=True):
             spec = bound.metric.spec

@@ -15,17 +15,10 @@ if TYPE_CHECKING:
     from boostrank.report.page import Report, report
     from boostrank.report.sections.importance.analysis import Importance, importance
 
-_HOMES = {
-    "Comparison": "comparison.analysis",
-    "Importance": "sections.importance.analysis",
-    "Report": "page",
-    "Why": "explanation.analysis",
-    "compare": "comparison.analysis",
-    "importance": "sections.importance.analysis",
-    "measure_noise": "noise.analysis",
-    "report": "page",
-    "why": "explanation.analysis",
-}
+_HOMES = dict.fromkeys(("Comparison", "compare"), "comparison.analysis")
+_HOMES |= dict.fromkeys(("Importance", "importance"), "sections.importance.analysis")
+_HOMES |= dict.fromkeys(("Why", "why"), "explanation.analysis")
+_HOMES |= {"Report": "page", "report": "page", "measure_noise": "noise.analysis"}
 
 __all__ = ["Comparison", "Importance", "Report", "Why", "compare", "importance", "measure_noise", "report", "why"]
 

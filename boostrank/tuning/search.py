@@ -121,17 +121,10 @@ class _Search:
     """The objective function of the search, with all that does not change."""
 
     def __init__(
-        self,
-        params: Mapping[str, Any] | None,
-        train_set: RankingDataset,
-        valid_set: RankingDataset | None,
-        rounds: int,
-        folds: int,
-        space: dict[str, Dimension],
-        trees: bool,
-        backend: str,
+        self, params: Mapping[str, Any] | None, train_set: RankingDataset, valid_set: RankingDataset | None,
+        rounds: int, folds: int, space: dict[str, Dimension], trees: bool, backend: str,
         conventions: Conventions | str | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if train_set.on_disk:
             raise DataError("rows that lie on disk cannot be put into folds: read them to memory")
         fixed = dict(params or {})
@@ -289,14 +282,12 @@ class _Search:
         words = {"COMPLETE": "done", "PRUNED": "given up"}
         return [
             Trial(
-                number=i,
-                params=dict(t.user_attrs["params"]),
-                value=math.nan if t.value is None else float(t.value),
+                i, dict(t.user_attrs["params"]), value=math.nan if t.value is None else float(t.value),
                 rounds=int(t.user_attrs.get("rounds", 0)),
                 state=words.get(t.state.name, f"failed: {t.user_attrs.get('why', '')}"),
             )
             for i, t in enumerate(finished(optuna, study))
-        ]
+        ]  # fmt: skip
 
     def result(self, optuna: Any, study: Any) -> TuningResult:
         """What was found."""

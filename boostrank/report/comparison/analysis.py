@@ -124,18 +124,13 @@ class Comparison:
         """Everything but the per-query values, for JSON: numbers, text, lists; what is not a number is None."""
         top = {name: value for name, value in vars(self.churn).items() if name != "per_query"}
         found = {
-            "old": self.old,
-            "new": self.new,
-            "queries": len(self.qids),
-            "failed": self.failed,
+            "old": self.old, "new": self.new, "queries": len(self.qids), "failed": self.failed,
             "conditions": [vars(outcome) for outcome in self.outcomes],
             "metrics": {name: vars(difference) for name, difference in self.metrics.items()},
-            "churn": top,
-            "segments": self._segment_rows(),
+            "churn": top, "segments": self._segment_rows(),
             "regressions": [dataclasses.asdict(r) for r in self.regressions],
-            "conventions": self.conventions.describe(),
-            "notes": self.notes,
-        }
+            "conventions": self.conventions.describe(), "notes": self.notes,
+        }  # fmt: skip
         return dict(jsonable(found))
 
     def _segment_rows(self) -> list[dict[str, Any]]:

@@ -193,15 +193,11 @@ def explain_conventions(
     """What several libraries make of the same scores, and why.
 
     Args:
-        labels: float[N], bigger is better.
-        scores: float[N], finite.
-        queries: which rows belong to which query, and the queries' weights.
-        metrics: one or several, or their text.
+        labels, scores, queries, metrics, threads: as for `boostrank.metric.evaluate`.
         names: of `core.conventions.PRESETS`.
         base: the conventions that the others are compared with.
         docnos: names of the documents, by which trec_eval orders tied ones; without them its value is the mean over
             their orders, and says so.
-        threads: None means every available core.
 
     Returns:
         One explanation for every metric at every cut-off.
@@ -220,18 +216,14 @@ def explain_conventions(
         at_start, where_relevant = values.of(begin), values.where_relevant(begin)
         out += [
             Explanation(
-                metric=metric,
-                base=base,
-                value=at_start[metric],
-                readings=tuple(_reading(name, metric, begin, end, values) for name, end in rules.items()),
-                ties=TieReport.of(queries.n_documents, tied, begin, metric, values.of),
-                queries=len(queries),
-                empty=int(np.isnan(where_relevant[metric]).sum()),
-                single=int((queries.sizes == 1).sum()),
+                metric, base, at_start[metric],
+                tuple(_reading(name, metric, begin, end, values) for name, end in rules.items()),
+                TieReport.of(queries.n_documents, tied, begin, metric, values.of), queries=len(queries),
+                empty=int(np.isnan(where_relevant[metric]).sum()), single=int((queries.sizes == 1).sum()),
                 short=int((queries.sizes < int(metric.partition("@")[2] or 0)).sum()),
             )
             for metric in values.metric.names
-        ]
+        ]  # fmt: skip
     return out
 
 

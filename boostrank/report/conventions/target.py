@@ -66,11 +66,9 @@ def find_conventions(
 
     Args:
         target: the number; as text its digits count: "0.80" is met by 0.7969.
-        labels, scores: float[N].
-        queries: which rows belong to which query, and the queries' weights.
         metrics: one or several, or their text; each cut-off is tried.
         base: what is not varied.
-        threads: None means every available core.
+        labels, scores, queries, threads: as for `boostrank.metric.evaluate`.
 
     Raises:
         ParameterError: the target is not a number.

@@ -192,14 +192,9 @@ class _Trainer:
     """One training with nothing but data and seed left open."""
 
     def __init__(
-        self,
-        params: Mapping[str, Any] | None,
-        train_set: RankingDataset,
-        valid_set: RankingDataset,
-        rounds: int,
-        backend: str,
-        conventions: Conventions | str | None,
-    ) -> None:
+        self, params: Mapping[str, Any] | None, train_set: RankingDataset, valid_set: RankingDataset, rounds: int,
+        backend: str, conventions: Conventions | str | None,
+    ) -> None:  # fmt: skip
         if train_set.on_disk:
             raise DataError("rows that lie on disk cannot be put into another order: read them to memory")
         self._params = dict(params or {})

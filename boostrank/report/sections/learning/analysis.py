@@ -155,13 +155,8 @@ def learning(
         model: ours, or one that LightGBM or XGBoost made.
         data: labelled queries.
         metric: with one cut-off.
-        conventions: of the metric.
-        documents: walk a sample of whole queries with about so many documents; 0: all; None: as many as take about
-            half a minute on two cores.
         negligible: a loss of the metric that does not matter.
-        seed: of samples and bootstrap.
-        threads: None means every available core.
-        progress: called as the work goes on.
+        conventions, documents, seed, threads, progress: as for `boostrank.report.report`.
 
     Raises:
         ParameterError: a metric with several cut-offs, a number out of range.
@@ -211,16 +206,10 @@ def learning(
     if "dart" in map(str, (model.info.parameters or {}).values()):
         notes.append("DART rescaled earlier trees by later ones: a prefix is no model that the training ever saw.")
     return Learning(
-        history=history,
-        curve=staged_metric(walk, name, part, data.n_documents, seed=seed),
-        objective_trace=objective_trace,
-        schedules=schedules,
-        best_rounds=model.best_iteration,
-        trained_rounds=trained,
-        negligible=negligible,
-        notes=tuple(notes),
-        scores=walk.scores if part is data and trees.double else None,
-    )
+        history=history, curve=staged_metric(walk, name, part, data.n_documents, seed=seed),
+        objective_trace=objective_trace, schedules=schedules, best_rounds=model.best_iteration, trained_rounds=trained,
+        negligible=negligible, notes=tuple(notes), scores=walk.scores if part is data and trees.double else None,
+    )  # fmt: skip
 
 
 def _change(curve: StagedMetric, at: int) -> str:

@@ -145,14 +145,11 @@ class QueryValues:
     def to_dict(self) -> dict[str, Any]:
         """Everything but the values of each query, as plain data."""
         return {
-            "metric": self.metric,
-            "queries": len(self.qids),
-            "counted": int((~np.isnan(self.values)).sum()),
+            "metric": self.metric, "queries": len(self.qids), "counted": int((~np.isnan(self.values)).sum()),
             "histogram": {"counts": self.counts.tolist(), "edges": self.edges.tolist()},
-            "parts": [asdict(part) for part in self.parts],
-            "worst": [asdict(one) for one in self.worst],
+            "parts": [asdict(part) for part in self.parts], "worst": [asdict(one) for one in self.worst],
             "notes": list(self.notes),
-        }
+        }  # fmt: skip
 
 
 def query_values(
@@ -175,12 +172,8 @@ def query_values(
         data: labelled queries, features in the model's order.
         scores: float[N] of the model in the order of the rows of the data set; None predicts them.
         metric: with one cut-off.
-        conventions: of the metric.
-        segments: query id -> segment, or a file of two columns; beside list length and best label.
         worst: how many queries to tell with their lists.
-        docnos: a name a row, "" where there is none.
-        seed: of the bootstrap.
-        threads: None means every available core.
+        conventions, segments, docnos, seed, threads: as for `boostrank.report.report`.
 
     Raises:
         DataError: features that are not the model's; no query that counts; no query has a segment.

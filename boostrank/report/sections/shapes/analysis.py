@@ -173,7 +173,7 @@ def shapes(
     """How the scores depend on each feature; see `Shapes`.
 
     Args:
-        model: ours, or one that LightGBM or XGBoost made; or its file.
+        model, seed, threads, progress: as for `boostrank.report.report`.
         data: documents; labels are not looked at.
         importance: of the same model: the first of its `order` are the `top` of the result. None: those of most gain.
         features: the `top` of the result, instead.
@@ -183,9 +183,6 @@ def shapes(
         documents: take curves and interactions from a sample of whole queries with about so many documents; None: as
             many as take about 20 seconds on two cores, 20,000 at most.
         shap_documents: likewise of the contributions, 0 for none; None: as many as take about eight seconds.
-        seed: of samples, exchanges and bootstrap.
-        threads: None means every available core.
-        progress: called as the work goes on.
 
     Raises:
         ParameterError: a number out of range, an unknown feature.

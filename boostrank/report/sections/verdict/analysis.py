@@ -149,13 +149,9 @@ class Verdict:
                 for r in (self.model, *self.baselines)
             ],
             "ties": asdict(self.ties) | {"mass": self.ties.mass, "worth": self.ties.worth},
-            "conventions": self.conventions.describe(),
-            "queries": self.queries,
-            "documents": self.documents,
-            "queries without a relevant document": self.empty,
-            "notes": list(self.notes),
-            "matters": dict(self.matters),
-        }
+            "conventions": self.conventions.describe(), "queries": self.queries, "documents": self.documents,
+            "queries without a relevant document": self.empty, "notes": list(self.notes), "matters": dict(self.matters),
+        }  # fmt: skip
 
 
 def verdict(
@@ -177,13 +173,11 @@ def verdict(
         scores: float[N], of the model, in the order of the rows of the data set.
         data: labelled queries that the model was not trained on.
         metrics: one or several.
-        conventions: of the metrics.
+        conventions, threads, progress: as for `boostrank.report.report`.
         previous: another model's name and scores, float[N].
         docnos: names of the documents, for ties="docno".
         matters: see `Verdict`; `report.noise.analysis` measures it.
         seed: of the bootstrap, and of the halves that choose a feature for each other.
-        threads: None means every available core.
-        progress: called as the work goes on.
 
     Raises:
         ParameterError: no metric, an unknown one.
@@ -222,24 +216,18 @@ def verdict(
         [family], data.labels, data.queries, replace(rules, ties="expected", empty="exclude", empty_of=()), threads,
         partial=True,
     ).per_query(scores)[first]  # fmt: skip
+    baselines = tuple(
+        Ranking(name, about, standing, chosen.short if chosen is not None and name == SINGLE else "")
+        for (name, about, _), standing in zip(rankings, standings[1:], strict=True)
+    )
+    tied = tied_documents(data.labels, scores, data.queries, score_type=rules.score_type)
+    ties = TieReport.of(
+        data.n_documents, tied, rules, first,
+        lambda of: BoundMetrics([family], data.labels, data.queries, of, threads).values(scores),
+    )  # fmt: skip
     return Verdict(
-        metric=first,
-        model=Ranking(MODEL, "", standings[0]),
-        baselines=tuple(
-            Ranking(name, about, standing, chosen.short if chosen is not None and name == SINGLE else "")
-            for (name, about, _), standing in zip(rankings, standings[1:], strict=True)
-        ),
-        ties=TieReport.of(
-            data.n_documents, tied_documents(data.labels, scores, data.queries, score_type=rules.score_type), rules,
-            first, lambda of: BoundMetrics([family], data.labels, data.queries, of, threads).values(scores),
-        ),
-        conventions=rules,
-        per_query=own,
-        queries=len(data.queries),
-        documents=data.n_documents,
-        empty=int(np.isnan(empty).sum()),
-        notes=tuple(notes),
-        matters=dict(matters or {}),
+        first, Ranking(MODEL, "", standings[0]), baselines, ties, rules, own, queries=len(data.queries),
+        documents=data.n_documents, empty=int(np.isnan(empty).sum()), notes=tuple(notes), matters=dict(matters or {}),
     )  # fmt: skip
 
 
