@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from boostrank.report.page import Report, report
     from boostrank.report.sections.importance.analysis import Importance, importance
 
-_HOMES = dict.fromkeys(("Comparison", "compare"), "comparison.analysis")
-_HOMES |= dict.fromkeys(("Importance", "importance"), "sections.importance.analysis")
-_HOMES |= dict.fromkeys(("Why", "why"), "explanation.analysis")
-_HOMES |= {"Report": "page", "report": "page", "measure_noise": "noise.analysis"}
+_NAMES = {
+    "comparison.analysis": ("Comparison", "compare"), "explanation.analysis": ("Why", "why"),
+    "noise.analysis": ("measure_noise",), "page": ("Report", "report"),
+    "sections.importance.analysis": ("Importance", "importance"),
+}  # fmt: skip
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = ["Comparison", "Importance", "Report", "Why", "compare", "importance", "measure_noise", "report", "why"]
 
