@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array
@@ -73,7 +74,7 @@ class ModelFormat(Protocol):
         return body
 
 
-def refuse(wrong: Any, reason: str) -> None:
+def refuse(wrong: bool | npt.NDArray[np.bool_], reason: str) -> None:
     """A ModelError for this reason if something is wrong: a condition, or an array with one."""
     if np.any(wrong):
         raise ModelError(reason)

@@ -398,7 +398,7 @@ def _check_tail(tail: str) -> None:
         block, end, _ = rest.partition("\nend of parameters\n")
         refuse(not end, "the parameters have no line 'end of parameters': the file is truncated")
         for line in block.split("\n"):
-            refuse(line and not _PARAMETER.fullmatch(line), f"the parameters have a broken line {line[:80]!r}")
+            refuse(bool(line) and not _PARAMETER.fullmatch(line), f"the parameters have a broken line {line[:80]!r}")
     last = tail.rstrip("\n").rpartition("\n")[2]
     refuse(not _LAST_LINE.fullmatch(last), f"the last line is {last[:80]!r}: the file is truncated")
     if last.startswith(_CATEGORIES):
