@@ -214,7 +214,9 @@ def _integers(values: Any, what: str, low: int, high: int, length: int | None = 
         count = len(values) if isinstance(values, list) else "no list"
         raise ModelError(f"{what} has {count} entries, needs {'a list' if length is None else length}")
     refuse(not set(map(type, values)) <= {int, bool}, f"{what} has an entry that is not a whole number")
-    refuse(bool(values) and not low <= min(values) <= max(values) <= high, f"{what} has an entry outside {low} to {high}")
+    refuse(
+        bool(values) and not low <= min(values) <= max(values) <= high, f"{what} has an entry outside {low} to {high}"
+    )
     return np.array(values, dtype=np.int64)
 
 
