@@ -67,7 +67,7 @@ def dead_queries(profile: Profile) -> Iterator[Finding]:
             cost = "there is nothing to learn: objectives refuse it (those that begin as regression learn a constant)"
         yield profile.finding(
             "nothing-to-learn", severity, 0, profile.n_queries, what, cost,
-                    "is the first number of each row the label, and qid the query?")  # fmt: skip
+            "is the first number of each row the label, and qid the query?")  # fmt: skip
         return
     if dead.size:
         zero = int(np.count_nonzero(profile.high[dead] == 0))

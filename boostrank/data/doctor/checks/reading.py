@@ -71,7 +71,7 @@ def untidy_text(profile: Profile) -> Iterator[Finding]:
     if blank > BLANK_SHARE * profile.n_lines:
         yield profile.finding(
             "blank-lines", Severity.NOTE, 0, blank, f"{blank:,} of {profile.n_lines:,} lines are blank",
-                    "nothing: they are passed over", "")  # fmt: skip
+            "nothing: they are passed over", "")  # fmt: skip
     if disordered:
         yield profile.finding(
             "feature-order", Severity.NOTE, profile.descending_line, disordered,
@@ -84,4 +84,4 @@ def untidy_text(profile: Profile) -> Iterator[Finding]:
         message = f"{plural(infinite, 'value is', 'values are')} infinite"
         yield profile.finding(
             "infinite-values", Severity.NOTE, 0, infinite, message,
-                    f"they are {as_what}, as --inf says", "")  # fmt: skip
+            f"they are {as_what}, as --inf says", "")  # fmt: skip
