@@ -23,13 +23,7 @@ from boostrank.kernels.objective.shared_params import ALPHA, TRAIN_DISCOUNT, K, 
 from boostrank.kernels.ranks.sigmoid_dcg import SIGMOID_DCG_SCRATCH, sigmoid_dcg
 from boostrank.kernels.sums.expsum import SUMS
 
-PARAMS = (
-    ALPHA,
-    K,
-    positive("beta", 1.0, "sharpness of the cut-off at k", unit="1/rank"),
-    TRAIN_DISCOUNT,
-    SUMS,
-)
+PARAMS = (ALPHA, K, positive("beta", 1.0, "sharpness of the cut-off at k", unit="1/rank"), TRAIN_DISCOUNT, SUMS)
 
 
 @objective_kernel(params=PARAMS, scratch=SIGMOID_DCG_SCRATCH, by_score=True)

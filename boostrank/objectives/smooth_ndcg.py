@@ -75,9 +75,7 @@ _NODES = 4
 
 
 @objective_kernel(
-    params=PARAMS,
-    scratch=f"s gradient curvature weight documents:3 work:{ROOM}",
-    int_scratch=f"node iwork:{IROOM}",
+    params=PARAMS, scratch=f"s gradient curvature weight documents:3 work:{ROOM}", int_scratch=f"node iwork:{IROOM}"
 )
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     """One query; see `kernels.objective.kernel`."""

@@ -62,12 +62,7 @@ _FARTHEST = 700.0
 _SHORT = 64
 
 
-@objective_kernel(
-    params=PARAMS,
-    scratch="z drop noise noisy x g pulls",
-    int_scratch="places spare",
-    by_score=True,
-)
+@objective_kernel(params=PARAMS, scratch="z drop noise noisy x g pulls", int_scratch="places spare", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     """One query; see `kernels.objective.kernel`."""
     n, s, blend = query.scores.size, query.scores, params.train_discount

@@ -31,11 +31,7 @@ class Prepare(Protocol):
     """Computes what stays constant over training; called once per data set."""
 
     def __call__(
-        self,
-        labels: Float64Array,
-        gains: Float64Array,
-        ptr: Int64Array,
-        values: Mapping[str, Any],
+        self, labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
     ) -> tuple[Float64Array, Float64Array]:
         """Constants a document (float64[N, d]) and a query (float64[Q, c])."""
         ...

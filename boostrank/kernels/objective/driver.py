@@ -17,19 +17,8 @@ from numba import types
 from boostrank.core.deprecation import renamed
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.objective.contract import KERNEL_SIGNATURE, Kernel
-from boostrank.kernels.objective.options import (
-    COMPOSITION,
-    NO_NOISE,
-    NO_NORM,
-    Composition,
-    add_noise,
-)
-from boostrank.kernels.objective.scaling import (
-    control_scale,
-    normalize_gradient,
-    scale_and_floor,
-    unit_hessian_scale,
-)
+from boostrank.kernels.objective.options import COMPOSITION, NO_NOISE, NO_NORM, Composition, add_noise
+from boostrank.kernels.objective.scaling import control_scale, normalize_gradient, scale_and_floor, unit_hessian_scale
 from boostrank.kernels.primitives import sort_descending
 from boostrank.kernels.runtime.blocks import query_blocks
 from boostrank.kernels.runtime.intrinsics import borrowed

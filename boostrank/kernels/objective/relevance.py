@@ -12,10 +12,7 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.runtime.jit import inline
 
 RELEVANT_FROM = Param(
-    "relevant_from",
-    0.0,
-    "the smallest label that is relevant, as in the metrics; 0 means every label above 0",
-    low=0.0,
+    "relevant_from", 0.0, "the smallest label that is relevant, as in the metrics; 0 means every label above 0", low=0.0
 )
 """Shared by every objective of a binary metric."""
 

@@ -58,13 +58,7 @@ ALPHA = positive(
 """1 / sigma: shared by the objectives over smooth ranks whose papers say it so."""
 
 TAU = Param(
-    "tau",
-    1.0,
-    "width of the truncation weight around k",
-    low=0.0,
-    open_low=True,
-    schedulable=True,
-    unit="rank",
+    "tau", 1.0, "width of the truncation weight around k", low=0.0, open_low=True, schedulable=True, unit="rank"
 )
 """Shared by the objectives with a truncation weight."""
 

@@ -20,13 +20,7 @@ _FAR = 600.0  # widths from the cut at which a weight is 0 or 1
 
 @inline_sums
 def smooth_dcg(
-    ranks: Float64Array,
-    gains: Float64Array,
-    ideal: float,
-    blend: float,
-    cut: float,
-    width: float,
-    slope: Float64Array,
+    ranks: Float64Array, gains: Float64Array, ideal: float, blend: float, cut: float, width: float, slope: Float64Array
 ) -> float:
     """J, and c_i into `slope`.
 

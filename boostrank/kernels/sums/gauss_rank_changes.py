@@ -27,12 +27,7 @@ _GAP = 1.5 * _REACH * STEP  # nothing is seen across a gap this wide in u
 
 @inline
 def gaussian_rank_changes(
-    x: Float64Array,
-    centre: Float64Array,
-    deviation: float,
-    gains: Float64Array,
-    drop: Float64Array,
-    out: Float64Array,
+    x: Float64Array, centre: Float64Array, deviation: float, gains: Float64Array, drop: Float64Array, out: Float64Array
 ) -> None:
     """Write F of every document, times the density's factor.
 
