@@ -22,7 +22,7 @@ from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.noise import uniform
-from boostrank.kernels.runtime.jit import F1, I1, INT, entry_point, inline
+from boostrank.kernels.runtime.jit import F1, I1, INT, CompiledFunction, entry_point, inline
 from boostrank.kernels.trees.curves import ZERO, Curves
 
 NAN_LEFT, ZERO_IS_MISSING, CATEGORICAL, LISTED_RIGHT = 1, 2, 4, 8
@@ -168,9 +168,10 @@ class Walker:
                 turned = self._whole(self._start.values(other)) - raw
                 for j in np.flatnonzero(moved >= 0).tolist():
                     change[:, moved[j]] += turned[:, j]
-        _changes(
-            rows, other, unit, self._feature, f.threshold, f.kind, f.sets, f.set_ptr, f.left, f.right, self._value,
-            f.roots, np.empty(units, np.int64), base, change,
+        has_sets = f.set_ptr.size > 1
+        (_pass_with_sets if has_sets else _pass_without)(
+            rows, other, unit, self._feature, f.threshold, f.kind, f.sets if has_sets else None, f.set_ptr, f.left,
+            f.right, self._value, f.roots, np.empty(units, np.int64), base, change,
         )  # fmt: skip
         return base, change
 
@@ -201,7 +202,6 @@ def _is_listed(value: float, number: int, kind: int, sets: npt.NDArray[np.uint32
     return (sets[begin + (category >> 5)] >> np.uint32(category & 31)) & np.uint32(1) != 0
 
 
-@inline
 def _pass_over(
     rows: Float32Array,
     other: Float32Array,
@@ -250,33 +250,15 @@ def _pass_over(
                     change[i, changed[j]] -= leaf
 
 
-@entry_point(types.void(_S2, _S2, I1, _N1, F1, _B1, _W1, I1, _N1, _N1, I1, _N1, I1, I1, _I2))
-def _changes(
-    rows: Float32Array,
-    other: Float32Array,
-    unit: Int64Array,
-    feature: npt.NDArray[np.int32],
-    threshold: Float64Array,
-    kind: npt.NDArray[np.uint8],
-    sets: npt.NDArray[np.uint32],
-    set_ptr: Int64Array,
-    left: npt.NDArray[np.int32],
-    right: npt.NDArray[np.int32],
-    value: Int64Array,
-    roots: npt.NDArray[np.int32],
-    changed: Int64Array,
-    base: Int64Array,
-    change: Int64Array,
-) -> None:
-    # Looked at once: a loop that must be ready for sets takes three times as long.
-    if set_ptr.shape[0] > 1:
-        _pass_over(
-            rows, other, unit, feature, threshold, kind, sets, set_ptr, left, right, value, roots, changed, base, change
-        )  # fmt: skip
-    else:
-        _pass_over(
-            rows, other, unit, feature, threshold, kind, None, set_ptr, left, right, value, roots, changed, base, change
-        )  # fmt: skip
+def _pass_with(sets: Any) -> CompiledFunction[..., None]:
+    """`_pass_over` for one type of sets; each is compiled when it is first needed."""
+    return CompiledFunction(
+        _pass_over, types.void(_S2, _S2, I1, _N1, F1, _B1, sets, I1, _N1, _N1, I1, _N1, I1, I1, _I2)
+    )
+
+
+# A loop that must be ready for sets takes three times as long.
+_pass_with_sets, _pass_without = _pass_with(_W1), _pass_with(types.none)
 
 
 @entry_point(types.void(_S2, I1, INT, I1, INT, I1, F1, I1, _S2))
