@@ -112,8 +112,8 @@ MUTATIONS = [
     ("kernels/sums/expsum.py", "out_odd[i] -= odd_down", "out_odd[i] += odd_down", EXPSUM),
     ("kernels/sums/expsum.py", "out_even[j - 1] += even_up", "out_even[j] += even_up", EXPSUM),
     ("kernels/sums/expsum.py", "-5.675452915257851", "-5.675452915257751", EXPSUM),
-    ("kernels/sums/expsum_grades.py", "out[i] += below * tree[k]", "out[i] += tree[k]", HINGE_SUMS),
-    ("kernels/sums/expsum_grades.py", "k = grade[i] + 1", "k = grade[i] + 2", HINGE_SUMS),
+    ("kernels/sums/expsum_grades.py", "out[i] += sign * tree[k]", "out[i] += tree[k]", HINGE_SUMS),
+    ("kernels/sums/expsum_grades.py", "k = place + 1", "k = place + 2", HINGE_SUMS),
     ("kernels/sums/expsum_grades.py", "r[k] = 0.0", "r[k] = 1.0", HINGE_SUMS),
     (
         "kernels/sums/expsum_grades.py",

@@ -95,31 +95,23 @@ def add_wrong_pairs(
         return
     # Fenwick trees: slot k holds a sum over the grades k - (k & -k) to k - 1.
     counts = tree[grades + 1 :]
-    tree[: 2 * grades + 2] = 0.0
-    for i in range(n):
-        # Grades counted from the lowest, so that "lower" is a prefix.
-        k = grades - 1 - grade[i]
-        while k > 0:
-            out[i] += tree[k]
-            count[i] += counts[k]
-            k -= k & -k
-        k = grades - grade[i]
-        while k <= grades:
-            tree[k] += w[i]
-            counts[k] += 1.0
-            k += k & -k
-    tree[: 2 * grades + 2] = 0.0
-    for i in range(n - 1, -1, -1):
-        k = grade[i]
-        while k > 0:
-            out[i] += below * tree[k]
-            count[i] += below * counts[k]
-            k -= k & -k
-        k = grade[i] + 1
-        while k <= grades:
-            tree[k] += w[i]
-            counts[k] += 1.0
-            k += k & -k
+    for side in range(2):
+        tree[: 2 * grades + 2] = 0.0
+        sign = 1.0 if side == 0 else below
+        for step in range(n):
+            # Down the list grades are counted from the lowest, so that "lower" is a prefix; up, from the highest.
+            i = step if side == 0 else n - 1 - step
+            place = grades - 1 - grade[i] if side == 0 else grade[i]
+            k = place
+            while k > 0:
+                out[i] += sign * tree[k]
+                count[i] += sign * counts[k]
+                k -= k & -k
+            k = place + 1
+            while k <= grades:
+                tree[k] += w[i]
+                counts[k] += 1.0
+                k += k & -k
 
 
 @inline
