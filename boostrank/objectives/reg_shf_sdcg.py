@@ -18,27 +18,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Schedule
-from boostrank.kernels.losses.squared_error import mix_squared_error, target_constants, target_param
+from boostrank.kernels.losses.squared_error import mix_param, mix_squared_error, target_constants, target_param
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import SIGMA, TAU, TRAIN_DISCOUNT, K
-from boostrank.kernels.ranks.hinge import EQUAL_GRADIENT, SHF_INT_SCRATCH, SHF_KERNEL, SHF_SCRATCH, shf_sdcg
-from boostrank.kernels.sums.expsum import SUMS
+from boostrank.kernels.ranks.hinge import SHF_INT_SCRATCH, SHF_PARAMS, SHF_SCRATCH, shf_sdcg
 
-_SHF_PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, SHF_KERNEL, EQUAL_GRADIENT, SUMS)
-PARAMS = (
-    *_SHF_PARAMS,
-    Param(
-        "mix",
-        0.5,
-        "share of the regression; follows eq (19) over the training unless given",
-        low=0.0,
-        high=1.0,
-        schedulable=True,
-    ),
-    target_param("labels"),
-)
+PARAMS = (*SHF_PARAMS, mix_param(0.5, "follows eq (19) over the training"), target_param("labels"))
 
 
 @objective_kernel(params=PARAMS, scratch=SHF_SCRATCH, int_scratch=SHF_INT_SCRATCH)

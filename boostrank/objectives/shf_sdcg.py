@@ -22,11 +22,9 @@ from typing import Any
 
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import SIGMA, TAU, TRAIN_DISCOUNT, K
-from boostrank.kernels.ranks.hinge import EQUAL_GRADIENT, SHF_INT_SCRATCH, SHF_KERNEL, SHF_SCRATCH, shf_sdcg
-from boostrank.kernels.sums.expsum import SUMS
+from boostrank.kernels.ranks.hinge import SHF_INT_SCRATCH, SHF_PARAMS, SHF_SCRATCH, shf_sdcg
 
-PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, SHF_KERNEL, EQUAL_GRADIENT, SUMS)
+PARAMS = SHF_PARAMS
 
 
 @objective_kernel(params=PARAMS, scratch=SHF_SCRATCH, int_scratch=SHF_INT_SCRATCH)

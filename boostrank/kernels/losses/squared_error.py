@@ -21,6 +21,11 @@ def target_param(default: str) -> Param:
     return Param("target", default, "what the regression part predicts: labels or gains", choices=TARGETS)
 
 
+def mix_param(default: float, help: str) -> Param:
+    """The squared error's share; each objective has a schedule of its own for it."""
+    return Param("mix", default, f"share of the regression; {help} unless given", low=0.0, high=1.0, schedulable=True)
+
+
 def target_constants(
     labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
 ) -> tuple[Float64Array, Float64Array]:

@@ -27,11 +27,12 @@ from boostrank.core.deprecation import renamed
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array
 from boostrank.kernels.objective.kernel import Query
+from boostrank.kernels.objective.shared_params import SIGMA, TAU, TRAIN_DISCOUNT, K
 from boostrank.kernels.primitives import LN2, gather, ideal_dcg, scatter
 from boostrank.kernels.ranks.sigmoid import UNDERFLOW
 from boostrank.kernels.ranks.smooth_dcg import smooth_dcg
 from boostrank.kernels.runtime.jit import inline, inline_sums
-from boostrank.kernels.sums.expsum import DIRECT, NOTHING
+from boostrank.kernels.sums.expsum import DIRECT, NOTHING, SUMS
 from boostrank.kernels.sums.expsum_hinges import (
     CURVATURE,
     CURVATURE_FAR,
@@ -61,8 +62,9 @@ _BLOCK = 512
 # against 240 at 300 and 380 against 430 at 768.
 SHORT, SHORT_TANGENT = 48, 640
 
+SHF_PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, SHF_KERNEL, EQUAL_GRADIENT, SUMS)
 SHF_SCRATCH, SHF_INT_SCRATCH = f"s g ranks slope gs hs work:{WORK}", f"iwork:{IWORK}"
-"""Rows that `shf_sdcg` needs."""
+"""Parameters that `shf_sdcg` reads, and rows that it needs."""
 
 
 @inline
@@ -71,7 +73,7 @@ def shf_sdcg(query: Query, params: Any, grad: Float64Array, hess: Float64Array, 
 
     Args:
         query: with constants as `default_constants` has them.
-        params: sigma, k, tau, train_discount, shf_kernel, equal_force, sums.
+        params: as in `SHF_PARAMS`.
         grad, hess: float64[n].
         scratch: rows as in `SHF_SCRATCH` and `SHF_INT_SCRATCH`.
     """
@@ -219,12 +221,8 @@ def _softplus_ranks(
     for block in range((n + _BLOCK - 1) // _BLOCK):
         start = block * _BLOCK
         # Slices, counted from 0: an index that might be negative would keep the loop from using SIMD.
-        s_above, g_above = s[start : start + _BLOCK], gains[start : start + _BLOCK]
-        z_above, r_above, p_above = (
-            z[start : start + _BLOCK],
-            ranks[start : start + _BLOCK],
-            product[start : start + _BLOCK],
-        )
+        own = slice(start, start + _BLOCK)
+        s_above, g_above, z_above, r_above, p_above = s[own], gains[own], z[own], ranks[own], product[own]
         for j in range(start + 1, n):
             step = math.exp(alpha * (s[j] - s[j - 1]))
             z[j - 1] = 1.0
