@@ -56,14 +56,14 @@ _EVERY_PAIR, _LOSS2_PLUS = 0, 2
 _SHORT, _SHORT_A_GRADE = 800, 10
 
 
-@objective_kernel(params=PARAMS, scratch="d delta work:4", int_scratch="grade member spare", by_score=True)
+@objective_kernel(params=PARAMS, scratch="d delta z one found state", int_scratch="grade member spare", by_score=True)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     """One query; see `kernels.objective.kernel`."""
     n, blend = query.scores.size, params.train_discount
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
         return 0.0
-    s, g, d, delta, work = query.scores, query.gains, scratch.d, scratch.delta, scratch.work
+    s, g, d, delta = query.scores, query.gains, scratch.d, scratch.delta
     value, below = 0.0, discount(1.0, blend, n)
     for pos in range(n):
         g[pos] /= ideal
@@ -77,18 +77,18 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     if every_pair and not pair_by_pair(sums, n):
         for pos in range(n):
             g[pos] *= d[pos]
-        _every_pair(sums, s, g, alpha, grad, hess, work)
+        _every_pair(sums, s, g, alpha, grad, hess, scratch)
         return value
     near = n
     if sums != DIRECT and n >= _SHORT:
         grade = scratch.grade
         grades = group_by_gain(g, scratch.member, grade, scratch.spare)
         if n >= _SHORT + _SHORT_A_GRADE * grades * grades:
-            near, worth = TILE, work[:grades]
+            near, worth = TILE, scratch.one[:grades]
             for pos in range(n):
                 worth[grade[pos]] = g[pos]
             add_far_pairs(sums, s, grade, worth, d, alpha, by_rank, by_delta, blend, grad, hess)
-    _weighted_pairs(s, g, d, delta, alpha, every_pair, by_rank, by_delta, near, grad, hess, work[:n])
+    _weighted_pairs(s, g, d, delta, alpha, every_pair, by_rank, by_delta, near, grad, hess, scratch.z)
     return value
 
 
@@ -155,13 +155,7 @@ def _weighted_pairs(
 
 @inline
 def _every_pair(
-    sums: int,
-    s: Float64Array,
-    c: Float64Array,
-    alpha: float,
-    grad: Float64Array,
-    hess: Float64Array,
-    work: Float64Array,
+    sums: int, s: Float64Array, c: Float64Array, alpha: float, grad: Float64Array, hess: Float64Array, scratch: Any
 ) -> None:
     """What all ordered pairs do where document i weighs c_i against every other.
 
@@ -171,10 +165,9 @@ def _every_pair(
         c: float64[n], by descending score.
         alpha: 1 / score.
         grad, hess: float64[n], zeros at first, written.
-        work: float64[4 n], overwritten.
+        scratch: with rows z, one, found and state.
     """
-    n = s.shape[0]
-    r, one, found, state = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n : 4 * n]
+    n, r, one, found, state = s.shape[0], scratch.z, scratch.one, scratch.found, scratch.state
     one[:] = 1.0
     found[:] = 0.0
     # Pairs that are right, less those that are wrong by t / (1 + t) = 1 - 1 / (1 + t).

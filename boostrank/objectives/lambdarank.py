@@ -67,18 +67,18 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
         return 0.0
-    s, g, d = query.scores, query.gains, scratch.d
+    s, d = query.scores, scratch.d
     depth = min(params.truncation_level, n)
     value = 0.0
     for pos in range(n):
         d[pos] = discount(pos + 1.0, blend, n) / ideal
         if pos < depth:
-            value += g[pos] * d[pos]
+            value += query.gains[pos] * d[pos]
     damped = params.norm_distance and s[0] != s[n - 1]
     if params.lightgbm_rounding:
-        _pair_gradient_of_lightgbm(s, g, params.sigmoid, depth, damped, params.norm_query, ideal, blend, grad, hess)
+        _pair_gradient_of_lightgbm(query, params, depth, damped, ideal, grad, hess)
         return -value
-    magnitude = _pair_gradient(s, g, d, params.sigmoid, depth, damped, grad, hess, scratch.z)
+    magnitude = _pair_gradient(query, params.sigmoid, depth, damped, grad, hess, scratch)
     if params.norm_query and magnitude > 0.0:
         factor = math.log1p(2.0 * magnitude) / (LN2 * 2.0 * magnitude)
         for pos in range(n):
@@ -89,18 +89,10 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 @inline_sums
 def _pair_gradient(
-    s: Float64Array,
-    g: Float64Array,
-    d: Float64Array,
-    sigmoid: float,
-    depth: int,
-    damped: bool,
-    grad: Float64Array,
-    hess: Float64Array,
-    z: Float64Array,
+    query: Query, sigmoid: float, depth: int, damped: bool, grad: Float64Array, hess: Float64Array, scratch: Any
 ) -> float:
     """Add the gradients of all pairs, documents by descending score; returns the sum of their sizes."""
-    n = s.shape[0]
+    s, g, d, z, n = query.scores, query.gains, scratch.d, scratch.z, query.scores.size
     offset, damping = (_DISTANCE_OFFSET, 1.0) if damped else (1.0, 0.0)
     total = 0.0
     for j in range(1, n):
@@ -131,23 +123,14 @@ def _pair_gradient(
 
 @inline
 def _pair_gradient_of_lightgbm(
-    s: Float64Array,
-    g: Float64Array,
-    sigmoid: float,
-    depth: int,
-    damped: bool,
-    norm_query: bool,
-    ideal: float,
-    blend: float,
-    grad: Float64Array,
-    hess: Float64Array,
+    query: Query, params: Any, depth: int, damped: bool, ideal: float, grad: Float64Array, hess: Float64Array
 ) -> None:
     """The same gradients with every operation and every rounding of LightGBM's `GetGradientsForOneQuery`, in its order.
 
     Small differences grow: after a few dozen trees a difference of 1e-6 in a gradient has changed a split. This is how
     we know that nothing but rounding stands between our LambdaRank and LightGBM's.
     """
-    n = s.shape[0]
+    s, g, n, sigmoid, blend = query.scores, query.gains, query.scores.size, params.sigmoid, params.train_discount
     reach = _TABLE_REACH / sigmoid / 2.0
     factor = _TABLE_BINS / (2.0 * reach)
     inverse = 1.0 / ideal
@@ -176,7 +159,7 @@ def _pair_gradient_of_lightgbm(
             grad[high] = np.float32(np.float32(grad[high]) + np.float32(p))
             hess[high] = np.float32(np.float32(hess[high]) + np.float32(curvature))
             total -= 2.0 * p
-    if norm_query and total > 0.0:
+    if params.norm_query and total > 0.0:
         scale = math.log2(1.0 + total) / total
         for pos in range(n):
             grad[pos] = np.float32(grad[pos] * scale)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, no_constants, objective_kernel
 from boostrank.kernels.objective.shared_params import SIGMA
 from boostrank.kernels.primitives import gather
@@ -29,13 +29,15 @@ PARAMS = (SIGMA, SUMS)
 _FACTORS = 512
 
 
-@objective_kernel(params=PARAMS, scratch="work:9", int_scratch="work_i:3", by_score=True)
+@objective_kernel(
+    params=PARAMS, scratch="r group_r one wrong every equal state:3", int_scratch="member grade spare", by_score=True
+)
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     """One query; see `kernels.objective.kernel`."""
-    s, g, alpha, work, n = query.scores, query.gains, 1.0 / params.sigma, scratch.work, query.scores.size
-    if pair_by_pair(params.sums, n):
-        return _logistic_pairs(s, g, alpha, grad, hess, work[:n])
-    return _logistic_sums(params.sums, s, g, alpha, grad, hess, work, scratch.work_i)
+    s, g, alpha = query.scores, query.gains, 1.0 / params.sigma
+    if pair_by_pair(params.sums, s.size):
+        return _logistic_pairs(s, g, alpha, grad, hess, scratch.r)
+    return _logistic_sums(params.sums, s, g, alpha, grad, hess, scratch)
 
 
 @inline_sums
@@ -76,25 +78,16 @@ def _logistic_pairs(
 
 @inline
 def _logistic_sums(
-    sums: int,
-    s: Float64Array,
-    g: Float64Array,
-    alpha: float,
-    grad: Float64Array,
-    hess: Float64Array,
-    work: Float64Array,
-    iwork: Int64Array,
+    sums: int, s: Float64Array, g: Float64Array, alpha: float, grad: Float64Array, hess: Float64Array, scratch: Any
 ) -> float:
     """What `_logistic_pairs` does, without pairs.
 
     With t = exp(-|u|) a right pair pulls with f = t / (1 + t), a wrong one with 1 - f: f summed over all, less
     documents of equal gain, and a count of wrong pairs. Likewise the loss, ln(1 + t) and |u| more for a wrong pair.
     """
-    n = s.shape[0]
-    r, group_r, one, wrong = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n : 4 * n]
-    every, equal, state = work[4 * n : 5 * n], work[5 * n : 6 * n], work[6 * n : 9 * n]
-    member, grade = iwork[:n], iwork[n : 2 * n]
-    grades = group_by_gain(g, member, grade, iwork[2 * n : 3 * n])
+    n, r, group_r, one, wrong = s.shape[0], scratch.r, scratch.group_r, scratch.one, scratch.wrong
+    every, equal, state, member, grade = scratch.every, scratch.equal, scratch.state, scratch.member, scratch.grade
+    grades = group_by_gain(g, member, grade, scratch.spare)
     gather(s, member, every)
     decays(s, alpha, r)
     decays(every, alpha, group_r)

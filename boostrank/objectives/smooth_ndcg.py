@@ -33,7 +33,7 @@ import numpy as np
 
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind, Int64Array
-from boostrank.kernels.losses.squared_error import mix_squared_error, target_constants, target_param
+from boostrank.kernels.losses.squared_error import mix_param, mix_squared_error, target_constants, target_param
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, K, positive
 from boostrank.kernels.primitives import discount, fast_exp, gather, ideal_dcg
@@ -52,14 +52,7 @@ PARAMS = (
     K,
     TRAIN_DISCOUNT,
     Param("warm_rounds", 20, "rounds of regression before the objective proper", low=0, unit="rounds"),
-    Param(
-        "mix",
-        0.0,
-        "share of the regression; 1 in the warm rounds and 0 afterwards unless given",
-        low=0.0,
-        high=1.0,
-        schedulable=True,
-    ),
+    mix_param(0.0, "1 in the warm rounds and 0 afterwards"),
     target_param("gains"),
     SUMS,
 )
@@ -121,9 +114,7 @@ def _smooth_dcg(query: Query, params: Any, ideal: float, grad: Float64Array, hes
                 scratch.iwork,
             )  # fmt: skip
         else:
-            value += _pair_gradient(
-                s, first, last, stop, reach, unit, weight, documents, node, nodes, gradient, curvature, scratch.work
-            )
+            value += _pair_gradient(s, first, last, stop, reach, unit, documents, nodes, scratch)
     for pos in range(n):
         grad[order[pos]] = -2.0 * unit * gradient[pos]
         hess[order[pos]] = 2.0 / sigma * curvature[pos]
@@ -151,16 +142,13 @@ def _pair_gradient(
     stop: int,
     reach: float,
     unit: float,
-    weight: Float64Array,
     documents: Float64Array,
-    node: Int64Array,
     nodes: Float64Array,
-    gradient: Float64Array,
-    curvature: Float64Array,
-    work: Float64Array,
+    scratch: Any,
 ) -> float:
     """What `gauss_gradient` does, pair by pair over the documents within `reach` of each anchor; the reference."""
-    n = s.shape[0]
+    n, weight, node, work = s.shape[0], scratch.weight, scratch.node, scratch.work
+    gradient, curvature = scratch.gradient, scratch.curvature
     h, low_gain, high_gain = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
     for i in range(first, last):
         low_gain[i], high_gain[i] = nodes[node[i]], nodes[min(node[i] + 1, nodes.shape[0] - 1)]
