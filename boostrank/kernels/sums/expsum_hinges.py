@@ -19,7 +19,7 @@ from boostrank.core.deprecation import renamed
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.primitives import gather
 from boostrank.kernels.runtime.jit import inline
-from boostrank.kernels.runtime.simd import advance
+from boostrank.kernels.runtime.simd import Coefficients, advance
 from boostrank.kernels.sums.expsum import (
     EXACT,
     LOOK,
@@ -258,10 +258,10 @@ def _add(rows: Any, row: int, grouped: int, i: int, above: float, found: Any) ->
 @inline
 def _sweep_counts(
     rows: Any,
-    softplus: tuple[float, ...],
-    sigmoid: tuple[float, ...],
-    slope: tuple[float, ...],
-    shape: tuple[float, ...],
+    softplus: Coefficients,
+    sigmoid: Coefficients,
+    slope: Coefficients,
+    shape: Coefficients,
     state: Float64Array,
 ) -> None:
     # Sums with weights of 1.
@@ -287,12 +287,7 @@ def _sweep_counts(
 
 @inline
 def _sweep_slopes(
-    rows: Any,
-    w: Float64Array,
-    sigmoid: tuple[float, ...],
-    slope: tuple[float, ...],
-    shape: tuple[float, ...],
-    state: Float64Array,
+    rows: Any, w: Float64Array, sigmoid: Coefficients, slope: Coefficients, shape: Coefficients, state: Float64Array
 ) -> None:
     # Sums with the slopes as weights.
     n, slots = rows.shape[1], 4 * len(sigmoid)

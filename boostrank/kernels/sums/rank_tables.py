@@ -144,13 +144,9 @@ def curves(rates: Float64Array, u: Float64Array, above: bool) -> tuple[Float64Ar
     tail = np.array([0.5 * math.erfc(x / math.sqrt(2.0)) for x in u])
     density = np.exp(-0.5 * u * u) / math.sqrt(2.0 * math.pi)
     share = -np.expm1(-rates)[:, None]
-    chance = 1.0 - tail if above else tail
-    if above:
-        # ln(1 - (1 - z) Phi) - ln z = ln(1 + (1 - z) / z tail)
-        logs = np.log1p(np.expm1(rates)[:, None] * tail)
-    else:
-        logs = np.log1p(-share * tail)
-    mean = -tail if above else tail
+    chance, mean = (1.0 - tail, -tail) if above else (tail, tail)
+    # Above, ln(1 - (1 - z) Phi) - ln z = ln(1 + (1 - z) / z tail).
+    logs = np.log1p((np.expm1(rates)[:, None] if above else -share) * tail)
     values = np.vstack([tail * (1.0 - tail), mean, logs])
     slopes = np.vstack([density * (1.0 - 2.0 * chance), density, -share * density / (1.0 - share * chance)])
     return values, slopes
