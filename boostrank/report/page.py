@@ -52,6 +52,10 @@ class Report:
         about: of the model, in words.
         results: section -> what it found.
         missing: section -> why there is nothing, of those that were asked for.
+
+    Raises:
+        MissingDependency: what draws (`sections`, `charts`, `tables`, `to_html`, `save`) without the extra `report`;
+            `frames` without pandas.
     """
 
     model: str
@@ -67,11 +71,7 @@ class Report:
 
     @cached_property
     def sections(self) -> tuple[PageSection, ...]:
-        """What the page shows.
-
-        Raises:
-            MissingDependency: the extra `report` is not installed.
-        """
+        """What the page shows."""
         need_report_extra()
         shown = []
         for section in on_page_order():
@@ -94,20 +94,12 @@ class Report:
 
     @cached_property
     def frames(self) -> dict[str, pd.DataFrame]:
-        """Name -> pandas data frame of what was found.
-
-        Raises:
-            MissingDependency: there is no pandas.
-        """
+        """Name -> pandas data frame of what was found."""
         found = [section for section in on_page_order() if section.name in self.results]
         return {name: frame for section in found for name, frame in section.frames(self.results[section.name]).items()}
 
     def to_html(self) -> str:
-        """One page that needs no network.
-
-        Raises:
-            MissingDependency: the extra `report` is not installed.
-        """
+        """One page that needs no network."""
         summary = [tag("p", self.about, *([" on ", bdi(self.data)] if self.data else []), ".", class_="faint")]
         return page(f"Report on {self.model}", self.sections, summary=summary)
 
@@ -130,7 +122,6 @@ class Report:
             What was written.
 
         Raises:
-            MissingDependency: the extra `report` is not installed.
             TrainingError: a file cannot be written.
         """
         into = Path(folder)

@@ -62,17 +62,9 @@ class Losses:
 
 
 def measure_losses(
-    scorer: Scorer,
-    rows: DenseRows,
-    units: Sequence[Unit],
-    metric: Metric,
-    conventions: Conventions,
-    *,
-    repeats: int,
-    seed: int,
-    threads: int,
-    progress: DocumentProgress | None = None,
-) -> Losses:
+    scorer: Scorer, rows: DenseRows, units: Sequence[Unit], metric: Metric, conventions: Conventions, *,
+    repeats: int, seed: int, threads: int, progress: DocumentProgress | None = None,
+) -> Losses:  # fmt: skip
     """Shuffle each unit, alone, `repeats` times, and measure.
 
     Units may share columns; those that do are shuffled in passes of their own.

@@ -128,17 +128,9 @@ def affordable(model: RankingModel, trees: Trees, walked: bool) -> int:
 
 
 def staged_scores(
-    model: RankingModel,
-    trees: Trees,
-    data: RankingDataset,
-    metric: str,
-    conventions: Conventions,
-    *,
-    by: str,
-    keep: Int64Array | None = None,
-    threads: int = 1,
-    progress: Progress | None = None,
-) -> StagedScores:
+    model: RankingModel, trees: Trees, data: RankingDataset, metric: str, conventions: Conventions, *,
+    by: str, keep: Int64Array | None = None, threads: int = 1, progress: Progress | None = None,
+) -> StagedScores:  # fmt: skip
     """Measure the first rounds of a model, many numbers of them in one go.
 
     Args:
