@@ -19,6 +19,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.options import FeatureSpace, takes_reader_options
 from boostrank.data.readers import read_files
+from boostrank.data.store import missing_in
 
 _ROWS_AT_A_TIME = 1 << 14
 _NUMBERED = re.compile(r"f\d+")
@@ -306,7 +307,7 @@ class RankingDataset:
             same = self.features.constant_columns()
         elif self.is_sparse:
             low, high = (extreme(axis=0).toarray().ravel() for extreme in (self.features.min, self.features.max))
-            same = np.flatnonzero(low == high)
+            same = np.flatnonzero((low == high) | (missing_in(self.features) == self.n_documents))
         else:
             for start in range(0, self.n_documents, _ROWS_AT_A_TIME):
                 rows, first = self.features[start : start + _ROWS_AT_A_TIME, same], self.features[0, same]

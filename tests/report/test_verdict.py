@@ -56,6 +56,11 @@ def test_the_model_is_measured_as_evaluate_does(data: RankingDataset, scores: np
     assert found.empty == evaluate("ndcg", data.labels, scores, data.queries)["ndcg"].empty
 
 
+def test_a_query_of_one_relevant_document_is_not_empty_where_such_queries_do_not_count() -> None:
+    data = RankingDataset.from_arrays(np.arange(7.0)[:, np.newaxis], [1, 0, 0, 1, 1, 0, 0], group=[3, 1, 1, 2])
+    assert verdict(np.arange(7.0), data, conventions="sklearn").empty == 1
+
+
 def test_the_lead_over_a_previous_model_is_the_paired_difference(
     data: RankingDataset, scores: np.ndarray, found: Verdict
 ) -> None:

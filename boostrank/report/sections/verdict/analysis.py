@@ -212,10 +212,9 @@ def verdict(
     if counted < len(data.queries) and rules.empty_for(first.partition("@")[0]) == "exclude":
         notes.append(f"{len(data.queries) - counted:,} of {len(data.queries):,} queries do not count in {first}.")
     family = Metric.parse(first)
-    empty = BoundMetrics(
-        [family], data.labels, data.queries, replace(rules, ties="expected", empty="exclude", empty_of=()), threads,
-        partial=True,
-    ).per_query(scores)[first]  # fmt: skip
+    where_relevant = replace(rules, ties="expected", empty="exclude", empty_of=(), single="count")
+    bound_there = BoundMetrics([family], data.labels, data.queries, where_relevant, threads, partial=True)
+    empty = bound_there.per_query(scores)[first]
     baselines = tuple(
         Ranking(name, about, standing, chosen.short if chosen is not None and name == SINGLE else "")
         for (name, about, _), standing in zip(rankings, standings[1:], strict=True)
