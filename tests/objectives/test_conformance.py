@@ -29,7 +29,8 @@ def test_objective_keeps_its_contract(spec, check):
     documents=st.lists(
         st.tuples(
             st.sampled_from([0.0, 0.0, 1.0, 2.0, 3.0, 4.0, 31.0]),
-            st.sampled_from([0.0, 1.0, -1.0, 0.1, 1e-9, 30.0, 1e4, -1e4]) | st.floats(-4, 4, width=32),
+            # Beside 1e4 a difference below 1e-11 is rounding, and at a margin it decides whether a pair counts.
+            st.sampled_from([0.0, 1.0, -1.0, 0.1, 1e-9, 30.0, 1e4, -1e4]) | st.floats(-4, 4).map(lambda s: round(s, 9)),
         ),
         max_size=12,
     )
