@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -38,3 +40,35 @@ def test_a_weighted_sum_is_the_sum_of_the_values_and_no_larger_than_it_says() ->
     (again,) = Curves.of([(3, several[0])])
     assert again[0] == 3
     assert again[1].bounds.tolist() == X.tolist()
+
+
+def test_every_row_is_counted_once_a_function() -> None:
+    several = [(1, Curve.steps(np.array([0.0, 2.0]), np.zeros(3), 0.0)), (0, Curve.line(0.0, 1.0, 2.0))]
+    rows = np.array([[np.nan, x] for x in (-1, 0.0, 1e-36, 1.5, 2, np.inf, np.nan, -np.inf)], np.float32)
+    curves = Curves.of(several)
+    _, found = curves.counted(rows)
+    assert found.tolist() == [3, 2, 1, 0, 2, 8]
+    assert [curve.documents.tolist() for _, curve in curves.with_documents(found)] == [[3, 2, 1, 2], [0, 8]]
+
+
+@pytest.mark.parametrize("bounds", [0, 1, 2, 3, 4, 5, 8, 31, 32, 33, 255])
+def test_the_piece_is_the_number_of_bounds_below(bounds: int) -> None:
+    at = np.sort(np.random.default_rng(bounds).normal(size=bounds))
+    found = Curves.of([(0, Curve.steps(at, np.arange(bounds + 1.0), -1.0))]).values(ROWS)[:, 0]
+    np.testing.assert_array_equal(found, (ROWS.astype(np.float64) > at).sum(axis=1))
+
+
+def test_documents_of_a_sum_are_those_of_its_parts_shared_out() -> None:
+    one = replace(Curve.steps(np.array([1.0]), np.zeros(2), 0.0), documents=np.array([8.0, 4.0, 2.0]))
+    two = replace(Curve.steps(np.array([0.0, 2.0]), np.zeros(3), 0.0), documents=np.array([6.0, 6.0, 2.0, 0.0]))
+    assert combined([one, two], [0.5, 0.5]).documents.tolist() == [5.0, 3.5, 2.5, 2.0, 1.0]
+    assert combined([one, Curve.line(0.0, 1.0, 0.0)], [1.0, 1.0]).documents is None
+
+
+def test_float32_numbers_are_compared_with_the_bounds_as_they_are() -> None:
+    number = np.float32(0.1)
+    beside = [np.nextafter(number, np.float32(-1)), number, np.nextafter(number, np.float32(1))]
+    for bound in (float(number), np.nextafter(float(number), 0.0), np.nextafter(float(number), 1.0), 1e300, -1e300):
+        steps = Curves.of([(0, Curve.steps(np.array([bound]), np.array([0.0, 1.0]), 9.0))])
+        expected = [float(float(x) > bound) for x in beside]
+        assert steps.values(np.array(beside)[:, np.newaxis])[:, 0].tolist() == expected

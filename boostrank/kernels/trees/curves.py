@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +23,10 @@ ZERO = float(np.float32(1e-35))
 # Documents that are looked at together.
 _CHUNK = 256
 
-_S2 = types.Array(types.float32, 2, "C")
+_NEAR, _NO_SIZE, _MISSING = np.float32(ZERO), np.float32(0.0), np.float32(np.nan)
+_NONE, _ONE, _TWO = np.uint32(0), np.uint32(1), np.uint32(2)
+_LEAST = np.float32(np.finfo(np.float32).min)
+_S1, _S2 = types.Array(types.float32, 1, "C"), types.Array(types.float32, 2, "C")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,12 +37,24 @@ class Curve:
         bounds: float64[k], ascending: of all pieces but the last.
         constant, slope: float64[k + 1].
         missing: what it says of a missing value.
+        documents: float64[k + 2], how many are in each piece, and last without a value; None: nobody has counted.
     """
 
     bounds: Float64Array
     constant: Float64Array
     slope: Float64Array
     missing: float
+    documents: Float64Array | None = None
+
+    @property
+    def is_steps(self) -> bool:
+        """Whether it is constant in each piece."""
+        return not self.slope.any()
+
+    @classmethod
+    def steps(cls, bounds: Float64Array, levels: Float64Array, missing: float) -> Curve:
+        """Constant in each of the k + 1 pieces."""
+        return cls(bounds, levels, np.zeros(levels.size), missing)
 
     @classmethod
     def line(cls, slope: float, constant: float, missing: float) -> Curve:
@@ -57,21 +74,30 @@ class Curve:
         constant = np.concatenate([y[:1], y[:-1] - slope * x[:-1], y[-1:]])
         return cls(x, constant, np.concatenate([[0.0], slope, [0.0]]), missing)
 
+    def times(self, factor: float) -> Curve:
+        """This many times the function."""
+        return replace(self, constant=factor * self.constant, slope=factor * self.slope, missing=factor * self.missing)
+
     def on(self, bounds: Float64Array) -> Curve:
         """The same with more bounds: its own are among them."""
         at = np.append(np.searchsorted(self.bounds, bounds), self.bounds.size)
-        return Curve(bounds, self.constant[at], self.slope[at], self.missing)
+        documents = self.documents
+        if documents is not None:  # of a piece that is cut, an equal share
+            documents = np.append((documents[:-1] / np.bincount(at, minlength=self.constant.size))[at], documents[-1])
+        return Curve(bounds, self.constant[at], self.slope[at], self.missing, documents)
 
 
 def combined(curves: Sequence[Curve], weights: Sequence[float]) -> Curve:
     """The weighted sum of several, at least one, functions of the same feature."""
     bounds = np.unique(np.concatenate([curve.bounds for curve in curves]))
     same = [curve.on(bounds) for curve in curves]
+    seen = [curve.documents for curve in same if curve.documents is not None]
     return Curve(
         bounds,
         np.sum([w * c.constant for w, c in zip(weights, same, strict=True)], axis=0),
         np.sum([w * c.slope for w, c in zip(weights, same, strict=True)], axis=0),
         float(sum(w * c.missing for w, c in zip(weights, same, strict=True))),
+        np.mean(seen, axis=0) if len(seen) == len(same) else None,
     )
 
 
@@ -119,10 +145,38 @@ class Curves:
 
     def values(self, rows: Float32Array) -> Float64Array:
         """float64[n, m] of float32[n, c], NaN where missing: what each says of each row."""
+        return self.counted(rows)[0]
+
+    def counted(self, rows: Float32Array) -> tuple[Float64Array, Int64Array]:
+        """The values; and int64[p + m], how many of the rows are in each piece, and of which each has no value."""
         out = np.empty((rows.shape[0], self.feature.size))
+        found = np.zeros(self.bounds.size + self.feature.size, np.int64)
         rows = np.ascontiguousarray(rows, dtype=np.float32)
-        _values(rows, self.feature, self.ptr, self.bounds, self.constant, self.slope, self.missing, out)
-        return out
+        pieces = self.feature, self.ptr, self._below, self._again
+        _values(rows, *pieces, self.constant, self.slope, self.missing, out, found)
+        return out, found
+
+    def with_documents(self, found: Int64Array) -> list[tuple[int, Curve]]:
+        """Column and function of each, which knows what was counted."""
+        pieces, missing = found[: self.bounds.size].astype(np.float64), found[self.bounds.size :]
+        return [
+            (feature, replace(curve, documents=np.append(pieces[self.ptr[j] : self.ptr[j + 1]], missing[j])))
+            for j, (feature, curve) in enumerate(self)
+        ]
+
+    @cached_property
+    def _again(self) -> npt.NDArray[np.bool_]:
+        """bool[m]: whether one has the pieces of the one before."""
+        spans = [slice(a, b) for a, b in pairwise(self.ptr.tolist())]
+        same = [np.array_equal(self.bounds[a], self.bounds[b]) for a, b in pairwise(spans)]
+        return np.array([False, *same])[: self.feature.size] & (self.feature == np.roll(self.feature, 1))
+
+    @cached_property
+    def _below(self) -> Float32Array:
+        """The largest float32 numbers that are not above the bounds: a float32 number is above both or none."""
+        with np.errstate(over="ignore"):
+            near = self.bounds.astype(np.float32)
+        return np.where(near > self.bounds, np.nextafter(near, np.float32(-np.inf)), near)
 
     def largest(self, reach: Float64Array) -> float:
         """The largest size that their sum can have.
@@ -139,35 +193,34 @@ class Curves:
         return total
 
 
-@entry_point(types.void(_S2, I1, I1, F1, F1, F1, F1, F2))
+@entry_point(types.void(_S2, I1, I1, _S1, types.Array(types.boolean, 1, "C"), F1, F1, F1, F2, I1))
 def _values(
-    rows: Float32Array,
-    feature: Int64Array,
-    ptr: Int64Array,
-    bounds: Float64Array,
-    constant: Float64Array,
-    slope: Float64Array,
-    missing: Float64Array,
-    out: Float64Array,
-) -> None:
-    n = rows.shape[0]
-    x, piece = np.empty(_CHUNK), np.empty(_CHUNK, np.int64)
-    for start in range(0, n, _CHUNK):
-        size = min(_CHUNK, n - start)
+    rows: Float32Array, feature: Int64Array, ptr: Int64Array, below: Float32Array, again: npt.NDArray[np.bool_],
+    constant: Float64Array, slope: Float64Array, missing: Float64Array, out: Float64Array, found: Int64Array,
+) -> None:  # fmt: skip
+    x, piece = np.empty(_CHUNK, np.float32), np.empty(_CHUNK, np.uint32)
+    for start in range(0, rows.shape[0], _CHUNK):
+        size = min(_CHUNK, rows.shape[0] - start)
         for j in range(feature.shape[0]):
-            for i in range(size):
-                value = float(rows[start + i, feature[j]])
-                x[i] = 0.0 if -ZERO <= value <= ZERO else value
-                piece[i] = ptr[j]
-            # Bounds that are passed are counted: many at a time by SIMD, which beats a search that waits for each.
-            for b in range(ptr[j], ptr[j + 1] - 1):
-                bound = bounds[b]
+            bounds = below[ptr[j] : ptr[j + 1] - 1]
+            left = np.uint32(0 if again[j] else bounds.size)
+            if not again[j]:
                 for i in range(size):
-                    piece[i] += 1 if x[i] > bound else 0
+                    value = rows[start + i, feature[j]]
+                    x[i] = _NO_SIZE if -_NEAR <= value <= _NEAR else _MISSING if value < _LEAST else value
+                    piece[i] = 0
+            # Halves of all rows at once: no search waits for another.
+            while left > 0:
+                half = np.uint32((left + _ONE) // _TWO)
+                for i in range(size):
+                    piece[i] += half if bounds[piece[i] + np.uint32(half - _ONE)] < x[i] else _NONE
+                left = np.uint32(left - half)
             for i in range(size):
-                if x[i] != x[i] or x[i] < LOWEST:
+                if x[i] != x[i]:
                     out[start + i, j] = missing[j]
+                    found[below.size + j] += 1
                 else:
+                    at = ptr[j] + piece[i]
+                    found[at] += 1
                     # Level pieces are what they are at infinity too.
-                    s = slope[piece[i]]
-                    out[start + i, j] = constant[piece[i]] if s == 0.0 else constant[piece[i]] + s * x[i]
+                    out[start + i, j] = constant[at] if slope[at] == 0.0 else constant[at] + slope[at] * float(x[i])
