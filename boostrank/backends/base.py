@@ -43,6 +43,7 @@ class TrainRequest:
         native_objective: name of one of the engine's own objectives.
         metrics: evaluated on every member of `valid`, in order.
         init_model: booster to continue, or None.
+        rows: what `train`, and then each member of `valid`, was made of, where somebody has kept it.
         start_scores: float64[N], what the training rows begin with in the place of what `init_model` says of them.
         callbacks: LightGBM-style callbacks.
         keep_training_booster: as in `lgb.train`.
@@ -59,6 +60,7 @@ class TrainRequest:
     native_objective: str | None
     metrics: list[MetricFunction]
     init_model: Any = None
+    rows: list[Any] = field(default_factory=list)
     start_scores: Float64Array | None = None
     callbacks: list[Callback] = field(default_factory=list)
     keep_training_booster: bool = False
@@ -142,6 +144,10 @@ class Backend(Protocol):
             return model
         kinds = "a path, a Booster or a RankingModel" if self.booster_type else "a path or a RankingModel"
         raise ParameterError(f"init_model must be {kinds}, not {type(model).__name__}")
+
+    def unstartable(self, params: dict[str, Any]) -> str | None:
+        """What in these parameters keeps trees from beginning with a linear ranker, in words; None if nothing."""
+        return None
 
     def begin_with(self, start: LinearStart) -> Any:
         """A booster of no rounds that scores as a linear ranker does, for training to continue.

@@ -31,7 +31,7 @@ def command(name: str | None, as_json: bool, markdown: bool) -> None:
     if name is not None and name.lower() == "auto" and not markdown:
         from boostrank.objective.mixture import AUTO
 
-        summary = f"{_AUTO}, on LightGBM from a linear start"
+        summary = f"{_AUTO}, from a linear start"
         if as_json:
             click.echo(json.dumps({"name": "auto", "summary": summary, "objective": AUTO}, indent=2))
             return

@@ -88,7 +88,7 @@ def _run(
         from boostrank.cli.cluster import backend_for, train_on_cluster
 
         if given["start"] not in ("auto", "none"):
-            raise click.UsageError("--dask trains with XGBoost, whose file cannot hold a --start", context)
+            raise click.UsageError("a training on a cluster has no --start", context)
         given["backend"] = backend_for(context, given["backend"])
     params = train_params(context, given)
     # Everything that can be refused is, before a byte is read.

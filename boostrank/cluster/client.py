@@ -11,6 +11,7 @@ from typing import Any
 
 from boostrank.backends import get_backend
 from boostrank.backends.events import Callback, CallbackEnv, EvalResult, StopTraining
+from boostrank.backends.xgboost.backend import start_trees_of
 from boostrank.cluster import worker
 from boostrank.cluster.fitting import FitResult, TrainingTask
 from boostrank.cluster.job import CLIENT_SILENCE_SECONDS
@@ -41,7 +42,7 @@ from boostrank.data.options import FeatureSpace
 from boostrank.formats.model_info import ModelInfo
 from boostrank.metric import Conventions
 from boostrank.training.model import RankingModel, TrainingSummary
-from boostrank.training.params import split_params
+from boostrank.training.params import is_auto, split_params
 from boostrank.training.provenance import describe_training
 from boostrank.training.train import with_objective_of
 
@@ -80,6 +81,11 @@ class ClusterTraining:
             raise ParameterError("early stopping does not go with dart: later rounds rescale earlier trees")
         if init_model is not None and init_model.backend != self._engine.name:
             raise ParameterError(f"a model of {init_model.backend} cannot be continued by xgboost, which trains here")
+        if init_model is not None and start_trees_of(init_model.booster):
+            raise ParameterError(
+                "the model begins with a linear start, and the workers cannot go on from one: train on one machine, or "
+                "continue a model made with start='none'"
+            )
         self._before = 0 if init_model is None else init_model.best_iteration
         if objective is not None and objective.total_rounds is None:
             objective = objective.over(self._before + self._given.rounds)
@@ -137,11 +143,12 @@ class ClusterTraining:
         """Workers and data in one line."""
         workers = [self._workers.info[address] for address in self._workers.addresses]
         shards = [shard for _, shard in self._shards]
+        no_start = "; auto begins without its linear start here" if is_auto(self._params, self._engine.name) else ""
         return (
             f"{count_of(len(workers), 'worker')} with {count_of(sum(info.threads for info in workers), 'thread')} on "
             f"{count_of(len({info.host for info in workers}), 'machine')}: {count_of(len(shards), 'shard')}, "
             f"{sum(shard.rows for shard in shards):,} rows, {sum(len(shard.qids) for shard in shards):,} queries, "
-            f"{self._space.n_features:,} features"
+            f"{self._space.n_features:,} features{no_start}"
         )
 
     def run(

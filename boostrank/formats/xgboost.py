@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,10 @@ import numpy.typing as npt
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.formats.base import ModelFormat, read_json, reals, refuse
+from boostrank.formats.steps import mean_start
 from boostrank.formats.trees import MAX_DEPTH, Trees, depths
+from boostrank.formats.xgboost_start import ATTRIBUTE, read_start, start_trees, write_start
+from boostrank.kernels.trees.curves import Curve, Curves
 from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest
 
 _INT32_MAX = 2**31 - 1
@@ -54,6 +58,44 @@ class XGBoostModel:
     forest: dict[str, Any]
     weights: Float64Array | None
 
+    @cached_property
+    def start_trees(self) -> int:
+        """How many trees at its head are a start's: see `xgboost_start`."""
+        return int(self.document["learner"]["attributes"].get(ATTRIBUTE, 0))
+
+    @property
+    def start(self) -> dict[int, Curve]:
+        """What they add."""
+        return read_start(self.forest["trees"][: self.start_trees])
+
+    @property
+    def ends(self) -> list[int]:
+        """How many trees there are after each round, those of a start aside; 0 first."""
+        ends = self.forest.get("iteration_indptr") or list(range(len(self.forest["trees"]) + 1))
+        return [end - self.start_trees for end in ends[self.start_trees :]]
+
+    def with_trees(self, start: Mapping[int, Curve], grown: Sequence[Mapping[str, Any]], ends: Sequence[int]) -> bytes:
+        """The file with other trees.
+
+        Args:
+            start: what they begin with.
+            grown: the trees behind that.
+            ends: as above.
+        """
+        learner = self.document["learner"]
+        first = write_start(start, int(learner["learner_model_param"]["num_feature"]))
+        trees = [dict(tree) | {"id": i} for i, tree in enumerate([*first, *grown])]
+        forest = self.forest | {
+            "trees": trees, "tree_info": [0] * len(trees),
+            "iteration_indptr": [*range(len(first)), *(end + len(first) for end in ends)],
+            "gbtree_model_param": self.forest["gbtree_model_param"] | {"num_trees": str(len(trees))},
+        }  # fmt: skip
+        changed = {
+            "gradient_booster": learner["gradient_booster"] | {"model": forest},
+            "attributes": {ATTRIBUTE: str(len(first))} if first else {},
+        }
+        return json.dumps(self.document | {"learner": learner | changed}).encode()
+
 
 class XGBoostFormat(ModelFormat):
     """XGBoost's JSON."""
@@ -82,6 +124,12 @@ class XGBoostFormat(ModelFormat):
             raise ModelError(f"the booster is {name[:40]!r}: only tree models (gbtree, dart) are rankers here")
         _check_forest(forest, n_features)
         weights = tree_weights(booster)
+        promised = learner["attributes"].get(ATTRIBUTE, "0")
+        there = start_trees(forest["trees"]) if weights is None else 0
+        refuse(
+            promised != "0" and promised != str(there),
+            f"{ATTRIBUTE} promises {promised[:40]!r} trees of a linear start, the file has {there}",
+        )
         weights = None if weights is None else reals(weights, "weight_drop", len(forest["trees"]), largest=_FLOAT32_MAX)
         return XGBoostModel(model, forest, weights)
 
@@ -89,7 +137,8 @@ class XGBoostFormat(ModelFormat):
         return json.dumps(model.document).encode()  # numbers may be spelt otherwise
 
     def trees(self, model: XGBoostModel, n_features: int) -> Trees:
-        trees = model.forest["trees"]
+        trees = model.forest["trees"][model.start_trees :]
+        curves = model.start
 
         def column(key: str, dtype: type[np.generic]) -> npt.NDArray[Any]:
             return np.concatenate([np.zeros(0, dtype), *(np.array(tree[key], dtype) for tree in trees)])
@@ -126,6 +175,7 @@ class XGBoostFormat(ModelFormat):
             tree=tree[inner].astype(np.int32),
             sets=np.concatenate([np.zeros(0, np.uint32), *sets]),
             set_ptr=np.cumsum([0, *(words.size for words in sets)]),
+            start=Curves.of(list(curves.items())) if curves else None,
         )
         return Trees.of(forest, column("loss_changes", np.float64)[inner], n_features)
 
@@ -135,21 +185,11 @@ class XGBoostFormat(ModelFormat):
         starts = {model.document["learner"]["learner_model_param"]["base_score"] for model in models}
         if len(starts) > 1:
             raise ParameterError(f"the models start from different scores: {', '.join(sorted(starts))}")
-        trees = [_divided(tree, len(models)) for model in models for tree in model.forest["trees"]]
+        trees = [_divided(tree, len(models)) for model in models for tree in model.forest["trees"][model.start_trees :]]
         ends = [0]
         for model in models:
-            rounds = model.forest.get("iteration_indptr") or list(range(len(model.forest["trees"]) + 1))
-            ends += [ends[-1] + end for end in rounds[1:]]
-        learner = models[0].document["learner"]
-        forest = models[0].forest | {
-            "trees": [tree | {"id": i} for i, tree in enumerate(trees)],
-            "tree_info": [group for model in models for group in model.forest["tree_info"]],
-            "iteration_indptr": ends,
-        }
-        forest["gbtree_model_param"] = forest["gbtree_model_param"] | {"num_trees": str(len(trees))}
-        booster = learner["gradient_booster"] | {"model": forest}
-        merged = models[0].document | {"learner": learner | {"gradient_booster": booster, "attributes": {}}}
-        return json.dumps(merged).encode()
+            ends += [ends[-1] + end for end in model.ends[1:]]
+        return models[0].with_trees(mean_start([model.start for model in models]), trees, ends)
 
 
 XGBOOST = XGBoostFormat()

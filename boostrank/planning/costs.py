@@ -142,9 +142,7 @@ def _lightgbm_peak(route: str, work: Work) -> float:
     histograms = _HISTOGRAM_BIN * work.leaves * work.bins
     growing = work.compiles * _COMPILER + histograms + rows * (_LGB_CELL * columns + _LGB_ROW) + _valid_rows(work)
     # The allocator keeps what each phase leaves.
-    program = _PROGRAM
-    if columns <= _START_FUNCTIONS:  # `training.cross_fit`, with which `auto` begins: rows, and products of functions
-        program += 4.0 * min(rows, _START_ROWS) * columns + _START_PRODUCTS * min(3 * columns, _START_FUNCTIONS) ** 2
+    program = _PROGRAM + _start(rows, columns)
     if route == "again":
         return program + growing
     kept = _LGB_KEPT * sampled if data.is_sparse else 0.0
@@ -153,6 +151,13 @@ def _lightgbm_peak(route: str, work: Work) -> float:
         return program + max(_READER / 2 + piece + sampled, _READER + growing + kept)
     floats = sum(float_bytes(one, columns) for one in work.data)
     return program + floats + max(_LGB_GROWTH * sampled, _READER + growing + kept)
+
+
+def _start(rows: int, columns: int) -> float:
+    """Of `training.cross_fit`, with which `auto` begins: rows, and products of functions."""
+    if columns > _START_FUNCTIONS:
+        return 0.0
+    return 4.0 * min(rows, _START_ROWS) * columns + _START_PRODUCTS * min(3 * columns, _START_FUNCTIONS) ** 2
 
 
 def _linear_peak(route: str, work: Work) -> float:
@@ -171,7 +176,7 @@ def _xgboost_peak(route: str, work: Work) -> float:
     if route == "external":
         bins = min(bins, _XGB_PAGES * _XGB_CELL * batch / 4)
     phase = max(_sketches(work) + batch, histograms + work.compiles * _COMPILER)
-    peak = _PROGRAM + _READER + bins + rows * _XGB_ROW + _valid_rows(work) + phase
+    peak = _PROGRAM + _start(rows, columns) + _READER + bins + rows * _XGB_ROW + _valid_rows(work) + phase
     if route == "memory":
         peak += sum(float_bytes(one, columns) for one in work.data)
     return peak

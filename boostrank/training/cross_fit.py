@@ -7,9 +7,9 @@ x: what is made of the features, scaled, less its mean over the query; t: gains,
 their deviation there; v: the query's weight, 1 on average. Nothing is spent on what a query's documents share, and long
 queries weigh no more than short ones.
 
-A feature enters as its rank among the training documents, straight between some quantiles, so that heavy tails and
-outliers of documents to come are harmless; and by whether it is 0, or missing, since that is how ranking data say that
-something is not there. So a start is a function of each feature, linear in pieces, which trees can hold.
+A feature enters as its rank among the training documents, so that heavy tails and outliers of documents to come are
+harmless; as it is; and by whether it is 0, or missing, since that is how ranking data say that something is not there.
+All are constant in steps (`training.steps`). So a start is a function of each feature, in steps, which trees hold.
 
 Trees that began with the regression's predictions of its own rows would take its overfitting for knowledge. So they
 begin with the predictions of the other folds' regressions (as in stacking: Wolpert 1992; cross-fitting: Chernozhukov et
@@ -20,7 +20,7 @@ scale, pairs that the regression got right are beyond what trees still feel (`ex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -37,15 +37,13 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.formats.base import LinearStart
 from boostrank.kernels.runtime.jit import run_parallel
-from boostrank.kernels.trees.curves import ZERO, Curve, Curves, combined
+from boostrank.kernels.trees.curves import Curve, Curves, combined
+from boostrank.training.steps import MOVED, RARE, Values, simplified
 
 FOLDS = 5
 RIDGES = 10.0 ** np.arange(-3.0, 3.0, 0.5)
 SHARE = 0.5
 """Of the best scale."""
-QUANTILES = np.linspace(0.0, 1.0, 33)
-RARE = 0.02
-"""Zeros and missing values count where this share of the documents has them, and as many have not."""
 MOST_FEATURES = 2_000
 MOST_COLUMNS = 2_000
 """Of features so many that theirs would be more, only the ranks are taken."""
@@ -96,6 +94,48 @@ def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1) -> CrossFit
         return _fitted(data, gains, threads)
 
 
+def in_steps_of(start: LinearStart, data: RankingDataset, threads: int = 1) -> LinearStart:
+    """The start whose functions are constant in steps, as close to another's as can be where the data are.
+
+    Args:
+        start: of functions of the data's features.
+        data: N documents.
+        threads: at least 1.
+    """
+    parts = tuple(_parts(data))
+    some = _ranked(data, parts)
+    found = []
+    for feature, curve in start.curves.items():
+        values = Values.of(some[:, feature])
+        there = Curves.of([(0, curve)]).values(values.distinct.astype(np.float32)[:, np.newaxis])
+        found.append((feature, values.in_steps(there[:, 0], curve.missing)))
+    curves = Curves.of(found)
+    rows = _Rows(data, parts, curves, threads)
+    scores, counts = _joined(rows.each(parts, lambda _, x: _summed(curves, x)), curves)
+    kept = simplified(dict(curves.with_documents(counts)), MOVED * float(scores.std() if scores.size else 0.0))
+    return LinearStart(start.feature_names, kept)
+
+
+def _summed(curves: Curves, rows: Float32Array) -> tuple[Float64Array, Int64Array]:
+    """The score of each row, and how many are in each piece."""
+    values, counts = curves.counted(rows)
+    return values.sum(axis=1), counts
+
+
+def _nothing_of(curves: Curves) -> Int64Array:
+    """No rows in any piece."""
+    return curves.counted(np.zeros((0, 0), np.float32))[1]
+
+
+def _joined(parts: Iterable[tuple[Float64Array, Int64Array]], curves: Curves) -> tuple[Float64Array, Int64Array]:
+    """The scores of all parts, and counts that add up."""
+    scores, counts = [np.zeros(0)], _nothing_of(curves)
+    for some, more in parts:
+        scores.append(some)
+        counts += more
+    return np.concatenate(scores), counts
+
+
 def _fitted(data: RankingDataset, gains: Float64Array, threads: int) -> CrossFitted:
     fold = np.random.default_rng(0).permutation(len(data.queries)) % FOLDS
     weights = data.queries.each_weight / data.queries.each_weight.mean()
@@ -103,24 +143,28 @@ def _fitted(data: RankingDataset, gains: Float64Array, threads: int) -> CrossFit
     sums = _sums(rows, _targets(gains, data.queries), weights, fold)
     ridge = _best_ridge(sums)
     whole, *without = (_solved(_without(sums, k), np.array([ridge]))[0] for k in (None, *range(FOLDS)))
-    others = [Curves.of(list(rows.curves(w, sums).items())) for w in without]
+    # All have the same pieces.
+    own, *others = (rows.curves(w, sums) for w in (whole, *without))
 
-    def predicted(part: _Part, x: Float32Array) -> Float64Array:
-        out, of_row = np.zeros(len(x)), fold[part.of_row]
+    def predicted(part: _Part, x: Float32Array) -> tuple[Float64Array, Int64Array]:
+        out, of_row, counts = np.zeros(len(x)), fold[part.of_row], _nothing_of(own)
         for k in np.unique(of_row).tolist():
-            out[of_row == k] = others[k].values(x[of_row == k]).sum(axis=1)
-        return out
+            out[of_row == k], there = _summed(others[k], x[of_row == k])
+            counts += there
+        return out, counts
 
-    scores = np.concatenate([np.zeros(0), *rows.each(rows.parts, predicted)])
+    scores, counts = _joined(rows.each(rows.parts, predicted), own)
     scale = SHARE * _softmax_scale(scores, above_least(gains, data.queries), weights, data.queries)
-    start = LinearStart(data.feature_names, rows.curves(scale * whole, sums))
+    scores *= scale
+    curves = {feature: curve.times(scale) for feature, curve in own.with_documents(counts)}
+    start = LinearStart(data.feature_names, simplified(curves, MOVED * float(scores.std() if scores.size else 0.0)))
     description = {
-        "model": "ridge regression within queries, cross-fitted",
+        "model": "ridge regression within queries, cross-fitted, in steps",
         "ridge": ridge,
         "scale": scale,
         "folds": FOLDS,
     }
-    return CrossFitted(start, scale * scores, description)
+    return CrossFitted(start, scores, description)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,14 +204,7 @@ class _Rows:
     def of(cls, data: RankingDataset, threads: int) -> _Rows:
         """Learn the functions."""
         parts = tuple(_parts(data))
-        some = _some(parts, _RANKED)
-        rows = np.empty((sum(part.of_row.size for part in some), data.features.shape[1]), np.float32)
-        begin = 0
-        for part in some:
-            end = begin + part.of_row.size
-            rows[begin:end] = _dense(data, part)
-            begin = end
-        return cls(data, parts, _basis(rows, threads), threads)
+        return cls(data, parts, _basis(_ranked(data, parts), threads), threads)
 
     def each(self, parts: tuple[_Part, ...], work: Callable[[_Part, Float32Array], R]) -> Iterator[R]:
         """What comes of each part and its float32[n, d], in order, as many in memory as are small beside it."""
@@ -177,17 +214,18 @@ class _Rows:
                 lambda part: work(part, _dense(self.data, part)), parts[first : first + step], self.threads
             )
 
-    def curves(self, weights: Float64Array, sums: _Sums) -> dict[int, Curve]:
+    def curves(self, weights: Float64Array, sums: _Sums) -> Curves:
         """The weighted sum of the scaled functions, less its mean: a function a feature."""
-        each, found = _over(weights, sums.scale), {}
-        basis = list(self.basis)
-        for feature in np.unique(self.basis.feature[each != 0.0]).tolist():
-            columns = np.flatnonzero((self.basis.feature == feature) & (each != 0.0))
-            found[feature] = combined(
+        each, used = _over(weights, sums.scale), sums.scale > 0.0
+        basis, found = list(self.basis), []
+        for feature in np.unique(self.basis.feature[used]).tolist():
+            columns = np.flatnonzero((self.basis.feature == feature) & used)
+            curve = combined(
                 [Curve.line(0.0, 1.0, 1.0), *(basis[j][1] for j in columns.tolist())],
                 [-float(each[columns] @ sums.mean[columns]), *each[columns].tolist()],
             )
-        return found
+            found.append((feature, curve))
+        return Curves.of(found)
 
 
 def _parts(data: RankingDataset) -> Iterator[_Part]:
@@ -209,6 +247,18 @@ def _some(parts: tuple[_Part, ...], documents: int) -> tuple[_Part, ...]:
     return parts[:: max(1, every)]
 
 
+def _ranked(data: RankingDataset, parts: tuple[_Part, ...]) -> Float32Array:
+    """Some rows, float32[n, d]: those that ranks are learnt from."""
+    some = _some(parts, _RANKED)
+    rows = np.empty((sum(part.of_row.size for part in some), data.features.shape[1]), np.float32)
+    begin = 0
+    for part in some:
+        end = begin + part.of_row.size
+        rows[begin:end] = _dense(data, part)
+        begin = end
+    return rows
+
+
 def _dense(data: RankingDataset, part: _Part) -> Float32Array:
     """Rows as they are, float32[n, d]."""
     rows = data.features[part.at]
@@ -220,21 +270,17 @@ def _basis(rows: Float32Array, threads: int) -> Curves:
 
     def learnt(feature: int) -> list[Curve]:
         column = rows[:, feature]
-        missing = np.isnan(column)
-        present = np.sort(column[~missing & np.isfinite(column)]).astype(np.float64)
-        found = []
-        if present.size:
-            knots = np.unique(np.quantile(present, QUANTILES))
-            rank = (np.searchsorted(present, knots, "left") + np.searchsorted(present, knots, "right")) / 2.0
-            found.append(Curve.through(knots, rank / present.size, 0.5))
-            if knots.size > 2:  # else its rank is the same
-                low, width = knots[0], knots[-1] - knots[0]
-                found.append(Curve.through(knots[[0, -1]], np.array([0.0, 1.0]), float((present.mean() - low) / width)))
-        zeros = float(np.mean(present == 0.0)) if present.size else 0.0
-        if RARE < zeros < 1.0 - RARE:
-            near = np.array([-ZERO, ZERO])
-            found.append(Curve(near, np.array([0.0, 1.0, 0.0]), np.zeros(3), zeros))
-        if RARE < missing.mean() < 1.0 - RARE:
+        values, found = Values.of(column), []
+        if values.distinct.size:
+            found.append(values.in_steps(values.ranks, 0.5))
+            if values.bounds.size > 1:  # else its rank is the same
+                low, high = values.distinct[0], values.distinct[-1]
+                share = (values.distinct - low) / (high - low)
+                found.append(values.in_steps(share, values.mean(share)))
+            zero = (values.distinct == 0.0).astype(np.float64)
+            if RARE < values.mean(zero) < 1.0 - RARE:
+                found.append(values.in_steps(zero, values.mean(zero)))
+        if RARE < np.isnan(column).mean() < 1.0 - RARE:
             found.append(Curve.line(0.0, 0.0, 1.0))
         return found
 

@@ -18,6 +18,14 @@ LINEAR = "linear"
 """Make one first."""
 AUTO_START = "auto"
 """Make one first where the objective is `auto`, and a start can be: see `beginning`."""
+_NO_START = (
+    "auto begins with a linear start, which is made of a RankingDataset: with the engine's own data set there is none "
+    "(start='none' says so)"
+)
+_NO_STEPS = (
+    "the model begins with linear leaves, which hardly any program but LightGBM reads: give the rows as a "
+    "RankingDataset for a start in steps, which all of them read"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +44,9 @@ class Beginning:
 
 
 def beginning(
-    start: Any, engine: Backend, train_set: Any, gain: Gain, *, is_auto: bool = False, threads: int = 1
-) -> Beginning | None:
+    start: Any, engine: Backend, train_set: Any, gain: Gain, params: dict[str, Any], *, is_auto: bool = False,
+    threads: int = 1,
+) -> Beginning | None:  # fmt: skip
     """The linear ranker that was asked for, as the engine begins with it; None: nothing.
 
     Args:
@@ -46,6 +55,7 @@ def beginning(
         engine: that is to go on from it.
         train_set: what it will be trained on.
         gain: of a label.
+        params: of the engine.
         is_auto: whether the objective is `auto`.
         threads: at least 1.
 
@@ -55,16 +65,22 @@ def beginning(
     """
     if start is None or start == "none":
         return None
-    if start == AUTO_START and not (is_auto and engine.starts_linear and isinstance(train_set, RankingDataset)):
+    if start == AUTO_START and not (is_auto and engine.starts_linear):
+        return None
+    if start == AUTO_START and not isinstance(train_set, RankingDataset):
+        warnings.warn(DataWarning(_NO_START), stacklevel=3)
         return None
     from boostrank.training import cross_fit  # imports scipy.optimize, a fifth of a second
 
     if start == AUTO_START:
         try:
-            return beginning(LINEAR, engine, train_set, gain, threads=threads)
-        except ParameterError as error:  # too many features
+            return beginning(LINEAR, engine, train_set, gain, params, threads=threads)
+        except ParameterError as error:  # too many features, or trees that take none
             warnings.warn(DataWarning(str(error)), stacklevel=3)
             return None
+    reason = engine.unstartable(params)
+    if reason:
+        raise ParameterError(f"no linear start with these parameters: {reason}; start='none' leaves it out")
     if start == LINEAR:
         if not isinstance(train_set, RankingDataset):
             raise ParameterError(f"start='linear' needs a RankingDataset, not {type(train_set).__name__}")
@@ -78,6 +94,9 @@ def beginning(
         )
     if isinstance(train_set, RankingDataset):
         ranker.check_features(train_set)
+        linear = cross_fit.in_steps_of(linear, train_set, threads)
+    else:
+        warnings.warn(DataWarning(_NO_STEPS), stacklevel=3)
     kept = ("objective", "parameters", "training", "data")
     description = {key: ranker.info[key] for key in kept if key in ranker.info}
     return Beginning(engine.begin_with(linear), None, description)

@@ -69,7 +69,7 @@ def train(
         checkpoint: writes the training down now and then, and goes on with it (`resume=True`) to the same bytes. A
             callable objective must be a function of its arguments, and so must callbacks that change parameters.
         start: "linear": trees begin with a cross-fitted ridge regression (`boostrank.training.cross_fit`); or a linear
-            model (or its path) whose scores they add to. The model holds it and predicts with it. LightGBM only.
+            model (or its path) whose scores they add to. The model holds it and predicts with it.
             "auto": linear for the objective `auto` where it can be; "none" or None: nothing.
 
     Returns:
@@ -90,7 +90,9 @@ def train(
     begin = None
     if booster is None:
         auto = is_auto(params, engine.name)
-        begin = beginning(start, engine, train_set, given.gain, is_auto=auto, threads=resolve_threads(given.threads))
+        begin = beginning(
+            start, engine, train_set, given.gain, given.engine, is_auto=auto, threads=resolve_threads(given.threads)
+        )
         booster = None if begin is None else begin.booster
     elif start not in (None, AUTO_START, "none"):
         raise ParameterError("a model that is continued has its own start: give init_model or start, not both")
@@ -99,8 +101,8 @@ def train(
     if objective is not None and objective.total_rounds is None:  # else: this is one stage of a longer training
         objective = objective.over(before + given.rounds)
 
-    native_train, valid, names = _datasets(train_set, valid_sets, valid_names, engine, given)
-    sources = {id(native_train): train_set} | {id(d): s for (_, d), s in zip(valid, names, strict=True)}
+    native_train, valid, sources_of_valid, rows = _datasets(train_set, valid_sets, valid_names, engine, given)
+    sources = {id(native_train): train_set} | {id(d): s for (_, d), s in zip(valid, sources_of_valid, strict=True)}
 
     def labels_of(native: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
         source = sources.get(id(native))
@@ -125,13 +127,14 @@ def train(
             reason = engine.unresumable(given.engine, given.native_objective)
             if reason:
                 raise ParameterError(f"no checkpoint with these parameters: {reason}")
-            sets = dict(zip([n for n, _ in valid], names, strict=True))
+            sets = dict(zip([n for n, _ in valid], sources_of_valid, strict=True))
             identity = describe_identity(engine, given, objective, rules, booster, sets, train_set)
             identity["stopping"] = settings_of([*late, stopper])
             held.enter_context(checkpoint.reserved())
             resumed = checkpoint.begin(engine, identity)
         request = TrainRequest(
-            params=given.engine, train=native_train, valid=valid, rounds=given.rounds, gradient=gradient,
+            params=given.engine, train=native_train, valid=valid, rows=rows, rounds=given.rounds,
+            gradient=gradient,
             native_objective=given.native_objective, metrics=[metrics] if metrics else [], init_model=booster,
             start_scores=None if begin is None else begin.scores,
             callbacks=[history, *late, *filter(None, [stopper, checkpoint])],
@@ -196,8 +199,9 @@ def _booster_to_continue(init_model: Any, engine: Backend, train_set: Any) -> An
 
 def _datasets(
     train_set: Any, valid_sets: Any, valid_names: Any, engine: Backend, given: TrainingParameters
-) -> tuple[Any, list[tuple[str, Any]], list[Any]]:
-    """Every data set in the engine's own form: training, (name, validation), and the validation sets as given."""
+) -> tuple[Any, list[tuple[str, Any]], list[Any], list[Any]]:
+    """Every data set in the engine's own form: training, (name, validation); validation sets as they were given; and
+    training and validation sets with the features of the first."""
 
     def native(data: Any, reference: Any) -> Any:
         if isinstance(data, RankingDataset):
@@ -217,15 +221,17 @@ def _datasets(
         raise DataError("the training data have no features: no row holds a number:value pair")
     train = native(train_set, None)
     valid: list[tuple[str, Any]] = []
+    rows = [train_set]
     for i, source in enumerate(sources):
         same = source is train_set
         name = names[i] if i < len(names) else "training" if same else f"valid_{i}"
         if isinstance(train_set, RankingDataset) and isinstance(source, RankingDataset) and not same:
             source = source.with_features(train_set.feature_names, whose="the training set")
         valid.append((name, train if same else native(source, train)))
+        rows.append(source)
     if len({n for n, _ in valid}) < len(valid):
         raise ParameterError(f"valid_names must be distinct: {', '.join(n for n, _ in valid)}")
-    return train, valid, sources
+    return train, valid, sources, rows
 
 
 def stopping(

@@ -13,6 +13,8 @@ import boostrank
 from boostrank.core.errors import ParameterError
 from boostrank.formats import parse_model
 from boostrank.formats.lightgbm.parser import start_trees
+from boostrank.kernels.trees.curves import Curves
+from boostrank.training.cross_fit import in_steps_of
 from tests.backends.test_linear import ranking
 
 
@@ -54,27 +56,42 @@ def test_lightgbm_alone_gives_the_same_scores(boosted: Any, data: Any, tmp_path:
     assert (tmp_path / "n.txt").read_text() == text
 
 
-def test_the_score_is_the_linear_models_and_the_trees(boosted: Any, linear: Any, data: Any) -> None:
+@pytest.fixture(scope="module")
+def start(linear: Any, data: Any) -> Any:
+    """The scores of the linear model in steps, as a function of rows."""
+    curves = Curves.of(list(in_steps_of(linear.linear_start(), data[0]).curves.items()))
+    return lambda rows: curves.values(rows).sum(axis=1)
+
+
+def test_steps_come_close_to_the_linear_model_and_have_all_documents(linear: Any, start: Any, data: Any) -> None:
+    for rows, share in ((data[0].features, 0.02), (data[1].features, 0.1)):
+        assert np.std(start(rows) - linear.predict(rows)) < share * np.std(linear.predict(rows))
+    for curve in in_steps_of(linear.linear_start(), data[0], threads=2).curves.values():
+        assert curve.documents.sum() == data[0].n_documents
+        assert curve.documents[:-1].min() >= 1
+
+
+def test_the_score_is_that_of_the_steps_and_the_trees(boosted: Any, start: Any, data: Any) -> None:
     text = boosted.booster.model_to_string()
     first = count_start_trees(text)
     assert first == 5  # the sixth feature never changes
     trees = lgb.Booster(model_str=boosted.booster.model_to_string(start_iteration=first))
     rows = data[1].features
     assert np.isnan(rows).any()
-    both = linear.predict(rows) + trees.predict(rows, raw_score=True)
+    both = start(rows) + trees.predict(rows, raw_score=True)
     np.testing.assert_allclose(boosted.predict(rows), both, rtol=0, atol=1e-9)
     few = lgb.Booster(model_str=boosted.booster.model_to_string(start_iteration=first, num_iteration=2))
-    two = linear.predict(rows) + few.predict(rows, raw_score=True)
+    two = start(rows) + few.predict(rows, raw_score=True)
     np.testing.assert_allclose(boosted.predict(rows, num_iteration=2), two, rtol=0, atol=1e-9)
 
 
-def test_trees_are_grown_from_the_linear_scores(boosted: Any, linear: Any, data: Any) -> None:
+def test_trees_are_grown_from_the_scores_of_the_steps(boosted: Any, start: Any, data: Any) -> None:
     train = data[0]
-    engine = lgb.Dataset(train.features, train.labels, group=train.queries.sizes, init_score=linear.predict(train))
+    engine = lgb.Dataset(train.features, train.labels, group=train.queries.sizes, init_score=start(train.features))
     objective = boostrank.Objective("lambdarank", total_rounds=6)
     params = {"num_leaves": 5, "verbosity": -1, "num_threads": 1, "deterministic": True, "force_col_wise": True}
     trees = lgb.train({**params, "objective": objective}, engine, 6)
-    expected = linear.predict(train) + trees.predict(train.features, raw_score=True)
+    expected = start(train.features) + trees.predict(train.features, raw_score=True)
     np.testing.assert_allclose(boosted.predict(train), expected, rtol=1e-6, atol=1e-6)
 
 
@@ -158,14 +175,12 @@ def test_what_lightgbm_itself_grows_is_no_start(data: Any) -> None:
 def test_start_linear_trains_one_first(data: Any) -> None:
     train, valid = data
     model = boostrank.train({**TREES, "objective": "approx-ndcg"}, train, 3, valid_sets=[valid], start="linear")
-    assert model.info["start"]["model"] == "ridge regression within queries, cross-fitted"
+    assert model.info["start"]["model"] == "ridge regression within queries, cross-fitted, in steps"
     assert count_start_trees(model.booster.model_to_string()) == 6  # the sixth is missing in places
 
 
 def test_what_cannot_begin_is_refused_with_words(data: Any, linear: Any, boosted: Any) -> None:
     train = data[0]
-    with pytest.raises(ParameterError, match="XGBoost's files"):
-        boostrank.train({"objective": "lambdarank"}, train, 1, start=linear, backend="xgboost")
     with pytest.raises(ParameterError, match="not both"):
         boostrank.train(TREES, train, 1, start=linear, init_model=boosted)
     with pytest.raises(ParameterError, match="start must be"):

@@ -62,21 +62,24 @@ def test_what_cannot_be_is_refused_with_words(linear: Path, data: Path, tmp_path
     assert "rows in memory" in refused("--backend", "linear", "--route", "bins")
     assert "no checkpoint" in refused("--backend", "linear", "--checkpoint-every", 5)
     assert "no parameter 'num_leaves'" in refused("--backend", "linear", "--num-leaves", 7)
-    assert "XGBoost's files" in refused("--start", linear, "--backend", "xgboost")
+    assert "a model of booster=dart" in refused("--start", linear, "--backend", "xgboost", "--param", "booster=dart")
     assert "--start" in refused("--start", linear, "--dask", "local:1")
     assert "no such file" in refused("--start", tmp_path / "none")
 
 
-@pytest.mark.parametrize("start", ["linear", "file"])
+@pytest.mark.parametrize(
+    ("start", "engine"), [("linear", "lightgbm"), ("file", "lightgbm"), ("linear", "xgboost"), ("file", "xgboost")]
+)
 def test_a_start_goes_with_streamed_data_to_the_same_bytes(
-    start: str, linear: Path, data: Path, tmp_path: Path
+    start: str, engine: str, linear: Path, data: Path, tmp_path: Path
 ) -> None:
     models = []
     for route in ("memory", "bins"):
         path = tmp_path / f"{route}.txt"
+        cache = ["--no-cache"] if engine == "lightgbm" else []
         done = invoke(
             "train", data / "train.txt", "--start", linear if start == "file" else start, "--objective", "lambdarank",
-            "--route", route, "--no-cache", "--model", path, *FEW,
+            "--backend", engine, "--route", route, "--model", path, *cache, *FEW,
         )  # fmt: skip
         assert done.exit_code == 0, done.stderr
         models.append(path.read_bytes())

@@ -49,11 +49,11 @@ def test_a_second_training_is_refused_and_what_a_killed_one_leaves_is_not_in_the
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder on a disk of its own, of half a megabyte."""
+    """A folder on a disk of its own, of a few megabytes."""
     folder = tmp_path / "disk"
     folder.mkdir()
     try:
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", folder], capture_output=True)
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], capture_output=True)
     except FileNotFoundError:
         done = None
     if done is None or done.returncode:

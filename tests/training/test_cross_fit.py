@@ -16,7 +16,7 @@ from boostrank.core.errors import DataWarning, ParameterError
 from boostrank.core.gains import gains_from_labels
 from boostrank.formats.base import LinearStart
 from boostrank.kernels.trees.curves import Curves
-from boostrank.training import cross_fit
+from boostrank.training import cross_fit, steps
 from boostrank.training.cross_fit import FOLDS, cross_fitted
 
 SIZES = np.array([3, 9, 1, 6, 12, 2, 7, 8, 4, 10, 5, 11])
@@ -41,12 +41,11 @@ def columns(x: Any, ranks_only: bool = False) -> Any:
     found = []
     for column in x.astype(np.float64).T:
         here = np.sort(column[~np.isnan(column)])
-        knots = np.unique(np.quantile(here, np.linspace(0.0, 1.0, 33)))
-        rank = [((here < k).sum() + (here <= k).sum()) / 2.0 / here.size for k in knots]
-        found.append(np.where(np.isnan(column), 0.5, np.interp(column, knots, rank)))
+        rank = [((here < v).sum() + (here <= v).sum()) / 2.0 / here.size for v in column]
+        found.append(np.where(np.isnan(column), 0.5, rank))
         if ranks_only:
             continue
-        if knots.size > 2:
+        if np.unique(here).size > 2:
             line = (column - here[0]) / (here[-1] - here[0])
             found.append(np.where(np.isnan(column), np.nanmean(line), line))
         zero, missing = (column == 0.0).astype(float), np.isnan(column).astype(float)
@@ -98,7 +97,8 @@ def test_scores_are_those_of_plain_least_squares(blocks: Any, weight: Any, most:
     start = cross_fitted(data, "exponential", threads=2)
     ridge, scale = start.description["ridge"], start.description["scale"]
     whole = twin(data, ridge, np.ones(SIZES.size, bool), most < 99)
-    np.testing.assert_allclose(said(start.start, data.features), scale * whole, rtol=1e-5, atol=1e-9)
+    moved = said(start.start, data.features) - scale * whole
+    assert np.ptp(moved) <= 2 * steps.MOVED * start.scores.std() * 1.001  # all by the same is no move
     fold = np.random.default_rng(0).permutation(SIZES.size) % FOLDS
     for k in range(FOLDS):
         mine = np.repeat(fold == k, SIZES)
@@ -205,11 +205,6 @@ def test_auto_has_a_start_where_it_can_and_nothing_else_does(monkeypatch: Any) -
         assert not starts()
 
 
-def test_xgboost_has_none() -> None:
-    pytest.importorskip("xgboost")
-    assert "start" not in boostrank.train({}, made(), 1, backend="xgboost").info
-
-
 def test_what_no_start_can_be_made_of_is_refused(monkeypatch: Any) -> None:
     monkeypatch.setattr(cross_fit, "MOST_FEATURES", 3)
     with pytest.raises(ParameterError, match="up to 3 features, not 5"):
@@ -245,14 +240,14 @@ def test_one_thread_or_several_of_ours_and_of_the_blas_give_the_same_bytes() -> 
 import hashlib, sys
 import numpy as np
 import boostrank
-from boostrank.training import cross_fit
+from boostrank.training import cross_fit, steps
 rng = np.random.default_rng(0)
 x = rng.normal(size=(1500, 300)).astype(np.float32)
 data = boostrank.RankingDataset.from_arrays(x, rng.integers(0, 3, 1500), group=[30] * 50)
 cross_fit._NUMBERS_A_BLOCK = 30_000
 start = cross_fit.cross_fitted(data, "linear", int(sys.argv[1]))
-slopes = b"".join(curve.slope.tobytes() for curve in start.start.curves.values())
-print(hashlib.sha256(slopes + start.scores.tobytes()).hexdigest())
+levels = b"".join(curve.constant.tobytes() for curve in start.start.curves.values())
+print(hashlib.sha256(levels + start.scores.tobytes()).hexdigest())
 """
     record = [
         subprocess.run(

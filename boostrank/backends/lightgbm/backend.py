@@ -183,15 +183,18 @@ class LightGBM(Backend):
     def contributions(
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
     ) -> Float64Array:
-        first, start, grown = _start_trees(booster), None, booster
-        if first:  # LightGBM's SHAP refuses a model with a linear leaf anywhere
-            start = Curves.of(list(read_start(start_trees(booster.model_to_string().encode())).items()))
+        first, start, grown, trees = _start_trees(booster), None, booster, _trees_of(booster, rounds)
+        linear = first and start_trees(booster.model_to_string(num_iteration=first).encode())
+        if linear and any(
+            tree.linear for tree in linear
+        ):  # LightGBM's SHAP refuses a model with a linear leaf anywhere
+            start = Curves.of(list(read_start(linear).items()))
             rest = booster.model_to_string(start_iteration=first, num_iteration=rounds or -1)
-            grown = lightgbm.Booster(model_str=rest)
+            grown, trees = lightgbm.Booster(model_str=rest), rounds or -1
         parts = [np.zeros((0, features.shape[1] + 1))]
         for a, b in dense_batches(features):
             rows = dense_rows(features, a, b)
-            part = grown.predict(rows, pred_contrib=True, num_iteration=rounds or -1, num_threads=threads)
+            part = grown.predict(rows, pred_contrib=True, num_iteration=trees, num_threads=threads)
             if start is not None:  # what a missing value says is where a feature begins
                 part[:, start.feature] += start.values(rows) - start.missing
                 part[:, -1] += start.missing.sum()

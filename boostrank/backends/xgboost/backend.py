@@ -24,8 +24,10 @@ from boostrank.core.machine import free_memory
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset
 from boostrank.data.dense import dense_batches, dense_rows
-from boostrank.formats.base import LinearStart
+from boostrank.formats.base import LinearStart, engine_names
+from boostrank.formats.steps import NOTHING
 from boostrank.formats.xgboost import XGBOOST, tree_weights
+from boostrank.formats.xgboost_start import ATTRIBUTE
 
 _BINNED_BYTES_A_CELL = 2
 _BINNED = (xgboost.QuantileDMatrix, xgboost.ExtMemQuantileDMatrix)
@@ -40,6 +42,7 @@ class XGBoost(Backend):
     booster_type, dataset_type = xgboost.Booster, xgboost.DMatrix
     format = XGBOOST
     absent_is_missing = True
+    starts_linear = True
     objective_params = OF_OBJECTIVES
 
     def check_params(self, params: dict[str, Any]) -> None:
@@ -70,6 +73,7 @@ class XGBoost(Backend):
     def train(self, request: TrainRequest) -> tuple[Any, int]:
         params = translate(request.params)
         init_model, resumed = request.init_model, request.resumed
+        init_model, start = _apart(init_model)
         if resumed is not None:
             init_model = self.from_bytes(resumed.snapshot.model)
         before = self.rounds_of(init_model) if init_model is not None else 0
@@ -82,6 +86,8 @@ class XGBoost(Backend):
             del params["max_bin"]  # the user's own matrix was binned with a number that only it knows
         params |= {"disable_default_eval_metric": True, "validate_parameters": True}
         bridge = _Bridge(request, params, before, begin)
+        if start is not None:
+            self._begin(request, start)
         booster = xgboost.train(
             params,
             request.train,
@@ -94,7 +100,29 @@ class XGBoost(Backend):
             xgb_model=init_model,
             callbacks=[bridge],
         )
-        return booster, bridge.best_rounds
+        return (booster if start is None else self._together(start, booster)), bridge.best_rounds
+
+    def _begin(self, request: TrainRequest, start: Any) -> None:
+        """Let the scores of all data sets begin with a start's: of what it has binned, XGBoost predicts by the bins."""
+        train, *valid = request.rows or [None] * (1 + len(request.valid))
+        given = {id(request.train): (request.train, train, request.start_scores)}
+        for (_, data), rows in zip(request.valid, valid, strict=True):
+            given.setdefault(id(data), (data, rows, None))
+        threads = int(translate(request.params).get("nthread") or 1)
+        for data, rows, scores in given.values():
+            if not isinstance(rows, RankingDataset):
+                raise ParameterError(
+                    "the model begins with a linear start, whose scores XGBoost cannot take from a DMatrix or on a "
+                    "cluster: give the rows as a RankingDataset"
+                )
+            if scores is None:
+                scores = self.predict(start, rows.features, rounds=0, threads=threads)
+            data.set_info(base_margin=scores.astype(np.float32))
+
+    def _together(self, start: Any, booster: Any) -> Any:
+        """One booster of the trees of a start and those that were grown."""
+        grown, first = (XGBOOST.parse(bytes(one.save_raw("json"))) for one in (booster, start))
+        return self.from_bytes(grown.with_trees(first.start, grown.forest["trees"], grown.ends))
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
         translated = translate(params)
@@ -110,13 +138,23 @@ class XGBoost(Backend):
         return Snapshot(self.to_bytes(model.booster, rounds=0), scores_sha256=_digest(model.booster, model.train))
 
     def rounds_of(self, booster: Any) -> int:
-        return int(booster.num_boosted_rounds())
+        return int(booster.num_boosted_rounds()) - start_trees_of(booster)
+
+    def unstartable(self, params: dict[str, Any]) -> str | None:
+        booster = translate(params).get("booster", "gbtree")
+        return None if booster == "gbtree" else f"a model of booster={booster} holds no trees but its own"
 
     def begin_with(self, start: LinearStart) -> Any:
-        raise ParameterError(
-            "XGBoost's files hold trees or a linear model, not both, so trees cannot begin with one there: use "
-            "--backend lightgbm, whose file holds it"
-        )
+        if any(curve.documents is None for curve in start.curves.values()):
+            raise ParameterError(
+                "XGBoost's files hold no linear leaves: a start in steps, which they hold, is made of a RankingDataset"
+            )
+        columns = len(start.feature_names)
+        names = list(engine_names(start.feature_names))
+        row = xgboost.DMatrix(np.zeros((1, columns), np.float32), label=[0.0], feature_names=names)
+        empty = xgboost.train({"objective": "rank:ndcg", "base_score": 0.0}, row, 0)
+        curves = start.curves or {0: NOTHING}
+        return self.from_bytes(XGBOOST.parse(bytes(empty.save_raw("json"))).with_trees(curves, [], [0]))
 
     def predict(
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
@@ -127,7 +165,7 @@ class XGBoost(Backend):
                 booster._boostrank_threads = threads
             parts = [
                 booster.inplace_predict(
-                    batch, iteration_range=(0, rounds), predict_type="margin", validate_features=False
+                    batch, iteration_range=(0, _rounds(booster, rounds)), predict_type="margin", validate_features=False
                 )
                 for batch in _batches(features, absent_is_missing)
             ]
@@ -136,7 +174,8 @@ class XGBoost(Backend):
     def contributions(
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
     ) -> Float64Array:
-        options: dict[str, Any] = {"iteration_range": (0, rounds), "pred_contribs": True, "validate_features": False}
+        span = (0, _rounds(booster, rounds))
+        options: dict[str, Any] = {"iteration_range": span, "pred_contribs": True, "validate_features": False}
         with _one_at_a_time:
             parts = [
                 booster.predict(xgboost.DMatrix(batch, nthread=threads), **options)
@@ -146,7 +185,10 @@ class XGBoost(Backend):
 
     def to_bytes(self, booster: Any, *, rounds: int) -> bytes:
         if 0 < rounds < self.rounds_of(booster):
-            booster = booster[:rounds]
+            first = start_trees_of(booster)
+            booster = booster[: first + rounds]
+            if first:
+                booster.set_attr(**{ATTRIBUTE: str(first)})
         return bytes(booster.save_raw("json"))
 
     def from_bytes(self, data: bytes) -> Any:
@@ -165,6 +207,28 @@ class XGBoost(Backend):
 
 
 BACKEND = XGBoost()
+
+
+def start_trees_of(booster: Any) -> int:
+    """How many trees are those of a linear start (see `formats.xgboost_start`), which are before the first round."""
+    return int(booster.attr(ATTRIBUTE) or 0)
+
+
+def _rounds(booster: Any, rounds: int) -> int:
+    """XGBoost's number for so many rounds, 0 for all."""
+    return rounds + start_trees_of(booster) if rounds else 0
+
+
+def _apart(booster: Any) -> tuple[Any, Any]:
+    """The trees of a booster that were grown, and its start; each None where there is none."""
+    if booster is None or not start_trees_of(booster):
+        return booster, None
+    if not BACKEND.rounds_of(booster):
+        return None, booster
+    model = XGBOOST.parse(bytes(booster.save_raw("json")))
+    trees = model.forest["trees"][model.start_trees :]
+    start = BACKEND.from_bytes(model.with_trees(model.start, [], [0]))
+    return BACKEND.from_bytes(model.with_trees({}, trees, model.ends)), start
 
 
 def _batches(features: Features, absent_is_missing: bool) -> Iterator[Any]:

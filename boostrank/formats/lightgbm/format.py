@@ -13,7 +13,8 @@ import numpy as np
 from boostrank.core.errors import ModelError
 from boostrank.formats.base import ModelFormat
 from boostrank.formats.lightgbm.parser import LightGBMText, Tree, parse_text
-from boostrank.formats.lightgbm.start import mean_start, read_start, write_start
+from boostrank.formats.lightgbm.start import read_start, write_start
+from boostrank.formats.steps import mean_start
 from boostrank.formats.trees import Trees
 from boostrank.kernels.trees.curves import ZERO, Curves
 from boostrank.kernels.trees.walker import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest

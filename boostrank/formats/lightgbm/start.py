@@ -1,15 +1,15 @@
-"""Linear start in LightGBM text: functions of single features as the first trees, a tree a feature, with linear leaves.
+"""Start in LightGBM text: functions of single features as the first trees, a tree a feature. They count as no rounds.
 
-LightGBM's text knows leaves that hold a linear function; a leaf is a piece. What is missing goes to a leaf of its own:
-left of a first split below all numbers. A function of one piece needs no split: where LightGBM finds a missing value
-in a linear leaf, it takes the leaf's own value. A model with a linear leaf for all features would not do, since there
-one missing value anywhere takes the leaf's value for the whole. Leaves and nodes with a count of 0 tell such a tree
-from those that were grown. They count as no rounds.
+A function in steps is an ordinary tree (`formats.steps`). Version 0.1.0 had functions that are straight in pieces, as
+leaves that hold a linear function, with counts of 0; they are read, averaged and written as they were. Such a function
+of one piece needs no split: where LightGBM finds a missing value in a linear leaf, it takes the leaf's own value. A
+linear leaf for all features would not do, since there one missing value anywhere takes the leaf's value for the whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from boostrank.core.errors import ModelError
 from boostrank.formats.base import LinearStart, engine_names
 from boostrank.formats.lightgbm.parser import Tree
+from boostrank.formats.steps import NOTHING, StepTree, split
 from boostrank.kernels.trees.curves import LOWEST, Curve, combined
 
 _HEAD = """tree
@@ -48,7 +49,7 @@ _MISSING_LEFT, _MISSING_RIGHT = 10, 8
 
 def start_text(start: LinearStart) -> str:
     """LightGBM's model text of a start: at least one tree."""
-    trees = write_start(start.curves or {0: Curve.line(0.0, 0.0, 0.0)})
+    trees = write_start(start.curves or {0: NOTHING})
     columns = len(start.feature_names)
     head = _HEAD.format(
         last=columns - 1,
@@ -65,40 +66,51 @@ def write_start(curves: Mapping[int, Curve]) -> list[str]:
 
 
 def _tree(number: int, feature: int, curve: Curve) -> str:
-    nodes: list[list[Any]] = []  # threshold, left and right child of each
+    return _steps(number, feature, curve) if curve.documents is not None else _lines(number, feature, curve)
+
+
+def _steps(number: int, feature: int, curve: Curve) -> str:
+    tree = StepTree.of(curve)
+    return _text(
+        number, feature, tree.bounds, tree.left, tree.right,
+        {"leaf_value": tree.leaf, "leaf_weight": tree.documents, "leaf_count": tree.documents,
+         "internal_value": tree.node, "internal_weight": tree.below, "internal_count": tree.below, "is_linear": [0]},
+    )  # fmt: skip
+
+
+def _lines(number: int, feature: int, curve: Curve) -> str:
     constant, slope = curve.constant.tolist(), curve.slope.tolist()
+    bounds: list[float] = []
+    left: list[int] = []
+    right: list[int] = []
     if len(slope) > 1 or slope[0] == 0.0:
-        # Leaf 0 is what is missing; leaf i + 1 is piece i.
+        bounds, left, right = split(curve.bounds)
         constant, slope = [curve.missing, *constant], [0.0, *slope]
-        nodes.append([LOWEST, ~0, None])
-        nodes[0][2] = _split(curve.bounds.tolist(), 0, nodes)
     # A level piece has no feature, so that it is level at infinity too. A tree of one leaf has one.
-    level = [len(nodes) > 0 and s == 0.0 for s in slope]
-    at_nodes, at_leaves = [0] * len(nodes), [0] * len(slope)
-    fields = {
-        "num_leaves": [len(slope)], "num_cat": [0], "split_feature": [feature] * len(nodes), "split_gain": at_nodes,
-        "threshold": [node[0] for node in nodes],
-        "decision_type": [_MISSING_LEFT if i == 0 else _MISSING_RIGHT for i in range(len(nodes))],
-        "left_child": [node[1] for node in nodes], "right_child": [node[2] for node in nodes],
-        "leaf_value": [curve.missing] * len(slope), "leaf_weight": at_leaves, "leaf_count": at_leaves,
-        "internal_value": at_nodes, "internal_weight": at_nodes, "internal_count": at_nodes, "is_linear": [1],
-        "leaf_const": constant, "num_features": [0 if flat else 1 for flat in level],
-        "leaf_features": [feature for flat in level if not flat],
-        "leaf_coeff": [s for s, flat in zip(slope, level, strict=True) if not flat], "shrinkage": [1],
+    level = [len(left) > 0 and s == 0.0 for s in slope]
+    at_nodes, at_leaves = [0] * len(left), [0] * len(slope)
+    return _text(
+        number, feature, bounds, left, right,
+        {"leaf_value": [curve.missing] * len(slope), "leaf_weight": at_leaves, "leaf_count": at_leaves,
+         "internal_value": at_nodes, "internal_weight": at_nodes, "internal_count": at_nodes, "is_linear": [1],
+         "leaf_const": constant, "num_features": [0 if flat else 1 for flat in level],
+         "leaf_features": [feature for flat in level if not flat],
+         "leaf_coeff": [s for s, flat in zip(slope, level, strict=True) if not flat]},
+    )  # fmt: skip
+
+
+def _text(
+    number: int, feature: int, bounds: list[float], left: list[int], right: list[int], rest: dict[str, list[Any]]
+) -> str:
+    nodes = len(left)
+    fields: dict[str, list[Any]] = {
+        "num_leaves": [len(rest["leaf_value"])], "num_cat": [0], "split_feature": [feature] * nodes,
+        "split_gain": [0] * nodes, "threshold": [LOWEST, *bounds][:nodes],
+        "decision_type": [_MISSING_LEFT, *[_MISSING_RIGHT] * (nodes - 1)][:nodes], "left_child": left,
+        "right_child": right, **rest, "shrinkage": [1],
     }  # fmt: skip
     lines = [f"{name}={' '.join(map(repr, values))}" for name, values in fields.items()]
     return "\n".join([f"Tree={number}", *lines, "", "", ""])
-
-
-def _split(bounds: list[float], first: int, nodes: list[list[Any]]) -> int:
-    """Add the nodes below which the pieces between these bounds are, and return the child that leads there."""
-    if not bounds:
-        return ~(first + 1)
-    number, middle = len(nodes), len(bounds) // 2
-    nodes.append([bounds[middle], None, None])
-    nodes[number][1] = _split(bounds[:middle], first, nodes)
-    nodes[number][2] = _split(bounds[middle + 1 :], first + middle + 1, nodes)
-    return number
 
 
 def read_start(trees: Iterable[Tree]) -> dict[int, Curve]:
@@ -112,9 +124,7 @@ def read_start(trees: Iterable[Tree]) -> dict[int, Curve]:
         try:
             feature, curve = _read(tree)
         except (ValueError, IndexError) as error:
-            raise ModelError(
-                f"tree {tree.number} is no function of one feature, though no document is in it"
-            ) from error
+            raise ModelError(f"tree {tree.number} is no function of one feature, though it begins as one") from error
         curves[feature] = combined([curves[feature], curve], [1.0, 1.0]) if feature in curves else curve
     return curves
 
@@ -123,6 +133,15 @@ def _read(tree: Tree) -> tuple[int, Curve]:
     def numbers(name: bytes, kind: type = float) -> Any:
         return np.array(tree.words(name), dtype=np.float64).astype(kind)
 
+    if not tree.linear:
+        values, documents = numbers(b"leaf_value"), numbers(b"leaf_count")
+        bounds = np.sort(numbers(b"threshold")[1:])
+        children = [numbers(name, int).tolist() for name in (b"left_child", b"right_child")]
+        in_order, *expected = split(bounds)
+        if children != expected or numbers(b"threshold")[1:].tolist() != in_order:
+            raise ValueError
+        steps = Curve.steps(bounds, values[1:], float(values[0]))
+        return int(numbers(b"split_feature", int)[0]), replace(steps, documents=np.roll(documents, -1))
     constant, missing = numbers(b"leaf_const"), float(numbers(b"leaf_value")[0])
     slope = np.zeros(constant.size)
     slope[numbers(b"num_features", int) > 0] = numbers(b"leaf_coeff")
@@ -132,12 +151,3 @@ def _read(tree: Tree) -> tuple[int, Curve]:
     threshold = numbers(b"threshold")
     order = np.argsort(threshold, kind="stable")
     return int(numbers(b"split_feature", int)[0]), Curve(threshold[order[1:]], constant[1:], slope[1:], missing)
-
-
-def mean_start(starts: Sequence[Mapping[int, Curve]]) -> dict[int, Curve]:
-    """The start whose scores are the mean of those of several."""
-    nothing, share = Curve.line(0.0, 0.0, 0.0), 1.0 / len(starts)
-    return {
-        feature: combined([start.get(feature, nothing) for start in starts], [share] * len(starts))
-        for feature in sorted({feature for start in starts for feature in start})
-    }
