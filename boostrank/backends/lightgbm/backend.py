@@ -184,11 +184,10 @@ class LightGBM(Backend):
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
     ) -> Float64Array:
         first, start, grown, trees = _start_trees(booster), None, booster, _trees_of(booster, rounds)
-        linear = first and start_trees(booster.model_to_string(num_iteration=first).encode())
-        if linear and any(
-            tree.linear for tree in linear
-        ):  # LightGBM's SHAP refuses a model with a linear leaf anywhere
-            start = Curves.of(list(read_start(linear).items()))
+        begins = start_trees(booster.model_to_string(num_iteration=first).encode()) if first else []
+        # LightGBM's SHAP refuses a model with a linear leaf anywhere.
+        if any(tree.linear for tree in begins):
+            start = Curves.of(list(read_start(begins).items()))
             rest = booster.model_to_string(start_iteration=first, num_iteration=rounds or -1)
             grown, trees = lightgbm.Booster(model_str=rest), rounds or -1
         parts = [np.zeros((0, features.shape[1] + 1))]
