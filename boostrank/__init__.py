@@ -39,27 +39,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {
-    "core.errors": ("BoostrankError", "DataError", "InputError", "ModelError", "ParameterError", "TrainingError"),
-    "core.params": ("Param",),
-    "core.queries": ("QueryIndex",),
-    "data.dataset": ("RankingDataset",),
-    "data.doctor": ("doctor",),
-    "kernels.objective.contract": ("ObjectiveSpec", "objective_kernel"),
-    "kernels.objective.define": ("define_objective",),
-    "kernels.runtime.jit": ("inline",),
-    "metric": ("Conventions", "Metric"),
-    "objective.description": ("Objective",),
-    "objective.mixture": ("Mixture",),
-    "objective.user_file": ("load_objective",),
-    "training.averaging": ("average",),
-    "training.callbacks": ("EarlyStopping",),
-    "training.checkpoint": ("Checkpoint",),
-    "training.folds": ("train_folds",),
-    "training.model": ("RankingModel",),
-    "training.train": ("train",),
-    "tuning.search": ("tune",),
-}
-_HOMES = {name: f"boostrank.{module}" for module, names in _NAMES.items() for name in names}
+    "core.errors": "BoostrankError DataError InputError ModelError ParameterError TrainingError",
+    "core.params": "Param", "core.queries": "QueryIndex", "data.dataset": "RankingDataset", "data.doctor": "doctor",
+    "kernels.objective.contract": "ObjectiveSpec objective_kernel", "kernels.objective.define": "define_objective",
+    "kernels.runtime.jit": "inline", "metric": "Conventions Metric", "objective.description": "Objective",
+    "objective.mixture": "Mixture", "objective.user_file": "load_objective", "training.averaging": "average",
+    "training.callbacks": "EarlyStopping", "training.checkpoint": "Checkpoint", "training.folds": "train_folds",
+    "training.model": "RankingModel", "training.train": "train", "tuning.search": "tune",
+}  # fmt: skip
+_HOMES = {name: f"boostrank.{module}" for module, names in _NAMES.items() for name in names.split()}
 
 _PACKAGES = ("cluster", "data", "report", "tuning")
 

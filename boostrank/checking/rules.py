@@ -273,17 +273,10 @@ def nothing_to_learn_is_left_alone(probe: Probe) -> Finding:
 
 
 RULES: tuple[Callable[[Probe], Finding], ...] = (
-    memory_is_its_own,
-    outputs_are_written,
-    inputs_are_read_only,
-    results_are_finite,
-    hessian_is_not_negative,
-    gradient_is_the_derivative,
-    curvature_keeps_its_claim,
-    shifts_change_nothing,
-    file_order_changes_nothing,
+    memory_is_its_own, outputs_are_written, inputs_are_read_only, results_are_finite, hessian_is_not_negative,
+    gradient_is_the_derivative, curvature_keeps_its_claim, shifts_change_nothing, file_order_changes_nothing,
     nothing_to_learn_is_left_alone,
-)
+)  # fmt: skip
 
 
 def _cases(probe: Probe, examples: list[Example]) -> Iterator[tuple[Example, Values]]:

@@ -10,7 +10,7 @@ import click
 from boostrank.cli import study
 from boostrank.cli.errors import DONE, GATE_SHUT, say
 from boostrank.cli.options import COUNT, Command, InputFile, chosen_conventions, with_options
-from boostrank.cli.reading import Reader, reading_options
+from boostrank.cli.reading import Reader, document_names, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
 from boostrank.cli.tables import aligned, print_table, shown
 
@@ -26,18 +26,13 @@ if TYPE_CHECKING:
     study.data_option,
     study.measures("--metric", "metrics", multiple=True, metavar="NAME", default=("ndcg@10",),
                    help="ndcg@10, map, ...; may be repeated; the first one tells regressions."),
-    study.measured_by_option,
-    study.gain_option,
-    study.segments_option,
+    study.measured_by_option, study.gain_option, study.segments_option,
     study.measures("--top", metavar="K", type=COUNT, default=10,
                    help="How far down the lists documents that moved are counted and told."),
-    study.noise_option,
-    study.seed_option,
+    study.noise_option, study.seed_option,
     study.results("--fail-if", "conditions", multiple=True, metavar="CONDITION",
                   help="Exit with 1 when this holds: `ndcg@10 < -0.002 at p<0.05`; may be repeated."),
-    study.json_option,
-    study.html_option,
-    study.workers_option,
+    study.json_option, study.html_option, study.workers_option,
 )  # fmt: skip
 @reading_options
 @click.pass_context
@@ -74,7 +69,7 @@ def command(
     rankers: list[Ranker] = []
     for path, dataset in reader.read_for(models, data):
         rankers.append(Ranker(path, scores_of(path, models[path], dataset, threads), models[path], dataset))
-    docnos = study.known_names(dataset, data, needed=rules.ties == "docno")
+    docnos = document_names(dataset, data, needed=rules.ties == "docno")
     found = compare(
         rankers[0], rankers[1], dataset, wanted, conventions=rules, segments=table, fail_if=gate, top=top,
         matters=matters, docnos=docnos, threads=threads, seed=seed,
@@ -136,8 +131,6 @@ def _reason(regression: Regression) -> str:
     swap = regression.swap
     if swap is None:
         return ""
-    one, other = (
-        f"{shown(m.document)} (label {m.label:g}) {m.old} -> {m.new}" for m in (swap.fell, swap.rose)
-    )  # fmt: skip
+    one, other = (f"{shown(m.document)} (label {m.label:g}) {m.old} -> {m.new}" for m in (swap.fell, swap.rose))
     because = [shown(f.feature) for f in swap.features if (f.new or 0.0) < (f.old or 0.0)][:2]
     return f"{one}, below {other}{': ' if because else ''}{', '.join(because)}"

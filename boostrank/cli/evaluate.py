@@ -26,10 +26,7 @@ DEFAULT_METRICS = ("ndcg@1,3,5,10",)
 @with_options(
     study.measures("--metric", "metrics", multiple=True, metavar="NAME", default=DEFAULT_METRICS,
                    help="ndcg@10, map, ...; may be repeated."),
-    study.measured_by_option,
-    study.gain_option,
-    study.json_option,
-    threads_option(MEASURES),
+    study.measured_by_option, study.gain_option, study.json_option, threads_option(MEASURES),
 )  # fmt: skip
 @reading_options
 @click.pass_context

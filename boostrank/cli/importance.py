@@ -31,9 +31,7 @@ _PASSED = ("metric", "repeats", "documents", "shap_documents", "seed", "negligib
 @with_options(
     study.data_option,
     study.measures("--metric", metavar="NAME", default="ndcg@10", help="What is lost, with one cut-off."),
-    study.measured_by_option,
-    study.gain_option,
-    study.groups_option,
+    study.measured_by_option, study.gain_option, study.groups_option,
     study.measures("--repeats", type=COUNT, show_default="1 to 5, as the work allows", help="Shuffles of each query."),
     study.measures("--documents", type=click.IntRange(0), show_default="as many as take half a minute",
                    help="Shuffle a sample of whole queries with about N documents; 0: all."),

@@ -9,7 +9,7 @@ import click
 
 from boostrank.cli import study
 from boostrank.cli.options import CONVENTIONS, CUTOFFS, Command, DataFile, InputFile, threads_option, with_options
-from boostrank.cli.reading import Reader, reading_options
+from boostrank.cli.reading import Reader, document_names, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
 from boostrank.cli.study import MEASURES
 from boostrank.cli.tables import print_table
@@ -44,8 +44,7 @@ def _names(context: click.Context, param: click.Parameter, value: str) -> tuple[
     study.measures("--metric", metavar="NAME", default="ndcg", help="ndcg, map, err, ... without its cut-off."),
     study.measures("--target", metavar="X",
                    help="Look for the conventions that give somebody else's number, to the digits that it has."),
-    study.json_option,
-    threads_option(MEASURES),
+    study.json_option, threads_option(MEASURES),
 )  # fmt: skip
 @reading_options
 @click.pass_context
@@ -73,7 +72,7 @@ def command(
     if target is not None:
         _print_matches(find_conventions(target, *measured, base=base, threads=threads), target, as_json=as_json)
         return
-    docnos = None if dataset.comments is None else study.known_names(dataset, data, needed=False)
+    docnos = document_names(dataset, data, needed=False)
     explanations = explain_conventions(*measured, names, base=base, docnos=docnos, threads=threads)
     if as_json:
         plain = {one.metric: dataclasses.asdict(one) for one in explanations}

@@ -146,13 +146,10 @@ class _LiveLine:
         from rich.progress import BarColumn, Progress, TextColumn
 
         self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=16),
+            TextColumn("{task.description}"), BarColumn(bar_width=16),
             TextColumn("{task.fields[values]}  [dim]{task.fields[left]}"),
-            console=Console(stderr=True, highlight=False),
-            transient=True,
-            redirect_stdout=False,
-        )
+            console=Console(stderr=True, highlight=False), transient=True, redirect_stdout=False,
+        )  # fmt: skip
         self._task = self._progress.add_task("round 0", values="compiling and binning", left="", total=None)
 
     def start(self) -> None:

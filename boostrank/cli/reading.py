@@ -140,18 +140,20 @@ def check_not_read(output: str, inputs: Iterable[str]) -> None:
             raise InputError(f"{output}: is read by this command ({given}) and would be overwritten: name another file")
 
 
-def document_names(data: RankingDataset, path: str) -> list[str]:
-    """The document that each row's comment names: `docid = NAME`, or else its first word.
+def document_names(data: RankingDataset, path: str, *, needed: bool = True) -> list[str] | None:
+    """The document that each row's comment names: `docid = NAME`, or else its first word; None unless all have one.
 
     Raises:
-        InputError: a row has no comment.
+        InputError: names are needed, and a row has no comment.
     """
     from boostrank.report.documents import document_names as names_of
 
-    names = names_of(data) or []
-    if "" in names:
-        raise InputError(
-            f"{path}: row {names.index('') + 1} has no comment that names its document, and these conventions order "
-            "tied documents by name; choose other --conventions"
-        )
-    return names
+    names = names_of(data)
+    if names is None or "" not in names:
+        return names
+    if not needed:
+        return None
+    raise InputError(
+        f"{path}: row {names.index('') + 1} has no comment that names its document, and these conventions order "
+        "tied documents by name; choose other --conventions"
+    )

@@ -24,16 +24,13 @@ from boostrank.report.sections import METRICS, section_names
     study.measures("--metric", "metrics", multiple=True, metavar="NAME", default=METRICS,
                    help="ndcg@1,3,5,10, map, ...; may be repeated; all else is about the largest cut-off of the "
                         "first."),
-    study.measured_by_option,
-    study.gain_option,
+    study.measured_by_option, study.gain_option,
     study.measures("--baseline", metavar="OLD", type=InputFile(),
                    help="A model from before, or a file with its scores: measured beside MODEL."),
-    study.segments_option,
-    study.groups_option,
+    study.segments_option, study.groups_option,
     study.measures("--documents", type=click.IntRange(0), show_default="as many as take half a minute each",
                    help="Shuffle and walk a sample of whole queries with about N documents; 0: all."),
-    study.noise_option,
-    study.seed_option,
+    study.noise_option, study.seed_option,
     study.results("--only", multiple=True, metavar="SECTION", type=click.Choice(section_names()),
                   help=f"This section alone; may be repeated: {', '.join(section_names())}."),
     study.results("--skip", multiple=True, metavar="SECTION", type=click.Choice(section_names()),
@@ -41,8 +38,7 @@ from boostrank.report.sections import METRICS, section_names
     study.results("-o", "--output", metavar="FILE", type=click.Path(), help="Write one page that needs no network."),
     study.results("--save", "folder", metavar="DIR", type=click.Path(),
                   help="Write the page, every chart (SVG) and its numbers (CSV) to a folder."),
-    study.json_option,
-    study.workers_option,
+    study.json_option, study.workers_option,
 )  # fmt: skip
 @reading_options
 @click.pass_context

@@ -12,9 +12,9 @@ import click
 
 from boostrank.cli.errors import say
 from boostrank.cli.options import DataFile, InputFile, conventions_option, option, threads_option
-from boostrank.cli.reading import Reader, document_names
+from boostrank.cli.reading import Reader
 from boostrank.cli.tables import width_of
-from boostrank.core.errors import FileFormatError, InputError
+from boostrank.core.errors import FileFormatError
 from boostrank.core.jsonable import jsonable
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from boostrank.training.model import RankingModel
 
 MEASURES, RESULTS = "Measures", "Results"
-
 
 measures, results = (partial(option, section=section) for section in (MEASURES, RESULTS))
 
@@ -58,20 +57,6 @@ def read_for_model(
     ranker = RankingModel.load(model)
     reader = Reader(given, keep_comments=keep_comments)
     return ranker, reader.read(data, like=reader.feature_space(ranker, model))
-
-
-def known_names(data: RankingDataset, path: str, *, needed: bool) -> list[str] | None:
-    """What the comments call the documents, if all have a name.
-
-    Raises:
-        InputError: names are needed, and a row has none.
-    """
-    try:
-        return document_names(data, path)
-    except InputError:
-        if needed:
-            raise
-        return None
 
 
 def read_matters(path: str) -> dict[str, float]:

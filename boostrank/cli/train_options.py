@@ -30,9 +30,7 @@ START_WORDS = ("auto", LINEAR, "none")
 ROUTES = ("auto", "memory", "bins", "external")
 OBJECTIVE, TREES, METRICS, OUTPUT = "Objective", "Trees", "Metrics and stopping", "Data and output"
 
-_objective, _trees, _metrics, _output = (
-    partial(option, section=section) for section in (OBJECTIVE, TREES, METRICS, OUTPUT)
-)
+_objective, _trees, _metrics, _output = (partial(option, section=s) for s in (OBJECTIVE, TREES, METRICS, OUTPUT))
 
 
 class StartFile(InputFile):

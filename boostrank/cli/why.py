@@ -29,9 +29,7 @@ _BAR, _LEAST = 20, 5
 @with_options(
     option("--qid", metavar="Q", required=True, help="The query that holds both documents."),
     study.results("--top", type=COUNT, default=12, help="Features in each table; --json and --html have all."),
-    study.json_option,
-    study.html_option,
-    study.workers_option,
+    study.json_option, study.html_option, study.workers_option,
 )  # fmt: skip
 @reading_options
 @click.pass_context

@@ -228,15 +228,11 @@ class ClusterTraining:
         )  # fmt: skip
         digest = hashlib.blake2b("".join(sorted(shard.fingerprint for shard in shards)).encode(), digest_size=16)
         data = {
-            "absent": "zero",
-            "files": [shard.path for shard in sorted(shards, key=lambda shard: shard.path)],
-            "rows": sum(shard.rows for shard in shards),
-            "queries": sum(len(shard.qids) for shard in shards),
-            "index_base": self._space.index_base,
-            "features": self._space.n_features,
-            "feature_names": list(self._space.feature_names),
-            "fingerprint": digest.hexdigest(),
-        }
+            "absent": "zero", "files": [shard.path for shard in sorted(shards, key=lambda shard: shard.path)],
+            "rows": sum(shard.rows for shard in shards), "queries": sum(len(shard.qids) for shard in shards),
+            "index_base": self._space.index_base, "features": self._space.n_features,
+            "feature_names": list(self._space.feature_names), "fingerprint": digest.hexdigest(),
+        }  # fmt: skip
         return info | {"data": data, "training": {**info["training"], "workers": len(self._workers.addresses)}}
 
     def _model(self, results: Sequence[FitResult]) -> RankingModel:

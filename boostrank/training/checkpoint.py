@@ -158,14 +158,10 @@ class Checkpoint:
         values = np.array([[r[2] for r in results] for results in self._results], dtype="<f8").reshape(-1)
         rounds = int(env.iteration) + 1
         header = {
-            "training": self._identity,
-            "begin": int(env.begin_iteration),
-            "rounds": rounds,
-            "metrics": named,
-            "model_bytes": len(snapshot.model),
-            "scores": [int(scores.size) for scores in snapshot.scores],
+            "training": self._identity, "begin": int(env.begin_iteration), "rounds": rounds, "metrics": named,
+            "model_bytes": len(snapshot.model), "scores": [int(scores.size) for scores in snapshot.scores],
             "scores_sha256": snapshot.scores_sha256,
-        }
+        }  # fmt: skip
         line = json.dumps(header, allow_nan=False).encode() + b"\n"
         arrays = [np.ascontiguousarray(scores, dtype="<f8") for scores in snapshot.scores]
         parts = [line, snapshot.model, *(array.tobytes() for array in [values, *arrays])]

@@ -159,11 +159,9 @@ def _fitted(data: RankingDataset, gains: Float64Array, threads: int) -> CrossFit
     curves = {feature: curve.times(scale) for feature, curve in own.with_documents(counts)}
     start = LinearStart(data.feature_names, simplified(curves, MOVED * float(scores.std() if scores.size else 0.0)))
     description = {
-        "model": "ridge regression within queries, cross-fitted, in steps",
-        "ridge": ridge,
-        "scale": scale,
+        "model": "ridge regression within queries, cross-fitted, in steps", "ridge": ridge, "scale": scale,
         "folds": FOLDS,
-    }
+    }  # fmt: skip
     return CrossFitted(start, scores, description)
 
 

@@ -29,14 +29,10 @@ def describe_training(
     data: dict[str, Any] = {"rows": queries.n_documents, "queries": len(queries)}
     if isinstance(train_set, RankingDataset):
         data |= {
-            "absent": "zero",
-            "files": list(train_set.provenance.files),
-            "index_base": train_set.provenance.index_base,
-            "reader": dict(train_set.provenance.options),
-            "features": train_set.n_features,
-            "feature_names": list(train_set.feature_names),
-            "fingerprint": train_set.fingerprint,
-        }
+            "absent": "zero", "files": list(train_set.provenance.files), "index_base": train_set.provenance.index_base,
+            "reader": dict(train_set.provenance.options), "features": train_set.n_features,
+            "feature_names": list(train_set.feature_names), "fingerprint": train_set.fingerprint,
+        }  # fmt: skip
     return ModelInfo(
         backend=engine.name, objective=_objective(engine, given, objective), metrics=list(given.metrics),
         conventions=dataclasses.asdict(conventions),
@@ -65,15 +61,12 @@ def describe_identity(
     continued = None if init_booster is None else content_sha256(engine.to_bytes(init_booster, rounds=0))
     identity = {
         "versions": {name: v for name, v in _versions(engine).items() if name != "python"},
-        "objective": _objective(engine, given, objective),
-        "rounds": given.rounds,
+        "objective": _objective(engine, given, objective), "rounds": given.rounds,
         "parameters": {name: value for name, value in given.engine.items() if name not in _INDIFFERENT},
-        "metrics": list(given.metrics),
-        "conventions": dataclasses.asdict(conventions),
-        "init_model": continued,
+        "metrics": list(given.metrics), "conventions": dataclasses.asdict(conventions), "init_model": continued,
         "train": _fingerprints(train_set),
         "valid": {name: "the training set" if d is train_set else _fingerprints(d) for name, d in valid.items()},
-    }
+    }  # fmt: skip
     plain: dict[str, Any] = jsonable(identity)
     return plain
 

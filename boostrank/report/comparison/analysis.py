@@ -263,7 +263,7 @@ def _ranker(given: Any, name: str, data: RankingDataset, threads: int | None) ->
 
 def _difference(
     metric: str, values: Float64Array, weights: Float64Array | None, seed: int, matters: float
-) -> Difference:  # fmt: skip
+) -> Difference:
     """Over the queries that count, of which there is at least one."""
     found = paired_difference(values[:, 1], values[:, 0], weights=weights, resamples=RESAMPLES, seed=seed)
     counted = ~np.isnan(values[:, 0])

@@ -152,16 +152,10 @@ def cuts_of(forest: Forest) -> dict[int, Float32Array]:
 
 
 def counterfactuals(
-    document: Literal["a", "b"],
-    row: Float32Array,
-    names: Sequence[str],
-    columns: Sequence[FeatureValues | None],
-    score: Score,
-    swaps: Callable[[Float64Array], npt.NDArray[np.bool_]],
-    *,
-    width: int,
+    document: Literal["a", "b"], row: Float32Array, names: Sequence[str], columns: Sequence[FeatureValues | None],
+    score: Score, swaps: Callable[[Float64Array], npt.NDArray[np.bool_]], *, width: int,
     progress: Callable[[int, int], None] | None = None,
-) -> list[Counterfactual]:
+) -> list[Counterfactual]:  # fmt: skip
     """For each feature the smallest change of it alone that swaps the two documents; those that have one.
 
     Args:

@@ -49,9 +49,7 @@ def theme(*, dark: bool = False) -> dict[str, Any]:
             "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "labelLimit": 190,
             "gridOpacity": 0.7}  # fmt: skip
     return {
-        "background": back,
-        "padding": 2,
-        "font": "system-ui, sans-serif",
+        "background": back, "padding": 2, "font": "system-ui, sans-serif",
         "aria": False,  # the element around it is named; thousands of marks are not worth reading out
         "view": {"stroke": None},
         "axis": axis,

@@ -166,15 +166,9 @@ def measure_noise(
 
 
 def expected_seconds(
-    params: Mapping[str, Any] | None,
-    train_set: RankingDataset,
-    valid_set: RankingDataset,
-    num_boost_round: int = 100,
-    *,
-    runs: int = 10,
-    backend: str = "lightgbm",
-    conventions: Conventions | str | None = None,
-) -> float:
+    params: Mapping[str, Any] | None, train_set: RankingDataset, valid_set: RankingDataset, num_boost_round: int = 100,
+    *, runs: int = 10, backend: str = "lightgbm", conventions: Conventions | str | None = None,
+) -> float:  # fmt: skip
     """How long `measure_noise` will take at most, by a trial of a few rounds; with early stopping it may take less."""
     rounds = min(_TRIAL_ROUNDS, num_boost_round)
     seconds = []

@@ -74,15 +74,9 @@ class AleCurve:
 
 
 def accumulated_local_effects(
-    scorer: Scorer,
-    rows: DenseRows,
-    names: tuple[str, ...],
-    *,
-    bins: int,
-    seed: int,
-    threads: int,
+    scorer: Scorer, rows: DenseRows, names: tuple[str, ...], *, bins: int, seed: int, threads: int,
     progress: DocumentProgress | None = None,
-) -> tuple[AleCurve, ...]:
+) -> tuple[AleCurve, ...]:  # fmt: skip
     """The curve of each column.
 
     Args:

@@ -47,15 +47,9 @@ class Interaction:
 
 
 def interactions(
-    scorer: Scorer,
-    rows: DenseRows,
-    names: Sequence[str],
-    columns: Sequence[int],
-    *,
-    seed: int,
-    threads: int,
+    scorer: Scorer, rows: DenseRows, names: Sequence[str], columns: Sequence[int], *, seed: int, threads: int,
     progress: DocumentProgress | None = None,
-) -> tuple[Interaction, ...]:
+) -> tuple[Interaction, ...]:  # fmt: skip
     """All pairs of some columns, strongest first.
 
     Args:

@@ -55,14 +55,9 @@ class SingleFeature:
 
 
 def single_feature(
-    data: RankingDataset,
-    metric: str,
-    conventions: Conventions,
-    *,
-    seed: int = 0,
-    threads: int | None = None,
+    data: RankingDataset, metric: str, conventions: Conventions, *, seed: int = 0, threads: int | None = None,
     progress: Progress | None = None,
-) -> SingleFeature | None:
+) -> SingleFeature | None:  # fmt: skip
     """Rank each half of the queries by the feature and direction that are best on the other half.
 
     What is missing comes last in either direction. Where there is a lot of data, whole queries of each half are
