@@ -210,16 +210,10 @@ class BoundMetrics:
     """
 
     def __init__(
-        self,
-        metrics: Metric | str | Iterable[Metric | str],
-        labels: npt.ArrayLike,
-        queries: QueryIndex,
-        conventions: Conventions | str = "default",
-        threads: int | None = None,
-        *,
-        docnos: Sequence[str] | None = None,
-        partial: bool = False,
-    ) -> None:
+        self, metrics: Metric | str | Iterable[Metric | str], labels: npt.ArrayLike, queries: QueryIndex,
+        conventions: Conventions | str = "default", threads: int | None = None, *,
+        docnos: Sequence[str] | None = None, partial: bool = False,
+    ) -> None:  # fmt: skip
         self.metrics = tuple(Metric.all_of(metrics))
         self.conventions = Conventions.of(conventions)
         self.queries = queries

@@ -71,16 +71,13 @@ def _as_json(found: NoiseReport) -> dict[str, Any]:
 
     metrics = {
         name: {
-            "value": result.mean,
-            "matters": found.matters(name),
-            "sources": {
-                source: plain(found.spread(source, name)) | {"values": values[name].tolist()}
-                for source, values in found.values.items()
-            },
+            "value": result.mean, "matters": found.matters(name),
+            "sources": {source: plain(found.spread(source, name)) | {"values": values[name].tolist()}
+                        for source, values in found.values.items()},
             "validation queries": plain(found.over_queries(name)),
         }
         for name, result in found.first.items()
-    }
+    }  # fmt: skip
     return {"runs": found.runs, "seconds": found.seconds, "metrics": metrics}
 
 

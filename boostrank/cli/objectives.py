@@ -128,13 +128,10 @@ def _write_list(page: click.HelpFormatter, specs: list[ObjectiveSpec]) -> None:
 def _write_one(page: click.HelpFormatter, spec: ObjectiveSpec) -> None:
     page.write_text(f"{spec.name}: {spec.summary}")
     rows = {
-        "also called": ", ".join(spec.aliases),
-        "equation": spec.equation,
-        "Hessian": spec.hessian.value,
-        "cost": "n^2 for a query of n documents" if spec.quadratic else "",
-        "source": spec.reference,
+        "also called": ", ".join(spec.aliases), "equation": spec.equation, "Hessian": spec.hessian.value,
+        "cost": "n^2 for a query of n documents" if spec.quadratic else "", "source": spec.reference,
         "differs": spec.deviation,
-    }
+    }  # fmt: skip
     page.write_paragraph()
     page.write_dl([(heading, text) for heading, text in rows.items() if text])
     if spec.params:

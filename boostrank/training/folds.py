@@ -100,13 +100,9 @@ def train_folds(
         if after is not None and not after(k, model):
             break
     one = average(models)
-    one.info |= {
-        "folds": {
-            "folds": folds,
-            "rounds": [model.best_iteration for model in models],
-            "held_out": {name: _mean(np.concatenate(v), np.concatenate(weights)) for name, v in values.items()},
-        }
-    }
+    held_out = {name: _mean(np.concatenate(v), np.concatenate(weights)) for name, v in values.items()}
+    rounds = [model.best_iteration for model in models]
+    one.info |= {"folds": {"folds": folds, "rounds": rounds, "held_out": held_out}}
     return one
 
 

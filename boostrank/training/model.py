@@ -70,15 +70,9 @@ class RankingModel:
     """
 
     def __init__(
-        self,
-        backend: Backend,
-        booster: Any,
-        *,
-        best_rounds: int = 0,
-        info: Mapping[str, Any] | None = None,
-        evals_result: Mapping[str, Mapping[str, list[float]]] | None = None,
-        summary: TrainingSummary | None = None,
-    ) -> None:
+        self, backend: Backend, booster: Any, *, best_rounds: int = 0, info: Mapping[str, Any] | None = None,
+        evals_result: Mapping[str, Mapping[str, list[float]]] | None = None, summary: TrainingSummary | None = None,
+    ) -> None:  # fmt: skip
         self._engine, self.booster = backend, booster
         self._best_rounds = best_rounds
         self.info = info if isinstance(info, ModelInfo) else ModelInfo.read(info or {})

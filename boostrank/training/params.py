@@ -131,7 +131,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     else:
         objective, takes = _objective(chosen, rest, threads, backend)
         gain = objective.gain
-        _check_near_misses(rest, objective, takes, backend)
+        _check_near_misses(rest, objective.name, takes, backend)
     idle = [name for name in rest if name in backend.objective_params]
     if native is None and idle:
         owner = "a custom objective" if objective is None else f"objective {objective.name!r}"
@@ -184,9 +184,7 @@ def _of_objective_alone(name: str, params: Iterable[Param]) -> bool:
     return param is not None and param is not SEED
 
 
-def _check_near_misses(
-    rest: Mapping[str, Any], objective: TrainingObjective, takes: tuple[Param, ...], backend: Backend
-) -> None:
+def _check_near_misses(rest: Mapping[str, Any], objective: str, takes: tuple[Param, ...], backend: Backend) -> None:
     """A near miss of an objective's parameter among the engine's is refused here, where its name is known."""
     for name in rest:
         try:
@@ -197,9 +195,8 @@ def _check_near_misses(
             if not elsewhere and not did_you_mean(name, own, list_all=False):
                 raise
             owners = f" ({', '.join(elsewhere)} does)" if elsewhere else ""
-            raise ParameterError(
-                f"objective {objective.name!r} has no parameter {name!r}{owners}.{did_you_mean(name, own)}"
-            ) from None
+            hint = did_you_mean(name, own)
+            raise ParameterError(f"objective {objective!r} has no parameter {name!r}{owners}.{hint}") from None
         except ParameterError:
             continue  # the check of all together tells
 

@@ -79,11 +79,9 @@ def _fingerprints(data: Any) -> dict[str, Any]:
         sizes = queries_of_native(data)[1].sizes if constructed else group
         return {"labels": _digest(labels), "queries": _digest(sizes)}
     return {
-        "data": data.fingerprint,
-        "features": _digest("\n".join(data.feature_names)),
-        "weights": _digest(data.queries.weights),
-        "k": _digest(data.queries.k),
-    }
+        "data": data.fingerprint, "features": _digest("\n".join(data.feature_names)),
+        "weights": _digest(data.queries.weights), "k": _digest(data.queries.k),
+    }  # fmt: skip
 
 
 def _is_constructed(data: Any) -> bool:

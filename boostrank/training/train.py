@@ -133,8 +133,7 @@ def train(
             held.enter_context(checkpoint.reserved())
             resumed = checkpoint.begin(engine, identity)
         request = TrainRequest(
-            params=given.engine, train=native_train, valid=valid, rows=rows, rounds=given.rounds,
-            gradient=gradient,
+            params=given.engine, train=native_train, valid=valid, rows=rows, rounds=given.rounds, gradient=gradient,
             native_objective=given.native_objective, metrics=[metrics] if metrics else [], init_model=booster,
             start_scores=None if begin is None else begin.scores,
             callbacks=[history, *late, *filter(None, [stopper, checkpoint])],
@@ -242,9 +241,8 @@ def stopping(
     settled = 0 if objective is None else objective.settled_round(objective.total_rounds or before + given.rounds)
     stopper: Callback | None = None
     ours = given.stopping_rounds or any(isinstance(callback, EarlyStopping) for callback in callbacks)
-    if ours and "dart" in (
-        str(given.engine.get(name, "")) for name in ("boosting", "boosting_type", "boost", "booster")
-    ):
+    names = ("boosting", "boosting_type", "boost", "booster")
+    if ours and "dart" in (str(given.engine.get(name, "")) for name in names):
         raise ParameterError(
             "early stopping does not go with dart: later rounds rescale earlier trees, so the model of the best "
             "round is gone when it is known"
