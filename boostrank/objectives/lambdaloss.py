@@ -94,19 +94,9 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
 
 @inline_sums
 def _weighted_pairs(
-    s: Float64Array,
-    g: Float64Array,
-    d: Float64Array,
-    delta: Float64Array,
-    alpha: float,
-    every_pair: bool,
-    by_rank: float,
-    by_delta: float,
-    tile: int,
-    grad: Float64Array,
-    hess: Float64Array,
-    z: Float64Array,
-) -> None:
+    s: Float64Array, g: Float64Array, d: Float64Array, delta: Float64Array, alpha: float, every_pair: bool,
+    by_rank: float, by_delta: float, tile: int, grad: Float64Array, hess: Float64Array, z: Float64Array,
+) -> None:  # fmt: skip
     """Add gradients and curvature bounds of pairs in one tile or in neighbouring ones; with n in a tile, of all pairs.
 
     Args:

@@ -136,16 +136,9 @@ def _many_pairs(s: Float64Array, first: int, last: int, stop: int, reach: float)
 
 @inline
 def _pair_gradient(
-    s: Float64Array,
-    first: int,
-    last: int,
-    stop: int,
-    reach: float,
-    unit: float,
-    documents: Float64Array,
-    nodes: Float64Array,
-    scratch: Any,
-) -> float:
+    s: Float64Array, first: int, last: int, stop: int, reach: float, unit: float, documents: Float64Array,
+    nodes: Float64Array, scratch: Any,
+) -> float:  # fmt: skip
     """What `gauss_gradient` does, pair by pair over the documents within `reach` of each anchor; the reference."""
     n, weight, node, work = s.shape[0], scratch.weight, scratch.node, scratch.work
     gradient, curvature = scratch.gradient, scratch.curvature
@@ -169,19 +162,10 @@ def _pair_gradient(
 
 @inline_sums
 def _anchor(
-    score: float,
-    low: int,
-    high: int,
-    s: Float64Array,
-    documents: Float64Array,
-    low_gain: Float64Array,
-    high_gain: Float64Array,
-    unit: float,
-    weight: float,
-    h: Float64Array,
-    gradient: Float64Array,
+    score: float, low: int, high: int, s: Float64Array, documents: Float64Array, low_gain: Float64Array,
+    high_gain: Float64Array, unit: float, weight: float, h: Float64Array, gradient: Float64Array,
     curvature: Float64Array,
-) -> tuple[float, float, float]:
+) -> tuple[float, float, float]:  # fmt: skip
     """Add what one anchor of score `score` and discount `weight` is worth to the documents it sees.
 
     Returns:

@@ -124,19 +124,9 @@ def rank_top(scores: Float64Array, depth: int, order: Int64Array, keys: Float64A
 
 @entry_point(types.void(INT, INT, F1, F1, I1, INT, INT, I1, I1, I1, F1, I1))
 def _rank(
-    start: int,
-    stop: int,
-    scores: Float64Array,
-    labels: Float64Array,
-    ptr: Int64Array,
-    depth: int,
-    ties: int,
-    order: Int64Array,
-    ends: Int64Array,
-    counts: Int64Array,
-    keys: Float64Array,
-    spare: Int64Array,
-) -> None:
+    start: int, stop: int, scores: Float64Array, labels: Float64Array, ptr: Int64Array, depth: int, ties: int,
+    order: Int64Array, ends: Int64Array, counts: Int64Array, keys: Float64Array, spare: Int64Array,
+) -> None:  # fmt: skip
     for q in range(start, stop):
         a, b, at = ptr[q], ptr[q + 1], ptr[q] - ptr[start]
         n = b - a
@@ -180,21 +170,10 @@ def weighted_sums(worth: Float64Array, weights: Float64Array, cutoffs: Int64Arra
 
 @entry_point(types.void(types.FunctionType(METRIC_SIGNATURE), INT, INT, F1, I1, I1, I1, I1, F1, I1, F2, F1, F1, F1))
 def _apply(
-    kernel: Any,
-    start: int,
-    stop: int,
-    grades: Float64Array,
-    ptr: Int64Array,
-    order: Int64Array,
-    ends: Int64Array,
-    counts: Int64Array,
-    weights: Float64Array,
-    cutoffs: Int64Array,
-    out: Float64Array,
-    ranked: Float64Array,
-    worth: Float64Array,
-    scratch: Float64Array,
-) -> None:
+    kernel: Any, start: int, stop: int, grades: Float64Array, ptr: Int64Array, order: Int64Array, ends: Int64Array,
+    counts: Int64Array, weights: Float64Array, cutoffs: Int64Array, out: Float64Array, ranked: Float64Array,
+    worth: Float64Array, scratch: Float64Array,
+) -> None:  # fmt: skip
     for q in range(start, stop):
         a, at, m = ptr[q], ptr[q] - ptr[start], counts[q - start]
         k = min(m, cutoffs[-1])

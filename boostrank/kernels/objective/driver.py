@@ -253,31 +253,12 @@ def _judge(grad: Any, hess: Any, probe: float) -> tuple[float, float, int]:
 
 
 def _gradients(
-    kernel: Any,
-    start: int,
-    stop: int,
-    scores: Float64Array,
-    gains: Float64Array,
-    ptr: Int64Array,
-    weights: Float64Array,
-    doc_const: Float64Array,
-    query_const: Float64Array,
-    params: Float64Array,
-    composition: Composition,
-    slot: int,
-    slot_values: Int64Array,
-    ordered: bool,
-    grad: Any,
-    hess: Any,
-    loss: Float64Array,
-    hess_sum: Float64Array,
-    magnitude: Float64Array,
-    state: Any,
-    work: Float64Array,
-    iwork: Int64Array,
-    scratch: Float64Array,
-    iscratch: Int64Array,
-) -> None:
+    kernel: Any, start: int, stop: int, scores: Float64Array, gains: Float64Array, ptr: Int64Array,
+    weights: Float64Array, doc_const: Float64Array, query_const: Float64Array, params: Float64Array,
+    composition: Composition, slot: int, slot_values: Int64Array, ordered: bool, grad: Any, hess: Any,
+    loss: Float64Array, hess_sum: Float64Array, magnitude: Float64Array, state: Any, work: Float64Array,
+    iwork: Int64Array, scratch: Float64Array, iscratch: Int64Array,
+) -> None:  # fmt: skip
     scores, gains, ptr, weights = borrowed(scores), borrowed(gains), borrowed(ptr), borrowed(weights)
     doc_const, query_const, params = borrowed(doc_const), borrowed(query_const), borrowed(params)
     grad, hess, work, iwork = borrowed(grad), borrowed(hess), borrowed(work), borrowed(iwork)
@@ -341,21 +322,10 @@ _gradients_to_float32, _gradients_to_float64 = _gradients_to(_S1), _gradients_to
     types.void(types.int64, types.int64, I1, types.float64, F1, F1, types.float64, F1, F1, _S1, _S1, F1, F1, _U1)
 )
 def _mixed(
-    start: int,
-    stop: int,
-    ptr: Int64Array,
-    a: float,
-    first_grad: Float64Array,
-    first_hess: Float64Array,
-    b: float,
-    second_grad: Float64Array,
-    second_hess: Float64Array,
-    grad: Float32Array,
-    hess: Float32Array,
-    hess_sum: Float64Array,
-    magnitude: Float64Array,
-    state: Any,
-) -> None:
+    start: int, stop: int, ptr: Int64Array, a: float, first_grad: Float64Array, first_hess: Float64Array, b: float,
+    second_grad: Float64Array, second_hess: Float64Array, grad: Float32Array, hess: Float32Array,
+    hess_sum: Float64Array, magnitude: Float64Array, state: Any,
+) -> None:  # fmt: skip
     for q in range(start, stop):
         for i in range(ptr[q], ptr[q + 1]):
             grad[i] = a * first_grad[i] + b * second_grad[i]
@@ -366,15 +336,9 @@ def _mixed(
 
 @entry_point(types.int64(types.int64, types.int64, I1, _U1, _S1, _S1, types.float64, types.float64))
 def _finish(
-    start: int,
-    stop: int,
-    ptr: Int64Array,
-    state: Any,
-    grad: Float32Array,
-    hess: Float32Array,
-    scale: float,
+    start: int, stop: int, ptr: Int64Array, state: Any, grad: Float32Array, hess: Float32Array, scale: float,
     floor: float,
-) -> int:
+) -> int:  # fmt: skip
     floored = 0
     for q in range(start, stop):
         own = slice(ptr[q], ptr[q + 1])

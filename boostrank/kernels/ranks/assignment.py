@@ -10,17 +10,9 @@ from boostrank.kernels.runtime.jit import inline
 
 @inline
 def best_assignment(
-    a: Float64Array,
-    d: Float64Array,
-    s: Float64Array,
-    g: Float64Array,
-    rank_of: Int64Array,
-    before: Int64Array,
-    done: Int64Array,
-    price: Float64Array,
-    reach: Float64Array,
-    bid: Float64Array,
-) -> None:
+    a: Float64Array, d: Float64Array, s: Float64Array, g: Float64Array, rank_of: Int64Array, before: Int64Array,
+    done: Int64Array, price: Float64Array, reach: Float64Array, bid: Float64Array,
+) -> None:  # fmt: skip
     """Give each of k ranks a document of its own, so that sum_r (a_r s_c(r) - d_r g_c(r)) is largest.
 
     Shortest augmenting paths with dual prices: O(k^2 m) for m documents. Source: Jonker, Volgenant, "A shortest

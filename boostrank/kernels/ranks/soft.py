@@ -135,15 +135,9 @@ def _expected_by_normal(sums: Float64Array, blend: float, n: int, weights: Float
 
 @inline
 def direct(
-    u: Float64Array,
-    gains: Float64Array,
-    model: int,
-    blend: float,
-    on_others: Float64Array,
-    on_own: Float64Array,
-    room: Float64Array,
-    work: Float64Array,
-) -> float:
+    u: Float64Array, gains: Float64Array, model: int, blend: float, on_others: Float64Array, on_own: Float64Array,
+    room: Float64Array, work: Float64Array,
+) -> float:  # fmt: skip
     """J = sum_j gains_j E_j, A and B, pair by pair: n times relevant documents times nodes.
 
     Args:
@@ -215,17 +209,9 @@ def _slope(pi: float, weights: Float64Array, low: int, high: int, c: int) -> flo
 
 @inline
 def swept(
-    u: Float64Array,
-    gains: Float64Array,
-    model: int,
-    blend: float,
-    waves: Float64Array,
-    tables: Float64Array,
-    on_others: Float64Array,
-    on_own: Float64Array,
-    room: Float64Array,
-    work: Float64Array,
-) -> float:
+    u: Float64Array, gains: Float64Array, model: int, blend: float, waves: Float64Array, tables: Float64Array,
+    on_others: Float64Array, on_own: Float64Array, room: Float64Array, work: Float64Array,
+) -> float:  # fmt: skip
     """J, A and B in three passes over the documents.
 
     Args:

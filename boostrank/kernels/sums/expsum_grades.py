@@ -56,14 +56,9 @@ def cut_between_grades(r: Float64Array, member: Int64Array, grade: Int64Array, b
 
 @inline
 def add_wrong_pairs(
-    grade: Int64Array,
-    grades: int,
-    w: Float64Array,
-    below: float,
-    out: Float64Array,
-    count: Float64Array,
+    grade: Int64Array, grades: int, w: Float64Array, below: float, out: Float64Array, count: Float64Array,
     tree: Float64Array,
-) -> None:
+) -> None:  # fmt: skip
     """Add the weights of all lower-graded documents above, and `below` times those of all higher-graded ones below.
 
     Args:
@@ -116,18 +111,9 @@ def add_wrong_pairs(
 
 @inline
 def add_right_pairs(
-    sums: int,
-    slopes: bool,
-    s: Float64Array,
-    rate: float,
-    grade: Int64Array,
-    grades: int,
-    w: Float64Array,
-    above: float,
-    out: Float64Array,
-    work: Float64Array,
-    iwork: Int64Array,
-) -> None:
+    sums: int, slopes: bool, s: Float64Array, rate: float, grade: Int64Array, grades: int, w: Float64Array,
+    above: float, out: Float64Array, work: Float64Array, iwork: Int64Array,
+) -> None:  # fmt: skip
     """Add sum of w_j f_ij over lower-graded documents below, and `above` times that over higher-graded ones above.
 
     Args:

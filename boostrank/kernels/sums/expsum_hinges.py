@@ -57,18 +57,9 @@ WORK, IWORK = _REST + 4, 5
 
 @inline
 def fast_hinge_ranks(
-    sums: int,
-    tangent: bool,
-    equal_hinge: bool,
-    equal_gradient: bool,
-    s: Float64Array,
-    gains: Float64Array,
-    alpha: float,
-    height: float,
-    ranks: Float64Array,
-    work: Float64Array,
-    iwork: Int64Array,
-) -> None:
+    sums: int, tangent: bool, equal_hinge: bool, equal_gradient: bool, s: Float64Array, gains: Float64Array,
+    alpha: float, height: float, ranks: Float64Array, work: Float64Array, iwork: Int64Array,
+) -> None:  # fmt: skip
     """Write the rank of every document.
 
     Args:
@@ -150,19 +141,9 @@ def fast_hinge_ranks(
 
 @inline
 def fast_hinge_gradient(
-    sums: int,
-    tangent: bool,
-    equal_hinge: bool,
-    equal_gradient: bool,
-    s: Float64Array,
-    alpha: float,
-    height: float,
-    slope: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-    work: Float64Array,
-    iwork: Int64Array,
-) -> None:
+    sums: int, tangent: bool, equal_hinge: bool, equal_gradient: bool, s: Float64Array, alpha: float, height: float,
+    slope: Float64Array, grad: Float64Array, hess: Float64Array, work: Float64Array, iwork: Int64Array,
+) -> None:  # fmt: skip
     """Add the gradient of -J and its curvature to `grad` and `hess`.
 
     Args:
@@ -257,13 +238,9 @@ def _add(rows: Any, row: int, grouped: int, i: int, above: float, found: Any) ->
 
 @inline
 def _sweep_counts(
-    rows: Any,
-    softplus: Coefficients,
-    sigmoid: Coefficients,
-    slope: Coefficients,
-    shape: Coefficients,
+    rows: Any, softplus: Coefficients, sigmoid: Coefficients, slope: Coefficients, shape: Coefficients,
     state: Float64Array,
-) -> None:
+) -> None:  # fmt: skip
     # Sums with weights of 1.
     n, slots = rows.shape[1], 4 * len(sigmoid)
     curves, every = state[slots:], slots + 4 * len(shape)

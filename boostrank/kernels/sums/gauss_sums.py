@@ -41,20 +41,10 @@ _BASE, _DONE, _NEXT = 0, 1, 2
 
 @inline
 def gauss_gradient(
-    s: Float64Array,
-    first: int,
-    last: int,
-    stop: int,
-    unit: float,
-    weight: Float64Array,
-    documents: Float64Array,
-    node: Int64Array,
-    nodes: Float64Array,
-    gradient: Float64Array,
-    curvature: Float64Array,
-    work: Float64Array,
+    s: Float64Array, first: int, last: int, stop: int, unit: float, weight: Float64Array, documents: Float64Array,
+    node: Int64Array, nodes: Float64Array, gradient: Float64Array, curvature: Float64Array, work: Float64Array,
     iwork: Int64Array,
-) -> float:
+) -> float:  # fmt: skip
     """J = sum_j weight_j c_j, c_j = sum_i h_ij v_i, over a run of documents; adds its gradient and curvature on each.
 
     With places u = -s unit and h_ij = e_ij / sum_m e_mj, document i gets
@@ -120,17 +110,9 @@ def gauss_gradient(
 
 @inline
 def _around(
-    here: int,
-    stop: int,
-    nodes: Float64Array,
-    points: Float64Array,
-    cell: Int64Array,
-    sources: Float64Array,
-    slot: Int64Array,
-    grid: Float64Array,
-    state: Int64Array,
-    p: Float64Array,
-) -> int:
+    here: int, stop: int, nodes: Float64Array, points: Float64Array, cell: Int64Array, sources: Float64Array,
+    slot: Int64Array, grid: Float64Array, state: Int64Array, p: Float64Array,
+) -> int:  # fmt: skip
     """Bring the lattice to the point `here` of the next document, with every source before `stop` that reaches it.
 
     No document of a run is left out on the way, so what is not added yet does not lie before `here`.

@@ -73,18 +73,9 @@ for _row, _columns in enumerate(_COLUMNS):
 
 @inline
 def add_far_pairs(
-    sums: int,
-    s: Float64Array,
-    grade: Int64Array,
-    worth: Float64Array,
-    d: Float64Array,
-    alpha: float,
-    by_rank: float,
-    by_delta: float,
-    blend: float,
-    grad: Float64Array,
-    hess: Float64Array,
-) -> None:
+    sums: int, s: Float64Array, grade: Int64Array, worth: Float64Array, d: Float64Array, alpha: float, by_rank: float,
+    by_delta: float, blend: float, grad: Float64Array, hess: Float64Array,
+) -> None:  # fmt: skip
     """Add gradients and curvature bounds of all pairs but those within a tile or in neighbouring ones.
 
     With w = |g_i - g_j| W_ij and u = alpha (s_i - s_j), i of higher gain, a pair pulls with alpha w / (1 + e^u), and
@@ -117,19 +108,9 @@ def add_far_pairs(
 
 @inline_sums
 def _pass(
-    side: float,
-    s: Float64Array,
-    grade: Int64Array,
-    worth: Float64Array,
-    d: Float64Array,
-    alpha: float,
-    by_rank: float,
-    coefficients: Float64Array,
-    weights: Float64Array,
-    reach: Float64Array,
-    grad: Float64Array,
-    hess: Float64Array,
-) -> None:
+    side: float, s: Float64Array, grade: Int64Array, worth: Float64Array, d: Float64Array, alpha: float, by_rank: float,
+    coefficients: Float64Array, weights: Float64Array, reach: Float64Array, grad: Float64Array, hess: Float64Array,
+) -> None:  # fmt: skip
     """What the documents far above (side 1) or far below (side -1) do to each.
 
     From below everything is as from above, in a list that stands on its head: scores, gains and discounts negated. The

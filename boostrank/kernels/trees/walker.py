@@ -203,22 +203,11 @@ def _is_listed(value: float, number: int, kind: int, sets: npt.NDArray[np.uint32
 
 
 def _pass_over(
-    rows: Float32Array,
-    other: Float32Array,
-    unit: Int64Array,
-    feature: npt.NDArray[np.int32],
-    threshold: Float64Array,
-    kind: npt.NDArray[np.uint8],
-    sets: Any,
-    set_ptr: Int64Array,
-    left: npt.NDArray[np.int32],
-    right: npt.NDArray[np.int32],
-    value: Int64Array,
-    roots: npt.NDArray[np.int32],
-    changed: Int64Array,
-    base: Int64Array,
-    change: Int64Array,
-) -> None:
+    rows: Float32Array, other: Float32Array, unit: Int64Array, feature: npt.NDArray[np.int32], threshold: Float64Array,
+    kind: npt.NDArray[np.uint8], sets: Any, set_ptr: Int64Array, left: npt.NDArray[np.int32],
+    right: npt.NDArray[np.int32], value: Int64Array, roots: npt.NDArray[np.int32], changed: Int64Array,
+    base: Int64Array, change: Int64Array,
+) -> None:  # fmt: skip
     n = rows.shape[0]
     for start in range(0, n, _CHUNK):
         stop = min(n, start + _CHUNK)
@@ -263,16 +252,9 @@ _pass_with_sets, _pass_without = _pass_with(_W1), _pass_with(types.none)
 
 @entry_point(types.void(_S2, I1, INT, I1, INT, I1, F1, I1, _S2))
 def permute_within(
-    rows: Float32Array,
-    ptr: Int64Array,
-    first_query: int,
-    unit: Int64Array,
-    units: int,
-    within: Int64Array,
-    seeds: Float64Array,
-    order: Int64Array,
-    out: Float32Array,
-) -> None:
+    rows: Float32Array, ptr: Int64Array, first_query: int, unit: Int64Array, units: int, within: Int64Array,
+    seeds: Float64Array, order: Int64Array, out: Float32Array,
+) -> None:  # fmt: skip
     """Shuffle the values of columns among the documents of each query; columns of one unit move together.
 
     Fisher and Yates, from numbers that depend on the unit's seed and the query alone.
