@@ -36,18 +36,11 @@ from boostrank.kernels.sums.expsum_hinges import CURVATURE, CURVATURE_FAR, CURVA
 from boostrank.kernels.sums.lambda_sums import TILE, add_far_pairs
 
 PARAMS = (
-    Param(
-        "weights",
-        "ndcg-loss2++",
-        "what a pair weighs",
-        choices=("ndcg-loss1", "ndcg-loss2", "ndcg-loss2++"),
-        aliases=("scheme",),
-    ),
+    Param("weights", "ndcg-loss2++", "what a pair weighs", choices=("ndcg-loss1", "ndcg-loss2", "ndcg-loss2++"),
+          aliases=("scheme",)),
     Param("mu", 10.0, "share of delta beside LambdaRank's weight in ndcg-loss2++", low=0.0, schedulable=True),
-    SIGMA,
-    TRAIN_DISCOUNT,
-    SUMS,
-)
+    SIGMA, TRAIN_DISCOUNT, SUMS,
+)  # fmt: skip
 
 # Positions of `weights`.
 _EVERY_PAIR, _LOSS2_PLUS = 0, 2

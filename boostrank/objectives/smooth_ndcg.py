@@ -43,19 +43,15 @@ from boostrank.kernels.sums.gain_nodes import gain_nodes
 from boostrank.kernels.sums.gauss_sums import IROOM, PART, ROOM, SLOTS, VALUE, WEIGHT, gauss_gradient
 
 PARAMS = (
-    positive(
-        "sigma",
-        1.0,
-        "squared width of the neighbourhood; falls from 64 to 1/64 after the warm start unless given",
-        unit="score^2",
-    ),
-    K,
-    TRAIN_DISCOUNT,
+    positive("sigma", 1.0,
+             "squared width of the neighbourhood; falls from 64 to 1/64 after the warm start unless given",
+             unit="score^2"),
+    K, TRAIN_DISCOUNT,
     Param("warm_rounds", 20, "rounds of regression before the objective proper", low=0, unit="rounds"),
     mix_param(0.0, "1 in the warm rounds and 0 afterwards"),
     target_param("gains"),
     SUMS,
-)
+)  # fmt: skip
 
 # Documents farther than sqrt(700 sigma) from an anchor weigh less than e^-700 of it. Those beyond sqrt(42 sigma) weigh
 # less than rounding.

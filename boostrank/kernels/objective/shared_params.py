@@ -24,14 +24,9 @@ TRAIN_DISCOUNT = Param(
 )
 """Shared by every objective that discounts ranks."""
 
-K = Param(
-    "k",
-    0,
-    "rank at which the objective is cut off; 0 means the whole list (often the better choice for training)",
-    low=0,
-    unit="rank",
-    aliases=("truncation", "truncation_level", "at"),
-)
+K = Param("k", 0,
+          "rank at which the objective is cut off; 0 means the whole list (often the better choice for training)",
+          low=0, unit="rank", aliases=("truncation", "truncation_level", "at"))  # fmt: skip
 """Shared by every objective with a cut-off."""
 
 
@@ -49,12 +44,9 @@ SIGMA = positive(
 )
 """Shared by the objectives over smooth ranks."""
 
-ALPHA = positive(
-    "alpha",
-    1.0,
-    "sharpness of the smooth ranks; from a zero start with Newton leaves it changes nothing by itself",
-    unit="1/score",
-)
+ALPHA = positive("alpha", 1.0,
+                 "sharpness of the smooth ranks; from a zero start with Newton leaves it changes nothing by itself",
+                 unit="1/score")  # fmt: skip
 """1 / sigma: shared by the objectives over smooth ranks whose papers say it so."""
 
 TAU = Param(
