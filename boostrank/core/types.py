@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,11 @@ from boostrank.core.deprecation import renamed
 Int64Array = npt.NDArray[np.int64]
 Float32Array = npt.NDArray[np.float32]
 Float64Array = npt.NDArray[np.float64]
+
+ParamValues = Mapping[str, Any]
+"""Parameters of an objective by name."""
+Constants = tuple[Float64Array, Float64Array]
+"""What an objective computes once per data set: of each document, float64[N, d], and of each query, float64[Q, c]."""
 
 
 class HessianKind(enum.Enum):

@@ -20,13 +20,12 @@ Cost: n times the truncation level, n exponentials.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, default_constants, positive
 from boostrank.kernels.primitives import LN2, discount, ideal_dcg
@@ -157,9 +156,7 @@ def _pair_gradient_of_lightgbm(
             hess[pos] = np.float32(hess[pos] * scale)
 
 
-def _constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
-) -> tuple[Float64Array, Float64Array]:
+def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
     return default_constants(labels, gains, ptr, {"k": values["truncation_level"]})
 
 

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
 from boostrank.kernels.losses.squared_error import mix_param, mix_squared_error, target_constants, target_param
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, K, positive
@@ -190,9 +190,7 @@ def _anchor(
     return gain, weight * (both - gain * offset), spread
 
 
-def _constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
-) -> tuple[Float64Array, Float64Array]:
+def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
     """Beside the target, each document's place among the nodes; beside the query's constants, the nodes."""
     documents, queries = target_constants(labels, gains, ptr, values)
     mixture, nodes = gain_nodes(gains, ptr, SLOTS)

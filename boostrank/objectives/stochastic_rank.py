@@ -27,13 +27,12 @@ where fast and exact sums are the same; n min(n, k) exponentials with a small k,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
 from boostrank.kernels.noise import SEED, normal
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, K, numbered_constants, positive
@@ -138,9 +137,7 @@ def _project(s: Float64Array, centre: float, share: float, nu: float, pull: Floa
         pull[i] -= factor * (s[i] - centre)
 
 
-def _constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
-) -> tuple[Float64Array, Float64Array]:
+def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
     return np.array(labels).reshape(-1, 1), numbered_constants(labels, gains, ptr, values)[1]
 
 

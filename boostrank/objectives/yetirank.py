@@ -17,11 +17,10 @@ Cost: n log n a permutation, as many random numbers and two exponentials a docum
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
 from boostrank.kernels.losses.squared_error import TARGETS, target_constants
 from boostrank.kernels.noise import SEED, logistic
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
@@ -75,9 +74,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     return value
 
 
-def _constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
-) -> tuple[Float64Array, Float64Array]:
+def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
     documents, _ = target_constants(labels, gains, ptr, values)
     return documents, numbered_constants(labels, gains, ptr, values)[1]
 

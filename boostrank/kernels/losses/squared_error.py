@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.objective.kernel import Query
 from boostrank.kernels.objective.shared_params import default_constants
 from boostrank.kernels.runtime.jit import inline
@@ -26,9 +23,7 @@ def mix_param(default: float, help: str) -> Param:
     return Param("mix", default, f"share of the regression; {help} unless given", low=0.0, high=1.0, schedulable=True)
 
 
-def target_constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
-) -> tuple[Float64Array, Float64Array]:
+def target_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
     """The target of each document in column 0; a query's constants as `query.default_constants` has them."""
     target = labels if values["target"] == "labels" else gains
     return np.array(target, dtype=np.float64).reshape(-1, 1), default_constants(labels, gains, ptr, values)[1]

@@ -19,7 +19,7 @@ import numpy as np
 
 from boostrank.core.errors import ParameterError
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind, Int64Array
+from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
 from boostrank.kernels.noise import SEED, round_seed
 from boostrank.kernels.objective.kernel import KERNEL_SIGNATURE, Kernel, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import default_constants
@@ -30,9 +30,7 @@ __all__ = ["KERNEL_SIGNATURE", "Kernel", "ObjectiveSpec", "Prepare", "Query", "n
 class Prepare(Protocol):
     """Computes what stays constant over training; called once per data set."""
 
-    def __call__(
-        self, labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
-    ) -> tuple[Float64Array, Float64Array]:
+    def __call__(self, labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
         """Constants a document (float64[N, d]) and a query (float64[Q, c])."""
         ...
 
@@ -116,8 +114,6 @@ class ObjectiveSpec:
         return [p.name for p in self.params].index(name)
 
 
-def no_constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
-) -> tuple[Float64Array, Float64Array]:
+def no_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
     """A `prepare` for kernels that need nothing but scores and gains."""
     return np.zeros((labels.size, 0)), np.zeros((ptr.size - 1, 0))

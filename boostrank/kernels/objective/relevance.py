@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.runtime.jit import inline
 
 RELEVANT_FROM = Param(
@@ -17,9 +14,7 @@ RELEVANT_FROM = Param(
 """Shared by every objective of a binary metric."""
 
 
-def relevance_constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
-) -> tuple[Float64Array, Float64Array]:
+def relevance_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
     """1 for a relevant document and 0 for another in column 0; the number of relevant documents a query.
 
     That number is 0 where all documents are relevant: no order is better than another, and kernels skip the query.

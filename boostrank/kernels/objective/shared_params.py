@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from numba import types
 
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.primitives import discount, sort_descending
 from boostrank.kernels.runtime.jit import F1, F2, I1, entry_point
 
@@ -55,9 +52,7 @@ TAU = Param(
 """Shared by the objectives with a truncation weight."""
 
 
-def default_constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
-) -> tuple[Float64Array, Float64Array]:
+def default_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
     """No constant a document; three constants a query. `values["k"]` is a number, or int64[Q] of them.
 
     Columns 0 and 1 are the ideal DCG at `k` (0: whole list) under the log and the linear discount, which
@@ -71,9 +66,7 @@ def default_constants(
     return np.zeros((gains.size, 0)), ideal
 
 
-def numbered_constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
-) -> tuple[Float64Array, Float64Array]:
+def numbered_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
     """`default_constants` with the query's number as column 3: the stream of its noise."""
     documents, queries = default_constants(labels, gains, ptr, values)
     return documents, np.column_stack([queries, np.arange(ptr.size - 1)])

@@ -10,13 +10,12 @@ a sweep a grade, so that real-valued gains cost no more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.objective.kernel import Query
 from boostrank.kernels.runtime.jit import inline
 
@@ -24,9 +23,7 @@ MARGIN_SCRATCH = "below_top grade count total squares"
 """Rows that `margin_pairs` needs."""
 
 
-def grade_constants(
-    labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: Mapping[str, Any]
-) -> tuple[Float64Array, Float64Array]:
+def grade_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
     """The place of a document's gain among the query's distinct gains, 0 the lowest; how many there are."""
     grades, counts = np.zeros((gains.size, 1)), np.zeros((ptr.size - 1, 1))
     for q, (a, b) in enumerate(pairwise(ptr)):
