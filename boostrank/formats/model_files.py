@@ -25,6 +25,7 @@ from typing import Any
 from boostrank.core.errors import ModelError, TrainingError
 from boostrank.core.files import write_atomically
 from boostrank.formats import parse_model
+from boostrank.formats.base import refuse
 from boostrank.formats.model_info import READABLE_SINCE, SCHEMA_VERSION
 
 _SUFFIX = ".meta.json"
@@ -127,9 +128,8 @@ def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
             f"{beside}: written in schema version {seal['schema_version']}, this boostrank reads up to "
             f"{SCHEMA_VERSION}; install boostrank {str(seal.get('readable_since', '(newer)'))[:20]} or later"
         )
-    checksum = seal.pop("checksum", None)
-    if checksum != _checksum(content):
-        raise ModelError(f"{beside}: its checksum does not fit: it was changed or damaged; {mend}")
+    wrong = seal.pop("checksum", None) != _checksum(content)
+    refuse(wrong, f"{beside}: its checksum does not fit: it was changed or damaged; {mend}")
     del content["file"]
     found = content_sha256(body)
     if found == seal.get("body_sha256"):
@@ -152,8 +152,7 @@ def read_file(path: Path, limit: int | None = None) -> bytes:
     try:
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
             status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise ModelError(f"{path}: not an ordinary file")
+            refuse(not stat.S_ISREG(status.st_mode), f"{path}: not an ordinary file")
             if limit is not None and status.st_size > limit:
                 raise ModelError(f"{path}: {status.st_size} bytes, more than the {limit} that are read")
             return file.read(limit)

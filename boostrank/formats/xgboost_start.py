@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.types import Float64Array
 from boostrank.formats.steps import StepTree, just_above
-from boostrank.kernels.trees.curves import Curve, combined
+from boostrank.kernels.trees.curves import Curve, combined, rounded_down
 
 ATTRIBUTE = "boostrank_start"
 _LOWEST = float(np.finfo(np.float32).min)
@@ -28,7 +27,7 @@ def write_start(curves: Mapping[int, Curve], n_features: int) -> list[dict[str, 
 
 def _tree(number: int, feature: int, curve: Curve, n_features: int) -> dict[str, Any]:
     tree = StepTree.of(curve)
-    bounds = [_LOWEST, *_above(np.array(tree.bounds)).tolist()]
+    bounds = [_LOWEST, *np.nextafter(rounded_down(np.array(tree.bounds)), np.float32(np.inf)).tolist()]
     # XGBoost takes for granted that a right child is next to the left one.
     nodes = 1 + 2 * len(tree.left)
     left, right, parents = [-1] * nodes, [-1] * nodes, [_ROOT] * nodes
@@ -60,12 +59,6 @@ def _tree(number: int, feature: int, curve: Curve, n_features: int) -> dict[str,
 def _float32(values: Sequence[float]) -> Any:
     """As XGBoost keeps them."""
     return np.array(values, dtype=np.float32).astype(np.float64).tolist()
-
-
-def _above(bounds: Float64Array) -> Float64Array:
-    """The least float32 numbers above these."""
-    near = bounds.astype(np.float32)
-    return np.where(near <= bounds, np.nextafter(near, np.float32(np.inf)), near).astype(np.float64)
 
 
 def start_trees(trees: Sequence[Mapping[str, Any]]) -> int:

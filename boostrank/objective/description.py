@@ -166,14 +166,9 @@ class Objective(TrainingObjective):
     """
 
     def __init__(
-        self,
-        name: str | ObjectiveSpec,
-        *,
-        gain: Any = "exponential",
-        total_rounds: int | None = None,
-        threads: int | None = None,
-        **params: Any,
-    ) -> None:
+        self, name: str | ObjectiveSpec, *, gain: Any = "exponential", total_rounds: int | None = None,
+        threads: int | None = None, **params: Any,
+    ) -> None:  # fmt: skip
         if not isinstance(name, str | ObjectiveSpec):
             raise ParameterError(f"{name!r} is neither a name nor what boostrank.define_objective returns")
         self.spec = OBJECTIVES.get(name) if isinstance(name, str) else name

@@ -18,7 +18,7 @@ import numpy as np
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.formats.steps import just_above
-from boostrank.kernels.trees.curves import Curve
+from boostrank.kernels.trees.curves import Curve, rounded_down
 
 MOST_STEPS = 255
 RARE = 0.02
@@ -93,9 +93,7 @@ def between(low: Float64Array, high: Float64Array) -> Float64Array:
     middle = low / 2.0 + high / 2.0
     middle = np.where((low < 0.0) & (high > 0.0), low / 2.0, middle)
     middle = np.where((high - middle <= _SLACK) & (high - low > _SLACK), low, middle)
-    below = middle.astype(np.float32)
-    below = np.where(below > middle, np.nextafter(below, np.float32(-np.inf)), below)
-    return just_above(below)
+    return just_above(rounded_down(middle))
 
 
 def simplified(curves: Mapping[int, Curve], moved: float) -> dict[int, Curve]:

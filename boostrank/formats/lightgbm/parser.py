@@ -83,10 +83,9 @@ class Tree:
         tokens = self.words(key)
         if not tokens and self.leaves == 1 and not self.linear and key != b"leaf_value":
             return []
-        if key not in self.fields:
-            raise ModelError(f"tree {self.number} has no {key.decode()!r}")
-        if len(tokens) != count:
-            raise ModelError(f"tree {self.number}: {key.decode()} has {len(tokens)} entries, needs {count}")
+        name = key.decode()
+        refuse(key not in self.fields, f"tree {self.number} has no {name!r}")
+        refuse(len(tokens) != count, f"tree {self.number}: {name} has {len(tokens)} entries, needs {count}")
         return tokens
 
     def to_bytes(self) -> bytes:
@@ -234,8 +233,7 @@ def _tree(block: bytes, number: int) -> Tree:
     fields: dict[bytes, bytes] = {}
     for line in lines[1:]:
         key, equals, value = line.partition(b"=")
-        if not equals or key in fields:
-            raise ModelError(f"tree {number} has a broken or repeated line {line[:80]!r}")
+        refuse(not equals or key in fields, f"tree {number} has a broken or repeated line {line[:80]!r}")
         fields[key] = value
 
     def single(key: bytes, low: int, high: int) -> int:

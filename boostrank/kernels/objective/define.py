@@ -17,23 +17,11 @@ _KINDS = {kind.name.lower().replace("_", "-"): kind for kind in HessianKind}
 
 
 def define_objective(
-    name: str,
-    kernel: Kernel | Callable[..., float],
-    *,
-    params: Sequence[Param] = (),
-    scratch: str = "",
-    int_scratch: str = "",
-    by_score: bool = False,
-    hessian: str | HessianKind = HessianKind.PROXY,
-    summary: str = "",
-    equation: str = "",
-    reference: str = "",
-    prepare: Prepare = default_constants,
-    shift_invariant: bool = True,
-    exact_gradient: bool = True,
-    quadratic: bool = True,
-    **declarations: Any,
-) -> ObjectiveSpec:
+    name: str, kernel: Kernel | Callable[..., float], *, params: Sequence[Param] = (), scratch: str = "",
+    int_scratch: str = "", by_score: bool = False, hessian: str | HessianKind = HessianKind.PROXY, summary: str = "",
+    equation: str = "", reference: str = "", prepare: Prepare = default_constants, shift_invariant: bool = True,
+    exact_gradient: bool = True, quadratic: bool = True, **declarations: Any,
+) -> ObjectiveSpec:  # fmt: skip
     """Declare an objective. Only the name and the kernel are needed; `boostrank check-objective` tests the rest.
 
     Args:

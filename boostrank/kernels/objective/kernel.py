@@ -74,13 +74,9 @@ class Kernel(CompiledFunction[..., float]):
     """
 
     def __init__(
-        self,
-        body: Callable[..., float],
-        params: Sequence[Param] = (),
-        scratch: str = "",
-        int_scratch: str = "",
+        self, body: Callable[..., float], params: Sequence[Param] = (), scratch: str = "", int_scratch: str = "",
         by_score: bool = False,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.body, self.params = body, tuple(params)
         self._layout = (scratch, int_scratch, by_score)
         self.is_named = len(inspect.signature(body).parameters) == len(ARGUMENTS)

@@ -87,6 +87,13 @@ class Curve:
         return Curve(bounds, self.constant[at], self.slope[at], self.missing, documents)
 
 
+def rounded_down(numbers: Float64Array) -> Float32Array:
+    """The largest float32 numbers that are not above these: a float32 number is above both or none."""
+    with np.errstate(over="ignore"):
+        near = numbers.astype(np.float32)
+    return np.where(near > numbers, np.nextafter(near, np.float32(-np.inf)), near)
+
+
 def combined(curves: Sequence[Curve], weights: Sequence[float]) -> Curve:
     """The weighted sum of several, at least one, functions of the same feature."""
     bounds = np.unique(np.concatenate([curve.bounds for curve in curves]))
@@ -173,10 +180,7 @@ class Curves:
 
     @cached_property
     def _below(self) -> Float32Array:
-        """The largest float32 numbers that are not above the bounds: a float32 number is above both or none."""
-        with np.errstate(over="ignore"):
-            near = self.bounds.astype(np.float32)
-        return np.where(near > self.bounds, np.nextafter(near, np.float32(-np.inf)), near)
+        return rounded_down(self.bounds)
 
     def largest(self, reach: Float64Array) -> float:
         """The largest size that their sum can have.
