@@ -62,11 +62,8 @@ def start_text(start: LinearStart) -> str:
 
 def write_start(curves: Mapping[int, Curve]) -> list[str]:
     """The text of the tree of each function."""
-    return [_tree(number, feature, curve) for number, (feature, curve) in enumerate(curves.items())]
-
-
-def _tree(number: int, feature: int, curve: Curve) -> str:
-    return _steps(number, feature, curve) if curve.documents is not None else _lines(number, feature, curve)
+    numbered = [(number, feature, curve) for number, (feature, curve) in enumerate(curves.items())]
+    return [_lines(*one) if one[-1].documents is None else _steps(*one) for one in numbered]
 
 
 def _steps(number: int, feature: int, curve: Curve) -> str:
