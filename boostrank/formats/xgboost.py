@@ -127,8 +127,13 @@ class XGBoostFormat(ModelFormat):
         promised = learner["attributes"].get(ATTRIBUTE, "0")
         there = start_trees(forest["trees"]) if weights is None else 0
         refuse(
-            promised != "0" and promised != str(there),
+            promised not in ("0", str(there)),
             f"{ATTRIBUTE} promises {promised[:40]!r} trees of a linear start, the file has {there}",
+        )
+        rounds = list(range(there + 1))
+        refuse(
+            promised != "0" and (forest.get("iteration_indptr") or rounds)[: there + 1] != rounds,
+            f"iteration_indptr does not count each of the {there} trees of a linear start as a round",
         )
         weights = None if weights is None else reals(weights, "weight_drop", len(forest["trees"]), largest=_FLOAT32_MAX)
         return XGBoostModel(model, forest, weights)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,14 @@ def test_a_file_that_promises_another_start_than_it_has_is_refused(boosted: Any)
     there = parse_model(body).start_trees
     with pytest.raises(ModelError, match=f"promises '{there + 1}' trees of a linear start, the file has {there}"):
         parse_model(body.replace(b'"boostrank_start":"%d"' % there, b'"boostrank_start":"%d"' % (there + 1)))
+
+
+def test_a_start_whose_trees_are_no_rounds_is_refused(boosted: Any) -> None:
+    document = json.loads(boosted.to_bytes())
+    forest = document["learner"]["gradient_booster"]["model"]
+    forest["iteration_indptr"] = [0, *forest["iteration_indptr"][3:]]
+    with pytest.raises(ModelError, match="does not count each of the 6 trees of a linear start as a round"):
+        parse_model(json.dumps(document).encode())
 
 
 def test_steps_are_read_as_they_were_written() -> None:
