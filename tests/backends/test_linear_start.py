@@ -95,6 +95,37 @@ def test_trees_are_grown_from_the_scores_of_the_steps(boosted: Any, start: Any, 
     np.testing.assert_allclose(boosted.predict(train), expected, rtol=1e-6, atol=1e-6)
 
 
+def walked(node: dict[str, Any], row: np.ndarray) -> float:
+    """What a program says that reads thresholds and leaf values of a dump, and nothing else."""
+    while "leaf_value" not in node:
+        value = row[node["split_feature"]]
+        left = node["default_left"] if np.isnan(value) else value <= node["threshold"]
+        node = node["left_child" if left else "right_child"]
+    return float(node["leaf_value"])
+
+
+def test_a_program_that_walks_leaf_values_gives_the_same_scores(boosted: Any, data: Any) -> None:
+    rows = np.vstack([data[1].features[:40], np.full((1, 6), np.nan, np.float32)]).astype(np.float64)
+    trees = [tree["tree_structure"] for tree in boosted.booster.dump_model()["tree_info"]]
+    scores = [sum(walked(tree, row) for tree in trees) for row in rows]
+    np.testing.assert_allclose(scores, boosted.predict(rows), rtol=0, atol=1e-12)
+
+
+def test_every_node_of_a_start_counts_its_documents(boosted: Any, data: Any) -> None:
+    first = count_start_trees(boosted.booster.model_to_string())
+
+    def count(node: dict[str, Any]) -> int:
+        if "leaf_value" in node:
+            assert node["leaf_count"] >= 1
+            return int(node["leaf_count"])
+        total = count(node["left_child"]) + count(node["right_child"])
+        assert node["internal_count"] == total
+        return total
+
+    for tree in boosted.booster.dump_model()["tree_info"][:first]:
+        assert count(tree["tree_structure"]) - data[0].n_documents in (0, 1)  # a leaf of none counts one
+
+
 def test_rounds_are_those_of_trees_for_callbacks_schedules_and_stopping(data: Any, linear: Any) -> None:
     train, valid = data
     rounds: list[int] = []

@@ -106,6 +106,22 @@ def test_auto_has_a_start_and_says_where_it_cannot(data: Any) -> None:
         boostrank.train({**TREES, "booster": "dart"}, data[0], 1, start="linear", backend="xgboost")
 
 
+def walked(node: dict[str, Any], row: np.ndarray) -> np.float32:
+    """What a program says that reads a dump."""
+    while "leaf" not in node:
+        value, children = row[int(node["split"].removeprefix("f")) - 1], {c["nodeid"]: c for c in node["children"]}
+        below = bool(value < np.float32(node["split_condition"]))
+        node = children[node["missing" if np.isnan(value) else "yes" if below else "no"]]
+    return np.float32(node["leaf"])
+
+
+def test_a_program_that_walks_a_dump_gives_the_same_scores(boosted: Any, data: Any) -> None:
+    rows = with_gaps(data)[-40:]
+    trees = [json.loads(tree) for tree in boosted.booster.get_dump(dump_format="json")]
+    scores = [sum((walked(tree, row) for tree in trees), np.float32(0)) for row in rows]
+    np.testing.assert_allclose(scores, boosted.predict(rows), rtol=0, atol=1e-5)
+
+
 def test_contributions_add_up_and_the_walker_walks(boosted: Any, data: Any) -> None:
     rows = with_gaps(data)
     parts = boosted.contributions(rows)
