@@ -60,20 +60,23 @@ def test_the_metrics_of_the_training_are_those_of_the_model(boosted: Any, data: 
     assert [ndcg(boosted, data[1], num_iteration=r) for r in range(1, 7)] == curve
 
 
-def test_rounds_are_those_of_trees_for_callbacks_schedules_and_stopping(data: Any, tmp_path: Path) -> None:
+def test_rounds_are_those_of_trees_for_callbacks_and_stopping(data: Any, tmp_path: Path) -> None:
     rounds: list[int] = []
     model = boostrank.train(
-        {**TREES, "learning_rate": 0.5, "early_stopping_round": 4, "objective": "reg-shf-sdcg"}, data[0], 40,
-        valid_sets=[data[1]], start="linear", backend="xgboost", callbacks=[lambda env: rounds.append(env.iteration)],
+        {**TREES, "learning_rate": 0.5, "early_stopping_round": 4}, data[0], 200, valid_sets=[data[1]], start="linear",
+        backend="xgboost", callbacks=[lambda env: rounds.append(env.iteration)],
     )  # fmt: skip
     curve = model.evals_result["valid_0"]["ndcg@10"]
     assert rounds == list(range(len(curve)))
-    assert len(curve) < 40
+    assert len(curve) < 200
     assert model.best_iteration == int(np.argmax(curve)) + 1
     assert ndcg(model, data[1]) == max(curve)
     model.save(tmp_path / "m.json")
     again = boostrank.RankingModel.load(tmp_path / "m.json")
     assert ndcg(again, data[1]) == max(curve)
+    annealed = boostrank.train({**TREES, "objective": "reg-shf-sdcg"}, data[0], 4, start="linear", backend="xgboost")
+    assert annealed.info["objective"]["total_rounds"] == 4
+    assert annealed.info["training"] == {"rounds": 4, "rounds_before": 0}
 
 
 def test_the_score_is_that_of_the_start_and_the_trees_which_are_grown_from_it(boosted: Any, data: Any) -> None:
