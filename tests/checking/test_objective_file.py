@@ -167,7 +167,7 @@ def of_cost(monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int], float]) ->
 
 
 @pytest.mark.parametrize(
-    ("seconds", "quadratic", "status", "told"),
+    ("seconds", "quadratic", "status", "message"),
     [
         (lambda n: 3e-8 * n**0.1, False, "pass", "a query costs n or n log n"),
         (lambda n: 3e-8 * n**0.1, True, "note", "a query costs n or n log n"),
@@ -178,12 +178,12 @@ def of_cost(monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int], float]) ->
     ],
 )  # fmt: skip
 def test_the_cost_is_called_by_how_it_grows(
-    monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int], float], quadratic: bool, status: str, told: str
+    monkeypatch: pytest.MonkeyPatch, seconds: Callable[[int], float], quadratic: bool, status: str, message: str
 ) -> None:
     of_cost(monkeypatch, seconds)
     spec = replace(importlib.import_module("boostrank.objectives._template").SPEC, quadratic=quadratic)
     found = measured.cost(spec)
-    assert (found.status.value, told in found.message) == (status, True), found.message
+    assert (found.status.value, message in found.message) == (status, True), found.message
 
 
 def test_the_cost_is_measured_at_every_length(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ def invoke(*arguments: object) -> Result:
     return CliRunner().invoke(main, [str(a) for a in arguments])
 
 
-def told(result: Result) -> list[str]:
+def messages(result: Result) -> list[str]:
     """Lines of standard error, without how far the reading is: on a busy machine it takes long enough to be shown."""
     return [line for line in result.stderr.splitlines() if not line.startswith("reading ")]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import COMMAND, invoke, told
+from tests.cli.conftest import COMMAND, invoke, messages
 
 LAMBDARANK = ("--objective", "lambdarank", "--rounds", 1, "--threads", 1)
 
@@ -24,7 +24,7 @@ def test_data_that_train_takes_leave_with_0(data: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[-1].startswith("0 errors, 0 warnings, ")
     assert all(line.startswith(("  ", "      ")) or ": note: " in line for line in lines[:-1])
-    assert [line.split(":")[0] for line in told(done)] == [
+    assert [line.split(":")[0] for line in messages(done)] == [
         str(data / name) for name in ("train.txt", "valid.txt", "test.txt")
     ]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import COMMAND, invoke, start, told
+from tests.cli.conftest import COMMAND, invoke, messages, start
 
 TEXT = "".join(f"{i % 3} qid:{i // 4} 1:{i}\n" for i in range(400))
 
@@ -27,12 +27,12 @@ def test_paths_go_to_standard_output_and_what_is_in_them_to_standard_error(sourc
     assert (done.exit_code, done.stdout) == (0, f"{tmp_path / 'w-train.txt'}\n{tmp_path / 'w-test.txt'}\n")
     assert f"rows, {100 - len((tmp_path / 'w-test.txt').read_text().splitlines()) // 4} queries: " in done.stderr
     done = invoke("shard", source, "--shards", 2, "-o", tmp_path / "w-{}.gz")
-    assert told(done)[0] == f"200 rows, 50 queries: {tmp_path / 'w-000.gz'}"
+    assert messages(done)[0] == f"200 rows, 50 queries: {tmp_path / 'w-000.gz'}"
     done = invoke("sort", tmp_path / "w-*.gz", "-o", tmp_path / "both.txt", "--memory", 1)
-    assert told(done) == [f"400 rows, 100 queries: {tmp_path / 'both.txt'}"]
+    assert messages(done) == [f"400 rows, 100 queries: {tmp_path / 'both.txt'}"]
     assert sorted((tmp_path / "both.txt").read_text().splitlines()) == sorted(TEXT.splitlines())
     done = invoke("merge", source, tmp_path / "both.txt", "--rename", "-o", tmp_path / "m.txt")
-    assert told(done)[0].startswith("800 rows, 200 queries")
+    assert messages(done)[0].startswith("800 rows, 200 queries")
     assert invoke("sample", source, "--fraction", 0.3, "-o", tmp_path / "s.txt").exit_code == 0
 
 

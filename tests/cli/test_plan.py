@@ -19,7 +19,7 @@ import pytest
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm.writer import write_libsvm
-from tests.cli.conftest import COMMAND, FEW, invoke, told
+from tests.cli.conftest import COMMAND, FEW, invoke, messages
 
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
 
@@ -183,7 +183,7 @@ def test_of_a_pipe_the_plan_says_what_it_can(data: Path) -> None:
 
 def test_train_begins_with_the_plan(data: Path, tmp_path: Path) -> None:
     result = invoke("train", data / "train.txt", "--model", tmp_path / "m", *FEW)
-    first = told(result)[0]
+    first = messages(result)[0]
     assert re.fullmatch(
         r"plan: \d+ rows x \d+ features, floats in memory: \d+ MB, \S+ s to the first round, \S+ s in all, about "
         r"\(the quickest that fits in half of the \S+ [MG]B that are free\)",

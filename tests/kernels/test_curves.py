@@ -15,8 +15,15 @@ ROWS = np.linspace(-6, 6, 601, dtype=np.float32)[:, np.newaxis]
 FAR = np.array([[np.nan], [-np.inf], [np.inf], [1e30], [-1e30]], np.float32)
 
 
+def through(x: np.ndarray, y: np.ndarray, missing: float) -> Curve:
+    """Straight from point to point, and level beyond the first and the last."""
+    slope = np.diff(y) / np.diff(x)
+    constant = np.concatenate([y[:1], y[:-1] - slope * x[:-1], y[-1:]])
+    return Curve(x, constant, np.concatenate([[0.0], slope, [0.0]]), missing)
+
+
 def test_between_points_it_is_straight_and_beyond_them_level() -> None:
-    curves = Curves.of([(0, Curve.through(X, Y, 0.4))])
+    curves = Curves.of([(0, through(X, Y, 0.4))])
     np.testing.assert_allclose(curves.values(ROWS)[:, 0], np.interp(ROWS[:, 0].astype(np.float64), X, Y), atol=1e-12)
     assert curves.values(FAR)[:, 0].tolist() == pytest.approx([0.4, 0.4, 1.0, 1.0, 0.0])
 
@@ -28,7 +35,7 @@ def test_a_piece_ends_with_its_bound_and_what_is_nearly_0_is_0() -> None:
 
 
 def test_a_weighted_sum_is_the_sum_of_the_values_and_no_larger_than_it_says() -> None:
-    several = [Curve.through(X, Y, 0.4), Curve.line(0.3, -1.0, 2.0), Curve.through(X[1:] + 0.1, Y[:3], -0.5)]
+    several = [through(X, Y, 0.4), Curve.line(0.3, -1.0, 2.0), through(X[1:] + 0.1, Y[:3], -0.5)]
     rows = np.concatenate([ROWS, FAR[:1]])
     weights = [2.0, -1.0, 0.5]
     apart = sum(w * Curves.of([(0, c)]).values(rows)[:, 0] for w, c in zip(weights, several, strict=True))

@@ -113,7 +113,7 @@ class XGBoost(Backend):
             if not isinstance(rows, RankingDataset):
                 raise ParameterError(
                     "the model begins with a linear start, whose scores XGBoost cannot take from a DMatrix or on a "
-                    "cluster: give the rows as a RankingDataset"
+                    "cluster: give the rows as a RankingDataset, or begin without one (start='none')"
                 )
             if scores is None:
                 scores = self.predict(start, rows.features, rounds=0, threads=threads)

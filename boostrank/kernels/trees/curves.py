@@ -46,11 +46,6 @@ class Curve:
     missing: float
     documents: Float64Array | None = None
 
-    @property
-    def is_steps(self) -> bool:
-        """Whether it is constant in each piece."""
-        return not self.slope.any()
-
     @classmethod
     def steps(cls, bounds: Float64Array, levels: Float64Array, missing: float) -> Curve:
         """Constant in each of the k + 1 pieces."""
@@ -60,19 +55,6 @@ class Curve:
     def line(cls, slope: float, constant: float, missing: float) -> Curve:
         """One piece."""
         return cls(np.zeros(0), np.array([constant]), np.array([slope]), missing)
-
-    @classmethod
-    def through(cls, x: Float64Array, y: Float64Array, missing: float) -> Curve:
-        """Straight from point to point, and level beyond the first and the last.
-
-        Args:
-            x: float64[k], ascending, distinct, at least one.
-            y: float64[k].
-            missing: as above.
-        """
-        slope = np.diff(y) / np.diff(x)
-        constant = np.concatenate([y[:1], y[:-1] - slope * x[:-1], y[-1:]])
-        return cls(x, constant, np.concatenate([[0.0], slope, [0.0]]), missing)
 
     def times(self, factor: float) -> Curve:
         """This many times the function."""

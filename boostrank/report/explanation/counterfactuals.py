@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from boostrank.core.deprecation import renamed
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.kernels.trees.curves import ZERO
+from boostrank.kernels.trees.curves import ZERO, rounded_down
 from boostrank.kernels.trees.walker import ZERO_IS_MISSING, Forest
 
 _OLD = {"Change": ":Counterfactual", "Column": ":FeatureValues", "smallest_changes": ":counterfactuals"}
@@ -145,9 +145,7 @@ def cuts_of(forest: Forest) -> dict[int, Float32Array]:
         exact = exact[~np.isnan(exact)]  # to the left of NaN is nothing
         if np.any(kind[start:stop] & ZERO_IS_MISSING):
             exact = np.concatenate([exact, [np.nextafter(np.float32(-ZERO), -_INF), ZERO]])
-        with np.errstate(over="ignore"):
-            cuts = exact.astype(np.float32)
-        found[int(feature[start])] = np.unique(np.where(cuts > exact, np.nextafter(cuts, -_INF), cuts))
+        found[int(feature[start])] = np.unique(rounded_down(exact))
     return found
 
 
