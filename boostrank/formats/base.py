@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array
-from boostrank.formats.trees import Trees
+from boostrank.formats.trees import ServedTrees, Trees
 from boostrank.kernels.trees.curves import Curve
 
 
@@ -60,6 +60,14 @@ class ModelFormat(Protocol):
     def trees(self, model: Any, n_features: int) -> Trees:
         """The trees of what `parse` gave as arrays, for a model of so many features."""
         ...
+
+    def served(self, model: Any) -> ServedTrees:
+        """All trees of what `parse` gave, those of a start among them, for `boostrank.export`.
+
+        Raises:
+            ModelError: its scores are no sum of constant leaves.
+        """
+        raise ModelError(f"models of {self.name} cannot be exported")
 
     def merge(self, models: Sequence[Any]) -> bytes:
         """One file whose scores are the mean of those of several, at least one, of this format.

@@ -66,6 +66,25 @@ class Trees:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class ServedTrees:
+    """All trees of a model, those of a start too, as programs that serve it walk them.
+
+    Args:
+        forest: the trees, without a start beside them.
+        node_count, leaf_count: float64[M] and float64[L], documents (LightGBM) or hessians (XGBoost) in each.
+        base: what every score begins with.
+        single: whether values are rounded to float32 and leaves added up in float32, as XGBoost does; otherwise in
+            float64, as LightGBM does.
+    """
+
+    forest: Forest
+    node_count: Float64Array
+    leaf_count: Float64Array
+    base: float = 0.0
+    single: bool = False
+
+
 def depths(parent: Int64Array) -> Int64Array:
     """Steps from each node to its root.
 

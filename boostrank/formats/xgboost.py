@@ -10,7 +10,7 @@ import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +21,7 @@ from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.formats.base import ModelFormat, read_json, reals, refuse
 from boostrank.formats.steps import mean_start
-from boostrank.formats.trees import MAX_DEPTH, Trees, depths
+from boostrank.formats.trees import MAX_DEPTH, ServedTrees, Trees, depths
 from boostrank.formats.xgboost_start import ATTRIBUTE, read_start, start_trees, write_start
 from boostrank.kernels.trees.curves import Curve, Curves
 from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest
@@ -142,47 +142,15 @@ class XGBoostFormat(ModelFormat):
         return json.dumps(model.document).encode()  # numbers may be spelt otherwise
 
     def trees(self, model: XGBoostModel, n_features: int) -> Trees:
-        trees = model.forest["trees"][model.start_trees :]
         curves = model.start
+        grown = _served(model, model.start_trees)
+        forest = replace(grown.forest, start=Curves.of(list(curves.items())) if curves else None)
+        trees = model.forest["trees"][model.start_trees :]
+        gain = _column(trees, "loss_changes", np.float64)[_column(trees, "left_children", np.int64) >= 0]
+        return Trees.of(forest, gain, n_features)
 
-        def column(key: str, dtype: type[np.generic]) -> npt.NDArray[Any]:
-            return np.concatenate([np.zeros(0, dtype), *(np.array(tree[key], dtype) for tree in trees)])
-
-        size = np.array([len(tree["left_children"]) for tree in trees], np.int64)
-        first, tree = np.cumsum(size) - size, np.repeat(np.arange(size.size), size)
-        left, right = (column(key, np.int64) for key in ("left_children", "right_children"))
-        leaf, inner = left < 0, left >= 0
-        # Places of the nodes among the nodes, and of the leaves among the leaves.
-        place = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(inner) - 1).astype(np.int32)
-        left, right = (child[inner] + first[tree[inner]] for child in (left, right))
-        # What pruning took away stays in the list as leaves that no node leads to.
-        reached = np.zeros(leaf.size, dtype=bool)
-        reached[np.concatenate([first, left, right])] = True
-        condition = column("split_conditions", np.float64).astype(np.float32)
-        # Left is value < condition in float32: value <= the float32 below. Nothing is below -inf, or equal to NaN.
-        below = np.nextafter(condition, np.float32(-np.inf)).astype(np.float64)
-        below[np.isneginf(condition)] = np.nan
-        owners, sets = _sets_of(trees, first)
-        categorical = np.zeros(leaf.size, dtype=bool)
-        categorical[owners] = True
-        below[owners] = np.arange(owners.size)
-        nan_left = np.where(column("default_left", np.int64), NAN_LEFT, 0)
-        weight = np.ones(size.size) if model.weights is None else model.weights
-        value = np.where(reached, condition * weight.astype(np.float32)[tree], 0.0)
-        forest = Forest(
-            feature=column("split_indices", np.int64)[inner].astype(np.int32),
-            threshold=below[inner],
-            kind=(nan_left | np.where(categorical, CATEGORICAL | LISTED_RIGHT, 0))[inner].astype(np.uint8),
-            left=place[left],
-            right=place[right],
-            value=value[leaf].astype(np.float64),
-            roots=place[first],
-            tree=tree[inner].astype(np.int32),
-            sets=np.concatenate([np.zeros(0, np.uint32), *sets]),
-            set_ptr=np.cumsum([0, *(words.size for words in sets)]),
-            start=Curves.of(list(curves.items())) if curves else None,
-        )
-        return Trees.of(forest, column("loss_changes", np.float64)[inner], n_features)
+    def served(self, model: XGBoostModel) -> ServedTrees:
+        return _served(model, 0)
 
     def merge(self, models: Sequence[XGBoostModel]) -> bytes:
         if any(model.weights is not None for model in models):
@@ -198,6 +166,52 @@ class XGBoostFormat(ModelFormat):
 
 
 XGBOOST = XGBoostFormat()
+
+
+def _served(model: XGBoostModel, begin: int) -> ServedTrees:
+    """The trees from this one on."""
+    trees = model.forest["trees"][begin:]
+    size = np.array([len(tree["left_children"]) for tree in trees], np.int64)
+    first, tree = np.cumsum(size) - size, np.repeat(np.arange(size.size), size)
+    left, right = (_column(trees, key, np.int64) for key in ("left_children", "right_children"))
+    leaf, inner = left < 0, left >= 0
+    # Places of the nodes among the nodes, and of the leaves among the leaves.
+    place = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(inner) - 1).astype(np.int32)
+    left, right = (child[inner] + first[tree[inner]] for child in (left, right))
+    # What pruning took away stays in the list as leaves that no node leads to.
+    reached = np.zeros(leaf.size, dtype=bool)
+    reached[np.concatenate([first, left, right])] = True
+    condition = _column(trees, "split_conditions", np.float64).astype(np.float32)
+    # Left is value < condition in float32: value <= the float32 below. Nothing is below -inf, or equal to NaN.
+    below = np.nextafter(condition, np.float32(-np.inf)).astype(np.float64)
+    below[np.isneginf(condition)] = np.nan
+    owners, sets = _sets_of(trees, first)
+    categorical = np.zeros(leaf.size, dtype=bool)
+    categorical[owners] = True
+    below[owners] = np.arange(owners.size)
+    nan_left = np.where(_column(trees, "default_left", np.int64), NAN_LEFT, 0)
+    weight = np.ones(size.size) if model.weights is None else model.weights[begin:]
+    value = np.where(reached, condition * weight.astype(np.float32)[tree], 0.0)
+    forest = Forest(
+        feature=_column(trees, "split_indices", np.int64)[inner].astype(np.int32),
+        threshold=below[inner],
+        kind=(nan_left | np.where(categorical, CATEGORICAL | LISTED_RIGHT, 0))[inner].astype(np.uint8),
+        left=place[left],
+        right=place[right],
+        value=value[leaf].astype(np.float64),
+        roots=place[first],
+        tree=tree[inner].astype(np.int32),
+        sets=np.concatenate([np.zeros(0, np.uint32), *sets]),
+        set_ptr=np.cumsum([0, *(words.size for words in sets)]),
+    )
+    hessian = _column(trees, "sum_hessian", np.float64)
+    base = model.document["learner"]["learner_model_param"]["base_score"].removeprefix("[").removesuffix("]")
+    return ServedTrees(forest, hessian[inner], hessian[leaf], base=float(np.float32(float(base))), single=True)
+
+
+def _column(trees: Sequence[Mapping[str, Any]], key: str, dtype: type[np.generic]) -> npt.NDArray[Any]:
+    """What all nodes of some trees have, one tree after another."""
+    return np.concatenate([np.zeros(0, dtype), *(np.array(tree[key], dtype) for tree in trees)])
 
 
 def tree_weights(booster: Mapping[str, Any]) -> Any:

@@ -11,11 +11,12 @@ from dataclasses import replace
 import numpy as np
 
 from boostrank.core.errors import ModelError
-from boostrank.formats.base import ModelFormat
+from boostrank.core.types import Float64Array
+from boostrank.formats.base import ModelFormat, refuse
 from boostrank.formats.lightgbm.parser import LightGBMText, Tree, parse_text
 from boostrank.formats.lightgbm.start import read_start, write_start
 from boostrank.formats.steps import mean_start
-from boostrank.formats.trees import Trees
+from boostrank.formats.trees import ServedTrees, Trees
 from boostrank.kernels.trees.curves import ZERO, Curves
 from boostrank.kernels.trees.walker import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
 
@@ -41,44 +42,27 @@ class LightGBMFormat(ModelFormat):
         return model.to_bytes()
 
     def trees(self, model: LightGBMText, n_features: int) -> Trees:
-        grown = model.trees[model.start_trees :]
-        leaves = np.array([tree.leaves for tree in grown], np.int64)
-        skipped = model.leaf_value.size - int(leaves.sum())
-        feature, threshold, decision, left, right, gain = (
-            model.nodes[name][skipped - model.start_trees :]
-            for name in ("split_feature", "threshold", "decision_type", "left_child", "right_child", "split_gain")
-        )
-        tree = np.repeat(np.arange(len(grown)), leaves - 1)
-        first_node, first_leaf = np.cumsum(leaves - 1) - (leaves - 1), np.cumsum(leaves) - leaves
-        left, right = (np.where(c >= 0, c + first_node[tree], c - first_leaf[tree]) for c in (left, right))
-        # Bits 2 and 3: what is missing. 0: nothing, NaN is read as 0; 1: zero, and NaN as zero; 2: NaN.
-        missing = decision >> 2 & 3
-        categorical = (decision & 1) != 0  # its threshold is the number of a set; what is missing goes right
-        # What is that near to 0 is 0 to LightGBM: such values stay together, left of what is not below 0.
-        ordered = np.where((threshold >= 0.0) & (threshold < ZERO), ZERO, threshold)
-        ordered = np.where((threshold < 0.0) & (threshold >= -ZERO), _BELOW_ZERO, ordered)
-        nan_left = np.where(missing == 0, ordered >= 0.0, decision & 2)
-        kind = np.where(nan_left, NAN_LEFT, 0) | np.where(missing == 1, ZERO_IS_MISSING, 0)
-        sets_of = np.array([one.categorical_splits for one in grown], np.int64)
-        first_set = np.cumsum(sets_of) - sets_of
-        sets = [model.sets[one.number] for one in grown if one.categorical_splits]
-        curves = read_start(model.trees[: model.start_trees])
-        forest = Forest(
-            feature=feature.astype(np.int32),
-            threshold=np.where(categorical, threshold + first_set[tree], ordered),
-            kind=np.where(categorical, CATEGORICAL, kind).astype(np.uint8),
-            left=left.astype(np.int32),
-            right=right.astype(np.int32),
-            value=model.leaf_value[skipped:],
-            roots=np.where(leaves > 1, first_node, ~first_leaf).astype(np.int32),
-            tree=tree.astype(np.int32),
-            sets=np.concatenate([np.zeros(0), *(words for words, _ in sets)]).astype(np.uint32),
-            set_ptr=np.cumsum(np.concatenate([[0], *(sizes for _, sizes in sets)])).astype(np.int64),
-            start=Curves.of(list(curves.items())) if curves else None,
-        )
-        linear = [model.leaf_features[one.number] for one in grown if one.linear]
+        first = model.start_trees
+        forest = _forest(model, first)
+        curves = read_start(model.trees[:first])
+        forest = replace(forest, start=Curves.of(list(curves.items())) if curves else None)
+        linear = [model.leaf_features[one.number] for one in model.trees[first:] if one.linear]
         why_not = "linear models in the leaves" if linear else ""
+        gain = model.nodes["split_gain"][model.nodes["split_gain"].size - forest.feature.size :]
         return Trees.of(forest, gain, n_features, also_used=linear, why_not=why_not, double=True)
+
+    def served(self, model: LightGBMText) -> ServedTrees:
+        linear = [tree.number for tree in model.trees if tree.linear]
+        if linear and linear[-1] < model.start_trees:
+            raise ModelError("it begins with linear leaves: `boostrank convert` puts them in steps")
+        refuse(bool(linear), "leaves of its trees hold linear models")
+        if b"\naverage_output" in model.head:
+            raise ModelError("a random forest of LightGBM's averages its trees by itself")
+        return ServedTrees(
+            _forest(model, 0),
+            node_count=_counts(model, b"internal_count", 1),
+            leaf_count=_counts(model, b"leaf_count", 0),
+        )
 
     def stamp(self, body: bytes) -> bytes:
         """As `stamped`, where no objective is named, as after a training with a callable."""
@@ -107,6 +91,52 @@ class LightGBMFormat(ModelFormat):
 
 
 LIGHTGBM = LightGBMFormat()
+
+
+def _forest(model: LightGBMText, first: int) -> Forest:
+    """The trees from this one on, none of them with linear leaves that are not 0."""
+    grown = model.trees[first:]
+    leaves = np.array([tree.leaves for tree in grown], np.int64)
+    skipped = model.leaf_value.size - int(leaves.sum())
+    feature, threshold, decision, left, right = (
+        model.nodes[name][skipped - first :]
+        for name in ("split_feature", "threshold", "decision_type", "left_child", "right_child")
+    )
+    tree = np.repeat(np.arange(len(grown)), leaves - 1)
+    first_node, first_leaf = np.cumsum(leaves - 1) - (leaves - 1), np.cumsum(leaves) - leaves
+    left, right = (np.where(c >= 0, c + first_node[tree], c - first_leaf[tree]) for c in (left, right))
+    # Bits 2 and 3: what is missing. 0: nothing, NaN is read as 0; 1: zero, and NaN as zero; 2: NaN.
+    missing = decision >> 2 & 3
+    categorical = (decision & 1) != 0  # its threshold is the number of a set; what is missing goes right
+    # What is that near to 0 is 0 to LightGBM: such values stay together, left of what is not below 0.
+    ordered = np.where((threshold >= 0.0) & (threshold < ZERO), ZERO, threshold)
+    ordered = np.where((threshold < 0.0) & (threshold >= -ZERO), _BELOW_ZERO, ordered)
+    nan_left = np.where(missing == 0, ordered >= 0.0, decision & 2)
+    kind = np.where(nan_left, NAN_LEFT, 0) | np.where(missing == 1, ZERO_IS_MISSING, 0)
+    sets_of = np.array([one.categorical_splits for one in grown], np.int64)
+    first_set = np.cumsum(sets_of) - sets_of
+    sets = [model.sets[one.number] for one in grown if one.categorical_splits]
+    return Forest(
+        feature=feature.astype(np.int32),
+        threshold=np.where(categorical, threshold + first_set[tree], ordered),
+        kind=np.where(categorical, CATEGORICAL, kind).astype(np.uint8),
+        left=left.astype(np.int32),
+        right=right.astype(np.int32),
+        value=model.leaf_value[skipped:],
+        roots=np.where(leaves > 1, first_node, ~first_leaf).astype(np.int32),
+        tree=tree.astype(np.int32),
+        sets=np.concatenate([np.zeros(0), *(words for words, _ in sets)]).astype(np.uint32),
+        set_ptr=np.cumsum(np.concatenate([[0], *(sizes for _, sizes in sets)])).astype(np.int64),
+    )
+
+
+def _counts(model: LightGBMText, key: bytes, fewer: int) -> Float64Array:
+    """How many documents were in each node or leaf of all trees; 0 where the file does not say."""
+    counts = []
+    for tree in model.trees:
+        words = tree.words(key)
+        counts += words if len(words) == tree.leaves - fewer else [b"0"] * (tree.leaves - fewer)
+    return np.array([float(word) for word in counts])
 
 
 def stamped(body: bytes, objective: bytes = b"lambdarank") -> bytes:
