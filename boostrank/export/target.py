@@ -1,0 +1,165 @@
+"""Target contract: what a program that serves rankers must say of itself, and what it is given to write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import InputError
+from boostrank.core.types import Float32Array, Int64Array
+from boostrank.formats.trees import ServedTrees
+from boostrank.kernels.trees.curves import rounded_down
+from boostrank.kernels.trees.walker import ZERO_IS_MISSING, Forest
+
+# Programs that read nested trees walk them by recursion, as do the libraries that write them.
+MOST_NESTED = 200
+
+Number = Literal["float32", "float64"]
+Score = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
+"""Scores [n] of rows float32[n, d] or float64[n, d], NaN where a value is missing."""
+
+
+class ExportError(InputError):
+    """A model that a target cannot hold, or would not score alike: why, and what helps."""
+
+
+@dataclass(frozen=True, eq=False)
+class ServedModel:
+    """A model on its way out.
+
+    Args:
+        name: as the program that serves it will know it.
+        engine: that made it.
+        body: the engine's file of the rounds that prediction uses.
+        trees: all of them.
+        feature_names: d names, in column order, as the program knows them.
+    """
+
+    name: str
+    engine: str
+    body: bytes
+    trees: ServedTrees
+    feature_names: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetSpec:
+    """A program, or a family of them, that serves rankers.
+
+    Args:
+        name: as users type it.
+        title: what reads the file.
+        write: the file.
+        read: what `write` gave, read as the target reads it: by the program or library itself, or by an emulator.
+            Takes the file and the names of the features.
+        proved_by: what `read` runs: "XGBoost", "an emulator of Solr 9.2".
+        how: three lines: what to upload and how. `{file}`, `{model}` and `{feature}` become the file's name, the
+            model's, and its first feature's.
+        takes: the type to which it rounds values before it compares.
+        adds: the type in which it adds leaves up, a tree after the other; "any": in no order that it promises.
+        gives: the type of its scores.
+        exact: engines whose models it scores with the same bits.
+        extra: of the package, that holds what `write` or `read` needs.
+        most_rows: how many rows it is proved on: `read` may be slow.
+        aliases: other names that people type.
+    """
+
+    name: str
+    title: str
+    write: Callable[[ServedModel], bytes]
+    read: Callable[[bytes, Sequence[str]], Score]
+    proved_by: str
+    how: str
+    takes: Number = "float32"
+    adds: Number | Literal["any"] = "float32"
+    gives: Number = "float32"
+    exact: tuple[str, ...] = ()
+    extra: str = ""
+    most_rows: int = 20_000
+    aliases: tuple[str, ...] = ()
+
+
+def cuts(forest: Forest) -> Float32Array:
+    """float32[M]: the largest value that goes left of each node, of those that are no sets of categories.
+
+    No float32 value lies between it and the threshold: whoever compares float32 values with `<=` and this, or with
+    `<` and `above(cuts)`, or with either and a number between the two, sends every value the same way.
+    """
+    return np.where(forest.categorical, np.float32(np.nan), rounded_down(forest.threshold))
+
+
+def above(numbers: Float32Array) -> Float32Array:
+    """The next float32 numbers."""
+    return np.nextafter(numbers, np.float32(np.inf))
+
+
+def shortest(number: Any) -> float:
+    """The float32 number as the float whose text is shortest among those that are rounded to it."""
+    return float(str(np.float32(number)))
+
+
+def missing_goes_left(forest: Forest) -> npt.NDArray[np.bool_]:
+    """bool[M], of trees without zeros that count as missing.
+
+    Raises:
+        ExportError: there are some, and zeros do not go where numbers beside them do.
+    """
+    left = (forest.kind & 1) != 0
+    zero = (forest.kind & ZERO_IS_MISSING) != 0
+    if bool(np.any(zero & (left != (forest.threshold >= 0.0)))):
+        raise ExportError(
+            "zeros are missing values to this model (zero_as_missing), and the target knows no such rule: "
+            "train without it"
+        )
+    return np.asarray(left)
+
+
+def nested(
+    forest: Forest, leaf: Callable[[int], Any], node: Callable[[int, Any, Any], Any], most: int = MOST_NESTED
+) -> list[Any]:
+    """What each tree becomes when leaves and nodes are put into one another.
+
+    Args:
+        forest: the trees.
+        leaf: what becomes of leaf i.
+        node: what becomes of node i, whose children have become the other two.
+        most: nodes from a root to a leaf.
+
+    Raises:
+        ExportError: a tree is deeper.
+    """
+    made = []
+    for number, root in enumerate(forest.roots.tolist()):
+        order, level, depth = [], [root], 0
+        while level:
+            order += level
+            inner = [at for at in level if at >= 0]
+            level = [child for at in inner for child in (int(forest.left[at]), int(forest.right[at]))]
+            depth += 1
+            if depth > most + 1:
+                raise ExportError(f"tree {number} is deeper than {most} nodes: train with max_depth below that")
+        done: dict[int, Any] = {}
+        for at in reversed(order):
+            done[at] = (
+                leaf(~at) if at < 0 else node(at, done.pop(int(forest.left[at])), done.pop(int(forest.right[at])))
+            )
+        made.append(done[root])
+    return made
+
+
+def no_categories(forest: Forest, target: str, instead: str) -> None:
+    """Refuse a model that splits by sets of categories.
+
+    Raises:
+        ExportError: it does.
+    """
+    if bool(forest.categorical.any()):
+        columns: Int64Array = np.unique(forest.feature[forest.categorical]).astype(np.int64)
+        raise ExportError(
+            f"{columns.size} categorical feature{'s' * (columns.size > 1)} (the first is column {columns[0]}): "
+            f"{target} cannot hold splits by categories; {instead}"
+        )

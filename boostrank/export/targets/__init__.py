@@ -1,0 +1,1 @@
+"""Targets of export, one file each. `boostrank.export.TARGETS` finds them; nothing else lists them."""
