@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy.typing as npt
 
 from boostrank.backends.events import Callback
+from boostrank.backends.limits import Limits
 from boostrank.backends.snapshot import Resumed, Snapshot
 from boostrank.core.deprecation import renamed
 from boostrank.core.errors import ModelError, ParameterError
@@ -93,6 +94,22 @@ class Backend(Protocol):
     def check_params(self, params: dict[str, Any]) -> None:
         """Refuse unknown parameters, and those that contradict what boostrank does."""
         ...
+
+    def by_column(self, params: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+        """Parameters that speak of features, in whichever spelling, as the engine takes them for features so named.
+
+        Raises:
+            ParameterError: features that are not there, or something else than the engine takes.
+        """
+        return params
+
+    def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
+        """What the parameters ask of single features, of those so named: a start must keep it too.
+
+        Raises:
+            ParameterError: as `by_column`.
+        """
+        return Limits.none(len(names))
 
     def native_gain(self, gain: Gain) -> dict[str, Any]:
         """A gain that is not 2^label - 1, as parameters of the engine's own objectives.

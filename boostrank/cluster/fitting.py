@@ -97,7 +97,7 @@ def fit(job: Job, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -> 
 
     engine = get_backend("xgboost")
     given = task.parameters
-    params = {"num_threads": job.threads} | given.engine
+    params = {"num_threads": job.threads} | engine.by_column(given.engine, task.feature_names)
     with member(tracker, rank):
         collective = Collective(all_reduce, LostContact)
         weighted = given.native_objective is not None

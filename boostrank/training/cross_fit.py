@@ -10,6 +10,7 @@ queries weigh no more than short ones.
 A feature enters as its rank among the training documents, so that heavy tails and outliers of documents to come are
 harmless; as it is; and by whether it is 0, or missing, since that is how ranking data say that something is not there.
 All are constant in steps (`training.steps`). So a start is a function of each feature, in steps, which trees hold.
+Where scores must not fall as a feature rises, its function is the nearest one that does not, in all regressions.
 
 Trees that began with the regression's predictions of its own rows would take its overfitting for knowledge. So they
 begin with the predictions of the other folds' regressions (as in stacking: Wolpert 1992; cross-fitting: Chernozhukov et
@@ -20,7 +21,7 @@ scale, pairs that the regression got right are beyond what trees still feel (`ex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -30,6 +31,7 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 from threadpoolctl import threadpool_limits
 
+from boostrank.backends.limits import Limits
 from boostrank.core.errors import ParameterError
 from boostrank.core.gains import Gain, above_least, gains_from_labels
 from boostrank.core.queries import QueryIndex
@@ -38,7 +40,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.formats.base import LinearStart
 from boostrank.kernels.runtime.jit import run_parallel
 from boostrank.kernels.trees.curves import Curve, Curves, combined
-from boostrank.training.steps import MOVED, RARE, Values, simplified
+from boostrank.training.steps import MOVED, RARE, Values, isotonic, simplified
 
 FOLDS = 5
 RIDGES = 10.0 ** np.arange(-3.0, 3.0, 0.5)
@@ -71,7 +73,7 @@ class CrossFitted:
     description: dict[str, Any]
 
 
-def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1) -> CrossFitted:
+def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1, limits: Limits | None = None) -> CrossFitted:
     """Fit it.
 
     Args:
@@ -79,6 +81,7 @@ def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1) -> CrossFit
             bytes. Of more than some ten thousand documents, whole queries spread over the data are learnt from.
         gain: of a label.
         threads: at least 1.
+        limits: that it keeps.
 
     Raises:
         ParameterError: more features than `MOST_FEATURES`.
@@ -91,26 +94,33 @@ def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1) -> CrossFit
         )
     gains = gains_from_labels(data.labels, gain)
     with threadpool_limits(limits=1, user_api="blas"):  # more sum in another order
-        return _fitted(data, gains, threads)
+        return _fitted(data, gains, threads, limits or Limits.none(columns))
 
 
-def in_steps_of(start: LinearStart, data: RankingDataset, threads: int = 1) -> LinearStart:
+def in_steps_of(
+    start: LinearStart, data: RankingDataset, threads: int = 1, limits: Limits | None = None
+) -> LinearStart:
     """The start whose functions are constant in steps, as close to another's as can be where the data are.
 
     Args:
         start: of functions of the data's features.
         data: N documents.
         threads: at least 1.
+        limits: that it keeps; of features that trees cannot use nothing is left.
     """
+    limits = limits or Limits.none(len(start.feature_names))
     parts = tuple(_parts(data))
     some = _ranked(data, parts)
     found = []
     for feature, curve in start.curves.items():
+        if feature in limits.unused:
+            continue
         values = Values.of(some[:, feature])
         there = Curves.of([(0, curve)]).values(values.distinct.astype(np.float32)[:, np.newaxis])
-        found.append((feature, values.in_steps(there[:, 0], curve.missing)))
+        steps = values.in_steps(there[:, 0], curve.missing)
+        found.append((feature, isotonic(steps, values.documents, int(limits.direction[feature]))))
     curves = Curves.of(found)
-    rows = _Rows(data, parts, curves, threads)
+    rows = _Rows(data, parts, curves, {}, limits.direction, threads)
     scores, counts = _joined(rows.each(parts, lambda _, x: _summed(curves, x)), curves)
     kept = simplified(dict(curves.with_documents(counts)), MOVED * float(scores.std() if scores.size else 0.0))
     return LinearStart(start.feature_names, kept)
@@ -136,10 +146,10 @@ def _joined(parts: Iterable[tuple[Float64Array, Int64Array]], curves: Curves) ->
     return np.concatenate(scores), counts
 
 
-def _fitted(data: RankingDataset, gains: Float64Array, threads: int) -> CrossFitted:
+def _fitted(data: RankingDataset, gains: Float64Array, threads: int, limits: Limits) -> CrossFitted:
     fold = np.random.default_rng(0).permutation(len(data.queries)) % FOLDS
     weights = data.queries.each_weight / data.queries.each_weight.mean()
-    rows = _Rows.of(data, threads)
+    rows = _Rows.of(data, threads, limits)
     sums = _sums(rows, _targets(gains, data.queries), weights, fold)
     ridge = _best_ridge(sums)
     whole, *without = (_solved(_without(sums, k), np.array([ridge]))[0] for k in (None, *range(FOLDS)))
@@ -190,19 +200,24 @@ class _Rows:
         data: N documents of d features.
         parts: all of them.
         basis: c functions of features.
+        documents: float64[k + 1] of each feature, of some rows: how many are in each step.
+        direction: int64[d], of `Limits`.
         threads: to work on them.
     """
 
     data: RankingDataset
     parts: tuple[_Part, ...]
     basis: Curves
+    documents: Mapping[int, Float64Array]
+    direction: Int64Array
     threads: int
 
     @classmethod
-    def of(cls, data: RankingDataset, threads: int) -> _Rows:
+    def of(cls, data: RankingDataset, threads: int, limits: Limits) -> _Rows:
         """Learn the functions."""
         parts = tuple(_parts(data))
-        return cls(data, parts, _basis(_ranked(data, parts), threads), threads)
+        basis, documents = _basis(_ranked(data, parts), threads, limits.unused)
+        return cls(data, parts, basis, documents, limits.direction, threads)
 
     def each(self, parts: tuple[_Part, ...], work: Callable[[_Part, Float32Array], R]) -> Iterator[R]:
         """What comes of each part and its float32[n, d], in order, as many in memory as are small beside it."""
@@ -213,7 +228,7 @@ class _Rows:
             )
 
     def curves(self, weights: Float64Array, sums: _Sums) -> Curves:
-        """The weighted sum of the scaled functions, less its mean: a function a feature."""
+        """The weighted sum of the scaled functions, less its mean: a function a feature, that goes the way it must."""
         each, used = _over(weights, sums.scale), sums.scale > 0.0
         basis, found = list(self.basis), []
         for feature in np.unique(self.basis.feature[used]).tolist():
@@ -222,7 +237,7 @@ class _Rows:
                 [Curve.line(0.0, 1.0, 1.0), *(basis[j][1] for j in columns.tolist())],
                 [-float(each[columns] @ sums.mean[columns]), *each[columns].tolist()],
             )
-            found.append((feature, curve))
+            found.append((feature, isotonic(curve, self.documents[feature], int(self.direction[feature]))))
         return Curves.of(found)
 
 
@@ -263,10 +278,11 @@ def _dense(data: RankingDataset, part: _Part) -> Float32Array:
     return np.ascontiguousarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float32)
 
 
-def _basis(rows: Float32Array, threads: int) -> Curves:
-    """What is made of each feature: its rank, whether it is 0, whether it is missing."""
+def _basis(rows: Float32Array, threads: int, unused: tuple[int, ...]) -> tuple[Curves, dict[int, Float64Array]]:
+    """What is made of each feature, its rank, whether it is 0, whether it is missing; and how many are in its steps."""
+    used = [feature for feature in range(rows.shape[1]) if feature not in set(unused)]
 
-    def learnt(feature: int) -> list[Curve]:
+    def learnt(feature: int) -> tuple[list[Curve], Float64Array]:
         column = rows[:, feature]
         values, found = Values.of(column), []
         if values.distinct.size:
@@ -280,12 +296,13 @@ def _basis(rows: Float32Array, threads: int) -> Curves:
                 found.append(values.in_steps(zero, values.mean(zero)))
         if RARE < np.isnan(column).mean() < 1.0 - RARE:
             found.append(Curve.line(0.0, 0.0, 1.0))
-        return found
+        return found, values.documents
 
-    each = run_parallel(learnt, range(rows.shape[1]), threads) if rows.size else []
-    if sum(map(len, each)) > MOST_COLUMNS:
-        each = [curves[:1] for curves in each]
-    return Curves.of([(feature, curve) for feature, curves in enumerate(each) for curve in curves])
+    each = run_parallel(learnt, used, threads) if rows.size else []
+    several = sum(len(curves) for curves, _ in each) <= MOST_COLUMNS
+    found = [(feature, curves if several else curves[:1]) for feature, (curves, _) in zip(used, each, strict=False)]
+    documents = {feature: counts for feature, (_, counts) in zip(used, each, strict=False)}
+    return Curves.of([(feature, curve) for feature, curves in found for curve in curves]), documents
 
 
 def _over(values: Float64Array, by: Float64Array) -> Float64Array:

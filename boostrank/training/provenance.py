@@ -36,7 +36,7 @@ def describe_training(
     return ModelInfo(
         backend=engine.name, objective=_objective(engine, given, objective), metrics=list(given.metrics),
         conventions=dataclasses.asdict(conventions),
-        parameters={k: v for k, v in params.items() if isinstance(v, str | int | float | bool | list | tuple)},
+        parameters={k: v for k, v in params.items() if isinstance(v, str | int | float | bool | list | tuple | dict)},
         training={"rounds": given.rounds, "rounds_before": rounds_before}, data=data, versions=_versions(engine),
     )  # fmt: skip
 

@@ -26,6 +26,7 @@ _NO_STEPS = (
     "the model begins with linear leaves, which hardly any program but LightGBM reads: give the rows as a "
     "RankingDataset for a start in steps, which all of them read"
 )
+_NO_LIMITS = "a start of linear leaves does not keep what these parameters ask of features"
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,8 @@ def beginning(
     if start == LINEAR:
         if not isinstance(train_set, RankingDataset):
             raise ParameterError(f"start='linear' needs a RankingDataset, not {type(train_set).__name__}")
-        made = cross_fit.cross_fitted(train_set, gain, threads)
+        limits = engine.limits(params, train_set.feature_names)
+        made = cross_fit.cross_fitted(train_set, gain, threads, limits)
         return Beginning(engine.begin_with(made.start), made.scores, made.description)
     ranker = RankingModel.load(start) if isinstance(start, str | os.PathLike) else start
     linear = ranker.linear_start() if isinstance(ranker, RankingModel) else None
@@ -92,9 +94,18 @@ def beginning(
         raise ParameterError(
             f"start must be {LINEAR!r}, or a linear model or its path; trees are continued by init_model"
         )
+    limits = engine.limits(params, linear.feature_names)
     if isinstance(train_set, RankingDataset):
         ranker.check_features(train_set)
-        linear = cross_fit.in_steps_of(linear, train_set, threads)
+        gone = [linear.feature_names[i] for i in linear.curves if i in limits.unused]
+        if gone:
+            message = (
+                f"the start goes without {', '.join(map(repr, gone))}: with these parameters trees cannot use them"
+            )
+            warnings.warn(DataWarning(message), stacklevel=3)
+        linear = cross_fit.in_steps_of(linear, train_set, threads, limits)
+    elif limits.direction.any() or limits.unused:
+        raise ParameterError(f"{_NO_LIMITS}: give the rows as a RankingDataset, or begin without one (start='none')")
     else:
         warnings.warn(DataWarning(_NO_STEPS), stacklevel=3)
     kept = ("objective", "parameters", "training", "data")

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.formats.steps import just_above
@@ -71,6 +72,12 @@ class Values:
         """Of float64[u], over the documents."""
         return float(values @ self.counts / max(1, int(self.counts.sum())))
 
+    @property
+    def documents(self) -> Float64Array:
+        """float64[k + 1]: how many have a value in each step."""
+        counts = np.bincount(np.searchsorted(self.bounds, self.distinct), self.counts, self.bounds.size + 1)
+        return counts.astype(np.float64)
+
     def in_steps(self, values: Float64Array, missing: float) -> Curve:
         """The steps that come closest to a function: its means there.
 
@@ -79,9 +86,8 @@ class Values:
             missing: what it says of a missing value.
         """
         step = np.searchsorted(self.bounds, self.distinct)
-        counts = np.bincount(step, self.counts, self.bounds.size + 1)
         sums = np.bincount(step, self.counts * values, self.bounds.size + 1)
-        return Curve.steps(self.bounds, sums / np.maximum(counts, 1.0), missing)
+        return Curve.steps(self.bounds, sums / np.maximum(self.documents, 1.0), missing)
 
 
 def between(low: Float64Array, high: Float64Array) -> Float64Array:
@@ -94,6 +100,20 @@ def between(low: Float64Array, high: Float64Array) -> Float64Array:
     middle = np.where((low < 0.0) & (high > 0.0), low / 2.0, middle)
     middle = np.where((high - middle <= _SLACK) & (high - low > _SLACK), low, middle)
     return just_above(rounded_down(middle))
+
+
+def isotonic(curve: Curve, documents: Float64Array, direction: int) -> Curve:
+    """The steps that come closest to others, over the documents, and never fall; what is missing stays.
+
+    Args:
+        curve: in steps.
+        documents: float64[k + 1], how many are in each.
+        direction: 1; or -1: that never rise; or 0: as they are.
+    """
+    if direction == 0:
+        return curve
+    weights = np.maximum(documents, 1.0)
+    return replace(curve, constant=isotonic_regression(curve.constant, weights=weights, increasing=direction > 0).x)
 
 
 def simplified(curves: Mapping[int, Curve], moved: float) -> dict[int, Curve]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
@@ -13,13 +15,14 @@ import numpy.typing as npt
 from boostrank.backends import get_backend
 from boostrank.backends.base import Backend, TrainRequest
 from boostrank.backends.events import Callback
-from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.errors import DataError, DataWarning, ParameterError
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Conventions
 from boostrank.objective.description import TrainingObjective, queries_of_native
 from boostrank.objective.mixture import objective_from_dict
+from boostrank.training import monotone
 from boostrank.training.callbacks import EarlyStopping, Gated, History
 from boostrank.training.checkpoint import Checkpoint, settings_of
 from boostrank.training.guarded_gradient import GuardedGradient
@@ -28,6 +31,8 @@ from boostrank.training.params import OBJECTIVE_NAMES, TrainingParameters, headl
 from boostrank.training.provenance import describe_identity, describe_training
 from boostrank.training.round_metrics import RoundMetrics
 from boostrank.training.start import AUTO_START, beginning
+
+_BASIC = "; LightGBM's method 'basic' does, also where other features are missing"
 
 
 def train(
@@ -84,6 +89,8 @@ def train(
     if isinstance(init_model, str | os.PathLike):
         init_model = RankingModel.load(init_model)
     given = split_params(with_objective_of(init_model, params), num_boost_round, engine)
+    if isinstance(train_set, RankingDataset):
+        given = replace(given, engine=engine.by_column(given.engine, train_set.feature_names))
     # Left alone, the engines take every core that they see; they see no quota.
     given.engine.setdefault("num_threads", resolve_threads(given.threads))
     booster = _booster_to_continue(init_model, engine, train_set)
@@ -96,6 +103,10 @@ def train(
         booster = None if begin is None else begin.booster
     elif start not in (None, AUTO_START, "none"):
         raise ParameterError("a model that is continued has its own start: give init_model or start, not both")
+    if begin is None and booster is not None:
+        broken = monotone.broken(engine, booster, given.engine, engine.feature_names(booster))
+        if broken:
+            raise ParameterError(f"the model that is continued does not go with these parameters: {broken}")
     before = 0 if booster is None else engine.rounds_of(booster)
     objective = given.objective
     if objective is not None and objective.total_rounds is None:  # else: this is one stage of a longer training
@@ -142,6 +153,9 @@ def train(
             evaluate=None if gradient is None or objective is None else gradient.evaluate,
         )  # fmt: skip
         booster, best = engine.train(request)
+    broken = monotone.broken(engine, booster, given.engine, engine.feature_names(booster))
+    if broken:
+        warnings.warn(DataWarning(f"the engine's trees do not keep what they promise: {broken}{_BASIC}"), stacklevel=2)
     labels, queries = labels_of(native_train)
     stats = None if gradient is None else gradient.stats
     summary = TrainingSummary(

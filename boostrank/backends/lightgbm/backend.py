@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import lightgbm
@@ -14,6 +15,7 @@ from boostrank.backends.base import Backend, TrainRequest
 from boostrank.backends.events import Callback, CallbackEnv, StopTraining, beginning_at, later, ordered, remembers
 from boostrank.backends.lightgbm.private import has_nothing_to_split, main_names, parameter_names, starting_at
 from boostrank.backends.lightgbm.stream import StreamedDataset
+from boostrank.backends.limits import Limits, read_columns, read_directions, read_groups, read_numbers
 from boostrank.backends.snapshot import Resumed, Snapshot, round_seed
 from boostrank.core.errors import DataError, ParameterError, UnknownParameter, did_you_mean
 from boostrank.core.gains import Gain
@@ -31,7 +33,13 @@ _DEFAULTS = {"deterministic": True, "force_col_wise": True}
 _LAYOUTS = ("force_col_wise", "force_row_wise")
 _NUM_THREADS = re.compile(r"\n\[num_threads: \d+\]")
 _LABELS = 31  # how many labels LightGBM's own table of gains has
+_NOT_MONOTONE = {
+    "linear_tree": "LightGBM holds the leaves' constants to it, not their slopes",
+    "forcedsplits_filename": "LightGBM forces splits without a look at it",
+    "quant_train_renew_leaf": "LightGBM fits leaves anew without a look at it",
+}
 _TRUE = (True, 1, "true", "True", "1", "+")
+_FALSE = (None, False, 0, "", "0", "false", "False", "-")
 
 
 class LightGBM(Backend):
@@ -64,6 +72,40 @@ class LightGBM(Backend):
         boosting = [params[a] for a in ("boosting", "boosting_type", "boost") if a in params]
         if "rf" in boosting or "random_forest" in boosting:
             raise ParameterError("boosting='rf' averages independent trees; LightGBM refuses custom objectives there")
+
+        named = main_names(params)
+        read_groups(named.get("interaction_constraints", ()), None)
+        if any(read_directions(named.get("monotone_constraints", ()), None, padded=False)):
+            for name, reason in _NOT_MONOTONE.items():
+                if named.get(name) not in _FALSE:
+                    raise ParameterError(f"monotone_constraints does not hold with {name}: {reason}; leave one out")
+
+    def by_column(self, params: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+        known, found = parameter_names(), dict(params)
+        for name, value in params.items():
+            main = known.get(name, name)
+            if main == "monotone_constraints":
+                found[name] = read_directions(value, names, padded=False)
+            elif main == "interaction_constraints":
+                found[name] = read_groups(value, names)
+            elif main == "feature_contri":
+                found[name] = read_numbers(value, names, main)
+            elif main == "categorical_feature":  # under this name LightGBM says that it ignores what it takes
+                found["categorical_column"] = read_columns(found.pop(name), names, main)
+        return found
+
+    def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
+        named, columns = main_names(self.by_column(params, names)), range(len(names))
+        direction = named.get("monotone_constraints", [0] * len(names))
+        categorical = named.get("categorical_feature", [])
+        for i in categorical:
+            if direction[i]:  # LightGBM ends the process
+                raise ParameterError(f"monotone_constraints: {names[i]!r} is categorical, and has no direction")
+        # No tree splits by a feature in no group, nor by one whose gain counts nothing.
+        allowed = {i for group in named.get("interaction_constraints", ()) for i in group} or set(columns)
+        counts = named.get("feature_contri", [1.0] * len(names))
+        unused = tuple(i for i in columns if i not in allowed or i in categorical or counts[i] <= 0.0)
+        return Limits(np.array(direction, np.int64), unused)
 
     def native_gain(self, gain: Gain) -> dict[str, Any]:
         return {"label_gain": list(range(_LABELS)) if isinstance(gain, str) else list(gain)}

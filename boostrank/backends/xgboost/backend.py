@@ -14,6 +14,7 @@ import xgboost
 
 from boostrank.backends.base import Backend, TrainRequest
 from boostrank.backends.events import Callback, CallbackEnv, EvalResult, ordered, remembers, run_callbacks
+from boostrank.backends.limits import Limits, read_directions, read_groups
 from boostrank.backends.snapshot import Snapshot, round_seed
 from boostrank.backends.xgboost.params import OF_OBJECTIVES, renamed, translate
 from boostrank.backends.xgboost.private import reseed
@@ -47,6 +48,20 @@ class XGBoost(Backend):
 
     def check_params(self, params: dict[str, Any]) -> None:
         translate(params)
+
+    def by_column(self, params: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+        found = dict(params)
+        for name, value in params.items():
+            own = next(iter(renamed({name: value})))
+            if own == "monotone_constraints":
+                found[name] = read_directions(value, names, padded=True)
+            elif own == "interaction_constraints" and value not in ("", None):
+                found[name] = read_groups(value, names)
+        return found
+
+    def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
+        directions = renamed(self.by_column(params, names)).get("monotone_constraints", [0] * len(names))
+        return Limits(np.array(directions, np.int64))  # a feature in no group stands alone in its trees, as in a start
 
     def native_gain(self, gain: Gain) -> dict[str, Any]:
         if not isinstance(gain, str):

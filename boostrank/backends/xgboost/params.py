@@ -5,8 +5,11 @@ Trees then grow leaf by leaf, as LightGBM's do.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
+from boostrank.backends.limits import read_directions, read_groups
 from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
 
 # Own name -> LightGBM's names and aliases.
@@ -26,6 +29,7 @@ _LIGHTGBM = {
     "max_bin": "max_bins",
     "booster": "boosting boosting_type",
     "device": "device_type",
+    "monotone_constraints": "mc monotone_constraint monotonic_cst",
 }
 _FROM_LIGHTGBM = {alias: own for own, aliases in _LIGHTGBM.items() for alias in aliases.split()}
 OF_OBJECTIVES = frozenset(
@@ -73,6 +77,13 @@ def translate(params: dict[str, Any]) -> dict[str, Any]:
         out[own], given_as[own] = value, name
     if out.get("max_depth", 0) == -1:  # LightGBM's way of saying no limit
         out["max_depth"] = 0
+    # XGBoost takes no list for the first, and for the second only names where features have names.
+    if not isinstance(out.get("monotone_constraints", {}), Mapping):
+        directions = read_directions(out["monotone_constraints"], None, padded=True)
+        out["monotone_constraints"] = f"({','.join(map(str, directions))})" if directions else ""
+    if "interaction_constraints" in out:
+        groups = out["interaction_constraints"]
+        out["interaction_constraints"] = json.dumps(read_groups(groups, None)) if groups not in ("", None) else ""
     if "verbosity" in out:
         out["verbosity"] = max(0, int(out["verbosity"]))
     if "booster" in out:

@@ -1,0 +1,137 @@
+"""Parameters that speak of single features: by column, counted from 0 as the engines count, or by name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.errors import ParameterError, did_you_mean
+from boostrank.core.types import Int64Array
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """What parameters ask of single features, of d.
+
+    Args:
+        direction: int64[d], 1: scores must not fall where the feature rises; -1: nor rise; 0: as they like. What
+            missing values get is free, as in the engines.
+        unused: columns that trees cannot split by, or not as by numbers, ascending.
+    """
+
+    direction: Int64Array
+    unused: tuple[int, ...] = ()
+
+    @classmethod
+    def none(cls, columns: int) -> Limits:
+        """Of no feature."""
+        return cls(np.zeros(columns, np.int64))
+
+
+def read_directions(value: Any, names: Sequence[str] | None, *, padded: bool) -> list[int]:
+    """`monotone_constraints`, a number a feature.
+
+    Args:
+        value: numbers in the order of the features, or a mapping from names; or either as text.
+        names: of the features; None: nobody knows them yet.
+        padded: whether there may be fewer numbers than features: the others are 0.
+
+    Raises:
+        ParameterError: no such numbers.
+    """
+    found = _parsed(value, "monotone_constraints")
+    if isinstance(found, Mapping):
+        numbers = dict.fromkeys(range(len(names or ())), 0)
+        for name, number in found.items():
+            column = _column(name, names, "monotone_constraints")
+            numbers[len(numbers) if column is None else column] = number
+        found = list(numbers.values())
+    found = list(found) if isinstance(found, list | tuple | np.ndarray) else [found]
+    if any(isinstance(number, str) or number not in (-1, 0, 1) for number in found):
+        raise ParameterError(f"monotone_constraints={value!r}: each feature has 1 (rising), -1 (falling) or 0")
+    if names is not None and found and (len(found) > len(names) or (len(found) < len(names) and not padded)):
+        raise ParameterError(
+            f"monotone_constraints has {len(found)} numbers, the data {len(names)} features: one each is needed"
+        )
+    return [int(number) for number in found] + [0] * (len(names or ()) - len(found))
+
+
+def read_groups(value: Any, names: Sequence[str] | None) -> list[list[int]]:
+    """`interaction_constraints`: groups of columns.
+
+    Args:
+        value: lists of columns or of names; or that as text.
+        names: of the features; None: nobody knows them yet, and names count as no columns.
+
+    Raises:
+        ParameterError: no such lists.
+    """
+    found = _parsed(value, "interaction_constraints")
+    groups = list(found) if isinstance(found, list | tuple) else [found]
+    if isinstance(value, str) and groups and not any(isinstance(group, list | tuple) for group in groups):
+        groups = [groups]  # "[0,1]" alone is one group to LightGBM
+    if any(not isinstance(group, list | tuple) for group in groups):
+        raise ParameterError(f"interaction_constraints={value!r}: give lists of features, as [[0, 1], [2]]")
+    columns = [[_column(one, names, "interaction_constraints") for one in group] for group in groups]
+    return [[column for column in group if column is not None] for group in columns]
+
+
+def read_numbers(value: Any, names: Sequence[str], parameter: str) -> list[float]:
+    """A number a feature, or as text.
+
+    Raises:
+        ParameterError: no such numbers.
+    """
+    found = _parsed(value, parameter)
+    try:
+        numbers = [float(number) for number in (found if isinstance(found, list | tuple | np.ndarray) else [found])]
+    except (TypeError, ValueError):
+        raise ParameterError(f"{parameter}={value!r} must be a number for each feature") from None
+    if len(numbers) != len(names):
+        raise ParameterError(
+            f"{parameter} has {len(numbers)} numbers, the data {len(names)} features: one each is needed"
+        )
+    return numbers
+
+
+def read_columns(value: Any, names: Sequence[str] | None, parameter: str) -> list[int]:
+    """Columns in LightGBM's spelling: a list of columns or names, or as text "0,2" or "name:a,b".
+
+    Raises:
+        ParameterError: one that is not there.
+    """
+    if isinstance(value, str):
+        by_name = value.startswith("name:")
+        parts = [part.strip() for part in value.removeprefix("name:").split(",") if part.strip()]
+        value = [int(part) if not by_name and part.isdigit() else part for part in parts]
+    found = [_column(one, names, parameter) for one in np.atleast_1d(np.array(value, dtype=object)).tolist()]
+    return sorted({column for column in found if column is not None})
+
+
+def _parsed(value: Any, parameter: str) -> Any:
+    """Text as what it spells."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return ast.literal_eval(value.strip() or "()")
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise ParameterError(f"{parameter}={value!r} is no list: put names in quotes, numbers between commas") from None
+
+
+def _column(one: Any, names: Sequence[str] | None, parameter: str) -> int | None:
+    """The column of a feature by its name or number; None where it cannot be known yet."""
+    if isinstance(one, str):
+        if names is not None and one not in names:
+            raise ParameterError(
+                f"{parameter}: the data have no feature {one!r}.{did_you_mean(one, names, list_all=False)}"
+            )
+        return None if names is None else list(names).index(one)
+    if isinstance(one, bool) or not isinstance(one, int | np.integer) or one < 0:
+        raise ParameterError(f"{parameter}: {one!r} is no feature: give its name, or its column counted from 0")
+    if names is not None and one >= len(names):
+        raise ParameterError(f"{parameter}: there is no column {one}: the data have {len(names)}, counted from 0")
+    return int(one)

@@ -1,0 +1,131 @@
+"""Monotone constraints of a whole model: whether any of its trees, or its start, goes the wrong way.
+
+The engines promise it, and so does a start. Yet LightGBM's methods `intermediate` and `advanced` break it where other
+features are missing, and forced splits do not know of it (LightGBM 4.3 to 4.7): so what was trained is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from boostrank.backends.base import Backend
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.formats.trees import Trees
+from boostrank.kernels.trees.curves import Curve
+from boostrank.kernels.trees.walker import NAN_LEFT, Forest
+
+_ROUNDING = 1e-9  # of linear pieces that meet
+_Box = dict[int, tuple[float, float, bool]]
+
+
+def broken(engine: Backend, booster: Any, params: dict[str, Any], names: Sequence[str]) -> str | None:
+    """How a model breaks the constraints in the parameters, in words; None: it keeps them, or there are none.
+
+    Args:
+        engine: of the booster.
+        booster: the whole of it is looked at.
+        params: of the engine.
+        names: of the features.
+    """
+    direction = engine.limits(params, names).direction
+    if not direction.any():
+        return None
+    trees = engine.format.trees(engine.format.parse(engine.to_bytes(booster, rounds=0)), len(names))
+    if trees.forest is None:
+        return f"nobody can tell whether {trees.why_not} keep monotone_constraints"
+    at = first_break(trees, direction)
+    return None if at is None else f"scores can go against monotone_constraints along {names[at]!r}"
+
+
+def first_break(trees: Trees, direction: Int64Array) -> int | None:
+    """The first feature by which some score goes the wrong way, whatever the others are; None: none.
+
+    Args:
+        trees: of a model that can be walked.
+        direction: int64[d], as `Limits` has it.
+    """
+    forest = trees.forest
+    assert forest is not None
+    for feature, curve in forest.start or ():
+        if not _goes(curve, int(direction[feature])):
+            return feature
+    if not np.any(direction[forest.feature]):
+        return None
+    for root in forest.roots.tolist():
+        found = _break_below(forest, root, direction) if root >= 0 else None
+        if found is not None:
+            return found
+    return None
+
+
+def _goes(curve: Curve, direction: int) -> bool:
+    """Whether a function goes that way, but for what it says of missing values."""
+    ends = direction * (curve.constant[:-1] + curve.slope[:-1] * curve.bounds)
+    begins = direction * (curve.constant[1:] + curve.slope[1:] * curve.bounds)
+    slack = np.where((curve.slope[1:] != 0.0) | (curve.slope[:-1] != 0.0), _ROUNDING * (1.0 + np.abs(ends)), 0.0)
+    return bool(np.all(direction * curve.slope >= 0.0) and np.all(begins >= ends - slack))
+
+
+def _break_below(forest: Forest, root: int, direction: Int64Array) -> int | None:
+    """The first feature by which a tree goes the wrong way."""
+    nodes: list[int] = []
+    spans: dict[int, tuple[int, int, int]] = {}  # node -> where its leaves begin, those of its right child do, and end
+    boxes: list[_Box] = []
+    values: list[float] = []
+
+    def visit(child: int, box: _Box) -> None:
+        if child < 0:
+            boxes.append(box)
+            values.append(float(forest.value[~child]))
+            return
+        first = len(boxes)
+        left, right = _halves(forest, child, box)
+        visit(int(forest.left[child]), left)
+        middle = len(boxes)
+        visit(int(forest.right[child]), right)
+        nodes.append(child)
+        spans[child] = first, middle, len(boxes)
+
+    visit(root, {})
+    leaves = np.array(values)
+    for node in nodes:
+        feature = int(forest.feature[node])
+        first, middle, last = spans[node]
+        signed = int(direction[feature]) * leaves
+        if direction[feature] and signed[first:middle].max() > signed[middle:last].min():
+            for low, high in _wrong(signed, first, middle, last):
+                if _meet(boxes[low], boxes[high], feature):
+                    return feature
+    return None
+
+
+def _wrong(values: Float64Array, first: int, middle: int, last: int) -> Iterator[tuple[int, int]]:
+    """Leaves of the left part that are above those of the right."""
+    above = values[first:middle, np.newaxis] > values[np.newaxis, middle:last]
+    for low, high in np.argwhere(above).tolist():
+        yield first + low, middle + high
+
+
+def _halves(forest: Forest, node: int, box: _Box) -> tuple[_Box, _Box]:
+    """What of a feature reaches each side: numbers above and up to bounds, and whether a missing value does."""
+    if forest.categorical[node]:  # any of them may meet
+        return box, box
+    feature, threshold = int(forest.feature[node]), float(forest.threshold[node])
+    low, high, missing = box.get(feature, (-np.inf, np.inf, True))
+    goes_left = bool(forest.kind[node] & NAN_LEFT)
+    return (
+        {**box, feature: (low, min(high, threshold), missing and goes_left)},
+        {**box, feature: (max(low, threshold), high, missing and not goes_left)},
+    )
+
+
+def _meet(one: _Box, other: _Box, feature: int) -> bool:
+    """Whether documents that differ by this feature alone, which both have, can be in two boxes."""
+    for name in one.keys() & other.keys():
+        (a, b, missing), (c, d, absent) = one[name], other[name]
+        if name != feature and not (max(a, c) < min(b, d) or (missing and absent)):
+            return False
+    return all(box[feature][0] < box[feature][1] for box in (one, other))
