@@ -155,8 +155,7 @@ def _lightgbm_peak(route: str, work: Work) -> float:
 
 def _start(rows: int, columns: int) -> float:
     """Of `training.cross_fit`, with which `auto` begins: rows, and products of functions."""
-    if columns > _START_FUNCTIONS:
-        return 0.0
+    columns = min(columns, _START_FUNCTIONS)
     return 4.0 * min(rows, _START_ROWS) * columns + _START_PRODUCTS * min(3 * columns, _START_FUNCTIONS) ** 2
 
 

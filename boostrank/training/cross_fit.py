@@ -21,18 +21,18 @@ scale, pairs that the regression got right are beyond what trees still feel (`ex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 from threadpoolctl import threadpool_limits
 
 from boostrank.backends.limits import Limits
-from boostrank.core.errors import ParameterError
+from boostrank.core.errors import DataWarning, warn_user
 from boostrank.core.gains import Gain, above_least, gains_from_labels
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
@@ -54,8 +54,29 @@ _MOST_SCALE = 100.0
 _RANKED, _REGRESSED = 20_000, 60_000
 _NUMBERS_A_BLOCK = 250_000
 _NUMBERS_AT_A_TIME = 2_000_000
+_WIDE = (
+    "the linear start is made of {:,} of the {:,} features, those that alone tell most of the labels; the trees see "
+    "the other {:,} as well"
+)
 
 R = TypeVar("R")
+N = TypeVar("N", bound=np.generic)
+
+
+class Source(Protocol):
+    """What a start is learnt from: a `RankingDataset`, or as much of one that lies elsewhere as `learnt` looks at."""
+
+    @property
+    def queries(self) -> QueryIndex:
+        """Which of the N rows belong to which query."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """d names."""
+
+    @property
+    def features(self) -> Any:
+        """[N, d]; slices of whole parts (see `parts_of`) are float32 rows, dense or CSR."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,28 +94,104 @@ class CrossFitted:
     description: dict[str, Any]
 
 
+@dataclass(frozen=True, eq=False)
+class Regressions:
+    """What was learnt of the rows.
+
+    Args:
+        columns: int64[c], the features that it looks at, ascending.
+        whole, others: functions of them that add up to the score: by the regression of all rows, and by those without
+            each fold. All have the same pieces.
+        ridge: the penalty.
+        scale: of the scores.
+        moved: how much the simpler functions of the start may move a score.
+    """
+
+    columns: Int64Array
+    whole: Curves
+    others: tuple[Curves, ...]
+    ridge: float
+    scale: float = 1.0
+    moved: float = 0.0
+
+    def scores(self, data: Source, fold: Int64Array, threads: int) -> tuple[Float64Array, Int64Array]:
+        """Where training rows begin, float64[N]; and how many of them are in each piece of the functions.
+
+        Args:
+            data: N rows, possibly some of those that were learnt from.
+            fold: int64[Q], of each query, from `folds`.
+            threads: at least 1.
+        """
+        rows = _Rows(data, parts_of(data.queries, data.features.shape[1], fold), self.columns, threads)
+        scores, counts = rows.joined(rows.parts, self.predicted, self.whole)
+        return scores * self.scale, counts
+
+    def predicted(self, part: Part, x: Float32Array) -> tuple[Float64Array, Int64Array]:
+        """The same of the rows of a part, not scaled."""
+        out, of_row, counts = np.zeros(len(x)), part.of_row(part.fold), _nothing_of(self.whole)
+        for k in np.unique(of_row).tolist():
+            out[of_row == k], there = _summed(self.others[k], x[of_row == k])
+            counts += there
+        return out, counts
+
+    def start(self, names: tuple[str, ...], counts: Int64Array) -> LinearStart:
+        """What the model holds: the regression of all rows.
+
+        Args:
+            names: of the data's features.
+            counts: rows in each piece, of all the data.
+        """
+        curves = {
+            int(self.columns[place]): curve.times(self.scale) for place, curve in self.whole.with_documents(counts)
+        }
+        return LinearStart(names, simplified(curves, self.moved))
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """How it was made, for the sidecar."""
+        return {
+            "model": "ridge regression within queries, cross-fitted, in steps", "ridge": self.ridge,
+            "scale": self.scale, "folds": FOLDS,
+        }  # fmt: skip
+
+
 def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1, limits: Limits | None = None) -> CrossFitted:
     """Fit it.
 
     Args:
         data: N documents of d features. In memory or on disk, with one thread or many, the same rows give the same
-            bytes. Of more than some ten thousand documents, whole queries spread over the data are learnt from.
+            bytes. Of more than some ten thousand documents, whole queries spread over the data are learnt from. Of
+            more than `MOST_FEATURES`, those are taken that alone tell most about the gains.
         gain: of a label.
         threads: at least 1.
-        limits: that it keeps.
-
-    Raises:
-        ParameterError: more features than `MOST_FEATURES`.
+        limits: that it keeps; features that trees cannot use it leaves out.
     """
-    columns = data.features.shape[1]
-    if columns > MOST_FEATURES:
-        raise ParameterError(
-            f"a linear start takes up to {MOST_FEATURES:,} features, not {columns:,}: train a linear model "
-            "(backend='linear') and give it as the start"
-        )
-    gains = gains_from_labels(data.labels, gain)
     with threadpool_limits(limits=1, user_api="blas"):  # more sum in another order
-        return _fitted(data, gains, threads, limits or Limits.none(columns))
+        rows = _Rows.of(data, gains_from_labels(data.labels, gain), threads, limits)
+        found = _regressed(rows)
+        scores, counts = rows.joined(rows.parts, found.predicted, found.whole)
+        found = _scaled(found, rows, np.concatenate([np.zeros(0), *(scores[part.at] for part in rows.some)]))
+        scores *= found.scale
+        return CrossFitted(found.start(data.feature_names, counts), scores, found.description)
+
+
+def learnt(data: Source, gains: Any, threads: int = 1, limits: Limits | None = None) -> Regressions:
+    """The regressions alone; the same as `cross_fitted` has for the same rows.
+
+    Args:
+        data: N rows, of which those in parts that are `sampled` are looked at.
+        gains: float64[N], of which the same slices are.
+        threads, limits: as of `cross_fitted`.
+    """
+    with threadpool_limits(limits=1, user_api="blas"):
+        rows = _Rows.of(data, gains, threads, limits)
+        found = _regressed(rows)
+        return _scaled(found, rows, rows.joined(rows.some, found.predicted, found.whole)[0])
+
+
+def folds(queries: int) -> Int64Array:
+    """int64[Q]: the fold of each query."""
+    return np.random.default_rng(0).permutation(queries) % FOLDS
 
 
 def in_steps_of(
@@ -109,21 +206,20 @@ def in_steps_of(
         limits: that it keeps; of features that trees cannot use nothing is left.
     """
     limits = limits or Limits.none(len(start.feature_names))
-    parts = tuple(_parts(data))
-    some = _ranked(data, parts)
+    columns = np.setdiff1d(list(start.curves), limits.unused).astype(np.int64)
+    rows = _Rows(data, parts_of(data.queries, data.n_features), columns, threads)
+    some = rows.together(_some(rows.parts, _RANKED))
     found = []
-    for feature, curve in start.curves.items():
-        if feature in limits.unused:
-            continue
-        values = Values.of(some[:, feature])
+    for place, feature in enumerate(columns.tolist()):
+        curve = start.curves[feature]
+        values = Values.of(some[:, place])
         there = Curves.of([(0, curve)]).values(values.distinct.astype(np.float32)[:, np.newaxis])
         steps = values.in_steps(there[:, 0], curve.missing)
-        found.append((feature, isotonic(steps, values.documents, int(limits.direction[feature]))))
+        found.append((place, isotonic(steps, values.documents, int(limits.direction[feature]))))
     curves = Curves.of(found)
-    rows = _Rows(data, parts, curves, {}, limits.direction, threads)
-    scores, counts = _joined(rows.each(parts, lambda _, x: _summed(curves, x)), curves)
-    kept = simplified(dict(curves.with_documents(counts)), MOVED * float(scores.std() if scores.size else 0.0))
-    return LinearStart(start.feature_names, kept)
+    scores, counts = rows.joined(rows.parts, lambda _, x: _summed(curves, x), curves)
+    counted = {int(columns[place]): curve for place, curve in curves.with_documents(counts)}
+    return LinearStart(start.feature_names, simplified(counted, MOVED * float(scores.std() if scores.size else 0.0)))
 
 
 def _summed(curves: Curves, rows: Float32Array) -> tuple[Float64Array, Int64Array]:
@@ -137,150 +233,176 @@ def _nothing_of(curves: Curves) -> Int64Array:
     return curves.counted(np.zeros((0, 0), np.float32))[1]
 
 
-def _joined(parts: Iterable[tuple[Float64Array, Int64Array]], curves: Curves) -> tuple[Float64Array, Int64Array]:
-    """The scores of all parts, and counts that add up."""
-    scores, counts = [np.zeros(0)], _nothing_of(curves)
-    for some, more in parts:
-        scores.append(some)
-        counts += more
-    return np.concatenate(scores), counts
-
-
-def _fitted(data: RankingDataset, gains: Float64Array, threads: int, limits: Limits) -> CrossFitted:
-    fold = np.random.default_rng(0).permutation(len(data.queries)) % FOLDS
-    weights = data.queries.each_weight / data.queries.each_weight.mean()
-    rows = _Rows.of(data, threads, limits)
-    sums = _sums(rows, _targets(gains, data.queries), weights, fold)
-    ridge = _best_ridge(sums)
-    whole, *without = (_solved(_without(sums, k), np.array([ridge]))[0] for k in (None, *range(FOLDS)))
-    # All have the same pieces.
-    own, *others = (rows.curves(w, sums) for w in (whole, *without))
-
-    def predicted(part: _Part, x: Float32Array) -> tuple[Float64Array, Int64Array]:
-        out, of_row, counts = np.zeros(len(x)), fold[part.of_row], _nothing_of(own)
-        for k in np.unique(of_row).tolist():
-            out[of_row == k], there = _summed(others[k], x[of_row == k])
-            counts += there
-        return out, counts
-
-    scores, counts = _joined(rows.each(rows.parts, predicted), own)
-    scale = SHARE * _softmax_scale(scores, above_least(gains, data.queries), weights, data.queries)
-    scores *= scale
-    curves = {feature: curve.times(scale) for feature, curve in own.with_documents(counts)}
-    start = LinearStart(data.feature_names, simplified(curves, MOVED * float(scores.std() if scores.size else 0.0)))
-    description = {
-        "model": "ridge regression within queries, cross-fitted, in steps", "ridge": ridge, "scale": scale,
-        "folds": FOLDS,
-    }  # fmt: skip
-    return CrossFitted(start, scores, description)
-
-
 @dataclass(frozen=True, eq=False)
-class _Part:
+class Part:
     """Whole queries of a data set.
 
     Args:
-        queries: of these rows alone.
-        first: the position of their first in the data set.
+        queries: of these rows alone, weighted: 1 on average over the data set.
         at: their rows in the data set.
-        of_row: int64[n], position in the data set of each row's query.
+        fold: int64[q], of each query.
     """
 
     queries: QueryIndex
-    first: int
     at: slice
-    of_row: Int64Array
+    fold: Int64Array
+
+    def of_row(self, values: npt.NDArray[N]) -> npt.NDArray[N]:
+        """Of each row, [n], from those of each query."""
+        return np.repeat(values, self.queries.sizes)
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """The rows of a data set, a few queries at a time, and what is made of them.
+def parts_of(queries: QueryIndex, columns: int, fold: Int64Array | None = None) -> tuple[Part, ...]:
+    """Ranges of whole queries with about so many numbers that they are quick to copy.
 
     Args:
-        data: N documents of d features.
-        parts: all of them.
-        basis: c functions of features.
-        documents: float64[k + 1] of each feature, of some rows: how many are in each step.
-        direction: int64[d], of `Limits`.
-        threads: to work on them.
+        queries: of the data set.
+        columns: numbers a row.
+        fold: int64[Q], where it is not that of `folds`.
     """
-
-    data: RankingDataset
-    parts: tuple[_Part, ...]
-    basis: Curves
-    documents: Mapping[int, Float64Array]
-    direction: Int64Array
-    threads: int
-
-    @classmethod
-    def of(cls, data: RankingDataset, threads: int, limits: Limits) -> _Rows:
-        """Learn the functions."""
-        parts = tuple(_parts(data))
-        basis, documents = _basis(_ranked(data, parts), threads, limits.unused)
-        return cls(data, parts, basis, documents, limits.direction, threads)
-
-    def each(self, parts: tuple[_Part, ...], work: Callable[[_Part, Float32Array], R]) -> Iterator[R]:
-        """What comes of each part and its float32[n, d], in order, as many in memory as are small beside it."""
-        step = max(1, min(4 * self.threads, _NUMBERS_AT_A_TIME // max(1, FOLDS * self.basis.feature.size**2)))
-        for first in range(0, len(parts), step):
-            yield from run_parallel(
-                lambda part: work(part, _dense(self.data, part)), parts[first : first + step], self.threads
-            )
-
-    def curves(self, weights: Float64Array, sums: _Sums) -> Curves:
-        """The weighted sum of the scaled functions, less its mean: a function a feature, that goes the way it must."""
-        each, used = _over(weights, sums.scale), sums.scale > 0.0
-        basis, found = list(self.basis), []
-        for feature in np.unique(self.basis.feature[used]).tolist():
-            columns = np.flatnonzero((self.basis.feature == feature) & used)
-            curve = combined(
-                [Curve.line(0.0, 1.0, 1.0), *(basis[j][1] for j in columns.tolist())],
-                [-float(each[columns] @ sums.mean[columns]), *each[columns].tolist()],
-            )
-            found.append((feature, isotonic(curve, self.documents[feature], int(self.direction[feature]))))
-        return Curves.of(found)
-
-
-def _parts(data: RankingDataset) -> Iterator[_Part]:
-    """Ranges of whole queries with about so many numbers that they are quick to copy."""
-    queries, most = data.queries, max(1, _NUMBERS_A_BLOCK // max(1, data.features.shape[1]))
-    first = 0
+    most = max(1, _NUMBERS_A_BLOCK // max(1, columns))
+    fold = folds(len(queries)) if fold is None else fold
+    weights = queries.each_weight / queries.each_weight.mean() if len(queries) else np.zeros(0)
+    parts, first = [], 0
     while first < len(queries):
         last = int(np.searchsorted(queries.ptr, queries.ptr[first] + most, side="right")) - 1
         last = min(max(last, first + 1), len(queries))
-        part = QueryIndex(queries.ptr[first : last + 1] - queries.ptr[first], queries.qid[first:last])
-        at = slice(int(queries.ptr[first]), int(queries.ptr[last]))
-        yield _Part(part, first, at, np.repeat(np.arange(first, last), part.sizes))
+        ptr = queries.ptr[first : last + 1]
+        some = QueryIndex(ptr - ptr[0], queries.qid[first:last], weights[first:last])
+        parts.append(Part(some, slice(int(ptr[0]), int(ptr[-1])), fold[first:last]))
         first = last
+    return tuple(parts)
 
 
-def _some(parts: tuple[_Part, ...], documents: int) -> tuple[_Part, ...]:
+def sampled(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Those whose rows `learnt` looks at, in their order."""
+    chosen = {part.at.start for most in (_RANKED, _REGRESSED) for part in _some(parts, most)}
+    return tuple(part for part in parts if part.at.start in chosen)
+
+
+def _some(parts: tuple[Part, ...], documents: int) -> tuple[Part, ...]:
     """Parts spread over all of them, with about so many documents."""
     every = -(-(parts[-1].at.stop if parts else 0) // documents)
     return parts[:: max(1, every)]
 
 
-def _ranked(data: RankingDataset, parts: tuple[_Part, ...]) -> Float32Array:
-    """Some rows, float32[n, d]: those that ranks are learnt from."""
-    some = _some(parts, _RANKED)
-    rows = np.empty((sum(part.of_row.size for part in some), data.features.shape[1]), np.float32)
-    begin = 0
-    for part in some:
-        end = begin + part.of_row.size
-        rows[begin:end] = _dense(data, part)
-        begin = end
-    return rows
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """The rows of a data set, a few queries at a time.
+
+    Args:
+        data: N documents.
+        parts: all of them.
+        columns: int64[c], the features that are looked at.
+        threads: to work on them.
+        gains: float64[N], by slices of parts, where somebody learns from them.
+        direction: int64[c], of `Limits`, there too.
+    """
+
+    data: Source
+    parts: tuple[Part, ...]
+    columns: Int64Array
+    threads: int
+    gains: Any = None
+    direction: Int64Array | None = None
+
+    @classmethod
+    def of(cls, data: Source, gains: Any, threads: int, limits: Limits | None) -> _Rows:
+        """All rows, and as many features as a start takes."""
+        limits = limits or Limits.none(data.features.shape[1])
+        columns = np.setdiff1d(np.arange(data.features.shape[1]), limits.unused)
+        rows = cls(data, parts_of(data.queries, data.features.shape[1]), columns, threads, gains)
+        if columns.size > MOST_FEATURES:
+            warn_user(_WIDE.format(MOST_FEATURES, columns.size, columns.size - MOST_FEATURES), DataWarning)
+            rows = replace(rows, columns=_telling(rows))
+        return replace(rows, direction=limits.direction[rows.columns])
+
+    @property
+    def some(self) -> tuple[Part, ...]:
+        """Parts that the regressions learn from."""
+        return _some(self.parts, _REGRESSED)
+
+    def dense(self, part: Part) -> Float32Array:
+        """Rows of a part as they are, float32[n, c]."""
+        rows = self.data.features[part.at]
+        if self.columns.size < rows.shape[1]:
+            rows = rows[:, self.columns]
+        return np.ascontiguousarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float32)
+
+    def together(self, parts: tuple[Part, ...]) -> Float32Array:
+        """All rows of some parts, float32[n, c]."""
+        rows = np.empty((sum(part.queries.n_documents for part in parts), self.columns.size), np.float32)
+        begin = 0
+        for part in parts:
+            end = begin + part.queries.n_documents
+            rows[begin:end] = self.dense(part)
+            begin = end
+        return rows
+
+    def each(self, parts: tuple[Part, ...], work: Callable[[Part, Float32Array], R], numbers: int = 0) -> Iterator[R]:
+        """What comes of each part and its float32[n, c]; see `_each`."""
+        return _each(parts, lambda part: work(part, self.dense(part)), self.threads, numbers)
+
+    def joined(
+        self, parts: tuple[Part, ...], work: Callable[[Part, Float32Array], tuple[Float64Array, Int64Array]],
+        curves: Curves,
+    ) -> tuple[Float64Array, Int64Array]:  # fmt: skip
+        """The scores of all rows of some parts, and counts that add up."""
+        scores, counts = [np.zeros(0)], _nothing_of(curves)
+        for some, more in self.each(parts, work):
+            scores.append(some)
+            counts += more
+        return np.concatenate(scores), counts
 
 
-def _dense(data: RankingDataset, part: _Part) -> Float32Array:
-    """Rows as they are, float32[n, d]."""
-    rows = data.features[part.at]
-    return np.ascontiguousarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float32)
+def _each(parts: tuple[Part, ...], work: Callable[[Part], R], threads: int, numbers: int) -> Iterator[R]:
+    """What comes of each part, in order, as many in memory as are small beside the data.
+
+    Args:
+        parts: of the data.
+        work: on one.
+        threads: at least 1.
+        numbers: in what comes of it.
+    """
+    step = max(1, min(4 * threads, _NUMBERS_AT_A_TIME // max(1, numbers)))
+    for first in range(0, len(parts), step):
+        yield from run_parallel(work, parts[first : first + step], threads)
 
 
-def _basis(rows: Float32Array, threads: int, unused: tuple[int, ...]) -> tuple[Curves, dict[int, Float64Array]]:
+def _telling(rows: _Rows) -> Int64Array:
+    """The `MOST_FEATURES` columns that alone tell most about the targets, ascending.
+
+    A feature is worth the better of two correlations within queries, of what is 0 where the feature is: its logarithm,
+    ln(1 + |x|) with the sign of x; and whether there is anything.
+    """
+    width = rows.data.features.shape[1]
+    products, squares = np.zeros((2, width)), np.zeros((2, width))
+
+    def sums(part: Part) -> list[tuple[Float64Array, Float64Array]]:
+        x = sparse.csr_matrix(rows.data.features[part.at])
+        x.data = np.where(np.isfinite(x.data), x.data, 0.0)
+        target, weight = _targets(rows.gains[part.at], part.queries)
+        weight = weight / part.queries.sizes
+        of_row, of_query = part.of_row(weight), part.of_row(np.arange(weight.size))
+        each = sparse.csr_matrix((np.ones(of_query.size), (of_query, np.arange(of_query.size))))
+        found = []
+        for values in (np.sign(x.data) * np.log1p(np.abs(x.data)), np.sign(np.abs(x.data))):
+            y = sparse.csr_matrix((values.astype(np.float64), x.indices, x.indptr), x.shape)
+            of_means = (each @ y).power(2).T @ (weight / part.queries.sizes)
+            found.append((y.T @ (target * of_row), y.power(2).T @ of_row - of_means))
+        return found
+
+    for found in _each(_some(rows.parts, _RANKED), sums, rows.threads, 4 * width):
+        for i in range(2):
+            products[i] += found[i][0]
+            squares[i] += found[i][1]
+    worth = _over(products**2, np.where(squares > 1e-9, squares, 0.0)).max(axis=0)
+    best = np.argsort(-worth[rows.columns], kind="stable")[:MOST_FEATURES]
+    return np.sort(rows.columns[best])
+
+
+def _basis(rows: Float32Array, threads: int) -> tuple[Curves, list[Float64Array]]:
     """What is made of each feature, its rank, whether it is 0, whether it is missing; and how many are in its steps."""
-    used = [feature for feature in range(rows.shape[1]) if feature not in set(unused)]
 
     def learnt(feature: int) -> tuple[list[Curve], Float64Array]:
         column = rows[:, feature]
@@ -298,11 +420,11 @@ def _basis(rows: Float32Array, threads: int, unused: tuple[int, ...]) -> tuple[C
             found.append(Curve.line(0.0, 0.0, 1.0))
         return found, values.documents
 
-    each = run_parallel(learnt, used, threads) if rows.size else []
-    several = sum(len(curves) for curves, _ in each) <= MOST_COLUMNS
-    found = [(feature, curves if several else curves[:1]) for feature, (curves, _) in zip(used, each, strict=False)]
-    documents = {feature: counts for feature, (_, counts) in zip(used, each, strict=False)}
-    return Curves.of([(feature, curve) for feature, curves in found for curve in curves]), documents
+    found = run_parallel(learnt, range(rows.shape[1]), threads) if rows.size else []
+    each, documents = [curves for curves, _ in found], [counts for _, counts in found]
+    if sum(map(len, each)) > MOST_COLUMNS:
+        each = [curves[:1] for curves in each]
+    return Curves.of([(feature, curve) for feature, curves in enumerate(each) for curve in curves]), documents
 
 
 def _over(values: Float64Array, by: Float64Array) -> Float64Array:
@@ -328,12 +450,14 @@ class _Sums:
     scale: Float64Array
 
 
-def _targets(gains: Float64Array, queries: QueryIndex) -> Float64Array:
-    """Float64[N]: gains from their mean over the query, over their deviation; 0 where all are the same."""
+def _targets(gains: Float64Array, queries: QueryIndex) -> tuple[Float64Array, Float64Array]:
+    """Float64[n]: gains from their mean over the query, over their deviation, 0 where all are the same; and float64[q],
+    the weight of each query that teaches, 0 of others."""
     target = gains - np.repeat(_mean(gains, queries), queries.sizes)
-    deviation = np.repeat(np.sqrt(_mean(target * target, queries)), queries.sizes)
-    differs = deviation > 1e-12 * gains.max(initial=0.0)
-    return np.asarray(np.divide(target, deviation, out=np.zeros(gains.size), where=differs))
+    deviation = np.sqrt(_mean(target * target, queries))
+    differs = deviation > 1e-12 * np.maximum.reduceat(gains, queries.ptr[:-1])
+    target = _over(target, np.repeat(np.where(differs, deviation, 0.0), queries.sizes))
+    return target, np.where(differs, queries.each_weight, 0.0)
 
 
 def _mean(values: Float64Array, queries: QueryIndex) -> Float64Array:
@@ -342,36 +466,33 @@ def _mean(values: Float64Array, queries: QueryIndex) -> Float64Array:
     return np.asarray(np.add.reduceat(values, queries.ptr[:-1], axis=0) / sizes)
 
 
-def _sums(rows: _Rows, target: Float64Array, weights: Float64Array, fold: Int64Array) -> _Sums:
-    columns = rows.basis.feature.size
+def _sums(rows: _Rows, basis: Curves) -> _Sums:
+    columns = basis.feature.size
 
-    def products(part: _Part, rows_here: Float32Array) -> tuple[Any, ...]:
-        x, sizes, t = rows.basis.values(rows_here), part.queries.sizes, target[part.at]
+    def products(part: Part, rows_here: Float32Array) -> tuple[list[tuple[int, tuple[Any, ...]]], tuple[Any, ...]]:
+        x, sizes = basis.values(rows_here), part.queries.sizes
         moments = len(x), x.sum(axis=0), np.einsum("ij,ij->j", x, x)
-        span = slice(part.first, part.first + sizes.size)
-        weight = np.where(_mean(t * t, part.queries) > 0.0, weights[span], 0.0)
+        t, weight = _targets(rows.gains[part.at], part.queries)
         root = np.repeat(np.sqrt(weight / sizes), sizes)
         x -= np.repeat(_mean(x, part.queries), sizes, axis=0)
         x *= root[:, np.newaxis]
         t = t * root
-        of_row = fold[part.of_row]
-        order = np.argsort(of_row, kind="stable")
-        x, t, ends = x[order], t[order], np.searchsorted(of_row[order], np.arange(FOLDS + 1))
-        of_fold = [(x[a:b], t[a:b]) for a, b in pairwise(ends.tolist())]
-        return (
-            *(z.T @ z for z, _ in of_fold),
-            np.array([z.T @ y for z, y in of_fold]),
-            np.array([y @ y for _, y in of_fold]),
-            np.bincount(fold[span], weight, FOLDS),
-            *moments,
-        )
+        of_row = part.of_row(part.fold)
+        of_fold, taught = [], np.bincount(part.fold, weight, FOLDS)
+        for k in np.unique(part.fold).tolist():
+            z, y = x[of_row == k], t[of_row == k]
+            of_fold.append((k, (z.T @ z, z.T @ y, y @ y, taught[k])))
+        return of_fold, moments
 
-    xx = np.zeros((FOLDS, columns, columns))
-    others = [np.zeros(shape) for shape in ((FOLDS, columns), FOLDS, FOLDS, (), columns, columns)]
-    for some in rows.each(_some(rows.parts, _REGRESSED), products):
-        for total, added in zip((*xx, *others), some, strict=True):
+    sums = [np.zeros((FOLDS, *shape)) for shape in ((columns, columns), (columns,), (), ())]
+    moments = [np.zeros(shape) for shape in ((), columns, columns)]
+    for of_fold, more in rows.each(rows.some, products, FOLDS * columns**2):
+        for k, some in of_fold:
+            for total, added in zip(sums, some, strict=True):
+                total[k] += added
+        for total, added in zip(moments, more, strict=True):
             total += added
-    xt, tt, queries, count, first, second = others
+    (xx, xt, tt, queries), (count, first, second) = sums, moments
     mean = first / max(1.0, float(count))
     # What the functions say is between 0 and 1: nothing is lost by the difference of squares.
     variance = second / max(1.0, float(count)) - mean * mean
@@ -381,29 +502,73 @@ def _sums(rows: _Rows, target: Float64Array, weights: Float64Array, fold: Int64A
     return _Sums(xx, xt * inverse, tt, queries, mean, scale)
 
 
+def _regressed(rows: _Rows) -> Regressions:
+    """All regressions, not scaled yet."""
+    basis, documents = _basis(rows.together(_some(rows.parts, _RANKED)), rows.threads)
+    sums = _sums(rows, basis)
+    weights = run_parallel(lambda k: _solved(_without(sums, k)), (*range(FOLDS), None), rows.threads)
+    best = _best_ridge(sums, weights)
+    *others, whole = (_curves(basis, each[best], sums, documents, rows.direction) for each in weights)
+    return Regressions(rows.columns, whole, tuple(others), float(RIDGES[best]))
+
+
+def _curves(
+    basis: Curves, weights: Float64Array, sums: _Sums, documents: list[Float64Array], direction: Int64Array | None
+) -> Curves:
+    """The weighted sum of the scaled functions, less its mean: a function a feature, that goes the way it must."""
+    assert direction is not None
+    each, used = _over(weights, sums.scale), sums.scale > 0.0
+    functions, found = list(basis), []
+    for feature in np.unique(basis.feature[used]).tolist():
+        columns = np.flatnonzero((basis.feature == feature) & used)
+        curve = combined(
+            [Curve.line(0.0, 1.0, 1.0), *(functions[j][1] for j in columns.tolist())],
+            [-float(each[columns] @ sums.mean[columns]), *each[columns].tolist()],
+        )
+        found.append((feature, isotonic(curve, documents[feature], int(direction[feature]))))
+    return Curves.of(found)
+
+
+def _scaled(found: Regressions, rows: _Rows, scores: Float64Array) -> Regressions:
+    """With the scale of the scores, and what follows from it.
+
+    Args:
+        found: not scaled.
+        rows: that it was learnt from.
+        scores: of the rows of `rows.some`.
+    """
+    gains = [above_least(rows.gains[p.at], p.queries) for p in rows.some]
+    sizes = np.concatenate([np.zeros(0, np.int64), *(part.queries.sizes for part in rows.some)])
+    weights = np.concatenate([np.zeros(0), *(part.queries.each_weight for part in rows.some)])
+    queries = QueryIndex.from_sizes(sizes, weights=weights)
+    scale = SHARE * _softmax_scale(scores, np.concatenate([np.zeros(0), *gains]), weights, queries)
+    moved = MOVED * scale * float(scores.std() if scores.size else 0.0)
+    return replace(found, scale=scale, moved=moved)
+
+
 def _without(sums: _Sums, fold: int | None) -> tuple[Float64Array, Float64Array, float]:
     """The sums over all folds but one."""
     kept = np.arange(FOLDS) != (-1 if fold is None else fold)
     return sums.xx[kept].sum(axis=0), sums.xt[kept].sum(axis=0), float(sums.queries[kept].sum())
 
 
-def _solved(sums: tuple[Float64Array, Float64Array, float], ridges: Float64Array) -> Float64Array:
+def _solved(sums: tuple[Float64Array, Float64Array, float]) -> Float64Array:
     """float64[R, d]: the weights of each ridge."""
     xx, xt, queries = sums
     if queries == 0.0:
-        return np.zeros((ridges.size, xt.size))
+        return np.zeros((RIDGES.size, xt.size))
     values, vectors = np.linalg.eigh(xx / queries)
     along = vectors.T @ (xt / queries)
-    return np.stack([vectors @ (along / (np.maximum(values, 0.0) + ridge)) for ridge in ridges])
+    return np.stack([vectors @ (along / (np.maximum(values, 0.0) + ridge)) for ridge in RIDGES])
 
 
-def _best_ridge(sums: _Sums) -> float:
-    """The one whose regressions, each without a fold, err least in the squares of that fold."""
+def _best_ridge(sums: _Sums, weights: list[Float64Array]) -> int:
+    """The place of the one whose regressions, each without a fold, err least in the squares of that fold."""
     errors = np.zeros(RIDGES.size)
     for k in range(FOLDS):
-        for r, weights in enumerate(_solved(_without(sums, k), RIDGES)):
-            errors[r] += weights @ sums.xx[k] @ weights - 2.0 * (weights @ sums.xt[k]) + sums.tt[k]
-    return float(RIDGES[int(np.argmin(errors))])
+        for r, each in enumerate(weights[k]):
+            errors[r] += each @ sums.xx[k] @ each - 2.0 * (each @ sums.xt[k]) + sums.tt[k]
+    return int(np.argmin(errors))
 
 
 def _softmax_scale(scores: Float64Array, gains: Float64Array, weights: Float64Array, queries: QueryIndex) -> float:

@@ -52,7 +52,7 @@ def beginning(
 
     Args:
         start: "linear", a `RankingModel` or the path of one, "none", None; or "auto": "linear" where the objective is
-            `auto`, the engine begins with one then, and rows are a `RankingDataset` of not too many features.
+            `auto`, the engine begins with one then, and rows are a `RankingDataset`.
         engine: that is to go on from it.
         train_set: what it will be trained on.
         gain: of a label.
@@ -76,7 +76,7 @@ def beginning(
     if start == AUTO_START:
         try:
             return beginning(LINEAR, engine, train_set, gain, params, threads=threads)
-        except ParameterError as error:  # too many features, or trees that take none
+        except ParameterError as error:  # trees that take none
             warnings.warn(DataWarning(str(error)), stacklevel=3)
             return None
     reason = engine.unstartable(params)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,9 @@ import pytest
 from scipy import sparse
 
 import boostrank
-from boostrank.core.errors import DataWarning, ParameterError
+from boostrank.core.errors import DataWarning
 from boostrank.core.gains import gains_from_labels
+from boostrank.data.libsvm.reader import write_libsvm
 from boostrank.formats.base import LinearStart
 from boostrank.kernels.trees.curves import Curves
 from boostrank.training import cross_fit, steps
@@ -185,7 +188,7 @@ def test_trees_begin_with_the_scores_of_the_other_folds() -> None:
     np.testing.assert_allclose(first, own + trees, atol=1e-6)
 
 
-def test_auto_has_a_start_where_it_can_and_nothing_else_does(monkeypatch: Any) -> None:
+def test_auto_has_a_start_where_it_can_and_nothing_else_does() -> None:
     data = made()
 
     def starts(params: Any = None, **options: Any) -> bool:
@@ -200,15 +203,57 @@ def test_auto_has_a_start_where_it_can_and_nothing_else_does(monkeypatch: Any) -
     assert not starts(start=None)
     assert not starts(backend="linear", params={"objective": "regression"})
     assert not starts(init_model=boostrank.train({"verbosity": -1, "objective": "sdcg"}, data, 1))
-    monkeypatch.setattr(cross_fit, "MOST_FEATURES", 3)
-    with pytest.warns(DataWarning, match="up to 3 features"):
-        assert not starts()
 
 
-def test_what_no_start_can_be_made_of_is_refused(monkeypatch: Any) -> None:
+def told(data: Any) -> list[float]:
+    """How much each feature alone tells of the targets, query by query."""
+    gains, ptr = 2.0**data.labels - 1.0, data.queries.ptr
+    found = []
+    for x in np.nan_to_num(data.features.astype(np.float64)).T:
+        each = []
+        for f in (np.sign(x) * np.log1p(np.abs(x)), (x != 0).astype(float)):
+            up = down = 0.0
+            for a, b in pairwise(ptr):
+                t, g = gains[a:b] - gains[a:b].mean(), f[a:b] - f[a:b].mean()
+                if t.any():
+                    up, down = up + t / t.std() @ g / (b - a), down + g @ g / (b - a)
+            each.append(up**2 / down if down else 0.0)
+        found.append(max(each))
+    return found
+
+
+@pytest.mark.parametrize("blocks", [None, 30])
+def test_of_many_features_those_that_tell_most_are_taken_and_it_is_said(blocks: Any, monkeypatch: Any) -> None:
+    if blocks:
+        monkeypatch.setattr(cross_fit, "_NUMBERS_A_BLOCK", blocks)
+    data = made()
+    for most in (1, 2, 3):
+        monkeypatch.setattr(cross_fit, "MOST_FEATURES", most)
+        chosen = np.sort(np.argsort(told(data))[-most:])
+        with pytest.warns(DataWarning, match=f"made of {most} of the 5 features.* see the other {5 - most} as well"):
+            wide = cross_fitted(data, "exponential", threads=2)
+        few = cross_fitted(
+            boostrank.RankingDataset.from_arrays(data.features[:, chosen], data.labels, group=SIZES), "exponential"
+        )
+        np.testing.assert_allclose(wide.scores, few.scores, rtol=1e-8)  # parts are others
+        assert list(wide.start.curves) == [int(chosen[j]) for j in few.start.curves]
+        assert len(wide.start.feature_names) == 5
+
+
+@pytest.mark.filterwarnings("ignore:the linear start is made of 3")
+def test_a_wide_start_is_the_same_in_memory_on_disk_and_sparse(monkeypatch: Any, tmp_path: Path) -> None:
     monkeypatch.setattr(cross_fit, "MOST_FEATURES", 3)
-    with pytest.raises(ParameterError, match="up to 3 features, not 5"):
-        boostrank.train({"objective": "auto"}, made(), 1, start="linear")
+    data = made()
+    filled = np.nan_to_num(data.features, nan=0.0)
+    write_libsvm(tmp_path / "t.txt", boostrank.RankingDataset.from_arrays(filled, data.labels, group=SIZES))
+    dense, thin = (
+        boostrank.RankingDataset.from_arrays(x, data.labels, group=SIZES) for x in (filled, sparse.csr_matrix(filled))
+    )
+    streamed = boostrank.RankingDataset.stream(tmp_path / "t.txt", cache=False)
+    one, *others = (cross_fitted(each, "exponential") for each in (dense, thin, streamed))
+    assert len(one.start.curves) > 1
+    for other in others:
+        np.testing.assert_array_equal(one.scores, other.scores)
 
 
 def test_what_lies_beyond_the_training_data_changes_little() -> None:
@@ -224,7 +269,7 @@ def test_what_lies_beyond_the_training_data_changes_little() -> None:
 
 def test_of_many_documents_some_parts_are_learnt_from(monkeypatch: Any) -> None:
     monkeypatch.setattr(cross_fit, "_NUMBERS_A_BLOCK", 30)
-    every = tuple(cross_fit._parts(made()))
+    every = cross_fit.parts_of(made().queries, 5)
     assert cross_fit._some(every, 1_000) == every
     few = cross_fit._some(every, 20)
     assert few == every[:: -(-SIZES.sum() // 20)]
