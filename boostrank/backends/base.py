@@ -90,6 +90,8 @@ class Backend(Protocol):
     """Whether the objective `auto` begins with a linear ranker here: see `begin_with`."""
     absent_is_missing: bool = False
     """Whether its own data sets take what a sparse row does not name for missing, and not for zero."""
+    scores_rows_alone: bool = True
+    """Whether `predict` gives a row the same score to the last bit, whatever rows are beside it."""
 
     def check_params(self, params: dict[str, Any]) -> None:
         """Refuse unknown parameters, and those that contradict what boostrank does."""

@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from boostrank.cli.options import Command, DataFile, InputFile, option, threads_option
-from boostrank.cli.reading import check_not_read, reading_options
+from boostrank.cli.reading import Reader, check_not_read, reading_options
 from boostrank.cli.scores import score_lines
-from boostrank.cli.study import read_for_model
 
 
 @click.command("predict", cls=Command)
@@ -27,16 +26,23 @@ def command(
 
     DATA is one file or several, plain or compressed, a quoted pattern, or `-` for standard input.
 
+    Scores are written as rows are read, in the same memory for any number of them. With -o the file is written whole or
+    not at all; what is on standard output when a later row is refused, stays.
+
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Higher is better, within one query only.
     """
-    from boostrank.core.files import check_output, write_output
+    from boostrank.core.files import check_output, write_all, writing
+    from boostrank.training.model import RankingModel
 
     if output is not None:
         check_not_read(output, [model, *data])
         check_output(output)
-    ranker, rows = read_for_model(model, data, {**given, "threads": threads})
-    lines = score_lines(ranker.predict(rows, num_iteration=num_iteration, threads=threads))
+    ranker = RankingModel.load(model)
+    pieces = Reader({**given, "threads": threads}).scores(data, ranker, model, num_iteration)
     if output is None:
-        sys.stdout.writelines(lines)
-    else:
-        write_output(output, "".join(lines).encode())
+        for scores in pieces:
+            sys.stdout.writelines(score_lines(scores))
+        return
+    with writing(output) as descriptor:
+        for scores in pieces:
+            write_all(descriptor, "".join(score_lines(scores)).encode())

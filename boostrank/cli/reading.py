@@ -19,6 +19,7 @@ from boostrank.core.errors import InputError
 from boostrank.data.options import DECLARED, FeatureSpace, ReaderOptions
 
 if TYPE_CHECKING:
+    from boostrank.core.types import Float64Array
     from boostrank.data.dataset import RankingDataset
     from boostrank.training.model import RankingModel
 
@@ -77,6 +78,36 @@ class Reader:
             f"{''.join(beside[:1])}{how} in {duration(time.monotonic() - started)}"
         )
         return data
+
+    def scores(
+        self, paths: Sequence[str], model: RankingModel, path: str, num_iteration: int | None = None
+    ) -> Iterator[Float64Array]:
+        """Scores of the rows, some at a time, in input order; says on standard error what was in the files.
+
+        Args:
+            paths: of the rows.
+            model, path: what scores them, and its file.
+            num_iteration: rounds to use.
+        """
+        from boostrank.data.readers import reader_of
+        from boostrank.training.scoring import scores_of_files
+
+        started, rows, name = time.monotonic(), 0, name_of(paths)
+        like, threads = self.feature_space(model, path), self._options["threads"]
+        with ReadProgress(name) as progress:
+            pieces = scores_of_files(
+                model, paths, num_iteration=num_iteration, like=like, progress=progress, **self._options
+            )
+            for scores in pieces or ():
+                rows += scores.size
+                yield scores
+        if pieces is None:
+            if reader_of(paths).stream is not None and not self._reading.regroup:
+                self._stream = {"cache": False}
+            yield model.predict(self.read(paths, like=like), num_iteration=num_iteration, threads=threads)
+        else:
+            took = duration(time.monotonic() - started)
+            say(f"{name}: {rows:,} rows, {model.n_features:,} features, scored in {took}")
 
     def feature_space(self, model: RankingModel, path: str) -> FeatureSpace:
         """How the files of a model count features."""

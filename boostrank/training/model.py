@@ -115,14 +115,19 @@ class RankingModel:
         """Whether what a sparse row does not name is missing to this model; otherwise it is zero."""
         return self._engine.absent_is_missing and self.info.absent in (None, "missing")
 
-    def trees(self) -> Trees:
+    @property
+    def scores_rows_alone(self) -> bool:
+        """Whether no score depends on other rows, to the last bit."""
+        return self._engine.scores_rows_alone
+
+    def trees(self, num_iteration: int | None = None) -> Trees:
         """The trees that prediction uses, as arrays."""
         format = self._engine.format
-        return format.trees(format.parse(self.to_bytes()), self.n_features)
+        return format.trees(format.parse(self.to_bytes(num_iteration)), self.n_features)
 
-    def to_bytes(self) -> bytes:
+    def to_bytes(self, num_iteration: int | None = None) -> bytes:
         """The engine's own text of the rounds that prediction uses."""
-        return self._engine.to_bytes(self.booster, rounds=self._best_rounds)
+        return self._engine.to_bytes(self.booster, rounds=self._rounds(num_iteration))
 
     def linear_start(self) -> LinearStart | None:
         """Its best rounds as trees can begin with them; None: it is not linear.

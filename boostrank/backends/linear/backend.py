@@ -80,7 +80,7 @@ class Linear(Backend):
     version = str(scipy.__version__)
     dataset_type = LinearData
     format = LINEAR
-    grows_trees = False
+    grows_trees, scores_rows_alone = False, False
     # Scores begin as a regression's, whose spread is some tenths: what is blunt there has no ranks to tell apart. And
     # the annealing of smooth-ndcg as published, from the regression that the model begins with.
     objective_defaults: Mapping[str, Mapping[str, Any]] = {

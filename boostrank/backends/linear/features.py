@@ -99,10 +99,8 @@ class ScaledRows:
 
 
 def blocks(features: Features) -> Iterator[tuple[int, Any]]:
-    """(first row, rows): some at a time where they are dense or on disk, all at once where they are sparse."""
-    if hasattr(features, "pieces"):
-        yield from features.pieces()
-    elif sparse.issparse(features):
+    """(first row, rows): some at a time, the same ones in memory and on disk; all at once where they are sparse."""
+    if sparse.issparse(features):
         yield 0, features
     else:
         for start, stop in dense_batches(features):

@@ -248,7 +248,7 @@ def _apart(booster: Any) -> tuple[Any, Any]:
 
 def _batches(features: Features, absent_is_missing: bool) -> Iterator[Any]:
     """Rows that take little memory; dense unless what is absent is missing."""
-    sparse = absent_is_missing and hasattr(features, "toarray")
+    sparse = absent_is_missing and (hasattr(features, "toarray") or getattr(features, "is_sparse", False))
     for start, stop in dense_batches(features):
         yield features[start:stop] if sparse else dense_rows(features, start, stop)
 

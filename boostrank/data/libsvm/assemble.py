@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,7 +117,98 @@ class DataFiles:
                          like_training=options.space is not None)  # fmt: skip
 
 
-class Assembly(DataFiles):
+class RowFiles(DataFiles):
+    """The same, read for their rows: what cannot be read is refused or passed over, and what deserves a look is said.
+
+    Attributes:
+        first_bad: why the first row that was passed over cannot be read.
+        warnings: what deserves a look.
+    """
+
+    def __init__(self, options: LibsvmOptions) -> None:
+        super().__init__(options)
+        self.first_bad: FileFormatError | None = None
+        self.warnings: list[str] = []
+
+    @property
+    def name(self) -> str:
+        """Of the whole, for messages."""
+        more = len(self.parts) - 1
+        return self.parts[0].name + (f" and {more} more file{'s' * (more > 1)}" if more else "")
+
+    def enter(self, name: str, path: str | None) -> None:
+        self._check_part()
+        super().enter(name, path)
+
+    def _add_lines(self, block: Block) -> None:
+        """The next block, which has been counted.
+
+        Raises:
+            FileFormatError: it holds a refused row and rows are not skipped.
+        """
+        if block.bad:
+            error = self._why_refused(block.bad[0])
+            if not self.options.skip:
+                self._check_before(self.n_lines + block.bad[0].line)
+                raise error
+            self.first_bad = self.first_bad or error
+        if block.unterminated:
+            self._warn("the last line has no newline: maybe truncated", self.parts[-1].name)
+        self.n_rows += block.n_rows
+        self.n_lines += int(block.counts[parse.LINES])
+
+    def _check_before(self, line: int) -> None:
+        """Refuse what is wrong in front of a line that cannot be read, and is only looked for at the end."""
+
+    def _check_part(self) -> None:
+        """The last file of several has rows."""
+        if self.parts and self.parts[-1].rows == self.n_rows:
+            self._warn(NO_ROWS, self.parts[-1].name)
+
+    def _check_rows(self) -> None:
+        bad = int(self.counts[parse.BAD_ROWS])
+        if len(self.parts) > 1:
+            self._check_part()
+        if bad > self.options.max_bad_share * (self.n_rows + bad):
+            words = f"{bad:,} of {self.n_rows + bad:,} rows cannot be read, more than --max-bad-share "
+            words += f"{self.options.max_bad_share:g}; the first: {self.first_bad}"
+            raise FileFormatError(words, file=self.name)
+        if self.n_rows == 0:
+            raise FileFormatError(NO_ROWS, file=self.name)
+        if bad:
+            self._warn(f"{bad:,} of {self.n_rows + bad:,} rows skipped; the first: {self.first_bad}")
+
+    def _warn(self, words: str, name: str = "") -> None:
+        self.warnings.append(f"{name or self.name}: {words}")
+
+    def _describe(self, base: int, missing: Callable[[], Int64Array]) -> None:
+        """Warn of what deserves a look; `missing` tells how many values of each column are."""
+        counts, options = self.counts, self.options
+        if counts[parse.BLANK_LINES] > BLANK_SHARE * self.n_lines:
+            self._warn(f"{counts[parse.BLANK_LINES]:,} of {self.n_lines:,} lines are blank")
+        if counts[parse.DESCENDING_ROWS]:
+            self._warn(
+                f"{counts[parse.DESCENDING_ROWS]:,} rows have feature numbers out of order (first: "
+                f"{self.at(self.descending_line)}): sorted"
+            )
+        if counts[parse.BEYOND]:
+            self._warn(
+                f"{counts[parse.BEYOND]:,} values of features that the training data does not have (largest number: "
+                f"{self.top.top_id}, {self.at(self.top.top_line)}): ignored"
+            )
+        if counts[parse.INFINITIES]:
+            what = "kept" if options.inf == "keep" else "read as missing"
+            self._warn(f"{counts[parse.INFINITIES]:,} infinite values: {what}")
+        if counts[parse.MISSING]:
+            missing_in_columns = missing()
+            fullest = np.argsort(-missing_in_columns, kind="stable")[: np.count_nonzero(missing_in_columns)]
+            shown = ", ".join(f"{missing_in_columns[c]:,} in f{base + c}" for c in fullest[:_SHOWN_COLUMNS])
+            more = fullest.size - _SHOWN_COLUMNS
+            shown += f", and in {more} more features" if more > 0 else ""
+            self._warn(f"{counts[parse.MISSING]:,} missing values: {shown}")
+
+
+class Assembly(RowFiles):
     """Takes the blocks of one or several files in order and makes one data set.
 
     Args:
@@ -128,19 +220,10 @@ class Assembly(DataFiles):
         super().__init__(options)
         self.store = store
         self.blocks: list[Block | None] = []
-        self.first_bad: FileFormatError | None = None
-        self.warnings: list[str] = []
         self._runs: list[Int64Array] = []
-
-    @property
-    def name(self) -> str:
-        """Of the whole, for messages."""
-        more = len(self.parts) - 1
-        return self.parts[0].name + (f" and {more} more file{'s' * (more > 1)}" if more else "")
 
     def enter(self, name: str, path: str | None) -> None:
         last = self._last
-        self._check_part()
         super().enter(name, path)
         self._last = last if self.options.regroup else None
 
@@ -153,16 +236,7 @@ class Assembly(DataFiles):
         self._count(block)
         if len(block.runs):
             self._runs.append(self._add_runs(block)[0])
-        if block.bad:
-            error = self._why_refused(block.bad[0])
-            if not self.options.skip:
-                self._check_regroup(before=self.n_lines + block.bad[0].line)
-                raise error
-            self.first_bad = self.first_bad or error
-        if block.unterminated:
-            self._warn("the last line has no newline: maybe truncated", self.parts[-1].name)
-        self.n_rows += block.n_rows
-        self.n_lines += int(block.counts[parse.LINES])
+        self._add_lines(block)
         if block.n_rows:
             if self.store is not None:
                 self.store.put(block)
@@ -194,7 +268,7 @@ class Assembly(DataFiles):
             features = dense_matrix(self.blocks, base, columns, threads)
         else:
             features = sparse_matrix(self.blocks, base, columns)
-        self._describe(features, base)
+        self._describe(base, lambda: _missing_in(features))
         if order is not None:
             features, labels = features[order], labels[order]
             comments = None if comments is None else [comments[i] for i in order]
@@ -213,25 +287,10 @@ class Assembly(DataFiles):
             None if comments is None else tuple(comments), order,
         )  # fmt: skip
 
-    def _check_part(self) -> None:
-        """The last file of several has rows."""
-        if self.parts and self.parts[-1].rows == self.n_rows:
-            self._warn(NO_ROWS, self.parts[-1].name)
-
-    def _check_rows(self) -> None:
-        bad = int(self.counts[parse.BAD_ROWS])
-        if len(self.parts) > 1:
-            self._check_part()
-        if bad > self.options.max_bad_share * (self.n_rows + bad):
-            words = f"{bad:,} of {self.n_rows + bad:,} rows cannot be read, more than --max-bad-share "
-            words += f"{self.options.max_bad_share:g}; the first: {self.first_bad}"
-            raise FileFormatError(words, file=self.name)
-        if self.n_rows == 0:
-            raise FileFormatError(NO_ROWS, file=self.name)
-        if bad:
-            self._warn(f"{bad:,} of {self.n_rows + bad:,} rows skipped; the first: {self.first_bad}")
-
     # Queries ---------------------------------------------------------------------------------------------------------
+
+    def _check_before(self, line: int) -> None:
+        self._check_regroup(before=line)
 
     def _check_regroup(self, before: int | None = None) -> tuple[npt.NDArray[Any], Int64Array, Int64Array]:
         """(ids, the runs, for each run the first run of its query); refuses an id that comes back."""
@@ -340,33 +399,7 @@ class Assembly(DataFiles):
             )
         return base, options.n_features
 
-    # Warnings --------------------------------------------------------------------------------------------------------
 
-    def _warn(self, words: str, name: str = "") -> None:
-        self.warnings.append(f"{name or self.name}: {words}")
-
-    def _describe(self, features: Features, base: int) -> None:
-        counts, options = self.counts, self.options
-        if counts[parse.BLANK_LINES] > BLANK_SHARE * self.n_lines:
-            self._warn(f"{counts[parse.BLANK_LINES]:,} of {self.n_lines:,} lines are blank")
-        if counts[parse.DESCENDING_ROWS]:
-            self._warn(
-                f"{counts[parse.DESCENDING_ROWS]:,} rows have feature numbers out of order (first: "
-                f"{self.at(self.descending_line)}): sorted"
-            )
-        if counts[parse.BEYOND]:
-            self._warn(
-                f"{counts[parse.BEYOND]:,} values of features that the training data does not have (largest number: "
-                f"{self.top.top_id}, {self.at(self.top.top_line)}): ignored"
-            )
-        if counts[parse.INFINITIES]:
-            what = "kept" if options.inf == "keep" else "read as missing"
-            self._warn(f"{counts[parse.INFINITIES]:,} infinite values: {what}")
-        if counts[parse.MISSING]:
-            begins = range(0, features.shape[0], 1 << 16)
-            missing = np.sum([missing_in(features[begin : begin + (1 << 16)]) for begin in begins], axis=0)
-            fullest = np.argsort(-missing, kind="stable")[: np.count_nonzero(missing)]
-            shown = ", ".join(f"{missing[c]:,} in f{base + c}" for c in fullest[:_SHOWN_COLUMNS])
-            more = fullest.size - _SHOWN_COLUMNS
-            shown += f", and in {more} more features" if more > 0 else ""
-            self._warn(f"{counts[parse.MISSING]:,} missing values: {shown}")
+def _missing_in(features: Features) -> Int64Array:
+    begins = range(0, features.shape[0], 1 << 16)
+    return np.sum([missing_in(features[begin : begin + (1 << 16)]) for begin in begins], axis=0, dtype=np.int64)

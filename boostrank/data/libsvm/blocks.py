@@ -44,7 +44,8 @@ def zeroed(shape: int | tuple[int, ...], kind: npt.DTypeLike) -> npt.NDArray[Any
 class Block:
     """One parsed chunk. Its cells are kept dense or sparse, whichever is smaller; columns are feature numbers.
 
-    Sparse ones: where the cells of each row end, their feature numbers, their values.
+    Sparse ones: where the cells of each row end, their feature numbers, their values. Or they are not kept, and there
+    is what was made of them instead: results, and how many values of each feature number are missing.
     """
 
     labels: Float64Array
@@ -56,6 +57,8 @@ class Block:
     comments: list[bytes] | None = None
     bad: list[BadRow] = field(default_factory=list)
     unterminated: bool = False
+    result: list[Any] = field(default_factory=list)
+    missing: Int64Array | None = None
 
     @property
     def n_rows(self) -> int:
@@ -141,18 +144,9 @@ class Parser:
 
     def _block(self, text: Text, scratch: _Scratch, keep_comments: bool) -> Block:
         state = scratch.state
-        rows, cells = int(state[parse.ROWS]), int(state[parse.CELLS])
+        rows = int(state[parse.ROWS])
         block = Block(scratch.labels[:rows].copy(), state[: parse.N_STATE].copy(), unterminated=text.unterminated)
-        limit = int(self.options[parse.LIMIT])
-        width = min(int(state[parse.TOP_ID]), limit) + 1
-        if self.may_be_dense and 4 * rows * width <= 8 * (cells - int(state[parse.BEYOND])):
-            block.dense = zeroed((rows, width), np.float32)
-            fill_dense(scratch.row_ends, rows, scratch.ids, scratch.values, limit, block.dense)
-        else:
-            row_ends, ids, values = np.empty(rows, np.int64), scratch.ids, scratch.values
-            kept = fill_sparse(scratch.row_ends, rows, ids, values, limit, row_ends, ids, values)
-            block.sparse = row_ends, zeroed(kept, np.int32), zeroed(kept, np.float32)
-            block.sparse[1][:], block.sparse[2][:] = ids[:kept], values[:kept]
+        self._keep_cells(block, scratch)
         block.runs = scratch.runs[: state[parse.RUNS]].copy()
         for i in np.flatnonzero(block.runs[:, parse.RUN_IS_INTEGER] == 0):
             block.names[int(i)] = bytes(text.buffer[block.runs[i, parse.RUN_START] : block.runs[i, parse.RUN_END]])
@@ -161,6 +155,19 @@ class Parser:
         for fault in scratch.bad[: min(int(state[parse.BAD_ROWS]), parse.BAD_KEPT)].tolist():
             block.bad.append(BadRow.of(fault, text))
         return block
+
+    def _keep_cells(self, block: Block, scratch: _Scratch) -> None:
+        """Put the cells of the rows into the block."""
+        limit, rows = int(self.options[parse.LIMIT]), block.n_rows
+        width = min(int(block.counts[parse.TOP_ID]), limit) + 1
+        if self.may_be_dense and 4 * rows * width <= 8 * int(block.counts[parse.CELLS] - block.counts[parse.BEYOND]):
+            block.dense = zeroed((rows, width), np.float32)
+            fill_dense(scratch.row_ends, rows, scratch.ids, scratch.values, limit, block.dense)
+            return
+        row_ends, ids, values = np.empty(rows, np.int64), scratch.ids, scratch.values
+        kept = fill_sparse(scratch.row_ends, rows, ids, values, limit, row_ends, ids, values)
+        block.sparse = row_ends, zeroed(kept, np.int32), zeroed(kept, np.float32)
+        block.sparse[1][:], block.sparse[2][:] = ids[:kept], values[:kept]
 
 
 def _python_float(buffer: bytearray, at: int) -> float:

@@ -42,3 +42,21 @@ def fill_sparse(
         begin = row_ends[row]
         out_ends[row] = kept
     return kept
+
+
+@entry_point(types.void(I1, INT, INT, N1, S1, N1, S2))
+def fill_columns(
+    row_ends: Int64Array, first: int, stop: int, ids: Int32Array, values: Float32Array, column: Int32Array,
+    out: Float32Array,
+) -> None:  # fmt: skip
+    """Write the parsed cells of rows `first` to `stop` into zeroed out[rows, columns].
+
+    Args:
+        column: of each feature number that occurs; -1: it is left out.
+    """
+    begin = row_ends[first - 1] if first > 0 else 0
+    for row in range(first, stop):
+        for i in range(begin, row_ends[row]):
+            if column[ids[i]] >= 0:
+                out[row - first, column[ids[i]]] = values[i]
+        begin = row_ends[row]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,8 @@ class ReaderSpec:
             a path, or a sequence of them; `like` the training data or its `FeatureSpace`; `progress` is called with the
             bytes read and their total. Of `boostrank.data.options.ReaderOptions` it takes those that it knows.
         stream: the same with features on disk, `cache` and `external_memory` more; None: the format must fit in memory.
+        pieces: `pieces(source, work, *, columns=None, **as above)` gives what `work` makes of rows, some at a time, in
+            their order; see `boostrank.data.libsvm.pieces`. None: the format is read as a whole.
         endings: of the names of its files, before the ending of a compression. Without any it is what files hold whose
             names say nothing.
         aliases: other names that people type.
@@ -32,6 +34,7 @@ class ReaderSpec:
     name: str
     read: Callable[..., Any]
     stream: Callable[..., Any] | None = None
+    pieces: Callable[..., Iterator[Any]] | None = None
     endings: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
 
@@ -51,19 +54,44 @@ def read_files(source: Any, *, format: str = "auto", stream: bool = False, **opt
     Raises:
         ParameterError: files of several formats, or what the format's reader cannot do.
     """
-    spec = _format_of(source) if format == "auto" else READERS.get(format)
+    spec = reader_of(source) if format == "auto" else READERS.get(format)
     read = spec.stream if stream else spec.read
     if read is None:
         raise ParameterError(f"{spec.name} files are read into memory alone: no streaming (--route memory)")
+    _check_options(spec, read, options)
+    return read(source, **options)
+
+
+def pieces_of_files(
+    source: Any, work: Callable[[Any], Any], *, format: str = "auto", **options: Any
+) -> Iterator[Any] | None:
+    """What `work` makes of the rows of some files, as `ReaderSpec.pieces`; None where the format has no pieces.
+
+    Args:
+        source, format: as for `read_files`.
+        work: takes rows.
+        options: of the reader.
+
+    Raises:
+        ParameterError: as `read_files`.
+    """
+    spec = reader_of(source) if format == "auto" else READERS.get(format)
+    if spec.pieces is None:
+        return None
+    _check_options(spec, spec.pieces, options)
+    return spec.pieces(source, work, **options)
+
+
+def _check_options(spec: ReaderSpec, read: Callable[..., Any], options: Mapping[str, Any]) -> None:
     known = inspect.signature(read).parameters
     unknown = [name for name in options if name not in known]
     if unknown and not any(one.kind is inspect.Parameter.VAR_KEYWORD for one in known.values()):
         hint = did_you_mean(unknown[0], known, list_all=False)
         raise ParameterError(f"{spec.name} files are read without {unknown[0]}.{hint}")
-    return read(source, **options)
 
 
-def _format_of(source: Any) -> ReaderSpec:
+def reader_of(source: Any) -> ReaderSpec:
+    """What reads the files of a source, by the ends of their names."""
     found = set()
     for one in source if isinstance(source, (list, tuple)) else [source]:
         name = str(one) if isinstance(one, (str, os.PathLike)) else ""

@@ -1,0 +1,171 @@
+"""`boostrank predict`: rows are scored as they are read, and those that are not the model's are refused."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xgboost as xgb
+
+import boostrank
+from boostrank.data.options import FeatureSpace
+from boostrank.training.scoring import scores_of_files
+from tests.cli.conftest import FEW, invoke
+
+pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
+Write = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """train.txt of 6 sparse features, and models of it."""
+    folder = tmp_path_factory.mktemp("few")
+    rng = np.random.default_rng(1)
+    rows = [rng.permutation(6)[: rng.integers(1, 7)] + 1 for _ in range(300)]
+    lines = [f"{int(2 in row)} qid:{i // 10} " + " ".join(f"{f}:{rng.integers(-3, 9)}" for f in sorted(row))
+             for i, row in enumerate(rows)]  # fmt: skip
+    (folder / "train.txt").write_text("\n".join(lines) + "\n")
+    for name, options in {"lgb": ("--param", "min_data_in_leaf=5"), "xgb": ("--backend", "xgboost")}.items():
+        result = invoke("train", folder / "train.txt", "-m", folder / name, *FEW, *options)
+        assert result.exit_code == 0, result.stderr
+    result = invoke("train", folder / "train.txt", "-m", folder / "linear", "--backend", "linear", "--rounds", 3,
+                    "--param", "scaling=query-minmax")  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    return folder
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write(text: str) -> Path:
+        (tmp_path / "new.txt").write_text(text)
+        return tmp_path / "new.txt"
+
+    return write
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("chunk_bytes", [64, 1 << 20])
+@pytest.mark.parametrize("name", ["lgb", "xgb"])
+def test_pieces_of_any_size_give_the_scores_of_the_whole(
+    folder: Path, name: str, chunk_bytes: int, threads: int
+) -> None:
+    model = boostrank.RankingModel.load(folder / name)
+    data = boostrank.RankingDataset.read(folder / "train.txt")
+    like = FeatureSpace(1, 6, model.feature_names)
+    for rounds in (None, 2):
+        found = scores_of_files(
+            model, folder / "train.txt", num_iteration=rounds, like=like, threads=threads, chunk_bytes=chunk_bytes
+        )
+        assert found is not None
+        np.testing.assert_array_equal(np.concatenate(list(found)), model.predict(data, num_iteration=rounds))
+
+
+def test_scores_come_before_the_last_row_is_there(folder: Path) -> None:
+    model = boostrank.RankingModel.load(folder / "lgb")
+    text = (folder / "train.txt").read_bytes()
+    reading, writing = os.pipe()
+    first_was_scored = threading.Event()
+
+    def feed() -> None:
+        with os.fdopen(writing, "wb") as pipe:
+            for _ in range(40):  # more than is looked at before the first piece is handed on
+                pipe.write(text)
+            pipe.flush()
+            assert first_was_scored.wait(60)
+            pipe.write(text)
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+    like = FeatureSpace(1, 6, model.feature_names)
+    with os.fdopen(reading, "rb") as pipe:
+        pieces = scores_of_files(model, pipe, like=like, threads=1, chunk_bytes=1000)
+        assert pieces is not None
+        scores = [next(pieces)]
+        first_was_scored.set()
+        scores += pieces
+    feeder.join()
+    assert sum(map(len, scores)) == 41 * 300
+
+
+def test_models_that_need_all_rows_at_once_get_them(folder: Path, tmp_path: Path) -> None:
+    data = boostrank.RankingDataset.read(folder / "train.txt")
+    matrix = xgb.DMatrix(np.where(data.features == 0, np.nan, data.features), data.labels)
+    alone = xgb.train({"max_depth": 3, "base_score": 0.0}, matrix, 4)
+    alone.save_model(tmp_path / "alone.json")
+    cells = [line.split()[0] + " " + line.split()[1] + " 6:1\n" for line in (folder / "train.txt").open()]
+    (tmp_path / "sparse.txt").write_text("".join(cells))  # what is absent is missing to XGBoost alone
+    for model, rows in (
+        (folder / "linear", folder / "train.txt"), (tmp_path / "alone.json", folder / "train.txt"),
+        (tmp_path / "alone.json", tmp_path / "sparse.txt"),
+    ):  # fmt: skip
+        ranker = boostrank.RankingModel.load(model)
+        whole = boostrank.RankingDataset.read(rows, like=FeatureSpace(1, 6, ranker.feature_names))
+        result = invoke("predict", model, rows, "--zero-based", "false")
+        assert result.stdout == "".join(f"{float(s)!r}\n" for s in ranker.predict(whole)), result.stderr
+    assert whole.is_sparse
+
+
+def test_scattered_queries_need_no_regrouping(folder: Path, write: Write) -> None:
+    lines = (folder / "train.txt").read_text().splitlines(keepends=True)
+    straight = invoke("predict", folder / "lgb", folder / "train.txt").stdout.splitlines()
+    result = invoke("predict", folder / "lgb", write("".join([*lines[::2], *lines[1::2]])))
+    assert result.stdout.splitlines() == [*straight[::2], *straight[1::2]]
+
+
+def test_a_feature_that_the_model_has_not_is_refused_with_its_place(folder: Path, write: Write) -> None:
+    text = "0 qid:1 1:2 6:1\n0 qid:1 2:2 7:1\n" + "0 qid:1 1:2 6:1\n" * 2000
+    result = invoke("predict", folder / "lgb", write(text))
+    assert result.exit_code == 2
+    assert "new.txt:2:13: feature 7, but the model has the features 1 to 6" in result.stderr
+    skipped = invoke("predict", folder / "lgb", write(text), "--on-bad-line", "skip")
+    assert (skipped.exit_code, skipped.stdout.count("\n")) == (0, 2001)
+    assert "1 of 2,002 rows skipped; the first: " in skipped.stderr
+
+
+def test_files_that_count_from_another_number_are_refused(folder: Path, write: Write) -> None:
+    result = invoke("predict", folder / "lgb", write("0 qid:1 1:2\n0 qid:1 0:2 2:1\n"))
+    assert result.exit_code == 2
+    assert "new.txt:2:9: feature 0, but the training data is 1-based" in result.stderr
+    plain = folder / "plain"
+    plain.write_bytes((folder / "lgb").read_bytes())
+    result = invoke("predict", plain, write("0 qid:1 1:2\n0 qid:1 2:2 6:1\n"), "--zero-based", "true")
+    assert result.exit_code == 2
+    assert (
+        "new.txt:2:13: feature 6, but the model has the features 0 to 5: does the file count from 1?" in result.stderr
+    )
+
+
+def test_rows_that_all_end_before_the_models_last_feature_are_said(folder: Path, write: Write) -> None:
+    fewer, sparse = "0 qid:1 1:2 2:1\n1 qid:1 1:3 2:1\n", "0 qid:1 1:2 2:1\n1 qid:1 1:3\n"
+    result = invoke("predict", folder / "lgb", write(fewer))
+    assert result.exit_code == 0
+    assert "every row has the features 1 to 2 and no other, but the model goes up to 6" in result.stderr
+    assert invoke("predict", folder / "lgb", write(fewer), "--strict").exit_code == 2
+    assert "every row" not in invoke("predict", folder / "lgb", write(sparse), "--strict").stderr
+
+
+def test_a_file_of_scores_is_written_whole_or_not_at_all(folder: Path, write: Write, tmp_path: Path) -> None:
+    output = tmp_path / "scores.txt"
+    output.write_text("old\n")
+    bad = write((folder / "train.txt").read_text() + "broken\n")
+    assert invoke("predict", folder / "lgb", bad, "-o", output).exit_code == 2
+    assert output.read_text() == "old\n"
+    empty = invoke("predict", folder / "lgb", write("# nothing\n"), "-o", output)
+    assert (empty.exit_code, output.read_text()) == (2, "old\n")
+    assert "no rows" in empty.stderr
+    result = invoke("predict", folder / "lgb", folder / "train.txt", "-o", output)
+    assert output.read_text().count("\n") == 300
+    assert "300 rows, 6 features, scored in " in result.stderr
+
+
+def test_what_deserves_a_look_is_said_of_pieces_too(folder: Path, write: Write) -> None:
+    text = "0 qid:1 1:nan 6:1\n\n\n0 qid:1 6:2 2:nan\n0 qid:1 6:2 1:inf"
+    result = invoke("predict", folder / "lgb", write(text), "--inf", "missing")
+    assert result.exit_code == 0, result.stderr
+    for words in ("2 of 5 lines are blank", "2 rows have feature numbers out of order (first: line 4)", "no newline",
+                  "1 infinite values: read as missing", "3 missing values: 2 in f1, 1 in f2"):  # fmt: skip
+        assert words in result.stderr

@@ -1,0 +1,84 @@
+"""The quick scorer of forests: every bit as the engines score, wherever a value stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import xgboost as xgb
+
+import boostrank
+from boostrank.backends import get_backend
+from boostrank.formats.base import LinearStart
+from boostrank.kernels.trees.curves import Curve
+from boostrank.kernels.trees.scorer import Scorer
+from boostrank.training.scoring import _rows_at_thresholds, compiled_scorer
+
+ENGINES = ("lightgbm", "xgboost")
+FEW = {"num_leaves": 15, "max_depth": 6, "num_threads": 1, "verbosity": -1}
+
+
+def table(rows: int, seed: int = 1) -> np.ndarray:
+    """Whole numbers, fractions, zeros and missing values."""
+    rng = np.random.default_rng(seed)
+    out = np.column_stack([rng.normal(size=(rows, 3)), rng.integers(-2, 3, (rows, 3))]).astype(np.float32)
+    return np.where(rng.random(out.shape) < 0.15, np.float32(np.nan), out)
+
+
+def ranking(features: np.ndarray) -> boostrank.RankingDataset:
+    labels = np.clip(np.nan_to_num(features[:, 0] + features[:, 4]).round() + 1, 0, 3)
+    return boostrank.RankingDataset.from_arrays(features, labels, group=[30] * (len(features) // 30))
+
+
+def same_everywhere(model: boostrank.RankingModel, num_iteration: int | None = None) -> None:
+    """On random rows, and at and beside thresholds, zeros and missing values."""
+    trees = model.trees(num_iteration)
+    assert trees.forest is not None
+    scorer = Scorer(trees.forest, double=trees.double)
+    for rows in (table(1000, 7), _rows_at_thresholds(trees.forest, scorer.columns, model.n_features)):
+        found = scorer.scores(np.ascontiguousarray(rows[:, scorer.columns]))
+        np.testing.assert_array_equal(found, model.predict(rows, num_iteration=num_iteration, threads=1))
+
+
+@pytest.mark.parametrize("start", ["linear", "none"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_scores_are_the_engines_to_the_last_bit(engine: str, start: str) -> None:
+    data = ranking(table(900))
+    model = boostrank.train({"objective": "auto", **FEW}, data, 12, backend=engine, start=start)
+    same_everywhere(model)
+    same_everywhere(model, 5)
+    assert compiled_scorer(model) is not None
+
+
+@pytest.mark.parametrize("missing", [{"zero_as_missing": True}, {"use_missing": False}], ids=["zero", "none"])
+def test_lightgbms_other_rules_for_missing_values_are_kept(missing: dict[str, bool]) -> None:
+    data = ranking(table(900))
+    params = {"objective": "auto", **FEW, **missing}
+    same_everywhere(boostrank.train(params, data, 12, start="none"))
+
+
+def test_a_tree_of_one_leaf_is_scored(tmp_path: Path) -> None:
+    data = ranking(table(90))
+    params = {**FEW, "objective": "regression", "min_data_in_leaf": 80}
+    booster = lgb.train(params, lgb.Dataset(data.features, data.labels), 2)
+    booster.save_model(tmp_path / "m.txt")
+    model = boostrank.RankingModel.load(tmp_path / "m.txt")
+    assert model.trees().forest.left.size == 0
+    same_everywhere(model)
+
+
+def test_what_it_cannot_score_is_left_to_the_engine(tmp_path: Path) -> None:
+    features, rng = table(900), np.random.default_rng(3)
+    features[:, 5] = rng.integers(0, 40, 900)
+    labels = (features[:, 5] % 3 == 0).astype(float)
+    categories = lgb.Dataset(features, labels, categorical_feature=[5])
+    lgb.train(FEW, categories, 5).save_model(tmp_path / "categories.txt")
+    assert compiled_scorer(boostrank.RankingModel.load(tmp_path / "categories.txt")) is None
+    half = xgb.train({"base_score": 0.5, "max_depth": 3}, xgb.DMatrix(features, labels), 3)
+    half.save_model(tmp_path / "half.json")
+    assert compiled_scorer(boostrank.RankingModel.load(tmp_path / "half.json")) is None
+    engine = get_backend("lightgbm")
+    slopes = engine.begin_with(LinearStart(("a", "b"), {1: Curve.line(2.0, 1.0, 0.0)}))
+    assert compiled_scorer(boostrank.RankingModel(engine, slopes)) is None
