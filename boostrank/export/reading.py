@@ -26,19 +26,21 @@ class Rules:
         strict: whether left is value < threshold, and not value <= threshold.
         slack: added to thresholds, in the type of values.
         missing: the number that stands for what is missing; None: what the model says.
-        sums: the type in which leaves are added up.
+        leaves: the type to which leaves are rounded, and
+        sums: in which they are added up.
     """
 
     values: type[np.floating[Any]] = np.float64
     strict: bool = False
     slack: float = 0.0
     missing: float | None = None
+    leaves: type[np.floating[Any]] = np.float64
     sums: type[np.floating[Any]] = np.float64
 
     @classmethod
     def of(cls, trees: ServedTrees) -> Rules:
         """Those of the engine that made them."""
-        return cls(np.float32, sums=np.float32) if trees.single else cls()
+        return cls(np.float32, leaves=np.float32, sums=np.float32) if trees.single else cls()
 
 
 def leaves(forest: Forest, rows: npt.NDArray[Any], rules: Rules, trees: slice = slice(None)) -> Int64Array:
@@ -98,7 +100,7 @@ def scores(trees: ServedTrees, rows: npt.NDArray[Any], rules: Rules, first: int 
         first, last: of the trees that count; None: to the end.
     """
     total = np.full(len(rows), rules.sums(trees.base))
-    value = trees.forest.value.astype(rules.sums)
+    value = trees.forest.value.astype(rules.leaves).astype(rules.sums)
     for begin in range(0, len(rows), _CHUNK):
         part = slice(begin, begin + _CHUNK)
         for leaf in leaves(trees.forest, rows[part], rules, slice(first, last)).T:

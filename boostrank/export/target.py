@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +17,8 @@ from boostrank.kernels.trees.walker import ZERO_IS_MISSING, Forest
 
 # Programs that read nested trees walk them by recursion, as do the libraries that write them.
 MOST_NESTED = 200
+
+_LEAST = np.finfo(np.float32).min
 
 Number = Literal["float32", "float64"]
 Score = Callable[[npt.NDArray[Any]], npt.NDArray[Any]]
@@ -57,14 +59,17 @@ class TargetSpec:
         read: what `write` gave, read as the target reads it: by the program or library itself, or by an emulator.
             Takes the file and the names of the features.
         proved_by: what `read` runs: "XGBoost", "an emulator of Solr 9.2".
-        how: three lines: what to upload and how. `{file}`, `{model}` and `{feature}` become the file's name, the
-            model's, and its first feature's.
+        how: three lines: what to upload and how. `{file}` and `{model}` become the names of the file and the model.
         takes: the type to which it rounds values before it compares.
-        adds: the type in which it adds leaves up, a tree after the other; "any": in no order that it promises.
+        leaves: the type to which it rounds leaves.
+        adds: the type in which it adds them up, a tree after the other.
         gives: the type of its scores.
         exact: engines whose models it scores with the same bits.
         extra: of the package, that holds what `write` or `read` needs.
+        resolution: how far from the model's thresholds its own may be.
+        finite: whether its files and requests cannot spell infinite values; then it is not proved on any.
         most_rows: how many rows it is proved on: `read` may be slow.
+        helps: kind of row (`pack.KINDS`) -> what helps where the target has no rule for it.
         aliases: other names that people type.
     """
 
@@ -73,13 +78,17 @@ class TargetSpec:
     write: Callable[[ServedModel], bytes]
     read: Callable[[bytes, Sequence[str]], Score]
     proved_by: str
-    how: str
+    how: tuple[str, str, str]
     takes: Number = "float32"
-    adds: Number | Literal["any"] = "float32"
+    leaves: Number = "float32"
+    adds: Number = "float32"
     gives: Number = "float32"
     exact: tuple[str, ...] = ()
     extra: str = ""
+    resolution: float = 0.0
+    finite: bool = False
     most_rows: int = 20_000
+    helps: Mapping[str, str] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
 
 
@@ -94,12 +103,19 @@ def cuts(forest: Forest) -> Float32Array:
 
 def above(numbers: Float32Array) -> Float32Array:
     """The next float32 numbers."""
-    return np.nextafter(numbers, np.float32(np.inf))
+    with np.errstate(over="ignore"):
+        return np.nextafter(numbers, np.float32(np.inf))
 
 
 def shortest(number: Any) -> float:
-    """The float32 number as the float whose text is shortest among those that are rounded to it."""
-    return float(str(np.float32(number)))
+    """The float32 number, the largest one in place of infinity, as the float with the shortest text of those that are
+    rounded to it."""
+    return float(str(np.clip(np.float32(number), _LEAST, -_LEAST)))
+
+
+def java_text(number: Any) -> str:
+    """The same as Java's parser of floats takes it, which knows infinity."""
+    return ("-" if number < 0 else "") + "Infinity" if np.isinf(number) else repr(shortest(number))
 
 
 def missing_goes_left(forest: Forest) -> npt.NDArray[np.bool_]:

@@ -1,0 +1,94 @@
+"""`boostrank export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from boostrank.cli.errors import say
+from boostrank.cli.options import Command, DataFile, InputFile, option
+from boostrank.cli.reading import check_not_read, reading_options
+
+
+class _Targets(Command):
+    """Lists the targets below the options, by the first lines of their files: importing them takes a second."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = []
+        for path in sorted((Path(__file__).parents[1] / "export/targets").glob("[a-z]*.py")):
+            with open(path, encoding="utf-8") as file:
+                rows.append((path.stem.replace("_", "-"), file.readline().strip().strip('"')))
+        with formatter.section("Targets"):
+            formatter.write_dl(rows)
+
+
+@click.command("export", cls=_Targets)
+@click.argument("model", type=InputFile())
+@option("--to", required=True, metavar="TARGET", help="What reads the file: see the list below.")
+@option("-o", "--output", type=click.Path(), help="Write it here.")
+@option("--how", is_flag=True, help="Print what to do with the file, in three lines, too; without -o nothing else.")
+@option("--name", metavar="NAME", show_default="the file's", help="What the model is called there.")
+@option(
+    "--feature-names", metavar="FILE", type=InputFile(),
+    help="Names of the features there, in the model's order: a name a line, or the JSON of a feature store.",
+)  # fmt: skip
+@option("--data", metavar="DATA", type=DataFile(), help="Your own rows, by queries: no document may change its place.")
+@option(
+    "--allow", metavar="KIND", multiple=True,
+    help="Write it although rows of this kind get other scores (thresholds, random, zeros, missing, infinite, "
+    "categories), or documents of --data change places (moved).",
+)  # fmt: skip
+@reading_options
+def command(
+    model: str, to: str, output: str | None, how: bool, name: str | None, feature_names: str | None, data: str | None,
+    allow: tuple[str, ...], **given: Any,
+) -> None:  # fmt: skip
+    """Write MODEL as a program that serves rankers reads it, with proof that it gives the same scores there.
+
+    Rows at both sides of every split, with zeros, missing values, infinities and categories that were not seen are
+    scored by the program itself where it can be run, otherwise by an emulator of it. What would get other scores is
+    refused.
+    """
+    from boostrank.core.errors import InputError
+    from boostrank.core.files import check_writable
+    from boostrank.export import TARGETS
+    from boostrank.export.proof import moved_line
+    from boostrank.export.writing import export_model, how_to, read_feature_names
+
+    target = TARGETS.get(to)
+    if output is None and not how:
+        raise InputError("give -o FILE, where the model is written")
+    if output is not None:
+        check_not_read(output, [one for one in (model, feature_names, data) if one])
+        check_writable(output)
+        from boostrank.cli.study import read_for_model
+        from boostrank.training.model import RankingModel
+
+        names = None if feature_names is None else read_feature_names(feature_names)
+        ranker, rows = RankingModel.load(model), None
+        if data is not None:
+            ranker, rows = read_for_model(model, data, {**given, "threads": None})
+        proof = export_model(ranker, output, to, feature_names=names, name=name, data=rows, allow=allow)
+        splits = f"both sides of all {proof.nodes:,} splits"
+        if proof.nodes < proof.of_nodes:
+            splits = f"both sides of {proof.nodes:,} of {proof.of_nodes:,} splits"
+        same = f"the same leaves; scores added up in {target.adds} differ by at most {proof.largest:.2g}"
+        same = "the same bits" if proof.same_bits else same
+        click.echo(f"{output}: for {target.title}, {proof.size:,} bytes")
+        click.echo(f"proved by {proof.proved_by}: {proof.rows:,} rows, {splits}: {same}")
+        if target.finite:
+            say(f"rows with infinite values were not tried: {target.title} is told of none")
+        for kind, count in proof.other_leaves.items():
+            say(f"{kind}: {count:,} rows of this kind get other scores there, as --allow {kind} says")
+        if proof.moves is not None:
+            click.echo(
+                f"{data}: {moved_line(proof.moves)}; the largest difference is {proof.moves.largest:.2g}"
+                + (
+                    f", {proof.moves.rounded:,} changed places with an equal but for rounding"
+                    * (proof.moves.rounded > 0)
+                )
+            )
+    for line in how_to(target, output or "model", name) if how else ():
+        click.echo(line)

@@ -1,0 +1,113 @@
+"""Export of a model: written for its target, proved, and only then there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from boostrank.core.errors import FileFormatError, ModelError, ParameterError
+from boostrank.core.files import check_writable, write_atomically
+from boostrank.data.dataset import RankingDataset
+from boostrank.export import TARGETS
+from boostrank.export.pack import KINDS
+from boostrank.export.proof import MOVED, Proof, prove
+from boostrank.export.target import ExportError, ServedModel, TargetSpec
+from boostrank.formats import format_of
+from boostrank.training.model import RankingModel
+
+
+def export_model(
+    model: RankingModel, path: str | os.PathLike[str], to: str, *, feature_names: Sequence[str] | None = None,
+    name: str | None = None, data: RankingDataset | None = None, allow: Collection[str] = (),
+) -> Proof:  # fmt: skip
+    """Write a model as a program that serves it reads it, after a proof that it gives the same scores there.
+
+    The proof scores rows at both sides of every split, with zeros, missing values, infinities and categories that were
+    not seen, by the program itself where it can be run, otherwise by an emulator of it.
+
+    Args:
+        model: a ranker of LightGBM or XGBoost.
+        path: where to.
+        to: a name of `boostrank.export.TARGETS`: "solr", "onnx", "c" ...
+        feature_names: d names, as the program knows the features; None: the model's own.
+        name: of the model there; None: the file's name without its ending.
+        data: rows of your own, with their queries: no document may change its place.
+        allow: kinds of rows that may get other scores (`boostrank.export.pack.KINDS`), and "moved": documents of
+            `data` may change their places.
+
+    Returns:
+        What was run, and the differences.
+
+    Raises:
+        ExportError: the target cannot hold the model, or gives other scores.
+        ParameterError: no such target, or names that do not fit.
+        ModelError: its scores are no sum of trees with constant leaves.
+        TrainingError: the file cannot be written.
+    """
+    target = TARGETS.get(to)
+    unknown = sorted(set(allow) - {*KINDS, MOVED})
+    if unknown:
+        raise ParameterError(f"allow knows {', '.join((*KINDS, MOVED))}, not {unknown[0]!r}")
+    check_writable(path)
+    served = _served(model, feature_names, name or _plain(Path(path).name.partition(".")[0]))
+    try:
+        body = target.write(served)
+        proof = prove(model, served, target, body, data=data, allow=allow)
+    except ImportError as error:
+        raise ExportError(
+            f"export to {target.name} needs {error.name}: pip install 'boostrank[{target.extra}]'"
+        ) from error
+    write_atomically(path, body)
+    return proof
+
+
+def how_to(target: TargetSpec, path: str | os.PathLike[str], name: str | None = None) -> list[str]:
+    """What to do with the file, in three lines."""
+    file = Path(path).name
+    return [line.format(file=file, model=name or _plain(file.partition(".")[0])) for line in target.how]
+
+
+def _served(model: RankingModel, feature_names: Sequence[str] | None, name: str) -> ServedModel:
+    names = model.feature_names if feature_names is None else tuple(feature_names)
+    if len(names) != model.n_features:
+        raise ParameterError(f"{len(names)} names of features for a model of {model.n_features}")
+    name_counts = Counter(names)
+    if len(name_counts) < len(names):
+        raise ParameterError(f"the name {name_counts.most_common(1)[0][0]!r} stands for two features")
+    body = model.to_bytes()
+    format = format_of(body)
+    try:
+        trees = format.served(format.parse(body))
+    except ModelError as error:
+        raise ModelError(f"this model cannot be exported: {error}") from error
+    return ServedModel(name, model.backend, format.stamp(body), trees, names)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name) or "model"
+
+
+def read_feature_names(path: str) -> tuple[str, ...]:
+    """Names of features in the order of the model's columns: a name a line, or the JSON of a feature store.
+
+    A JSON file holds a list of names or of objects with a `name`, or such a list anywhere below a `features`.
+
+    Raises:
+        FileFormatError: none of these.
+    """
+    with open(path, encoding="utf-8-sig") as file:
+        text = file.read()
+    if not text.lstrip().startswith(("[", "{")):
+        return tuple(line.strip() for line in text.splitlines() if line.strip())
+    try:
+        found: Any = json.loads(text)
+        while isinstance(found, dict):
+            found = next(found[key] for key in ("features", "featureset", "_source") if key in found)
+        return tuple(one if isinstance(one, str) else str(one["name"]) for one in found)
+    except (ValueError, KeyError, TypeError, StopIteration, RecursionError):
+        raise FileFormatError("neither a name a line, nor JSON with a list of features", file=path) from None
