@@ -74,6 +74,7 @@ def leaves(forest: Forest, rows: npt.NDArray[Any], rules: Rules, trees: slice = 
             if categorical.any():
                 sets = np.flatnonzero(categorical[node])
                 inside = _listed(forest, forest.threshold[node[sets]].astype(np.int64), value[sets])
+                inside &= ~(listed[node[sets]] & (value[sets] < 0.0))  # XGBoost does not cut -0.5 to 0
                 # LightGBM has no way of its own for a category that is missing, XGBoost has.
                 known = np.where(listed[node[sets]], ~inside, inside)
                 left[sets] = np.where(np.isnan(value[sets]), nan_left[node[sets]], known)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 
 import numpy as np
@@ -90,6 +92,14 @@ class TargetSpec:
     most_rows: int = 20_000
     helps: Mapping[str, str] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
+
+
+def with_version(title: str, *packages: str) -> str:
+    """A program and the version that is installed, of whichever of its packages is."""
+    for package in packages:
+        with contextlib.suppress(PackageNotFoundError):
+            return f"{title} {version(package)}"
+    return title
 
 
 def cuts(forest: Forest) -> Float32Array:

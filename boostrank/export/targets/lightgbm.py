@@ -1,0 +1,80 @@
+"""LightGBM's model text, with the header that loaders accept and names as the program has them."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, with_version
+from boostrank.formats.base import engine_names
+from boostrank.formats.lightgbm.format import LIGHTGBM, stamped
+from boostrank.training.model import RankingModel
+
+# Objectives whose scores programs leave as they are; half of the loaders refuse a file that names none.
+_PLAIN = (b"lambdarank", b"rank_xendcg")
+
+
+def _write(model: ServedModel) -> bytes:
+    if model.engine != "lightgbm":
+        raise ExportError(
+            f"a model of {model.engine}'s compares and adds up in float32, readers of LightGBM's text in float64: "
+            "scores would be others. Export it to xgboost, onnx, treelite or c, or train with --backend lightgbm"
+        )
+    found = re.search(rb"^objective=(\S*)", model.body.partition(b"\n\n")[0], re.MULTILINE)
+    text = LIGHTGBM.parse(model.body if found and found[1] in _PLAIN else stamped(model.body))
+    before, line, after = re.split(rb"^feature_names=(.*)$", text.head, maxsplit=1, flags=re.MULTILINE)
+    names = [name.encode() for name in engine_names(model.feature_names)]
+    new = dict(zip(line.split(b" "), names, strict=True))
+
+    def renamed(count: re.Match[bytes]) -> bytes:
+        return new.get(count[1], count[1]) + count[2]
+
+    counts, mark, parameters = text.tail.partition(b"\nparameters:\n")
+    counts = re.sub(rb"^(.+)(=\d+)$", renamed, counts, flags=re.MULTILINE)
+    head = before + b"feature_names=" + b" ".join(names) + after
+    return replace(text, head=head, tail=counts + mark + parameters).to_bytes()
+
+
+def _read(body: bytes, feature_names: Sequence[str]) -> Score:
+    booster = loaded(body, "model.txt").booster
+    if tuple(booster.feature_name()) != engine_names(feature_names):
+        raise ExportError("the file names other features")
+
+    def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.asarray(booster.predict(rows, raw_score=True, num_threads=1))
+
+    return score
+
+
+def loaded(body: bytes, name: str) -> RankingModel:
+    """The model of a file of this name, by the engine itself."""
+    with tempfile.TemporaryDirectory(prefix="boostrank-") as folder:
+        path = Path(folder, name)
+        path.write_bytes(body)
+        return RankingModel.load(path)
+
+
+SPEC = TargetSpec(
+    name="lightgbm",
+    title="LightGBM and what reads its text",
+    write=_write,
+    read=_read,
+    proved_by=with_version("LightGBM", "lightgbm"),
+    how=(
+        "LightGBM opens {file} by itself: lightgbm.Booster(model_file='{file}').predict(rows, raw_score=True).",
+        "So do its C API (LGBM_BoosterCreateFromModelfile), Metarank and treelite.",
+        "Values in the order of the model's features, as float64 or float32; NaN is missing.",
+    ),
+    takes="float64",
+    leaves="float64",
+    adds="float64",
+    gives="float64",
+    exact=("lightgbm",),
+)

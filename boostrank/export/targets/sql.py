@@ -1,0 +1,175 @@
+"""SQL query: a sum of CASE expressions, one a tree, in words that all data bases know.
+
+Numbers are double precision. SQL has no float32 that all data bases round to alike: in models of XGBoost's, thresholds
+are moved to where rounding to float32 turns, so that every document reaches the same leaves, and leaves are added up in
+float64. SQLite reads one decimal in 20,000 a unit of float64 off, so that no more than float32 is promised.
+
+The larger child of a node goes on in the same CASE and only the smaller one is nested: SQLite's parser takes 20 levels.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, nested
+from boostrank.formats.trees import ServedTrees
+from boostrank.kernels.trees.curves import LOWEST, ZERO
+from boostrank.kernels.trees.walker import LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest
+
+# SQLite and DuckDB take expressions of 1,000 levels; each tree of the sum is one, and there is room for its own.
+_MOST_TREES = 900
+_MOST_NESTED = 15
+_MOST_BYTES = 32_000_000
+_Part = tuple[str, int, int]
+"""What a CASE goes on with (WHEN ... THEN ... ELSE ...), how many leaves there are, and how many CASEs are nested."""
+
+
+def _write(model: ServedModel) -> bytes:
+    trees, forest = model.trees, model.trees.forest
+    _check_names(model.feature_names)
+    names = ['d."' + name.replace('"', '""') + '"' for name in model.feature_names]
+    limits = _limits(trees).tolist()
+    value = [_number(number) for number in forest.value.tolist()]
+
+    def node(i: int, left: _Part, right: _Part) -> _Part:
+        goes_left, goes_right = _tests(forest.kind[i], names[forest.feature[i]], limits[i], forest, i)
+        small, large, test = (left, right, goes_left) if left[1] <= right[1] else (right, left, goes_right)
+        rest = large[0] if large[0].startswith("WHEN") else f"ELSE {large[0]}"
+        return f"WHEN {test} THEN {_case(small)} {rest}", left[1] + right[1], max(small[2] + 1, large[2])
+
+    made = nested(forest, lambda i: (value[i], 1, 0), node, most=4096)
+    text = "\n".join(
+        [
+            f"-- Scores of the ranker {json.dumps(model.name)}: higher is better within a query. Written by boostrank.",
+            "-- Missing values are NULL (NaN is none); the table's name stands in the last line.",
+            f"SELECT d.*,\nCAST({_number(trees.base)} AS DOUBLE PRECISION)",
+            *(f"+ {_case(part)}" for part in made),
+            "AS score\nFROM documents AS d\n",
+        ]
+    )
+    for number, most, what in (
+        (len(made), _MOST_TREES, "trees: SQLite and DuckDB take sums of that many"),
+        (max((part[2] for part in made), default=0), _MOST_NESTED, "CASEs in one another: SQLite's parser takes few"),
+        (len(text), _MOST_BYTES, "bytes"),
+    ):
+        if number > most:
+            raise ExportError(
+                f"{number:,} is more than {most:,} {what}; train fewer or smaller trees, or take another target "
+                "(onnx, c)"
+            )
+    return text.encode()
+
+
+def _case(part: _Part) -> str:
+    return f"CASE {part[0]} END" if part[0].startswith("WHEN") else part[0]
+
+
+def _check_names(names: Sequence[str]) -> None:
+    seen = {"score": "the score"}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name or "\0" in name:
+            raise ExportError(
+                f"{other!r} and {name!r} are no two columns to SQL, where capitals are small letters: name the "
+                "features otherwise (--feature-names)"
+            )
+
+
+def _tests(kind: int, name: str, limit: float, forest: Forest, i: int) -> tuple[str, str]:
+    """When a document goes left, and when right; each is false or NULL otherwise."""
+    nan_left = kind & NAN_LEFT != 0
+    if forest.categorical[i]:
+        listed_right = kind & LISTED_RIGHT != 0
+        listed, other = _listed(name, forest.categories(int(forest.threshold[i])), listed_right)
+        left, right = (other, listed) if listed_right else (listed, other)
+    elif np.isnan(limit) or limit == np.inf:
+        left, right = ("1 = 0", f"{name} IS NOT NULL")[:: -1 if limit == np.inf else 1]
+    elif limit == -np.inf:
+        left, right = f"{name} < {_number(LOWEST)}", f"{name} >= {_number(LOWEST)}"
+    else:
+        left, right = f"{name} <= {_number(limit)}", f"{name} > {_number(limit)}"
+    if kind & ZERO_IS_MISSING:
+        zero = f"{name} BETWEEN {_number(-ZERO)} AND {_number(ZERO)}"
+        left = f"({left} OR {zero})" if nan_left else f"({left} AND NOT {zero})"
+        right = f"({right} AND NOT {zero})" if nan_left else f"({right} OR {zero})"
+    return (f"({left} OR {name} IS NULL)", right) if nan_left else (left, f"({right} OR {name} IS NULL)")
+
+
+def _listed(name: str, categories: Int64Array, single: bool) -> tuple[str, str]:
+    """Whether a value, its fraction cut off, is one of these categories, and whether it is not."""
+    runs = np.split(categories, 1 + np.flatnonzero(np.diff(categories) > 1)) if categories.size else []
+    tests = []
+    for first, last in ((float(run[0]), float(run[-1])) for run in runs):
+        if single:  # what is rounded to a number below 0 is no category
+            low, high = _turns(np.nextafter(np.array([first, last + 1.0], np.float32), np.float32(-np.inf))).tolist()
+            tests.append(f"{name} > {_number(low)} AND {name} <= {_number(high)}")
+        else:
+            low = f"{name} >= {_number(first)}" if first else f"{name} > -1e0"
+            tests.append(f"{low} AND {name} < {_number(last + 1.0)}")
+    while len(tests) > 1:
+        tests = [f"({' OR '.join(tests[i : i + 2])})" for i in range(0, len(tests), 2)]
+    inside = f"({tests[0]})" if tests else f"({name} IS NULL AND {name} IS NOT NULL)"
+    return inside, f"NOT {inside}"
+
+
+def _limits(trees: ServedTrees) -> Float64Array:
+    """float64[M]: the largest value that goes left of each node."""
+    return _turns(trees.forest.threshold.astype(np.float32)) if trees.single else trees.forest.threshold
+
+
+def _turns(numbers: npt.NDArray[np.float32]) -> Float64Array:
+    """The largest float64 numbers that are not rounded to float32 numbers above these."""
+    after = np.nextafter(numbers, np.float32(np.inf)).astype(np.float64)
+    # Beyond the largest number comes, to rounding, the next power of two.
+    low, after = (np.clip(x, -(2.0**128), 2.0**128) for x in (numbers.astype(np.float64), after))
+    middle = low + (after - low) / 2
+    with np.errstate(over="ignore"):
+        kept = middle.astype(np.float32) <= numbers
+    turns = np.where(kept, middle, np.nextafter(middle, -np.inf))
+    return np.where(numbers == np.inf, np.inf, turns)
+
+
+def _number(number: float) -> str:
+    """With an exponent: without one it is a decimal number, in whose arithmetic sums would be others."""
+    text = repr(number)
+    return text if "e" in text else f"{text}e0"
+
+
+def _read(body: bytes, feature_names: Sequence[str]) -> Score:
+    columns = ", ".join('"' + name.replace('"', '""') + '" REAL' for name in feature_names)
+    query = f"SELECT score FROM (\n{body.decode()})"
+
+    def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        with closing(sqlite3.connect(":memory:")) as base:
+            base.execute(f"CREATE TABLE documents ({columns})")
+            given = ", ".join("?" * len(feature_names))
+            base.executemany(f"INSERT INTO documents VALUES ({given})", rows.astype(np.float64).tolist())
+            return np.array(base.execute(query).fetchall(), np.float64).reshape(-1)
+
+    return score
+
+
+SPEC = TargetSpec(
+    name="sql",
+    title="a SQL query",
+    write=_write,
+    read=_read,
+    proved_by=f"SQLite {sqlite3.sqlite_version}",
+    how=(
+        "Name the table, with a column a feature, of type DOUBLE PRECISION, in the last line of {file}.",
+        "Run it, or make a view of it: it gives each row its score. NULL is a missing value, NaN is none.",
+        "SQLite, DuckDB and PostgreSQL read it.",
+    ),
+    takes="float64",
+    leaves="float64",
+    adds="float64",
+    most_rows=5_000,
+)

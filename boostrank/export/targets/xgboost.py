@@ -1,0 +1,175 @@
+"""XGBoost's JSON, of its own models and of LightGBM's.
+
+XGBoost compares in float32 and by `<`: a threshold of LightGBM's becomes the float32 number above it, so that every
+float32 value goes where it went. Its leaves become float32 numbers and are added up in float32, so that scores differ
+from LightGBM's by that rounding. Sets of categories change sides: what LightGBM lists goes left, what XGBoost lists
+goes right.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.export.target import (
+    ExportError,
+    Score,
+    ServedModel,
+    TargetSpec,
+    above,
+    cuts,
+    missing_goes_left,
+    with_version,
+)
+from boostrank.export.targets.lightgbm import loaded
+from boostrank.formats.base import engine_names
+from boostrank.formats.lightgbm.format import LIGHTGBM
+from boostrank.formats.xgboost import XGBOOST
+from boostrank.formats.xgboost_start import ATTRIBUTE, start_trees
+
+_RANKING = {
+    "name": "rank:ndcg",
+    "lambdarank_param": {
+        "lambdarank_bias_norm": "1", "lambdarank_normalization": "1", "lambdarank_num_pair_per_sample": "4294967295",
+        "lambdarank_pair_method": "topk", "lambdarank_score_normalization": "1", "lambdarank_unbiased": "0",
+        "ndcg_exp_gain": "1",
+    },
+}  # fmt: skip
+# Objectives that leave scores, and what they begin with, as they are.
+_PLAIN = ("rank:", "reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror", "reg:squaredlogerror", "reg:linear")
+_LARGEST = float(np.finfo(np.float32).max)
+_ROOT = 2**31 - 1  # the parent of a root
+
+
+def _write(model: ServedModel) -> bytes:
+    names = engine_names(model.feature_names)
+    if model.engine != "xgboost":
+        return json.dumps(_document(model, names)).encode()
+    document = XGBOOST.parse(model.body).document
+    learner = document["learner"]
+    objective = learner["objective"]["name"]
+    if not objective.startswith(_PLAIN):
+        raise ExportError(f"the objective {objective} makes XGBoost transform scores: train a ranker (rank:ndcg)")
+    changed = {"feature_names": list(names)} | ({} if objective.startswith("rank:") else {"objective": _RANKING})
+    return json.dumps(document | {"learner": learner | changed}).encode()
+
+
+def _document(model: ServedModel, names: Sequence[str]) -> dict[str, Any]:
+    """LightGBM's model as XGBoost writes one."""
+    text = LIGHTGBM.parse(model.body)
+    forest = model.trees.forest
+    categorical = forest.categorical
+    trees = _trees(model, text.nodes["split_gain"], len(names))
+    first = start_trees(trees)
+    types = ["float"] * len(names)
+    for feature in np.unique(forest.feature[categorical]).tolist():
+        types[feature] = "c"
+    grown = {
+        "cats": {"enc": [], "feature_segments": [], "sorted_idx": []},
+        "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
+        "iteration_indptr": list(range(len(trees) + 1)), "tree_info": [0] * len(trees), "trees": trees,
+    }  # fmt: skip
+    learner = {
+        "attributes": {ATTRIBUTE: str(first)} if first and first == text.start_trees else {},
+        "feature_names": list(names), "feature_types": types,
+        "gradient_booster": {"model": grown, "name": "gbtree"},
+        "learner_model_param": {
+            "base_score": f"[{model.trees.base!r}]", "boost_from_average": "0", "num_class": "0",
+            "num_feature": str(len(names)), "num_target": "1",
+        },
+        "objective": _RANKING,
+    }  # fmt: skip
+    return {"learner": learner, "version": [3, 1, 0]}
+
+
+def _trees(model: ServedModel, gain: npt.NDArray[Any], columns: int) -> list[dict[str, Any]]:
+    forest = model.trees.forest
+    categorical = forest.categorical
+    # Nothing is below -infinity: a split that sends all numbers left sends them right, from the other side.
+    everything = ~categorical & (forest.threshold == np.inf)
+    turned = categorical | everything
+    condition = np.where(turned | np.isnan(forest.threshold), np.float32(-np.inf), above(cuts(forest)))
+    condition[categorical] = 0.0
+    left, right = (np.where(turned, *sides) for sides in ((forest.right, forest.left), (forest.left, forest.right)))
+    # Sets have no missing value of their own in LightGBM: it is not listed, which is left here.
+    default_left = np.where(categorical, True, missing_goes_left(forest) != everything).astype(int)
+    value, size = model.trees.forest.value, np.maximum(model.trees.leaf_count, 1.0)
+    found = []
+    for number, root in enumerate(forest.roots.tolist()):
+        # Nodes and leaves by levels, a right child next to the left one: XGBoost's SHAP takes that for granted.
+        places, parents, children = [root], [_ROOT], []
+        for at, place in enumerate(places):
+            children.append(len(places) if place >= 0 else -1)
+            if place >= 0:
+                places += [int(left[place]), int(right[place])]
+                parents += [at, at]
+        hessian, weight = np.zeros(len(places)), np.zeros(len(places))
+        for at in reversed(range(len(places))):
+            if places[at] < 0:
+                hessian[at], weight[at] = size[~places[at]], value[~places[at]]
+            else:
+                both = slice(children[at], children[at] + 2)
+                hessian[at] = hessian[both].sum()
+                weight[at] = hessian[both] @ weight[both] / hessian[at]
+        nodes = np.array(places)
+        inner = nodes >= 0
+        node = nodes[inner]
+        sets = np.flatnonzero(inner & categorical[np.where(inner, nodes, 0)]) if node.size else node
+        listed = [forest.categories(int(forest.threshold[nodes[at]])).tolist() for at in sets]
+
+        def at_nodes(values: npt.NDArray[Any], leaves: Any, inner: Any = inner, node: Any = node) -> Any:
+            made = np.where(inner, 0, leaves).astype(np.float32 if values.dtype.kind == "f" else np.int64)
+            made[inner] = values[node]
+            return made.tolist()
+
+        if not all(listed):
+            raise ExportError(f"tree {number} has a set without categories, which XGBoost cannot hold")
+        found.append({
+            "base_weights": weight.astype(np.float32).tolist(),
+            "categories": [*itertools.chain(*listed)], "categories_nodes": sets.tolist(),
+            "categories_segments": np.cumsum([0, *map(len, listed)])[:-1].tolist(),
+            "categories_sizes": [len(one) for one in listed],
+            "default_left": at_nodes(default_left, 0), "id": number, "left_children": children,
+            "loss_changes": at_nodes(np.clip(gain, 0.0, _LARGEST), 0.0), "parents": parents,
+            "right_children": [child + 1 if child >= 0 else -1 for child in children],
+            "split_conditions": at_nodes(condition, weight), "split_indices": at_nodes(forest.feature, 0),
+            "split_type": at_nodes(categorical.astype(int), 0), "sum_hessian": hessian.astype(np.float32).tolist(),
+            "tree_param": {"num_deleted": "0", "num_feature": str(columns), "num_nodes": str(len(places)),
+                           "size_leaf_vector": "1"},
+        })  # fmt: skip
+    return found
+
+
+def _read(body: bytes, feature_names: Sequence[str]) -> Score:
+    booster = loaded(body, "model.json").booster
+    if tuple(booster.feature_names) != engine_names(feature_names):
+        raise ExportError("the file names other features")
+    booster.set_param({"nthread": 1})
+
+    def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        with np.errstate(over="ignore"):
+            given = rows.astype(np.float32)
+        return np.asarray(booster.inplace_predict(given, predict_type="margin", validate_features=False))
+
+    return score
+
+
+SPEC = TargetSpec(
+    name="xgboost",
+    title="XGBoost and what reads its JSON",
+    write=_write,
+    read=_read,
+    proved_by=with_version("XGBoost", "xgboost", "xgboost-cpu"),
+    how=(
+        "XGBoost 3.1 and later open {file} by themselves: xgboost.Booster(model_file='{file}').",
+        "Scores are predict(xgboost.DMatrix(rows, feature_names=...), output_margin=True), or inplace_predict(rows).",
+        "Values in the order of the model's features, rounded to float32; NaN is missing.",
+    ),
+    exact=("xgboost",),
+    extra="xgboost",
+)

@@ -1,0 +1,53 @@
+"""Python module: the engine's bits from a bare Python."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boostrank.export.targets.python import SPEC
+from tests.export.conftest import Example, example
+
+
+def module(example: Example) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    exec(SPEC.write(example.served), found)
+    return found
+
+
+def test_bits_are_those_of_the_engine(each: Example) -> None:
+    score = SPEC.read(SPEC.write(each.served), each.served.feature_names)
+    np.testing.assert_array_equal(score(each.rows), each.expected(each.rows))
+
+
+def test_zeros_may_be_missing() -> None:
+    zeros = example("lightgbm-none-zeros")
+    score = SPEC.read(SPEC.write(zeros.served), zeros.served.feature_names)
+    np.testing.assert_array_equal(score(zeros.rows), zeros.expected(zeros.rows))
+
+
+def test_values_are_given_by_name_and_what_is_not_named_is_missing() -> None:
+    found = module(example("lightgbm-start-missing"))
+    row = [0.5, None, float("nan"), 0, 2, -1.5]
+    named = {name: value for name, value in zip(found["FEATURES"], row, strict=True) if value is not None}
+    assert found["score"](row) == found["score_named"](named)
+    with pytest.raises(KeyError, match="no feature 'bm26'"):
+        found["score_named"]({"bm26": 1.0})
+    with pytest.raises(ValueError, match="6 features are needed, not 5"):
+        found["score"](row[:5])
+
+
+def test_nothing_but_python_is_needed(tmp_path: Path) -> None:
+    one = example("xgboost-none-categories")
+    (tmp_path / "ranker.py").write_bytes(SPEC.write(one.served))
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import ranker; print(repr(ranker.score(%s)))"
+    row = np.nan_to_num(one.rows[0])
+    command = [sys.executable, "-I", "-S", "-c", code % json.dumps(row.tolist())]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert float(printed) == one.expected(row[None])[0]

@@ -1,0 +1,82 @@
+"""SQL query: the leaves that the engine reaches, added up in float64."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from boostrank.export.reading import Rules, scores
+from boostrank.export.target import ExportError, ServedModel
+from boostrank.export.targets.sql import SPEC
+from boostrank.formats.trees import ServedTrees
+from boostrank.kernels.trees.walker import NAN_LEFT, Forest
+from tests.export.conftest import Example, example
+
+
+def assert_same_leaves(one: Example) -> None:
+    trees = one.served.trees
+    expected = scores(trees, one.rows, replace(Rules.of(trees), sums=np.float64))
+    found = SPEC.read(SPEC.write(one.served), one.served.feature_names)(one.rows)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
+
+
+def test_every_row_reaches_the_leaves_that_it_reaches_in_the_engine(each: Example) -> None:
+    assert_same_leaves(each)
+
+
+def test_zeros_may_be_missing() -> None:
+    assert_same_leaves(example("lightgbm-none-zeros"))
+
+
+def chain(length: int, right: bool) -> Forest:
+    """A tree that is as deep as it has nodes."""
+    inner, leaves = np.arange(1, length), ~np.arange(length)
+    on, off = np.append(inner, ~length).astype(np.int32), leaves.astype(np.int32)
+    thresholds = np.linspace(0.0, 1.0, length)
+    return Forest(
+        feature=np.zeros(length, np.int32), threshold=thresholds if right else thresholds[::-1].copy(),
+        kind=np.where(np.arange(length) % 2, NAN_LEFT, 0).astype(np.uint8), left=off if right else on,
+        right=on if right else off, value=np.arange(length + 1.0), roots=np.zeros(1, np.int32),
+        tree=np.zeros(length, np.int32), sets=np.zeros(0, np.uint32), set_ptr=np.zeros(1, np.int64),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_deep_trees_are_not_nested_deep(right: bool) -> None:
+    forest = chain(150, right)
+    trees = ServedTrees(forest, np.ones(150), np.ones(151))
+    rows = np.append(np.linspace(-0.1, 1.1, 500), np.nan)[:, None]
+    found = SPEC.read(SPEC.write(ServedModel("deep", "lightgbm", b"", trees, ("x",))), ("x",))(rows)
+    np.testing.assert_array_equal(found, scores(trees, rows, Rules()))
+
+
+def test_more_trees_than_data_bases_add_up_are_refused() -> None:
+    forest = chain(1, True)
+    many = replace(forest, roots=np.zeros(901, np.int32))
+    trees = ServedTrees(many, np.ones(1), np.ones(2))
+    with pytest.raises(ExportError, match="901 is more than 900 trees"):
+        SPEC.write(ServedModel("many", "lightgbm", b"", trees, ("x",)))
+    most = replace(trees, forest=replace(forest, roots=np.zeros(900, np.int32)))
+    score = SPEC.read(SPEC.write(ServedModel("most", "lightgbm", b"", most, ("x",))), ("x",))
+    assert score(np.array([[1.0]])) == [900.0]
+
+
+def test_names_may_be_anything_that_sql_tells_apart() -> None:
+    one = example("lightgbm-none-whole")
+    names = ('say "so"', "select", "größe", "a;--", "d", "documents")
+    score = SPEC.read(SPEC.write(replace(one.served, feature_names=names)), names)
+    np.testing.assert_allclose(score(one.rows), one.expected(one.rows), rtol=0, atol=1e-14)
+    for name, other in (("BM25", "bm25"), ("Score", "the score")):
+        with pytest.raises(ExportError, match=f"'{other}' and '{name}' are no two columns"):
+            SPEC.write(replace(one.served, feature_names=("bm25", name, "a", "b", "c", "d")))
+
+
+def test_a_column_that_the_table_has_not_is_an_error() -> None:
+    body = SPEC.write(example("lightgbm-none-whole").served)
+    with pytest.raises(sqlite3.OperationalError, match="no such column"):
+        SPEC.read(body.replace(b'"clicks"', b'"kicks"'), example("lightgbm-none-whole").served.feature_names)(
+            np.zeros((1, 6))
+        )
