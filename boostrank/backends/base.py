@@ -12,7 +12,7 @@ from boostrank.backends.events import Callback
 from boostrank.backends.limits import Limits
 from boostrank.backends.snapshot import Resumed, Snapshot
 from boostrank.core.deprecation import renamed
-from boostrank.core.errors import ModelError, ParameterError
+from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.gains import Gain
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
@@ -124,6 +124,21 @@ class Backend(Protocol):
     def is_native_dataset(self, data: Any) -> bool:
         """Whether this is the engine's own kind of data set."""
         return isinstance(data, self.dataset_type)
+
+    def rows_gone(self, data: Any) -> str | None:
+        """Why the rows of the engine's own kind of data set cannot be had back, after "the data set"; None: they can.
+
+        Where it begins with scores of its own they are of no use, and count as gone.
+        """
+        return "is none that boostrank can look into"
+
+    def rows_of(self, data: Any) -> RankingDataset:
+        """The rows of such a data set, which stays as it is.
+
+        Raises:
+            DataError: they are gone, or no numbers that float32 holds.
+        """
+        raise DataError(f"the data set {self.rows_gone(data)}")
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
         """The engine's own form of a data set.

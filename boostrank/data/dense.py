@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,24 @@ def dense_rows(features: Features, start: int, stop: int) -> npt.NDArray[np.floa
     """Some rows as a dense float32 array; what a sparse row does not name is zero."""
     part = features[start:stop]
     return np.ascontiguousarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float32)
+
+
+class RowsWithGaps:
+    """Features of which what a sparse row does not name is missing, not zero: slices are dense.
+
+    Args:
+        matrix: float32 CSR, [N, d].
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        self._matrix, self.shape = matrix, matrix.shape
+
+    def __getitem__(self, rows: slice) -> Float32Array:
+        """float32[n, d], C order."""
+        part = self._matrix[rows]
+        dense = np.full(part.shape, np.nan, np.float32)
+        dense[np.repeat(np.arange(part.shape[0]), np.diff(part.indptr)), part.indices] = part.data
+        return dense
 
 
 @dataclass(frozen=True, eq=False)

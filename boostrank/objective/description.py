@@ -140,7 +140,7 @@ class TrainingObjective(ABC):
             if native:
                 labels, queries = queries_of_native(second)
             else:
-                labels, queries = np.asarray(first), _queries(group, weight, len(scores))
+                labels, queries = np.asarray(first), queries_given(group, weight, len(scores))
             known = self._binding = _Binding(weakref.ref(key), self.bind(labels, queries))
         result = known.bound.gradient(scores, known.calls if round is None else round)
         known.calls += 1
@@ -336,10 +336,15 @@ def queries_of_native(dataset: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
         sizes = np.diff(ptr) if ptr.size else None
     else:
         sizes = dataset.get_group()
-    return labels, _queries(sizes, dataset.get_weight(), labels.size)
+    return labels, queries_given(sizes, dataset.get_weight(), labels.size)
 
 
-def _queries(sizes: Any, weight: Any, rows: int) -> QueryIndex:
+def queries_given(sizes: Any, weight: Any, rows: int) -> QueryIndex:
+    """Queries as an engine's own data set was given them: sizes, and weights a row or None.
+
+    Raises:
+        DataError: as `queries_of_native`.
+    """
     if sizes is None or not len(sizes):
         raise DataError(
             "the data set has no queries: give group sizes (LightGBM: group=, XGBoost: qid= or group=); without them "

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from boostrank.backends.base import Backend
-from boostrank.core.errors import DataWarning, ParameterError
+from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.gains import Gain
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
@@ -18,15 +18,22 @@ LINEAR = "linear"
 """Make one first."""
 AUTO_START = "auto"
 """Make one first where the objective is `auto`, and a start can be: see `beginning`."""
-_NO_START = (
-    "auto begins with a linear start, which is made of a RankingDataset: with the engine's own data set there is none "
-    "(start='none' says so)"
-)
+_NO_START = "auto begins without its linear start here: the data set {} (start='none' leaves it out)"
 _NO_STEPS = (
     "the model begins with linear leaves, which hardly any program but LightGBM reads: give the rows as a "
     "RankingDataset for a start in steps, which all of them read"
 )
 _NO_LIMITS = "a start of linear leaves does not keep what these parameters ask of features"
+
+
+def same_order(model: RankingModel, data: RankingDataset) -> None:
+    """Refuse data to go on with that have other features than a model, or in another order.
+
+    Raises:
+        DataError: they have.
+    """
+    if model.check_features(data) is not data:
+        raise DataError("the training data have the model's features in another order: bring them into the model's")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,18 +52,19 @@ class Beginning:
 
 
 def beginning(
-    start: Any, engine: Backend, train_set: Any, gain: Gain, params: dict[str, Any], *, is_auto: bool = False,
-    threads: int = 1,
+    start: Any, engine: Backend, train_set: Any, gain: Gain, params: dict[str, Any], *, valid_sets: Any = None,
+    is_auto: bool = False, threads: int = 1,
 ) -> Beginning | None:  # fmt: skip
     """The linear ranker that was asked for, as the engine begins with it; None: nothing.
 
     Args:
         start: "linear", a `RankingModel` or the path of one, "none", None; or "auto": "linear" where the objective is
-            `auto`, the engine begins with one then, and rows are a `RankingDataset`.
+            `auto`, the engine begins with one then, and rows are there.
         engine: that is to go on from it.
-        train_set: what it will be trained on.
+        train_set: what it will be trained on: a `RankingDataset`, or the engine's own.
         gain: of a label.
         params: of the engine.
+        valid_sets: one or several, of which the scores will be looked at.
         is_auto: whether the objective is `auto`.
         threads: at least 1.
 
@@ -68,14 +76,23 @@ def beginning(
         return None
     if start == AUTO_START and not (is_auto and engine.starts_linear):
         return None
-    if start == AUTO_START and not isinstance(train_set, RankingDataset):
-        warnings.warn(DataWarning(_NO_START), stacklevel=3)
+    others = valid_sets if isinstance(valid_sets, list | tuple) else [valid_sets]
+    reasons = (engine.rows_gone(data) for data in (train_set, *others) if engine.is_native_dataset(data))
+    gone = next(filter(None, reasons), None)
+    rows = train_set
+    if gone is None and engine.is_native_dataset(train_set):
+        try:
+            rows = engine.rows_of(train_set)
+        except DataError as error:
+            gone = f"cannot be read: {error}"
+    if start == AUTO_START and gone:
+        warn_user(_NO_START.format(gone), DataWarning)
         return None
     from boostrank.training import cross_fit  # imports scipy.optimize, a fifth of a second
 
     if start == AUTO_START:
         try:
-            return beginning(LINEAR, engine, train_set, gain, params, threads=threads)
+            return beginning(LINEAR, engine, rows, gain, params, threads=threads)
         except ParameterError as error:  # trees that take none
             warnings.warn(DataWarning(str(error)), stacklevel=3)
             return None
@@ -83,10 +100,11 @@ def beginning(
     if reason:
         raise ParameterError(f"no linear start with these parameters: {reason}; start='none' leaves it out")
     if start == LINEAR:
-        if not isinstance(train_set, RankingDataset):
-            raise ParameterError(f"start='linear' needs a RankingDataset, not {type(train_set).__name__}")
-        limits = engine.limits(params, train_set.feature_names)
-        made = cross_fit.cross_fitted(train_set, gain, threads, limits)
+        if not isinstance(rows, RankingDataset) or gone:
+            why = f"the data set {gone}" if gone else f"it is made of a RankingDataset, not {type(train_set).__name__}"
+            raise ParameterError(f"no linear start: {why}; start='none' leaves it out")
+        limits = engine.limits(params, rows.feature_names)
+        made = cross_fit.cross_fitted(rows, gain, threads, limits)
         return Beginning(engine.begin_with(made.start), made.scores, made.description)
     ranker = RankingModel.load(start) if isinstance(start, str | os.PathLike) else start
     linear = ranker.linear_start() if isinstance(ranker, RankingModel) else None
@@ -95,15 +113,15 @@ def beginning(
             f"start must be {LINEAR!r}, or a linear model or its path; trees are continued by init_model"
         )
     limits = engine.limits(params, linear.feature_names)
-    if isinstance(train_set, RankingDataset):
-        ranker.check_features(train_set)
-        gone = [linear.feature_names[i] for i in linear.curves if i in limits.unused]
-        if gone:
+    if isinstance(rows, RankingDataset):
+        same_order(ranker, rows)
+        without = [linear.feature_names[i] for i in linear.curves if i in limits.unused]
+        if without:
             message = (
-                f"the start goes without {', '.join(map(repr, gone))}: with these parameters trees cannot use them"
+                f"the start goes without {', '.join(map(repr, without))}: with these parameters trees cannot use them"
             )
             warnings.warn(DataWarning(message), stacklevel=3)
-        linear = cross_fit.in_steps_of(linear, train_set, threads, limits)
+        linear = cross_fit.in_steps_of(linear, rows, threads, limits)
     elif limits.direction.any() or limits.unused:
         raise ParameterError(f"{_NO_LIMITS}: give the rows as a RankingDataset, or begin without one (start='none')")
     else:

@@ -30,7 +30,7 @@ from boostrank.training.model import RankingModel, TrainingSummary
 from boostrank.training.params import OBJECTIVE_NAMES, TrainingParameters, headline, is_auto, split_params
 from boostrank.training.provenance import describe_identity, describe_training
 from boostrank.training.round_metrics import RoundMetrics
-from boostrank.training.start import AUTO_START, beginning
+from boostrank.training.start import AUTO_START, beginning, same_order
 
 _BASIC = "; LightGBM's method 'basic' does, also where other features are missing"
 
@@ -98,8 +98,9 @@ def train(
     if booster is None:
         auto = is_auto(params, engine.name)
         begin = beginning(
-            start, engine, train_set, given.gain, given.engine, is_auto=auto, threads=resolve_threads(given.threads)
-        )
+            start, engine, train_set, given.gain, given.engine, valid_sets=valid_sets, is_auto=auto,
+            threads=resolve_threads(given.threads),
+        )  # fmt: skip
         booster = None if begin is None else begin.booster
     elif start not in (None, AUTO_START, "none"):
         raise ParameterError("a model that is continued has its own start: give init_model or start, not both")
@@ -203,7 +204,7 @@ def _booster_to_continue(init_model: Any, engine: Backend, train_set: Any) -> An
     if init_model.backend != engine.name:
         raise ParameterError(f"a model of {init_model.backend} cannot be continued by {engine.name}")
     if isinstance(train_set, RankingDataset):
-        init_model.check_features(train_set)
+        same_order(init_model, train_set)
     rounds = init_model.best_iteration
     if rounds < engine.rounds_of(init_model.booster):
         return engine.from_bytes(engine.to_bytes(init_model.booster, rounds=rounds))

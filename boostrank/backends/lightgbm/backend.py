@@ -13,14 +13,21 @@ import numpy.typing as npt
 
 from boostrank.backends.base import Backend, TrainRequest
 from boostrank.backends.events import Callback, CallbackEnv, StopTraining, beginning_at, later, ordered, remembers
-from boostrank.backends.lightgbm.private import has_nothing_to_split, main_names, parameter_names, starting_at
+from boostrank.backends.lightgbm.private import (
+    has_nothing_to_split,
+    is_constructed,
+    main_names,
+    parameter_names,
+    put_back,
+    starting_at,
+)
 from boostrank.backends.lightgbm.stream import StreamedDataset
 from boostrank.backends.limits import Limits, read_columns, read_directions, read_groups, read_numbers
 from boostrank.backends.snapshot import Resumed, Snapshot, round_seed
 from boostrank.core.errors import DataError, ParameterError, UnknownParameter, did_you_mean
 from boostrank.core.gains import Gain
 from boostrank.core.types import Float64Array
-from boostrank.data.dataset import Features, RankingDataset
+from boostrank.data.dataset import Features, RankingDataset, as_features
 from boostrank.data.dense import dense_batches, dense_rows
 from boostrank.formats.base import LinearStart, engine_names
 from boostrank.formats.lightgbm.format import LIGHTGBM
@@ -110,6 +117,41 @@ class LightGBM(Backend):
     def native_gain(self, gain: Gain) -> dict[str, Any]:
         return {"label_gain": list(range(_LABELS)) if isinstance(gain, str) else list(gain)}
 
+    def rows_gone(self, data: Any) -> str | None:
+        raw, chosen = _raw(data)
+        if data.init_score is not None:
+            return "has an init_score of its own"
+        if raw is None:
+            return "has not kept its raw data: make it with free_raw_data=False, or give a RankingDataset"
+        if chosen is not None and not is_constructed(data):
+            return "is a subset: call its construct() first"
+        if not hasattr(raw, "shape"):
+            return f"holds data of type {type(raw).__name__}, which LightGBM reads itself: give a RankingDataset"
+        types = [str(one) for one in np.atleast_1d(getattr(raw, "dtypes", []))]
+        if "category" in types or data.categorical_feature not in ("auto", [], None):
+            return "has categorical features, which a start would take for numbers"
+        return None
+
+    def rows_of(self, data: Any) -> RankingDataset:
+        reason = self.rows_gone(data)
+        if reason:
+            raise DataError(f"the data set {reason}")
+        from boostrank.objective.description import queries_given  # imports all objectives
+
+        raw, chosen = _raw(data)
+        features = as_features(raw)
+        features = features if chosen is None else features[np.asarray(chosen)]
+        if is_constructed(data):
+            names, given = data.get_feature_name(), (data.get_label(), data.get_group(), data.get_weight())
+        else:  # asked for, it would make its bins, by other parameters than the training's
+            names, given = data.feature_name, (data.label, data.group, data.weight)
+            if names == "auto":
+                names = getattr(raw, "columns", [f"Column_{i}" for i in range(features.shape[1])])
+        labels, sizes, weights = (None if one is None else np.asarray(one).reshape(-1) for one in given)
+        if labels is None:
+            raise DataError("the data set has no labels")
+        return RankingDataset(features, labels, queries_given(sizes, weights, labels.size), tuple(map(str, names)))
+
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
         row_weights = None
         if weights and data.queries.weights is not None:
@@ -150,6 +192,8 @@ class LightGBM(Backend):
             params["objective"] = objective
         init_model, rounds = request.init_model, request.rounds
         with contextlib.ExitStack() as given:
+            sets = [request.train, *(data for _, data in request.valid)]
+            given.enter_context(put_back([d for d, r in zip(sets, request.rows, strict=False) if d is r]))
             if request.resumed is None and request.start_scores is not None:
                 given.enter_context(starting_at(request.train, request.start_scores))
             if request.resumed is not None:
@@ -256,6 +300,13 @@ class LightGBM(Backend):
 
 
 BACKEND = LightGBM()
+
+
+def _raw(data: Any) -> tuple[Any, Any]:
+    """What a data set was made of, None where it is gone; and which rows of it, None for all."""
+    if data.data is None and data.used_indices is not None and data.reference is not None:
+        return data.reference.data, data.used_indices
+    return data.data, None
 
 
 def _start_trees(booster: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import threading
@@ -17,14 +18,14 @@ from boostrank.backends.events import Callback, CallbackEnv, EvalResult, ordered
 from boostrank.backends.limits import Limits, read_directions, read_groups
 from boostrank.backends.snapshot import Snapshot, round_seed
 from boostrank.backends.xgboost.params import OF_OBJECTIVES, renamed, translate
-from boostrank.backends.xgboost.private import reseed
+from boostrank.backends.xgboost.private import last_line, reseed
 from boostrank.backends.xgboost.stream import matrix_in_pieces, matrix_info, matrix_options
 from boostrank.core.errors import DataError, ModelError, ParameterError, TrainingError
 from boostrank.core.gains import Gain
 from boostrank.core.machine import free_memory
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset
-from boostrank.data.dense import dense_batches, dense_rows
+from boostrank.data.dense import RowsWithGaps, dense_batches, dense_rows
 from boostrank.formats.base import LinearStart, engine_names
 from boostrank.formats.steps import NOTHING
 from boostrank.formats.xgboost import XGBOOST, tree_weights
@@ -68,6 +69,30 @@ class XGBoost(Backend):
             raise ParameterError("XGBoost's own objectives take gain='exponential' or 'linear', not a table")
         return {"ndcg_exp_gain": False}
 
+    def rows_gone(self, data: Any) -> str | None:
+        if isinstance(data, _BINNED):
+            return "holds bins in place of its numbers: give a DMatrix or a RankingDataset"
+        if "c" in (data.feature_types or ()):
+            return "has categorical features, which a start would take for numbers"
+        if data.get_base_margin().size:
+            return "has a base_margin of its own"
+        return None
+
+    def rows_of(self, data: Any) -> RankingDataset:
+        reason = self.rows_gone(data)
+        if reason:
+            raise DataError(f"the data set {reason}")
+        from boostrank.objective.description import queries_of_native  # imports all objectives
+
+        try:
+            matrix = data.get_data()
+        except xgboost.core.XGBoostError as error:
+            raise DataError(f"the data set does not give back its numbers: {last_line(error)}") from error
+        full = matrix.nnz == matrix.shape[0] * matrix.shape[1]
+        features = matrix.data.reshape(matrix.shape) if full else RowsWithGaps(matrix)
+        names = tuple(data.feature_names or (f"f{i}" for i in range(matrix.shape[1])))
+        return RankingDataset(features, *queries_of_native(data), names)
+
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
         rows, columns = data.features.shape
         needed = rows * columns * _BINNED_BYTES_A_CELL
@@ -83,6 +108,8 @@ class XGBoost(Backend):
             matrix = matrix_in_pieces(data, options)
             matrix.set_info(**info)
             return matrix
+        if reference is not None and not isinstance(reference, _BINNED):  # whose bins nobody else can have
+            return xgboost.DMatrix(data.features, **info)
         return xgboost.QuantileDMatrix(data.features, **info, **options)
 
     def train(self, request: TrainRequest) -> tuple[Any, int]:
@@ -101,38 +128,50 @@ class XGBoost(Backend):
             del params["max_bin"]  # the user's own matrix was binned with a number that only it knows
         params |= {"disable_default_eval_metric": True, "validate_parameters": True}
         bridge = _Bridge(request, params, before, begin)
-        if start is not None:
-            self._begin(request, start)
-        booster = xgboost.train(
-            params,
-            request.train,
-            num_boost_round=begin + request.rounds - before,
-            # Neutral names: XGBoost prints its results and reads them back, and "-" or a blank in a name breaks that.
-            evals=[(data, f"set{i}") for i, (_, data) in enumerate(request.valid)],
-            obj=None if request.gradient is None else bridge.gradient,
-            custom_metric=bridge.evaluate if request.metrics and request.valid else None,
-            verbose_eval=False,
-            xgb_model=init_model,
-            callbacks=[bridge],
-        )
+        with _named(request, init_model), contextlib.nullcontext() if start is None else self._begun(request, start):
+            booster = xgboost.train(
+                params,
+                request.train,
+                num_boost_round=begin + request.rounds - before,
+                # Neutral names: XGBoost prints its results and reads them back, and "-" or a blank breaks that.
+                evals=[(data, f"set{i}") for i, (_, data) in enumerate(request.valid)],
+                obj=None if request.gradient is None else bridge.gradient,
+                custom_metric=bridge.evaluate if request.metrics and request.valid else None,
+                verbose_eval=False,
+                xgb_model=init_model,
+                callbacks=[bridge],
+            )
         return (booster if start is None else self._together(start, booster)), bridge.best_rounds
 
-    def _begin(self, request: TrainRequest, start: Any) -> None:
-        """Let the scores of all data sets begin with a start's: of what it has binned, XGBoost predicts by the bins."""
+    @contextlib.contextmanager
+    def _begun(self, request: TrainRequest, start: Any) -> Iterator[None]:
+        """Inside, the scores of all data sets begin with a start's; afterwards the user's own begin with nothing again.
+
+        They come from the rows: of what it has binned, XGBoost predicts by the bins.
+        """
         train, *valid = request.rows or [None] * (1 + len(request.valid))
         given = {id(request.train): (request.train, train, request.start_scores)}
         for (_, data), rows in zip(request.valid, valid, strict=True):
             given.setdefault(id(data), (data, rows, None))
         threads = int(translate(request.params).get("nthread") or 1)
-        for data, rows, scores in given.values():
-            if not isinstance(rows, RankingDataset):
-                raise ParameterError(
-                    "the model begins with a linear start, whose scores XGBoost cannot take from a DMatrix or on a "
-                    "cluster: give the rows as a RankingDataset, or begin without one (start='none')"
-                )
-            if scores is None:
-                scores = self.predict(start, rows.features, rounds=0, threads=threads)
-            data.set_info(base_margin=scores.astype(np.float32))
+        try:
+            for data, rows, scores in given.values():
+                if scores is None and rows is data:
+                    reason = self.rows_gone(data)
+                    if reason:
+                        raise ParameterError(
+                            f"the model begins with a linear start, of which the data set's scores are not known: it "
+                            f"{reason}; or begin without one (start='none')"
+                        )
+                    rows = self.rows_of(data)
+                if scores is None:
+                    scores = self.predict(start, rows.features, rounds=0, threads=threads)
+                data.set_info(base_margin=scores.astype(np.float32))
+            yield
+        finally:
+            for data, rows, _ in given.values():
+                if rows is data:
+                    data.set_info(base_margin=np.zeros(0, np.float32))
 
     def _together(self, start: Any, booster: Any) -> Any:
         """One booster of the trees of a start and those that were grown."""
@@ -227,6 +266,22 @@ BACKEND = XGBoost()
 def start_trees_of(booster: Any) -> int:
     """How many trees are those of a linear start (see `formats.xgboost_start`), which are before the first round."""
     return int(booster.attr(ATTRIBUTE) or 0)
+
+
+@contextlib.contextmanager
+def _named(request: TrainRequest, init_model: Any) -> Iterator[None]:
+    """Inside, the user's data sets without names of features have those of the others, which XGBoost compares."""
+    sets = [request.train, *(data for _, data in request.valid)]
+    names = next((one.feature_names for one in (init_model, *sets) if one is not None and one.feature_names), ())
+    own = [d for d, rows in zip(sets, request.rows, strict=False) if d is rows and d.feature_names is None]
+    own = [data for data in own if data.num_col() == len(names)]
+    for data in own:
+        data.feature_names = names
+    try:
+        yield
+    finally:
+        for data in own:
+            data.feature_names = None
 
 
 def _rounds(booster: Any, rounds: int) -> int:

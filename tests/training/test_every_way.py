@@ -1,0 +1,204 @@
+"""Every way of giving data, parameters and continuation: the start is there, or a line says that it is not."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import xgboost as xgb
+from scipy import sparse
+
+import boostrank
+from boostrank.core.errors import BoostrankError, DataError
+from boostrank.formats import parse_model
+from boostrank.formats.lightgbm.parser import start_trees
+from tests.backends.test_linear import ranking
+
+SMALL = {"num_leaves": 5, "num_threads": 1, "verbosity": -1, "eval_at": 10}
+NDCG = boostrank.Metric.parse("ndcg@10")
+ENGINES = ("lightgbm", "xgboost")
+START = "there is a start"
+
+Sets = tuple[Any, Any]
+
+
+def count_start_trees(model: boostrank.RankingModel) -> int:
+    body = model.to_bytes()
+    return len(start_trees(body)) if model.backend == "lightgbm" else parse_model(body).start_trees
+
+
+def outcome(train: Callable[[], boostrank.RankingModel]) -> tuple[str, boostrank.RankingModel | None]:
+    """START, or the line or refusal that says why there is none; never neither."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            model = train()
+        except BoostrankError as error:
+            return f"refused: {error}", None
+    said = " ".join(str(one.message) for one in caught)
+    if count_start_trees(model):
+        return START, model
+    assert "start" in said, "the start is not there, and nobody has said so"
+    return said, model
+
+
+@pytest.fixture(scope="module")
+def sets() -> Sets:
+    return ranking(0, gaps=True), ranking(1, gaps=True)
+
+
+@pytest.fixture(scope="module")
+def usual(sets: Sets) -> dict[str, boostrank.RankingModel]:
+    """What a RankingDataset gives."""
+    return {
+        name: boostrank.train({**SMALL, "max_bin": 255}, sets[0], 2, valid_sets=[sets[1]], backend=name)
+        for name in ENGINES
+    }
+
+
+def filled(data: Any) -> Any:
+    return boostrank.RankingDataset.from_arrays(
+        np.nan_to_num(data.features), data.labels, group=data.queries.sizes, feature_names=data.feature_names
+    )
+
+
+def thin(data: Any) -> Any:
+    return boostrank.RankingDataset.from_arrays(
+        sparse.csr_matrix(np.nan_to_num(data.features)), data.labels, group=data.queries.sizes
+    )
+
+
+def of_lightgbm(data: Any, **options: Any) -> Any:
+    return lgb.Dataset(data.features, data.labels, group=data.queries.sizes, params={"verbosity": -1}, **options)
+
+
+def of_xgboost(data: Any, kind: Any = xgb.DMatrix, **options: Any) -> Any:
+    return kind(data.features, data.labels, group=data.queries.sizes, **options)
+
+
+def a_subset(data: Any) -> Any:
+    whole = of_lightgbm(data, free_raw_data=False).construct()
+    return whole.subset(np.arange(data.n_documents)).construct()
+
+
+def with_margin(data: Any) -> Any:
+    return of_xgboost(data, base_margin=np.ones(data.n_documents, np.float32))
+
+
+def in_categories(data: Any) -> Any:
+    codes = np.nan_to_num(data.features).astype(int) % 5
+    matrix = xgb.DMatrix(codes, data.labels, feature_types=["c"] * 6, enable_categorical=True)
+    matrix.set_group(data.queries.sizes)
+    return matrix
+
+
+def same(data: Any) -> Any:
+    return data
+
+
+GONE = "auto begins without its linear start here: the data set "
+# Engine, training set, validation set, what comes of it.
+GIVEN: list[tuple[str, Any, Any, str]] = [
+    ("both", same, same, START),
+    ("both", filled, filled, START),
+    ("both", thin, thin, START),
+    ("lightgbm", of_lightgbm, of_lightgbm, START),
+    ("lightgbm", lambda d: of_lightgbm(d, free_raw_data=False).construct(), of_lightgbm, START),
+    ("lightgbm", a_subset, None, START),
+    ("lightgbm", same, of_lightgbm, START),
+    ("lightgbm", lambda d: of_lightgbm(d).construct(), None, GONE + "has not kept its raw data: .*free_raw_data"),
+    ("lightgbm", lambda d: of_lightgbm(d, categorical_feature=[3]), None, GONE + "has categorical features"),
+    ("lightgbm", lambda d: of_lightgbm(d, init_score=d.labels), None, "refused: the data set has an init_score"),
+    ("xgboost", of_xgboost, of_xgboost, START),
+    ("xgboost", same, of_xgboost, START),
+    ("xgboost", of_xgboost, same, START),
+    (
+        "xgboost",
+        lambda d: of_xgboost(d, xgb.QuantileDMatrix, max_bin=255),
+        None,
+        GONE + "holds bins in place of its numbers",
+    ),
+    ("xgboost", with_margin, None, GONE + "has a base_margin of its own"),
+    ("xgboost", of_xgboost, with_margin, GONE + "has a base_margin of its own"),
+    ("xgboost", in_categories, None, GONE + "has categorical features"),
+]
+WAYS = [(name, *row[1:]) for row in GIVEN for name in ENGINES if row[0] in ("both", name)]
+
+
+@pytest.mark.parametrize(("engine", "train_set", "valid_set", "expected"), WAYS)
+def test_whatever_the_data_are_given_as(
+    engine: str, train_set: Any, valid_set: Any, expected: str, sets: Sets, usual: Any
+) -> None:
+    train = train_set(sets[0])
+    valid = None if valid_set is None else [valid_set(sets[1])]
+    params = {**SMALL, "max_bin": 255}
+    said, model = outcome(lambda: boostrank.train(params, train, 2, valid_sets=valid, backend=engine))
+    assert re.match(expected, said), said
+    if said != START or model is None:
+        return
+    assert model.info["start"]["folds"] == 5
+    rows = filled(sets[1]) if train_set in (filled, thin) else sets[1]
+    if rows is sets[1]:  # as a RankingDataset gives it
+        assert start_of(model) == start_of(usual[engine])
+    if valid:
+        last = NDCG.evaluate(rows.labels, model.predict(rows), rows.queries).mean
+        assert model.evals_result["valid_0"]["ndcg@10"][-1] == last
+    for one in (train, *(valid or ())):
+        if isinstance(one, lgb.Dataset):
+            assert one.init_score is one.get_field("init_score") is one._predictor is None
+        if isinstance(one, xgb.DMatrix):
+            assert one.get_base_margin().size == 0
+            assert one.feature_names is None
+
+
+def start_of(model: boostrank.RankingModel) -> Any:
+    """The trees of the start, and the scores of a few rows by them alone."""
+    rows = ranking(2, queries=3, gaps=True).features
+    if model.backend == "lightgbm":
+        count = count_start_trees(model)
+        return count, model.booster.predict(rows, num_iteration=count).tolist()
+    return parse_model(model.to_bytes()).forest["trees"][: count_start_trees(model)]
+
+
+def test_matrices_go_on_with_a_model_that_has_a_start(sets: Sets, usual: Any) -> None:
+    train, valid = of_xgboost(sets[0]), of_xgboost(sets[1])
+    more = boostrank.train(SMALL, train, 2, valid_sets=[valid], init_model=usual["xgboost"], backend="xgboost")
+    assert start_of(more) == start_of(usual["xgboost"])
+    assert more.best_iteration == 4
+    last = NDCG.evaluate(sets[1].labels, more.predict(sets[1]), sets[1].queries).mean
+    assert more.evals_result["valid_0"]["ndcg@10"][-1] == last
+    assert not train.get_base_margin().size
+    both = of_lightgbm(sets[0], free_raw_data=False)
+    more = boostrank.train(SMALL, both, 2, init_model=usual["lightgbm"])
+    assert start_of(more) == start_of(usual["lightgbm"])
+    assert both.init_score is both.get_field("init_score") is both._predictor is None
+
+
+def test_features_in_another_order_are_not_gone_on_with(sets: Sets, usual: Any) -> None:
+    names = tuple("abcdef")
+    data = [
+        boostrank.RankingDataset.from_arrays(
+            sets[0].features[:, order], sets[0].labels, group=sets[0].queries.sizes,
+            feature_names=[names[i] for i in order],
+        )
+        for order in (range(6), (1, 0, 2, 3, 4, 5))
+    ]  # fmt: skip
+    linear = boostrank.train({"objective": "regression", "num_threads": 1}, data[0], 1, backend="linear")
+    boosted = boostrank.train(SMALL, data[0], 1)
+    for given in ({"start": linear}, {"init_model": boosted}):
+        boostrank.train(SMALL, data[0], 1, **given)
+        with pytest.raises(DataError, match="in another order"):
+            boostrank.train(SMALL, data[1], 1, **given)
+
+
+def test_a_validation_set_whose_rows_are_gone(sets: Sets) -> None:
+    train = of_lightgbm(sets[0], free_raw_data=False).construct()
+    valid = of_lightgbm(sets[1], reference=train).construct()
+    for start, expected in (("auto", GONE + "has not kept"), ("linear", "refused: no linear start: .*has not kept")):
+        said, _ = outcome(lambda start=start: boostrank.train(SMALL, train, 1, valid_sets=valid, start=start))
+        assert re.match(expected, said), said
