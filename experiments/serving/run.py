@@ -1,0 +1,147 @@
+"""Serving: every kind of model in every program that serves rankers, and how far its scores are from the model's own.
+
+    python -m experiments.serving.run [--rows 100000] [--small]
+
+See README.md in this folder.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import xgboost
+from rich.console import Console
+
+import boostrank
+from boostrank.core.errors import BoostrankError
+from boostrank.export import TARGETS
+from boostrank.export.proof import MOVED
+from experiments.common import arguments, markdown, save
+
+ENGINES = ("lightgbm", "xgboost")
+# What the rows are like, and the kinds of the parity pack that they are not.
+DATA = {"plain": ("missing", "categories"), "missing": ("categories",), "categories": ("missing",)}
+SIZES = {"small": (20, 15), "500 trees": (500, 63)}
+FEATURES, DOCUMENTS, LENGTH = 20, 40_000, 100
+CODES = [7, 8]
+
+
+def main() -> None:
+    """Train each kind of model, export it to each target with its proof, and write the table."""
+    parser = arguments(__doc__.split("\n")[0])
+    parser.add_argument("--rows", type=int, default=100_000, help="random rows, beside those of the parity pack")
+    parser.add_argument("--small", action="store_true", help="small models only")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out" / "serving.md")
+    options = parser.parse_args()
+    console, numbers = Console(stderr=True), []
+    sizes = list(SIZES)[: 1 if options.small else None]
+    for size in sizes:
+        for engine in ENGINES:
+            for kind, others in DATA.items():
+                for start in ("auto", "none"):
+                    model = trained(engine, kind, start, *SIZES[size])
+                    for target in TARGETS:
+                        # A target that is proved on fewer rows is slow.
+                        rows = min(options.rows, 5 * target.most_rows)
+                        outcome = exported(model, target.name, ranking_data(kind, rows, seed=1), others)
+                        numbers.append(
+                            {
+                                "size": size,
+                                "engine": engine,
+                                "data": kind,
+                                "start": start,
+                                "target": target.name,
+                                **outcome,
+                            }
+                        )
+                    console.print(f"{size}, {engine}, {kind}, start {start}: done")
+    save(options.out, table(numbers), numbers)
+    print(options.out.read_text(), end="")
+
+
+def ranking_data(kind: str, documents: int, seed: int) -> boostrank.RankingDataset:
+    """Random queries of one length: numbers of several scales, zeros, whole numbers, and codes where the kind is."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(documents, FEATURES))
+    y = np.clip(np.round(1.5 + X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * X[:, 6] + 0.7 * rng.normal(size=documents)), 0, 4)
+    X[:, 3] = np.maximum(X[:, 3], 0.0)
+    X[:, 4] *= 1e-3
+    X[:, 5] = np.exp(3.0 * X[:, 5]) * 1e4
+    X[:, 6] = np.round(3.0 * X[:, 6])
+    if kind == "missing":
+        X[rng.random(X.shape) < 0.1] = np.nan
+    if kind == "categories":
+        X[:, CODES] = rng.integers(0, 40, (documents, len(CODES)))
+    return boostrank.RankingDataset.from_arrays(X.astype(np.float32), y, group=np.full(documents // LENGTH, LENGTH))
+
+
+def trained(engine: str, kind: str, start: str, rounds: int, leaves: int) -> boostrank.RankingModel:
+    """A model of this kind."""
+    data: Any = ranking_data(kind, DOCUMENTS, seed=0)
+    if kind == "categories" and engine == "lightgbm":
+        data = lightgbm.Dataset(
+            data.features, data.labels, group=data.queries.sizes, categorical_feature=CODES, free_raw_data=False,
+            params={"verbose": -1},
+        )  # fmt: skip
+    elif kind == "categories":
+        types = ["c" if column in CODES else "float" for column in range(FEATURES)]
+        data = xgboost.DMatrix(
+            data.features, data.labels, group=data.queries.sizes, feature_types=types, enable_categorical=True
+        )
+    quiet = {"verbose": -1} if engine == "lightgbm" else {"verbosity": 0}
+    return boostrank.train({"num_leaves": leaves, **quiet}, data, rounds, backend=engine, start=start)
+
+
+def exported(
+    model: boostrank.RankingModel, target: str, data: boostrank.RankingDataset, others: tuple[str, ...]
+) -> dict[str, Any]:
+    """What the proof of an export says; the reason where there is none."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            names = [f"f{i}" for i in range(model.n_features)]
+            proof = boostrank.export_model(
+                model, Path(folder) / "model", target, feature_names=names, data=data, allow=(*others, MOVED)
+            )
+        except BoostrankError as error:
+            return {"refused": str(error)}
+    assert proof.moves is not None
+    first = None if proof.moves.first is None else list(proof.moves.first)
+    return {
+        "same_bits": proof.same_bits and proof.moves.largest == 0.0, "largest": max(proof.largest, proof.moves.largest),
+        "moved": proof.moves.moved, "rounded": proof.moves.rounded, "documents": proof.moves.documents, "first": first,
+        "splits": proof.nodes, "of_splits": proof.of_nodes, "proved_by": proof.proved_by, "bytes": proof.size,
+    }  # fmt: skip
+
+
+def table(numbers: list[dict[str, Any]]) -> str:
+    """A line a target: the largest difference over models with a start and without, small and large."""
+    kinds = [(engine, data) for engine in ENGINES for data in DATA]
+    rows = []
+    for target in dict.fromkeys(one["target"] for one in numbers):
+        cells, of_target = [], [one for one in numbers if one["target"] == target]
+        for engine, data in kinds:
+            found = [one for one in of_target if (one["engine"], one["data"]) == (engine, data)]
+            held = [one for one in found if "refused" not in one]
+            if not held:
+                cells.append("refused")
+                continue
+            cell = (
+                "same bits" if all(one["same_bits"] for one in held) else f"{max(one['largest'] for one in held):.1g}"
+            )
+            cells.append(cell + (f" ({len(found) - len(held)} refused)" if len(held) < len(found) else ""))
+        moved = [one for one in of_target if one.get("first")]
+        place = "none" if not moved else f"query {moved[0]['first'][0]}, document {moved[0]['first'][1]}"
+        rows.append([target, *cells, place])
+    header = ["target", *(f"{engine}, {data}" for engine, data in kinds), "first document that moved"]
+    reasons = dict.fromkeys(
+        f"- {one['target']}, {one['data']}: {one['refused']}" for one in numbers if "refused" in one
+    )
+    return "\n".join([markdown(header, rows), "", *reasons])
+
+
+if __name__ == "__main__":
+    main()

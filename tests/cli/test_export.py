@@ -1,0 +1,87 @@
+"""`boostrank export`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import FEW, invoke, messages
+
+pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
+
+
+def test_a_model_is_written_with_its_proof(data: Path, model: Path, tmp_path: Path) -> None:
+    result = invoke("export", model, "--to", "solr", "-o", tmp_path / "solr.json", "--data", data / "test.txt", "--how")
+    assert result.exit_code == 0, result.stderr
+    written, proved, moved, *how = result.stdout.splitlines()
+    assert written.startswith(f"{tmp_path}/solr.json: for Solr 9.2 or later, ")
+    assert "rows, both sides of all " in proved
+    assert "no document of 154 changes its place" in moved
+    assert [line.split(":")[0] for line in how] == ["features", "upload", "query"]
+    assert json.loads((tmp_path / "solr.json").read_text())["name"] == "solr"
+
+
+def test_names_come_from_a_file(model: Path, tmp_path: Path) -> None:
+    count = invoke("export", model, "--to", "vespa", "-o", tmp_path / "m.json")
+    assert count.exit_code == 0, count.stderr
+    (tmp_path / "names").write_text("".join(f"attribute(a{i})\n" for i in range(200)))
+    result = invoke("export", model, "--to", "vespa", "-o", tmp_path / "m.json", "--feature-names", tmp_path / "names")
+    assert result.exit_code == 2
+    assert "200 names of features for a model of " in result.stderr
+    n = int(result.stderr.split("for a model of ")[1].split()[0])
+    (tmp_path / "names").write_text("".join(f"attribute(a{i})\n" for i in range(n)))
+    result = invoke("export", model, "--to", "vespa", "-o", tmp_path / "m.json", "--feature-names", tmp_path / "names")
+    assert result.exit_code == 0, result.stderr
+    assert "attribute(a" in (tmp_path / "m.json").read_text()
+
+
+def test_what_would_score_otherwise_is_refused_and_allowed_by_name(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    refused = invoke("export", model, "--to", "solr-8", "-o", path)
+    assert refused.exit_code == 2
+    assert "of the kind 'missing'" in refused.stderr
+    assert "`--allow missing` writes it all the same" in refused.stderr
+    assert not path.exists()
+    allowed = invoke("export", model, "--to", "solr-8", "-o", path, "--allow", "missing")
+    assert allowed.exit_code == 0, allowed.stderr
+    assert any(line.startswith("missing: ") and "get other scores there" in line for line in messages(allowed))
+    assert path.exists()
+
+
+def test_how_alone_reads_and_writes_nothing(model: Path, tmp_path: Path) -> None:
+    result = invoke("export", model, "--to", "elasticsearch", "--how", "--name", "mine")
+    assert result.exit_code == 0, result.stderr
+    assert len(result.stdout.splitlines()) == 3
+    assert '"model": "mine"' in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--to", "solr"], "give -o FILE"),
+        (["--to", "slor", "-o", "out"], "unknown target 'slor'. Did you mean 'solr'"),
+        (["--to", "solr", "-o", "no/such/folder/x"], "no/such/folder"),
+        (["--to", "solr", "-o", "{model}"], "is read by this command"),
+    ],
+)
+def test_slips_are_told(model: Path, arguments: list[str], reason: str) -> None:
+    result = invoke("export", model, *(one.replace("{model}", str(model)) for one in arguments))
+    assert result.exit_code == 2
+    assert reason in result.stderr
+
+
+def test_help_lists_the_targets(model: Path) -> None:
+    from boostrank.export import TARGETS
+
+    text = invoke("export", "--help").stdout
+    assert all(f"  {name} " in text for name in TARGETS.names())
+
+
+def test_a_model_with_a_start_is_exported(data: Path, tmp_path: Path) -> None:
+    path = tmp_path / "auto.txt"
+    assert invoke("train", data / "train.txt", "--model", path, *FEW).exit_code == 0
+    result = invoke("export", path, "--to", "elasticsearch", "-o", tmp_path / "m.json", "--data", data / "test.txt")
+    assert result.exit_code == 0, result.stderr
+    assert "no document of 154 changes its place" in result.stdout

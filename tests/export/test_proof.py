@@ -1,0 +1,176 @@
+"""Proof of an export: what scores otherwise is refused, by the kind of row; documents that move are counted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import boostrank
+from boostrank.core.errors import FileFormatError, ModelError, ParameterError
+from boostrank.core.queries import QueryIndex
+from boostrank.export import TARGETS
+from boostrank.export.proof import moves_of
+from boostrank.export.reading import Rules, scores
+from boostrank.export.target import ExportError, TargetSpec
+from boostrank.export.writing import export_model, how_to, read_feature_names
+from tests.export.conftest import Example, example, table
+
+NAMES = ("bm25", "clicks", "age", "links", "shop", "colour")
+
+
+def toy(rules: Rules, **options) -> TargetSpec:
+    """A target whose file is empty, and which scores by the rules."""
+    return TargetSpec(
+        name="toy", title="Toy", write=lambda model: b"", read=lambda body, names: None, proved_by="a toy",
+        how=("{file}", "{model}", ""), **options,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def to_toy(monkeypatch: pytest.MonkeyPatch):
+    """Export by some rules to nowhere."""
+
+    def export(of: Example, rules: Rules, path: Path, **options):
+        target = options.pop("target", {})
+        spec = replace(
+            toy(rules, leaves="float64", adds="float64", gives="float64", takes="float64", **target),
+            read=lambda body, names: lambda rows: scores(of.served.trees, rows, rules),
+        )
+        monkeypatch.setitem(TARGETS._added, "toy", spec)
+        return export_model(of.model, path, "toy", **options)
+
+    return export
+
+
+def test_equal_scores_are_proved(to_toy, tmp_path: Path) -> None:
+    proof = to_toy(example("lightgbm-start-missing"), Rules(), tmp_path / "m")
+    assert proof.same_bits
+    assert proof.largest == 0.0
+    assert proof.nodes == proof.of_nodes
+    assert (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("rules", "kind"),
+    [
+        (Rules(missing=0.0), "missing"),
+        (Rules(slack=1e-3), "thresholds"),
+        (Rules(values=np.float32), "thresholds"),  # LightGBM's thresholds, rounded up
+    ],
+)
+def test_other_rules_are_refused_and_nothing_is_written(to_toy, tmp_path: Path, rules: Rules, kind: str) -> None:
+    path = tmp_path / "m"
+    path.write_text("before")
+    with pytest.raises(ExportError, match=f"of the kind '{kind}'"):
+        to_toy(example("lightgbm-none-missing"), rules, path)
+    assert path.read_text() == "before"
+
+
+def test_allow_names_the_kind_of_row(to_toy, tmp_path: Path) -> None:
+    of = example("lightgbm-none-missing")
+    proof = to_toy(of, Rules(missing=0.0), tmp_path / "m", allow=("missing", "infinite"))
+    assert proof.other_leaves["missing"] > 0
+    assert set(proof.used) <= {"missing", "infinite"}
+    with pytest.raises(ExportError, match="'missing'"):
+        to_toy(of, Rules(missing=0.0), tmp_path / "n", allow=("zeros",))
+    with pytest.raises(ParameterError, match="allow knows"):
+        to_toy(of, Rules(), tmp_path / "n", allow=("mising",))
+
+
+def test_the_reason_says_what_helps(to_toy, tmp_path: Path) -> None:
+    of = example("lightgbm-none-missing")
+    with pytest.raises(ExportError, match="fill it in; "):
+        to_toy(of, Rules(missing=0.0), tmp_path / "m", target={"helps": {"missing": "fill it in; "}})
+
+
+def test_documents_that_move_are_refused_by_query(to_toy, tmp_path: Path) -> None:
+    X, y = table("missing")
+    data = boostrank.RankingDataset.from_arrays(X.astype(np.float32), y, qid=np.repeat(np.arange(30) + 100, 20))
+    of = example("lightgbm-none-missing")
+    rules, allow = Rules(missing=0.0), ("missing", "infinite")
+    with pytest.raises(ExportError, match=r"documents change their place; the first is document \d+ of query 1\d\d"):
+        to_toy(of, rules, tmp_path / "m", data=data, allow=allow)
+    proof = to_toy(of, rules, tmp_path / "m", data=data, allow=(*allow, "moved"))
+    before = data.queries.ranks(of.model.predict(data))
+    after = data.queries.ranks(scores(of.served.trees, data.features, rules))
+    assert proof.moves.moved + proof.moves.rounded == (before != after).sum() > 0
+    assert proof.moves.largest > 0
+    assert not to_toy(of, Rules(), tmp_path / "m", data=data).moves.moved
+
+
+def test_moves_against_their_definition() -> None:
+    rng = np.random.default_rng(0)
+    queries = QueryIndex.from_sizes([7, 1, 30, 12])
+    own = np.round(rng.normal(size=50), 1)
+    for rounding in (0.0, 0.15):
+        given = own + 0.2 * rng.normal(size=50)
+        found = moves_of(own, given, queries, rounding)
+        before, after = queries.ranks(own), queries.ranks(given)
+        moved = 0
+        for a, b in zip(queries.ptr[:-1], queries.ptr[1:], strict=True):
+            for i in range(a, b):
+                past = any(
+                    (own[i] > own[j] + rounding and given[i] < given[j])
+                    or (own[j] > own[i] + rounding and given[j] < given[i])
+                    for j in range(a, b)
+                )
+                moved += past and before[i] != after[i]
+        assert found.moved == moved > 0
+        assert found.moved + found.rounded == (before != after).sum()
+        assert found.largest == np.abs(own - given).max()
+
+
+def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:
+    model = example("lightgbm-none-whole").model
+    with pytest.raises(ParameterError, match=r"unknown target 'sollr'.*solr"):
+        export_model(model, tmp_path / "m", "sollr")
+    with pytest.raises(ParameterError, match="2 names of features for a model of 6"):
+        export_model(model, tmp_path / "m", "solr", feature_names=["a", "b"])
+    with pytest.raises(ParameterError, match="'a' stands for two features"):
+        export_model(model, tmp_path / "m", "solr", feature_names=list("abcdea"))
+    X, y = table("whole")
+    data = boostrank.RankingDataset.from_arrays(X.astype(np.float32), y, group=[20] * 30)
+    linear = boostrank.train({"objective": "ranksvm"}, data, 2, backend="linear")
+    with pytest.raises(ModelError, match="cannot be exported"):
+        export_model(linear, tmp_path / "m", "solr")
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "bm25\nclicks\n\nage\n",
+        json.dumps(["bm25", "clicks", "age"]),
+        json.dumps([{"name": "bm25", "class": "x"}, {"name": "clicks"}, {"name": "age"}]),
+        json.dumps({"featureset": {"name": "s", "features": [{"name": "bm25"}, {"name": "clicks"}, {"name": "age"}]}}),
+    ],
+)
+def test_feature_names_are_read_from_lines_and_feature_stores(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "names"
+    path.write_text(text)
+    assert read_feature_names(str(path)) == ("bm25", "clicks", "age")
+
+
+@pytest.mark.parametrize("text", ["{}", "[1, 2]", '[{"class": "x"}]', "[" * 100_000, '{"features": 3}'])
+def test_other_json_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "names"
+    path.write_text(text)
+    with pytest.raises(FileFormatError, match="neither a name a line"):
+        read_feature_names(str(path))
+
+
+def test_names_of_targets_are_those_of_their_files() -> None:
+    for module, spec in zip(TARGETS.modules(), TARGETS._found.values(), strict=True):
+        assert spec.name == module.replace("_", "-")
+
+
+def test_how_names_the_file_and_the_model() -> None:
+    for spec in TARGETS._found.values():
+        lines = how_to(spec, "folder/my model.json")
+        assert len(lines) == 3
+        assert not any(word in line for word in ("{file}", "{model}", "{{") for line in lines)
+        assert any("my model.json" in line or "my_model" in line for line in lines)
