@@ -1,4 +1,4 @@
-"""One new file is a new objective, metric or format of data: nothing else has to know of it."""
+"""One new file is a new objective, metric, format of data or target of export: nothing else has to know of it."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import boostrank
 from boostrank.core.errors import ParameterError
 from boostrank.core.registry import Registry
 from boostrank.data.readers import READERS
+from boostrank.export import TARGETS
 from boostrank.metrics import METRICS
 from boostrank.objectives import OBJECTIVES
 from boostrank.objectives import _template as template
@@ -56,6 +57,25 @@ def read(source, *, like=None, threads=None, progress=None, missing_tokens=()):
 
 
 SPEC = ReaderSpec("csv", read, endings=(".csv",), aliases=("comma",))
+'''
+
+TARGET = '''"""Pickled trees: a toy."""
+
+import pickle
+
+from boostrank.export.reading import Rules, scores
+from boostrank.export.target import TargetSpec
+
+
+def read(body, feature_names):
+    trees = pickle.loads(body)
+    return lambda rows: scores(trees, rows, Rules.of(trees))
+
+
+SPEC = TargetSpec(
+    name="pickled-trees", title="Python", write=lambda model: pickle.dumps(model.trees), read=read, proved_by="itself",
+    how=("{file}", "{model}", "nothing"), exact=("lightgbm", "xgboost"),
+)
 '''
 
 
@@ -99,6 +119,17 @@ def test_a_new_objective(add: Callable[..., None], data: Path, tmp_path: Path) -
     trained = invoke("train", data / "train.txt", "--objective", "toy-objective", "-m", tmp_path / "m.txt", *FEW)
     assert trained.exit_code == 0, trained.stderr
     assert boostrank.RankingModel.load(str(tmp_path / "m.txt")).info["objective"]["name"] == "toy-objective"
+
+
+def test_a_new_target_of_export(add: Callable[..., None], model: Path, tmp_path: Path) -> None:
+    add(TARGETS, "boostrank.export.targets", "pickled_trees", TARGET)
+    assert "pickled-trees" in invoke("export", "--help").stdout
+    result = invoke("export", model, "--to", "pickled-trees", "-o", tmp_path / "trees", "--how")
+    assert result.exit_code == 0, result.stderr
+    _, proved, *how = result.stdout.splitlines()
+    assert proved.startswith("proved by itself: ")
+    assert proved.endswith(": the same bits")
+    assert how == ["trees", "trees", "nothing"]
 
 
 def test_a_new_format_of_data(add: Callable[..., None], data: Path, model: Path, tmp_path: Path) -> None:

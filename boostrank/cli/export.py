@@ -16,10 +16,13 @@ class _Targets(Command):
     """Lists the targets below the options, by the first lines of their files: importing them takes a second."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from boostrank.export import TARGETS, targets
+
         rows = []
-        for path in sorted((Path(__file__).parents[1] / "export/targets").glob("[a-z]*.py")):
+        for module in TARGETS.modules():
+            path = next(path for folder in targets.__path__ if (path := Path(folder, f"{module}.py")).exists())
             with open(path, encoding="utf-8") as file:
-                rows.append((path.stem.replace("_", "-"), file.readline().strip().strip('"')))
+                rows.append((module.replace("_", "-"), file.readline().strip().strip('"')))
         with formatter.section("Targets"):
             formatter.write_dl(rows)
 

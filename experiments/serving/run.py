@@ -67,7 +67,9 @@ def ranking_data(kind: str, documents: int, seed: int) -> boostrank.RankingDatas
     """Random queries of one length: numbers of several scales, zeros, whole numbers, and codes where the kind is."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(documents, FEATURES))
-    y = np.clip(np.round(1.5 + X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * X[:, 6] + 0.7 * rng.normal(size=documents)), 0, 4)
+    codes = rng.integers(0, 40, (documents, len(CODES)))
+    worth = X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * X[:, 6] + (codes[:, 0] % 3 - codes[:, 1] % 2) * (kind == "categories")
+    y = np.clip(np.round(1.5 + worth + 0.7 * rng.normal(size=documents)), 0, 4)
     X[:, 3] = np.maximum(X[:, 3], 0.0)
     X[:, 4] *= 1e-3
     X[:, 5] = np.exp(3.0 * X[:, 5]) * 1e4
@@ -75,7 +77,7 @@ def ranking_data(kind: str, documents: int, seed: int) -> boostrank.RankingDatas
     if kind == "missing":
         X[rng.random(X.shape) < 0.1] = np.nan
     if kind == "categories":
-        X[:, CODES] = rng.integers(0, 40, (documents, len(CODES)))
+        X[:, CODES] = codes
     return boostrank.RankingDataset.from_arrays(X.astype(np.float32), y, group=np.full(documents // LENGTH, LENGTH))
 
 
@@ -126,21 +128,23 @@ def table(numbers: list[dict[str, Any]]) -> str:
         for engine, data in kinds:
             found = [one for one in of_target if (one["engine"], one["data"]) == (engine, data)]
             held = [one for one in found if "refused" not in one]
-            if not held:
-                cells.append("refused")
-                continue
-            cell = (
-                "same bits" if all(one["same_bits"] for one in held) else f"{max(one['largest'] for one in held):.1g}"
-            )
-            cells.append(cell + (f" ({len(found) - len(held)} refused)" if len(held) < len(found) else ""))
+            cell = f"{max((one['largest'] for one in held), default=0.0):.1g}"
+            parts = ["same bits" if all(one["same_bits"] for one in held) else cell] if held else []
+            parts += sorted({f"refused: {reason(one['refused'])}" for one in found if "refused" in one})
+            cells.append(", ".join(parts))
         moved = [one for one in of_target if one.get("first")]
         place = "none" if not moved else f"query {moved[0]['first'][0]}, document {moved[0]['first'][1]}"
         rows.append([target, *cells, place])
-    header = ["target", *(f"{engine}, {data}" for engine, data in kinds), "first document that moved"]
-    reasons = dict.fromkeys(
-        f"- {one['target']}, {one['data']}: {one['refused']}" for one in numbers if "refused" in one
-    )
-    return "\n".join([markdown(header, rows), "", *reasons])
+    return markdown(["target", *(f"{engine}, {data}" for engine, data in kinds), "first document that moved"], rows)
+
+
+def reason(refusal: str) -> str:
+    """What is refused, in a word."""
+    words = {
+        "of the kind 'missing'": "missing values", "categorical feature": "categories", "model of xgboost": "engine",
+        "characters": "size", "deeper": "depth", "pip install": "not installed",
+    }  # fmt: skip
+    return next((word for text, word in words.items() if text in refusal), refusal)
 
 
 if __name__ == "__main__":
