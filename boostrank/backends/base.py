@@ -97,6 +97,10 @@ class Backend(Protocol):
         """Refuse unknown parameters, and those that contradict what boostrank does."""
         ...
 
+    def check_objective(self, name: str) -> None:
+        """Refuse one of the engine's own objectives whose models rank nothing, or whose scores would not be right."""
+        return None
+
     def by_column(self, params: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
         """Parameters that speak of features, in whichever spelling, as the engine takes them for features so named.
 

@@ -125,6 +125,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
         engine, native = chosen.split(":", 1)
         if engine != backend.name:
             raise ParameterError(f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}")
+        backend.check_objective(native)
         gain = pop_param(rest, _GAIN, "exponential")
         rule = parse_gain(gain)
         rest |= {} if rule == "exponential" else backend.native_gain(rule)  # the engines' own default

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from boostrank.backends.base import Backend, TrainRequest
 from boostrank.backends.events import Callback, CallbackEnv, StopTraining, beginning_at, later, ordered, remembers
+from boostrank.backends.lightgbm.params import TRUE, check_values, unresumable
 from boostrank.backends.lightgbm.private import (
     has_nothing_to_split,
     is_constructed,
@@ -40,13 +41,6 @@ _DEFAULTS = {"deterministic": True, "force_col_wise": True}
 _LAYOUTS = ("force_col_wise", "force_row_wise")
 _NUM_THREADS = re.compile(r"\n\[num_threads: \d+\]")
 _LABELS = 31  # how many labels LightGBM's own table of gains has
-_NOT_MONOTONE = {
-    "linear_tree": "LightGBM holds the leaves' constants to it, not their slopes",
-    "forcedsplits_filename": "LightGBM forces splits without a look at it",
-    "quant_train_renew_leaf": "LightGBM fits leaves anew without a look at it",
-}
-_TRUE = (True, 1, "true", "True", "1", "+")
-_FALSE = (None, False, 0, "", "0", "false", "False", "-")
 
 
 class LightGBM(Backend):
@@ -59,10 +53,12 @@ class LightGBM(Backend):
     starts_linear = True
     objective_params = frozenset(
         {
+            # With a custom objective it grows no trees at a fraction of .5, and samples nothing at .9 (LightGBM 4.7).
+            "bagging_by_query",
             "alpha", "boost_from_average", "fair_c", "is_unbalance", "label_gain", "lambdarank_norm",
-            "lambdarank_position_bias_regularization", "lambdarank_truncation_level", "num_class", "num_classes",
-            "objective_seed", "poisson_max_delta_step", "reg_sqrt", "scale_pos_weight", "sigmoid",
-            "tweedie_variance_power", "unbalance", "unbalanced_sets",
+            "lambdarank_position_bias_regularization", "lambdarank_truncation_level", "objective_seed",
+            "poisson_max_delta_step", "reg_sqrt", "scale_pos_weight", "sigmoid", "tweedie_variance_power", "unbalance",
+            "unbalanced_sets",
         }
     )  # fmt: skip
 
@@ -76,16 +72,14 @@ class LightGBM(Backend):
             first = given_as.setdefault(known.get(name, name), name)
             if first != name:
                 raise ParameterError(f"{first!r} and {name!r} are the same parameter")
-        boosting = [params[a] for a in ("boosting", "boosting_type", "boost") if a in params]
-        if "rf" in boosting or "random_forest" in boosting:
-            raise ParameterError("boosting='rf' averages independent trees; LightGBM refuses custom objectives there")
-
         named = main_names(params)
         read_groups(named.get("interaction_constraints", ()), None)
-        if any(read_directions(named.get("monotone_constraints", ()), None, padded=False)):
-            for name, reason in _NOT_MONOTONE.items():
-                if named.get(name) not in _FALSE:
-                    raise ParameterError(f"monotone_constraints does not hold with {name}: {reason}; leave one out")
+        directions = read_directions(named.get("monotone_constraints", ()), None, padded=False)
+        check_values(named, monotone=any(directions))
+
+    def check_objective(self, name: str) -> None:
+        if name.startswith(("multiclass", "softmax", "multi", "ova", "ovr")):
+            raise ParameterError(f"lightgbm:{name} has several scores for a document, a ranker one")
 
     def by_column(self, params: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
         known, found = parameter_names(), dict(params)
@@ -225,21 +219,7 @@ class LightGBM(Backend):
         return booster, max(0, booster.best_iteration - first)
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
-        named = main_names(params)
-        boosting = str(named.get("boosting", "gbdt"))
-        if boosting == "dart":
-            return "dart rescales earlier trees by random numbers that LightGBM does not show"
-        if "goss" in (boosting, str(named.get("data_sample_strategy"))):
-            return "goss counts its rounds from the start of the process: use bagging_fraction"
-        if named.get("use_quantized_grad") in _TRUE and named.get("stochastic_rounding", True) in _TRUE:
-            return "LightGBM does not show the state of its stochastic rounding: set stochastic_rounding=false"
-        if any(name.startswith("cegb_penalty_feature") for name in named):
-            return "LightGBM does not show which features it has paid for (cegb)"
-        if native_objective == "rank_xendcg":
-            return "LightGBM's rank_xendcg draws random numbers that it does not show: use xe-ndcg, which is ours"
-        if "lambdarank_position_bias_regularization" in named:
-            return "LightGBM does not show the position biases that it has learnt"
-        return None
+        return unresumable(main_names(params), native_objective)
 
     def snapshot(self, model: Any) -> Snapshot:
         scores: list[Float64Array] = []
@@ -254,6 +234,10 @@ class LightGBM(Backend):
 
     def rounds_of(self, booster: Any) -> int:
         return int(booster.current_iteration()) - _start_trees(booster)
+
+    def unstartable(self, params: dict[str, Any]) -> str | None:
+        paid = [name for name in main_names(params) if name.startswith("cegb_penalty_feature")]
+        return f"{paid[0]} makes trees pay for a feature, and a start uses most" if paid else None
 
     def begin_with(self, start: LinearStart) -> Any:
         return self.from_bytes(start_text(start).encode())
@@ -373,7 +357,7 @@ class _Sampling:
         sampled = (
             ("bagging_seed", 3, self._fraction < 1 and self._every > 0),
             ("feature_fraction_seed", 2, features < 1),
-            ("extra_seed", 6, named.get("extra_trees") in _TRUE),
+            ("extra_seed", 6, named.get("extra_trees") in TRUE),
         )
         self._seeds = {
             name: int(named.get(name, named.get("seed", default)))

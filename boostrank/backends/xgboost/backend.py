@@ -17,7 +17,7 @@ from boostrank.backends.base import Backend, TrainRequest
 from boostrank.backends.events import Callback, CallbackEnv, EvalResult, ordered, remembers, run_callbacks
 from boostrank.backends.limits import Limits, read_directions, read_groups
 from boostrank.backends.snapshot import Snapshot, round_seed
-from boostrank.backends.xgboost.params import OF_OBJECTIVES, renamed, translate
+from boostrank.backends.xgboost.params import OF_OBJECTIVES, base_score, renamed, translate
 from boostrank.backends.xgboost.private import last_line, reseed
 from boostrank.backends.xgboost.stream import matrix_in_pieces, matrix_info, matrix_options
 from boostrank.core.errors import DataError, ModelError, ParameterError, TrainingError
@@ -49,6 +49,9 @@ class XGBoost(Backend):
 
     def check_params(self, params: dict[str, Any]) -> None:
         translate(params)
+
+    def check_objective(self, name: str) -> None:
+        base_score(name)
 
     def by_column(self, params: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
         found = dict(params)
@@ -103,6 +106,11 @@ class XGBoost(Backend):
                 "absent features must be stored as the zeros they are, more than is free; use the lightgbm backend"
             )
         info = matrix_info(data.labels, data.queries, data.feature_names, weights=weights)
+        method = translate(params).get("tree_method", "auto")
+        if method not in ("auto", "hist"):
+            raise ParameterError(
+                f"tree_method={method} takes no bins, in which the rows of a RankingDataset are: use hist"
+            )
         options = matrix_options(params, reference if isinstance(reference, _BINNED) else None)
         if data.is_sparse or data.on_disk:
             matrix = matrix_in_pieces(data, options)
@@ -123,7 +131,7 @@ class XGBoost(Backend):
         # The booster is saved under this name, which XGBRanker and the serving tools accept; our gradient replaces its.
         params["objective"] = request.native_objective or "rank:ndcg"
         if init_model is None:  # a model that is continued keeps its own start
-            params["base_score"] = 0.0
+            params["base_score"] = base_score(params["objective"])
         if not request.own_datasets and "max_bin" not in renamed(request.params):
             del params["max_bin"]  # the user's own matrix was binned with a number that only it knows
         params |= {"disable_default_eval_metric": True, "validate_parameters": True}

@@ -34,6 +34,7 @@ _LIGHTGBM = {
 _FROM_LIGHTGBM = {alias: own for own, aliases in _LIGHTGBM.items() for alias in aliases.split()}
 OF_OBJECTIVES = frozenset(
     {
+        "huber_slope", "quantile_alpha", "scale_pos_weight", "tweedie_variance_power",
         "lambdarank_bias_norm", "lambdarank_normalization", "lambdarank_num_pair_per_sample", "lambdarank_pair_method",
         "lambdarank_score_normalization", "lambdarank_unbiased", "ndcg_exp_gain",
     }
@@ -43,8 +44,8 @@ OF_OBJECTIVES = frozenset(
 _OF_DART = {"normalize_type", "one_drop", "rate_drop", "sample_type", "skip_drop"}
 _KNOWN = {
     *_LIGHTGBM, *OF_OBJECTIVES, *_OF_DART, "colsample_bylevel", "grow_policy", "interaction_constraints",
-    "max_cached_hist_node", "max_delta_step", "max_depth", "monotone_constraints", "num_parallel_tree", "refresh_leaf",
-    "sampling_method", "seed_per_iteration", "tree_method",
+    "max_cached_hist_node", "max_cat_threshold", "max_cat_to_onehot", "max_delta_step", "max_depth",
+    "monotone_constraints", "num_parallel_tree", "sampling_method", "tree_method",
 }  # fmt: skip
 # LightGBM's own, without a counterpart here; refused with the reason rather than dropped.
 _WITHOUT_COUNTERPART = {
@@ -53,6 +54,39 @@ _WITHOUT_COUNTERPART = {
     "bagging_freq": "subsample alone (XGBoost samples in every round)",
     "subsample_freq": "subsample alone (XGBoost samples in every round)",
 }
+_ONE_SCORE = "a ranker has one score for a document"
+_AT_ZERO = "scores begin at 0, or with a start: see start= and init_model="
+_AT_ZERO = "scores begin at 0, or with a start: see start= and init_model="
+_UPDATERS = "tree_method chooses what grows trees, and a training adds some: it changes none"
+_LINEAR = "of booster=gblinear, which is no ranker of trees: backend='linear' trains linear models"
+_INNER = "XGBoost sets it by itself"
+_METRICS = "metrics are boostrank's own: name them by metric= and eval_at="
+_MATRIX = "of a DMatrix: build one and give it as the training set"
+_SURVIVAL = "of survival objectives, which rank nothing here"
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(("num_class", "num_target", "multi_strategy"), _ONE_SCORE),
+    **dict.fromkeys(("base_score", "boost_from_average"), _AT_ZERO),
+    **dict.fromkeys(("updater", "updater_seq", "process_type", "refresh_leaf"), _UPDATERS),
+    **dict.fromkeys(("feature_selector", "top_k", "tolerance", "max_row_perbatch"), _LINEAR),
+    **dict.fromkeys(("eval_metric", "disable_default_eval_metric"), _METRICS),
+    **dict.fromkeys(("enable_categorical", "feature_types", "feature_weights", "missing"), _MATRIX),
+    **dict.fromkeys(("aft_loss_distribution", "aft_loss_distribution_scale"), _SURVIVAL),
+    **dict.fromkeys(
+        ("debug_synchronize", "default_direction", "extmem_single_page", "fail_on_invalid_gpu_id", "num_feature",
+         "opt_dense_col", "sparse_threshold", "validate_parameters"), _INNER,
+    ),
+    "seed_per_iteration": "boostrank seeds what is sampled by the round: seed= is enough",
+}  # fmt: skip
+"""Own name -> why, and what helps."""
+# Where the raw score of an objective's own scale is 0; of others that is 0 itself.
+_ZERO = {
+    "binary:logistic": 0.5, "binary:logitraw": 0.5, "reg:logistic": 0.5, "count:poisson": 1.0, "reg:gamma": 1.0,
+    "reg:tweedie": 1.0,
+}  # fmt: skip
+_RAW = (
+    "binary:hinge", "rank:map", "rank:ndcg", "rank:pairwise", "reg:absoluteerror", "reg:pseudohubererror",
+    "reg:quantileerror", "reg:squarederror", "reg:squaredlogerror",
+)  # fmt: skip
 # LightGBM's defaults where the two engines differ, so that one command means one thing on either.
 _DEFAULTS: dict[str, Any] = {"learning_rate": 0.1, "max_leaves": 31, "max_depth": 0, "max_bin": 255, "reg_lambda": 0.0}
 
@@ -69,6 +103,8 @@ def translate(params: dict[str, Any]) -> dict[str, Any]:
         if name in _WITHOUT_COUNTERPART:
             raise ParameterError(f"XGBoost has no {name!r}: use {_WITHOUT_COUNTERPART[name]}")
         own = _FROM_LIGHTGBM.get(name, name)
+        if own in REFUSED:
+            raise ParameterError(f"{name} has no place here: {REFUSED[own]}")
         if own not in _KNOWN:
             known = {*_KNOWN, *_FROM_LIGHTGBM}
             raise UnknownParameter(f"XGBoost has no parameter {name!r}.{did_you_mean(name, known, list_all=False)}")
@@ -98,6 +134,18 @@ def translate(params: dict[str, Any]) -> dict[str, Any]:
     elif "grow_policy" not in out:
         defaults["grow_policy"] = "lossguide"
     return defaults | out
+
+
+def base_score(objective: str) -> float:
+    """The parameter with which raw scores begin at 0.
+
+    Raises:
+        ParameterError: an objective of XGBoost's own that is none of a ranker.
+    """
+    if objective not in (*_RAW, *_ZERO):
+        known = [*_RAW, *_ZERO]
+        raise ParameterError(f"xgboost:{objective} is no objective of a ranker.{did_you_mean(objective, known)}")
+    return _ZERO.get(objective, 0.0)
 
 
 def renamed(params: dict[str, Any]) -> dict[str, Any]:
