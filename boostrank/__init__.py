@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from boostrank.training.averaging import average
     from boostrank.training.callbacks import EarlyStopping
     from boostrank.training.checkpoint import Checkpoint
+    from boostrank.training.conversion import convert_start
     from boostrank.training.folds import train_folds
     from boostrank.training.model import RankingModel
     from boostrank.training.train import train
@@ -46,7 +47,8 @@ _NAMES = {
     "kernels.objective.contract": "ObjectiveSpec objective_kernel", "kernels.objective.define": "define_objective",
     "kernels.runtime.jit": "inline", "metric": "Conventions Metric", "objective.description": "Objective",
     "objective.mixture": "Mixture", "objective.user_file": "load_objective", "training.averaging": "average",
-    "training.callbacks": "EarlyStopping", "training.checkpoint": "Checkpoint", "training.folds": "train_folds",
+    "training.callbacks": "EarlyStopping", "training.checkpoint": "Checkpoint",
+    "training.conversion": "convert_start", "training.folds": "train_folds",
     "training.model": "RankingModel", "training.train": "train", "tuning.search": "tune",
 }  # fmt: skip
 _HOMES = {name: f"boostrank.{module}" for module, names in _NAMES.items() for name in names.split()}
@@ -56,8 +58,8 @@ _PACKAGES = ("cluster", "data", "export", "report", "tuning")
 __all__ = [
     "BoostrankError", "Checkpoint", "Conventions", "DataError", "EarlyStopping", "InputError", "Metric", "Mixture",
     "ModelError", "Objective", "ObjectiveSpec", "Param", "ParameterError", "QueryIndex", "RankingDataset",
-    "RankingModel", "TrainingError", "__version__", "average", "define_objective", "doctor", "export_model", "inline",
-    "load_objective", "objective_kernel", "train", "train_folds", "tune",
+    "RankingModel", "TrainingError", "__version__", "average", "convert_start", "define_objective", "doctor",
+    "export_model", "inline", "load_objective", "objective_kernel", "train", "train_folds", "tune",
 ]  # fmt: skip
 
 

@@ -22,6 +22,7 @@ _COMMANDS = {
     "average": ("average", "Several models as one model file."),
     "tune": ("tune", "Search for the parameters that rank best, into a config file for train."),
     "plan": ("plan", "What training on some files will cost, before it starts."),
+    "convert": ("convert", "The start of a model of 0.1.0 in steps, which every program reads."),
     "export": ("export", "A model as the programs that serve rankers read it, proved."),
     "predict": ("predict", "Score documents, one score a line in input order."),
     "evaluate": ("evaluate", "Measure models or score files, and compare them query by query."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from boostrank.formats.lightgbm.parser import LightGBMText, Tree, parse_text
 from boostrank.formats.lightgbm.start import read_start, write_start
 from boostrank.formats.steps import mean_start
 from boostrank.formats.trees import ServedTrees, Trees
-from boostrank.kernels.trees.curves import ZERO, Curves
+from boostrank.kernels.trees.curves import ZERO, Curve, Curves
 from boostrank.kernels.trees.walker import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
 
 # What is in units of the score in the text of a tree.
@@ -81,16 +81,28 @@ class LightGBMFormat(ModelFormat):
             for line in _importances(model.tail):
                 name, _, count = line.rpartition(b"=")
                 importances[name] += int(count) if count.isdigit() else 0
-        sizes = b"tree_sizes=" + b" ".join(b"%d" % len(text) for text in texts)
-        head = _replaced(rb"^tree_sizes=.*$", sizes, models[0].head)
+        head = _with_sizes(models[0].head, texts)
         before, mark, after = models[0].tail.partition(_IMPORTANCES)
         if mark:
             after = after[sum(len(line) + 1 for line in _importances(models[0].tail)) :]
             after = b"".join(b"%s=%d\n" % counted for counted in importances.most_common()) + after
         return head + b"\n\n" + b"".join(texts) + before + mark + after
 
+    def with_start(self, model: LightGBMText, start: Mapping[int, Curve]) -> bytes:
+        """The file with another start; no trees are one where there is none."""
+        texts = [tree.encode() for tree in write_start(start)]
+        texts += [
+            replace(tree, number=i).to_bytes() for i, tree in enumerate(model.trees[model.start_trees :], len(texts))
+        ]
+        return _with_sizes(model.head, texts) + b"\n\n" + b"".join(texts) + model.tail
+
 
 LIGHTGBM = LightGBMFormat()
+
+
+def _with_sizes(head: bytes, texts: Sequence[bytes]) -> bytes:
+    """The head of a file with these trees."""
+    return _replaced(rb"^tree_sizes=.*$", b"tree_sizes=" + b" ".join(b"%d" % len(text) for text in texts), head)
 
 
 def _forest(model: LightGBMText, first: int) -> Forest:

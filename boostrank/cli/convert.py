@@ -1,0 +1,82 @@
+"""`boostrank convert`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from boostrank.cli.errors import say
+from boostrank.cli.options import Command, DataFile, InputFile, option, threads_option
+from boostrank.cli.reading import check_not_read, reading_options
+
+
+@click.command("convert", cls=Command)
+@click.argument("old", type=InputFile())
+@option("-o", "--output", required=True, type=click.Path(), help="Where the new model is written.")
+@option(
+    "--data", metavar="DATA", type=DataFile(), help="Rows like those that it ranks: steps end between their values."
+)
+@option("--steps", metavar="N", type=click.IntRange(2), default=255, help="About so many steps a feature.")
+@option(
+    "--allow", metavar="X", type=click.FloatRange(0.0),
+    help="Write it although scores move by up to X; otherwise by 2% of their deviation over DATA, without DATA of the "
+    "reach of the start.",
+)  # fmt: skip
+@threads_option()
+@reading_options
+def command(
+    old: str, output: str, data: str | None, steps: int, allow: float | None, threads: int | None, **given: Any
+) -> None:
+    """Put the linear leaves of a model of boostrank 0.1.0 into steps, which every program reads.
+
+    Hardly any program but LightGBM reads a start with linear leaves, and most drop it without a word. The trees behind
+    it stay as they are. How far scores move is said, and bounded. A model without such leaves is refused, and nothing
+    is written.
+    """
+    from boostrank.core.errors import InputError, ModelError
+    from boostrank.core.files import check_writable
+    from boostrank.core.formatting import count_of
+
+    check_not_read(output, [old, data] if data else [old])
+    check_writable(output)
+    from boostrank.cli.study import read_for_model
+    from boostrank.training.conversion import convert_start
+    from boostrank.training.model import RankingModel
+
+    rows = None
+    if data is None:
+        model = RankingModel.load(old)
+    else:
+        model, rows = read_for_model(old, data, {**given, "threads": threads})
+    try:
+        converted, found = convert_start(model, rows, steps=steps)
+    except ModelError as error:
+        raise ModelError(f"{old}: {error}") from None
+    share = f"{100.0 * found.difference / max(1e-300, found.allowed / 0.02):.2g}%"
+    if found.difference > (found.allowed if allow is None else allow):
+        limit = f"{found.allowed:.2g}" if allow is None else f"{allow:g}"
+        raise InputError(
+            f"scores move by up to {found.difference:.2g}, more than {limit}: more --steps, "
+            f"{'' if data else '--data, '}or --allow {found.difference * 1.01:.2g}; nothing is written"
+        )
+    converted.save(output)
+    click.echo(f"{output}: {found.steps:,} steps for {found.functions:,} features")
+    if found.documents is None:
+        click.echo(
+            f"no score moves by more than {found.bound:.2g}, {share} of the reach of the start, where values are "
+            "those of the training"
+        )
+        if found.outside:
+            say(
+                f"{count_of(found.outside, 'feature')} counted without an end: beyond the values of the training it is "
+                "level now, and scores move by more there"
+            )
+        say("documents are spread over the steps by guess, which contributions depend on: --data counts them")
+        return
+    click.echo(
+        f"{data}: no score moves by more than {found.difference:.2g}, {share} of their deviation; {found.moved:,} of "
+        f"{found.documents:,} documents change their place"
+    )
+    if found.ndcg is not None:
+        click.echo(f"ndcg@10 {found.ndcg[0]:.4f} before, {found.ndcg[1]:.4f} after")
