@@ -45,7 +45,8 @@ class TrainRequest:
         metrics: evaluated on every member of `valid`, in order.
         init_model: booster to continue, or None.
         rows: what `train`, and then each member of `valid`, was made of, where somebody has kept it.
-        start_scores: float64[N], what the training rows begin with in the place of what `init_model` says of them.
+        start_scores: float64[N] of `train`, and then of each member of `valid`: what its rows begin with; None, or no
+            entry: what `init_model` says of them.
         callbacks: LightGBM-style callbacks.
         keep_training_booster: as in `lgb.train`.
         own_datasets: whether the data sets came from `Backend.dataset`, and not from the user.
@@ -62,7 +63,7 @@ class TrainRequest:
     metrics: list[MetricFunction]
     init_model: Any = None
     rows: list[Any] = field(default_factory=list)
-    start_scores: Float64Array | None = None
+    start_scores: Sequence[Float64Array | None] = ()
     callbacks: list[Callback] = field(default_factory=list)
     keep_training_booster: bool = False
     own_datasets: bool = True

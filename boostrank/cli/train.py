@@ -87,8 +87,10 @@ def _run(
     if given["dask"]:
         from boostrank.cli.cluster import backend_for, train_on_cluster
 
-        if given["start"] not in ("auto", "none"):
-            raise click.UsageError("a training on a cluster has no --start", context)
+        if given["start"] not in START_WORDS:
+            raise click.UsageError(
+                "--start FILE is for one machine: on a cluster a start is auto, linear or none", context
+            )
         given["backend"] = backend_for(context, given["backend"])
     params = train_params(context, given)
     # Everything that can be refused is, before a byte is read.

@@ -11,7 +11,7 @@ from typing import Any
 
 from boostrank.backends import get_backend
 from boostrank.backends.events import Callback, CallbackEnv, EvalResult, StopTraining
-from boostrank.backends.xgboost.backend import start_trees_of
+from boostrank.backends.xgboost.backend import apart, together
 from boostrank.cluster import worker
 from boostrank.cluster.fitting import FitResult, TrainingTask
 from boostrank.cluster.job import CLIENT_SILENCE_SECONDS
@@ -24,6 +24,7 @@ from boostrank.cluster.shards import (
     refuse_unreachable,
     shared_with_training,
 )
+from boostrank.cluster.start import PlacedShard, StartMaker
 from boostrank.cluster.workers import Workers
 from boostrank.core.errors import (
     DataError,
@@ -36,14 +37,17 @@ from boostrank.core.errors import (
     warn_user,
 )
 from boostrank.core.formatting import count_of
+from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import default_feature_names
 from boostrank.data.options import FeatureSpace
 from boostrank.formats.model_info import ModelInfo
 from boostrank.metric import Conventions
+from boostrank.training import cross_fit
 from boostrank.training.model import RankingModel, TrainingSummary
 from boostrank.training.params import is_auto, split_params
 from boostrank.training.provenance import describe_training
+from boostrank.training.start import AUTO_START, LINEAR
 from boostrank.training.train import with_objective_of
 
 
@@ -52,7 +56,7 @@ class ClusterTraining:
 
     Args:
         client: `distributed.Client`.
-        params, rounds, init_model, conventions: as for `boostrank.cluster.train`.
+        params, rounds, init_model, conventions, start: as for `boostrank.cluster.train`.
 
     Raises:
         ParameterError: something that cannot be done on several workers.
@@ -61,6 +65,7 @@ class ClusterTraining:
     def __init__(
         self, client: Any, params: Mapping[str, Any] | None, rounds: int,
         init_model: RankingModel | str | os.PathLike[str] | None, conventions: Conventions | str | None,
+        start: str | None,
     ) -> None:  # fmt: skip
         self._workers, self._params = Workers(client), dict(params or {})
         self._started = time.perf_counter()
@@ -81,11 +86,13 @@ class ClusterTraining:
             raise ParameterError("early stopping does not go with dart: later rounds rescale earlier trees")
         if init_model is not None and init_model.backend != self._engine.name:
             raise ParameterError(f"a model of {init_model.backend} cannot be continued by xgboost, which trains here")
-        if init_model is not None and start_trees_of(init_model.booster):
-            raise ParameterError(
-                "the model begins with a linear start, and the workers cannot go on from one: train on one machine, or "
-                "continue a model made with start='none'"
-            )
+        self._start: Any = None
+        """The booster of the start alone."""
+        self._description: dict[str, Any] = {}
+        if init_model is not None:
+            self._start = apart(init_model.booster)[1]
+        self._maker: StartMaker | None = None
+        self._start_asked = self._checked(start)
         self._before = 0 if init_model is None else init_model.best_iteration
         if objective is not None and objective.total_rounds is None:
             objective = objective.over(self._before + self._given.rounds)
@@ -125,6 +132,14 @@ class ClusterTraining:
                 f"the model that is continued has {model.n_features} features numbered from {model.index_base}, the "
                 f"shards {space.n_features} from {space.index_base}"
             )
+        if self._start_asked is not None and self._can_start(self._start_asked):
+            placed = [
+                PlacedShard(a, i, shard)
+                for a, report in zip(used, reports, strict=True)
+                for i, shard in enumerate(report[1])
+            ]
+            placed.sort(key=lambda one: paths.index(one.shard.path))
+            self._maker = StartMaker(placed, space.feature_names)
         validation_work = [(self._space, [group[address] for group in validation], reading) for address in used]
         validation_reports = workers.work(worker.read_validation, validation_work)
         for i in range(len(sets)):
@@ -143,12 +158,16 @@ class ClusterTraining:
         """Workers and data in one line."""
         workers = [self._workers.info[address] for address in self._workers.addresses]
         shards = [shard for _, shard in self._shards]
-        no_start = "; auto begins without its linear start here" if is_auto(self._params, self._engine.name) else ""
+        start = ""
+        if self._start is not None:
+            start = "; the model goes on from a linear start"
+        elif self._maker is not None:
+            start = f"; the model begins with a linear start, learnt here from {self._maker.learnt_from:,} of the rows"
         return (
             f"{count_of(len(workers), 'worker')} with {count_of(sum(info.threads for info in workers), 'thread')} on "
             f"{count_of(len({info.host for info in workers}), 'machine')}: {count_of(len(shards), 'shard')}, "
             f"{sum(shard.rows for shard in shards):,} rows, {sum(len(shard.qids) for shard in shards):,} queries, "
-            f"{self._space.n_features:,} features{no_start}"
+            f"{self._space.n_features:,} features{start}"
         )
 
     def run(
@@ -159,9 +178,18 @@ class ClusterTraining:
         given, objective = self._given, self._objective
         if given.stopping_rounds and not names:
             raise ParameterError("early stopping needs validation shards")
+        if self._maker is not None:
+            limits = self._engine.limits(given.engine, self._space.feature_names)
+            made = self._maker.make(self._workers, given.gain, resolve_threads(given.threads), limits)
+            self._start, self._description = self._engine.begin_with(made[0]), made[1]
         init = b""
         if self._init_model is not None:
             init = self._engine.to_bytes(self._init_model.booster, rounds=self._before)
+        elif self._start is not None:
+            init = self._engine.to_bytes(self._start, rounds=0)
+        if self._start is not None:
+            begin = (self._engine.to_bytes(self._start, rounds=0), self._space.n_features)
+            self._workers.work(worker.begin_rows, [begin for _ in self._workers.addresses])
         task = TrainingTask(
             replace(given, objective=objective), self._rules, self._space.feature_names, tuple(names), init,
             checkpoint_every,
@@ -198,6 +226,30 @@ class ClusterTraining:
             )
         return self._model(results)
 
+    def _checked(self, start: str | None) -> str | None:
+        """Which start is to be made, None for none.
+
+        Raises:
+            ParameterError: one that cannot be made here.
+        """
+        if start not in (None, "none", AUTO_START, LINEAR):
+            raise ParameterError(f"start={start!r}: on a cluster it is {LINEAR!r}, {AUTO_START!r} or 'none'")
+        if self._init_model is not None and start == LINEAR:
+            raise ParameterError("a model that is continued has its own start: give init_model or start, not both")
+        wanted = start == LINEAR or (start == AUTO_START and is_auto(self._params, self._engine.name))
+        return start if wanted and self._init_model is None else None
+
+    def _can_start(self, start: str) -> bool:
+        """Whether it can be made; `auto` says why not."""
+        reason = self._engine.unstartable(self._given.engine)
+        if self._space.n_features > cross_fit.MOST_FEATURES:
+            reason = f"{self._space.n_features:,} features are more than the {cross_fit.MOST_FEATURES:,} it takes"
+        if reason and start == LINEAR:
+            raise ParameterError(f"no linear start on this cluster: {reason}; start='none' leaves it out")
+        if reason:
+            warn_user(f"auto begins without its linear start here: {reason}", DataWarning)
+        return reason is None
+
     def release(self) -> None:
         """Whatever happened, the workers are free for others."""
         self._workers.release()
@@ -212,7 +264,10 @@ class ClusterTraining:
             if iteration < rounds:
                 for name, metric, value, *_ in results:
                     history.setdefault(name, {}).setdefault(metric, []).append(value)
-        model = RankingModel(self._engine, self._engine.from_bytes(body), info=self._info(), evals_result=history)
+        booster = self._engine.from_bytes(body)
+        if self._start is not None:
+            booster = together(self._start, booster)
+        model = RankingModel(self._engine, booster, info=self._info(), evals_result=history)
         try:
             model.save(path, num_iteration=0)
         except TrainingError as error:
@@ -233,6 +288,7 @@ class ClusterTraining:
             "index_base": self._space.index_base, "features": self._space.n_features,
             "feature_names": list(self._space.feature_names), "fingerprint": digest.hexdigest(),
         }  # fmt: skip
+        info = info | {"start": self._description} if self._description else info
         return info | {"data": data, "training": {**info["training"], "workers": len(self._workers.addresses)}}
 
     def _model(self, results: Sequence[FitResult]) -> RankingModel:

@@ -42,7 +42,7 @@ class TrainingTask:
         conventions: of the metrics.
         feature_names: of the training set.
         valid_names: of the validation sets.
-        init_model: model file to continue; empty for none.
+        init_model: model file to continue, or a start alone, whose scores the workers know; empty for none.
         checkpoint_every: rounds between models for the client; 0 for none.
     """
 
@@ -134,7 +134,7 @@ def fit(job: Job, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -> 
         wanted = TrainRequest(
             params=params, train=train, valid=valid, rounds=given.rounds, gradient=gradient,
             native_objective=given.native_objective, metrics=[metrics] if metrics else [], init_model=booster,
-            callbacks=callbacks,
+            callbacks=callbacks, start_scores=job.scores,
         )  # fmt: skip
         with contact():
             booster, best = engine.train(wanted)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from boostrank.core.types import Float64Array
     from boostrank.data.dataset import RankingDataset
 
 # A client that has not been heard of for so long is gone: the training ends, and the worker is free.
@@ -28,6 +29,8 @@ class Job:
     paths: tuple[str, ...] = ()
     training: list[RankingDataset] = field(default_factory=list)
     validation: list[list[RankingDataset]] = field(default_factory=list)
+    scores: list[Float64Array] = field(default_factory=list)
+    """What the rows of each set begin with, where there is a start: of the training set, then of the others."""
     news: list[Any] = field(default_factory=list)
     """Of each round so far: (round, rounds in all, metrics), on the first worker."""
     checkpoint: tuple[int, bytes] | None = None

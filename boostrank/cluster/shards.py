@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import DataError, InputError
+from boostrank.core.types import Float64Array, Int64Array
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Shard:
         rows: documents.
         qids: names of its queries.
         fingerprint: of its numbers.
+        sizes: int64[q], documents in each query.
+        weights: float64[q], of its queries, or None.
     """
 
     path: str
@@ -51,6 +54,8 @@ class Shard:
     rows: int
     qids: npt.NDArray[Any]
     fingerprint: str
+    sizes: Int64Array
+    weights: Float64Array | None
 
 
 def refuse_differences(properties: Mapping[str, Mapping[str, str]]) -> None:

@@ -16,6 +16,7 @@ from boostrank.core.locks import reserved
 from boostrank.data.libsvm.sources import matching
 from boostrank.metric import Conventions
 from boostrank.training.model import RankingModel
+from boostrank.training.start import AUTO_START
 
 
 def train(
@@ -33,6 +34,7 @@ def train(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 0,
     port: int = 0,
+    start: str | None = AUTO_START,
     tell: Callable[[str], None] | None = None,
 ) -> RankingModel:
     """Train one ranker on all workers of a Dask cluster, by XGBoost.
@@ -57,6 +59,8 @@ def train(
             workers.
         checkpoint_every: rounds between two of them; 0 for none.
         port: where workers meet, on the first worker's machine; 0 lets the system choose.
+        start: "linear", "auto" or "none", as for `boostrank.train`. The start is the one that a single machine makes
+            of these files; the rows that it is learnt from, some ten thousand, come here.
         tell: called with a line about workers and data before the training starts.
 
     Returns:
@@ -68,7 +72,7 @@ def train(
             that no worker can read, workers with different installations.
     """
     import_distributed()
-    training = ClusterTraining(client, params, num_boost_round, init_model, conventions)
+    training = ClusterTraining(client, params, num_boost_round, init_model, conventions, start)
     paths = _expanded([shards] if isinstance(shards, str | os.PathLike) else shards)
     valid = () if valid_shards is None else valid_shards
     groups: list[Any] = [valid] if isinstance(valid, str | os.PathLike) else list(valid)

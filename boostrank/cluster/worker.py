@@ -28,8 +28,12 @@ from boostrank.core.machine import openmp_environment
 
 if TYPE_CHECKING:
     from boostrank.cluster.fitting import TrainingTask
+    from boostrank.cluster.rows import Span
+    from boostrank.core.gains import Gain
+    from boostrank.core.types import Int64Array
     from boostrank.data.dataset import RankingDataset
     from boostrank.data.options import FeatureSpace
+    from boostrank.training.cross_fit import Regressions
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,8 @@ def _reporting(work: Callable[..., Any]) -> Callable[..., Done | Failed]:
                     value = pool.submit(work, *arguments).result()
             except BoostrankError as error:
                 kind = DataError if isinstance(error, DataError) else type(error)  # which takes a message alone
-                where = _where(arguments[0]) if work.__name__ == "fit" else ""  # errors of reading name the file
+                # Errors of reading name the file.
+                where = "" if work.__name__.startswith("read") else _where(arguments[0])
                 return Failed(kind(f"{where}{error}"))
             except WorkerFailed:
                 return Failed(TrainingError("another worker failed"), secondary=True)
@@ -205,6 +210,55 @@ def read_validation(token: str, space: FeatureSpace, valid: Sequence[Sequence[st
 
 
 @_reporting
+def send_rows(token: str, wanted: Sequence[Span], gain: Gain) -> Any:
+    """(features, gains) of some rows of this worker's training shards."""
+    from boostrank.cluster.rows import rows_of
+    from boostrank.core.gains import gains_from_labels
+
+    job = _job_of(token)
+    return rows_of(job.training, [gains_from_labels(part.labels, gain) for part in job.training], wanted)
+
+
+@_reporting
+def begin_training_rows(token: str, start: Regressions, fold: Int64Array, columns: int) -> Any:
+    """Find where this worker's training rows begin; how many of them are in each step of the start.
+
+    Args:
+        token: of the training.
+        start: as it was learnt.
+        fold: int64[q], of this worker's queries.
+        columns: features of the data.
+    """
+    from boostrank.cluster.rows import Rows, Stacked, queries_of
+
+    job = _job_of(token)
+    features = Stacked([part.features for part in job.training], columns)
+    rows = Rows(queries_of([_found(part) for part in job.training]), (), features)
+    scores, counts = start.scores(rows, fold, job.threads)
+    job.scores = [scores]
+    return counts
+
+
+@_reporting
+def begin_rows(token: str, start: bytes, columns: int) -> Any:
+    """Find where the rows of all other sets begin, or of all sets where nobody has yet.
+
+    Args:
+        token: of the training.
+        start: model file of the start alone.
+        columns: features of the data.
+    """
+    from boostrank.backends import get_backend
+    from boostrank.cluster.rows import Stacked
+
+    job, engine = _job_of(token), get_backend("xgboost")
+    booster = engine.from_bytes(start)
+    for parts in [job.training, *job.validation][len(job.scores) :]:
+        features = Stacked([part.features for part in parts], columns)
+        job.scores.append(engine.predict(booster, features, rounds=0, threads=job.threads))
+
+
+@_reporting
 def fit(token: str, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -> Any:
     """Train; see `fitting.fit`."""
     from boostrank.cluster import fitting
@@ -239,5 +293,5 @@ def _read(path: str, options: Mapping[str, Any], job: Job, like: FeatureSpace | 
 def _found(part: RankingDataset) -> Shard:
     return Shard(
         part.provenance.files[0], part.provenance.index_base, part.n_features, part.n_documents, part.queries.qid,
-        part.fingerprint,
+        part.fingerprint, part.queries.sizes, part.queries.weights,
     )  # fmt: skip

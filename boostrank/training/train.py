@@ -147,7 +147,7 @@ def train(
         request = TrainRequest(
             params=given.engine, train=native_train, valid=valid, rows=rows, rounds=given.rounds, gradient=gradient,
             native_objective=given.native_objective, metrics=[metrics] if metrics else [], init_model=booster,
-            start_scores=None if begin is None else begin.scores,
+            start_scores=() if begin is None else (begin.scores,),
             callbacks=[history, *late, *filter(None, [stopper, checkpoint])],
             keep_training_booster=keep_training_booster, own_datasets=isinstance(train_set, RankingDataset),
             resumed=resumed, objective=objective,

@@ -18,7 +18,7 @@ from boostrank.core.errors import DataError, InputError
 
 def shard(path: str, *qids: object, features: int = 3) -> Shard:
     ids = np.array(qids, dtype=object if any(isinstance(q, str) for q in qids) else np.int64)
-    return Shard(path, 1, features, len(qids), ids, "")
+    return Shard(path, 1, features, len(qids), ids, "", np.ones(len(qids), np.int64), None)
 
 
 def test_workers_get_about_as_many_bytes_each() -> None:

@@ -15,9 +15,19 @@ import pytest
 
 import boostrank
 from boostrank.backends.events import StopTraining
-from boostrank.core.errors import BoostrankError, DataError, InputError, ParameterError, TrainingError, WorkerLost
+from boostrank.core.errors import (
+    BoostrankError,
+    DataError,
+    DataWarning,
+    InputError,
+    ParameterError,
+    TrainingError,
+    WorkerLost,
+)
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm.reader import read_libsvm
+from boostrank.formats import parse_model
+from boostrank.training import cross_fit
 from tests.cli.conftest import invoke
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")
@@ -86,6 +96,77 @@ def test_the_model_knows_how_it_was_made(trained: boostrank.RankingModel, data: 
     assert (about["rows"], about["queries"]) == (train_set.n_documents, 140)
     assert loaded.info["objective"]["total_rounds"] == ROUNDS
     assert np.array_equal(loaded.predict(train_set), trained.predict(train_set))
+
+
+def starts(model: boostrank.RankingModel) -> Any:
+    """The trees of the start."""
+    found = parse_model(model.to_bytes())
+    return found.forest["trees"][: found.start_trees]
+
+
+AUTO = {"num_leaves": 7, "eval_at": [10], "num_threads": 1}
+
+
+def test_of_shards_the_start_is_that_of_a_single_machine(
+    cluster: Any, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Learnt from some rows, in parts that lie in two shards."""
+    monkeypatch.setattr(cross_fit, "_NUMBERS_A_BLOCK", 700)
+    monkeypatch.setattr(cross_fit, "_RANKED", 400)
+    monkeypatch.setattr(cross_fit, "_REGRESSED", 600)
+    lines: list[str] = []
+    whole, valid = RankingDataset.read([data / f"s{i}.txt" for i in range(3)]), sets(data)[1]
+    alone = boostrank.train(AUTO, whole, 1, backend="xgboost")
+    model = train(cluster, AUTO, [data / "s*.txt"], 1, [data / "v0.txt", data / "v1.txt"], tell=lines.append)
+    assert starts(model) == starts(alone)
+    assert len(starts(model)) > 3
+    assert model.info["start"] == alone.info["start"]
+    assert ndcg(model, valid) == pytest.approx(model.evals_result["valid_0"]["ndcg@10"][-1], abs=1e-9)
+    said = re.search(r"; the model begins with a linear start, learnt here from (\d+) of the rows$", lines[0])
+    assert said is not None
+    assert 300 < int(said[1]) < whole.n_documents
+
+
+def test_of_one_shard_the_whole_model_is_that_of_a_single_machine(cluster: Any, data: Path) -> None:
+    train_set, valid = sets(data)
+    params = AUTO | {"monotone_constraints": [1] * train_set.n_features}
+    model = train(cluster, params, [data / "train.txt"], 3, [data / "valid.txt"])
+    alone = boostrank.train(params, train_set, 3, valid_sets=[valid], backend="xgboost")
+    assert model.to_bytes() == alone.to_bytes()
+
+
+def test_a_model_with_a_start_is_continued_and_kept_by_checkpoints(cluster: Any, data: Path, tmp_path: Path) -> None:
+    shards, valid, path = [data / "s*.txt"], [data / "v0.txt", data / "v1.txt"], tmp_path / "so-far.json"
+    whole = train(cluster, AUTO, shards, 5, [valid], checkpoint=path, checkpoint_every=2)
+    before = boostrank.RankingModel.load(path)
+    assert before.best_iteration < 5
+    assert len(starts(before)) > 3
+    assert starts(before) == starts(whole)
+    assert before.info["start"] == whole.info["start"]
+    assert np.array_equal(
+        before.predict(sets(data)[1]), whole.predict(sets(data)[1], num_iteration=before.best_iteration)
+    )
+    lines: list[str] = []
+    more = train(cluster, AUTO, shards, 2, [valid], init_model=before, tell=lines.append)
+    assert lines[0].endswith("; the model goes on from a linear start")
+    assert starts(more) == starts(before)
+    assert more.best_iteration == before.best_iteration + 2
+    assert ndcg(more, sets(data)[1]) == pytest.approx(more.evals_result["valid_0"]["ndcg@10"][-1], abs=1e-9)
+
+
+def test_what_no_start_can_be_made_of_is_said_or_refused(
+    cluster: Any, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = [data / "s0.txt"]
+    with pytest.warns(DataWarning, match="without its linear start here: a model of booster=dart"):
+        assert not starts(train(cluster, AUTO | {"booster": "dart"}, shards, 1))
+    with pytest.raises(ParameterError, match="no linear start on this cluster: a model of booster=dart"):
+        train(cluster, AUTO | {"booster": "dart"}, shards, 1, start="linear")
+    with pytest.raises(ParameterError, match=r"start='m.json': on a cluster it is 'linear', 'auto' or 'none'"):
+        train(cluster, AUTO, shards, 1, start="m.json")
+    monkeypatch.setattr(cross_fit, "MOST_FEATURES", 3)
+    with pytest.raises(ParameterError, match=r"no linear start on this cluster: \d+ features are more than the 3"):
+        train(cluster, AUTO, shards, 1, start="linear")
 
 
 def test_every_worker_hears_of_every_round_and_ends_with_the_same_model(

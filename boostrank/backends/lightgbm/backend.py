@@ -188,8 +188,9 @@ class LightGBM(Backend):
         with contextlib.ExitStack() as given:
             sets = [request.train, *(data for _, data in request.valid)]
             given.enter_context(put_back([d for d, r in zip(sets, request.rows, strict=False) if d is r]))
-            if request.resumed is None and request.start_scores is not None:
-                given.enter_context(starting_at(request.train, request.start_scores))
+            for data, scores in zip(sets, request.start_scores if request.resumed is None else (), strict=False):
+                if scores is not None:
+                    given.enter_context(starting_at(data, scores))
             if request.resumed is not None:
                 init_model = self.from_bytes(request.resumed.snapshot.model)
                 rounds += request.resumed.begin - self.rounds_of(init_model)

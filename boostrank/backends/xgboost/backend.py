@@ -7,6 +7,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -123,7 +124,7 @@ class XGBoost(Backend):
     def train(self, request: TrainRequest) -> tuple[Any, int]:
         params = translate(request.params)
         init_model, resumed = request.init_model, request.resumed
-        init_model, start = _apart(init_model)
+        init_model, start = apart(init_model)
         if resumed is not None:
             init_model = self.from_bytes(resumed.snapshot.model)
         before = self.rounds_of(init_model) if init_model is not None else 0
@@ -149,7 +150,7 @@ class XGBoost(Backend):
                 xgb_model=init_model,
                 callbacks=[bridge],
             )
-        return (booster if start is None else self._together(start, booster)), bridge.best_rounds
+        return (booster if start is None else together(start, booster)), bridge.best_rounds
 
     @contextlib.contextmanager
     def _begun(self, request: TrainRequest, start: Any) -> Iterator[None]:
@@ -157,10 +158,10 @@ class XGBoost(Backend):
 
         They come from the rows: of what it has binned, XGBoost predicts by the bins.
         """
-        train, *valid = request.rows or [None] * (1 + len(request.valid))
-        given = {id(request.train): (request.train, train, request.start_scores)}
-        for (_, data), rows in zip(request.valid, valid, strict=True):
-            given.setdefault(id(data), (data, rows, None))
+        sets = [request.train, *(data for _, data in request.valid)]
+        given: dict[int, tuple[Any, Any, Any]] = {}
+        for data, rows, scores in zip_longest(sets, request.rows, request.start_scores):
+            given.setdefault(id(data), (data, rows, scores))
         threads = int(translate(request.params).get("nthread") or 1)
         try:
             for data, rows, scores in given.values():
@@ -180,11 +181,6 @@ class XGBoost(Backend):
             for data, rows, _ in given.values():
                 if rows is data:
                     data.set_info(base_margin=np.zeros(0, np.float32))
-
-    def _together(self, start: Any, booster: Any) -> Any:
-        """One booster of the trees of a start and those that were grown."""
-        grown, first = (XGBOOST.parse(bytes(one.save_raw("json"))) for one in (booster, start))
-        return self.from_bytes(grown.with_trees(first.start, grown.forest["trees"], grown.ends))
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
         translated = translate(params)
@@ -297,7 +293,7 @@ def _rounds(booster: Any, rounds: int) -> int:
     return rounds + start_trees_of(booster) if rounds else 0
 
 
-def _apart(booster: Any) -> tuple[Any, Any]:
+def apart(booster: Any) -> tuple[Any, Any]:
     """The trees of a booster that were grown, and its start; each None where there is none."""
     if booster is None or not start_trees_of(booster):
         return booster, None
@@ -307,6 +303,12 @@ def _apart(booster: Any) -> tuple[Any, Any]:
     trees = model.forest["trees"][model.start_trees :]
     start = BACKEND.from_bytes(model.with_trees(model.start, [], [0]))
     return BACKEND.from_bytes(model.with_trees({}, trees, model.ends)), start
+
+
+def together(start: Any, booster: Any) -> Any:
+    """One booster of the trees of a start and those that were grown."""
+    grown, first = (XGBOOST.parse(bytes(one.save_raw("json"))) for one in (booster, start))
+    return BACKEND.from_bytes(grown.with_trees(first.start, grown.forest["trees"], grown.ends))
 
 
 def _batches(features: Features, absent_is_missing: bool) -> Iterator[Any]:
