@@ -1,0 +1,190 @@
+"""ONNX graph of one tree ensemble in float64, whose scores are rounded to float32 once, at the end.
+
+Not by onnxmltools: 1.16 rounds thresholds to the nearest float32 numbers, so that documents change sides (scores on
+MSLR differ by up to 0.03), drops linear leaves without a word, and takes XGBoost's rankers for classifiers.
+
+Sets of categories are looked up in tables beside the trees: the operator that knows them, TreeEnsemble of ai.onnx.ml 5,
+gives wrong scores in ONNX Runtime up to 1.24, and older ones do not have it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.types import Int64Array
+from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, missing_goes_left, with_version
+from boostrank.kernels.trees.walker import LISTED_RIGHT, NAN_LEFT, Forest
+
+# What onnxmltools calls them, and programs expect.
+_INPUT, _OUTPUT = "input", "variable"
+_MOST_CELLS = 2**26
+
+
+def _write(model: ServedModel) -> bytes:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    forest = model.trees.forest
+    if not forest.roots.size:
+        raise ExportError("the model has no trees")
+    constants: list[Any] = []
+
+    def constant(name: str, values: npt.NDArray[Any]) -> str:
+        constants.append(numpy_helper.from_array(values, name))
+        return name
+
+    steps = [helper.make_node("Cast", [_INPUT], ["values"], to=TensorProto.DOUBLE)]
+    columns, tables, forest = _tables(forest, len(model.feature_names))
+    if columns.size:
+        # A code is the number of its row in a table of where each set sends it; two more are for other codes and NaN.
+        end = np.array([len(table) - 2.0 for table in tables])
+        least = 0.0 if np.any(model.trees.forest.kind & LISTED_RIGHT) else np.nextafter(-1.0, 0.0)
+        steps += [
+            helper.make_node("Gather", ["values", constant("columns", columns)], ["codes"], axis=1),
+            helper.make_node("GreaterOrEqual", ["codes", constant("least", np.array(least))], ["not_below"]),
+            helper.make_node("Less", ["codes", constant("end", end)], ["not_above"]),
+            helper.make_node("And", ["not_below", "not_above"], ["known"]),
+            helper.make_node("IsNaN", ["codes"], ["missing"]),
+            helper.make_node("Where", ["missing", constant("none", end + 1.0), "end"], ["unknown"]),
+            helper.make_node("Where", ["known", "codes", "unknown"], ["rows"]),
+            helper.make_node("Cast", ["rows"], ["numbers"], to=TensorProto.INT64),
+        ]
+        for i, table in enumerate(tables):
+            steps += [
+                helper.make_node("Gather", ["numbers", constant(f"at{i}", np.array(i))], [f"number{i}"], axis=1),
+                helper.make_node("Gather", [constant(f"table{i}", table), f"number{i}"], [f"side{i}"], axis=0),
+            ]
+        sides = [f"side{i}" for i in range(columns.size)]
+        steps += [
+            helper.make_node("Concat", sides, ["sides"], axis=1),
+            helper.make_node("Cast", ["sides"], ["splits"], to=TensorProto.DOUBLE),
+            helper.make_node("Concat", ["values", "splits"], ["all"], axis=1),
+        ]
+    given = "all" if columns.size else "values"
+    ensemble = _ensemble(forest, model.trees.base)
+    steps.append(helper.make_node("TreeEnsembleRegressor", [given], [_OUTPUT], domain="ai.onnx.ml", **ensemble))
+    graph = helper.make_graph(
+        steps,
+        model.name,
+        [helper.make_tensor_value_info(_INPUT, TensorProto.FLOAT, [None, len(model.feature_names)])],
+        [helper.make_tensor_value_info(_OUTPUT, TensorProto.FLOAT, [None, 1])],
+        constants,
+    )
+    # The oldest that have trees in float64.
+    opsets = [helper.make_opsetid("", 15), helper.make_opsetid("ai.onnx.ml", 3)]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=8, producer_name="boostrank")
+    helper.set_model_props(made, {"feature_names": json.dumps(list(model.feature_names))})
+    onnx.checker.check_model(made)
+    return bytes(made.SerializeToString())
+
+
+def _tables(forest: Forest, n_features: int) -> tuple[Int64Array, list[npt.NDArray[np.uint8]], Forest]:
+    """Sets of categories as splits of further columns, which are 1 for what goes right and 0 for what goes left.
+
+    Returns:
+        Columns with categories, ascending; of each, bool[codes + 2, sets], which sets send each of its codes right,
+        then any other code, then what is missing; and the forest that splits by what is looked up there.
+
+    Raises:
+        ExportError: they would take more than 64 MB.
+    """
+    nodes = np.flatnonzero(forest.categorical)
+    feature, threshold, kind = forest.feature.copy(), forest.threshold.copy(), forest.kind.copy()
+    columns = np.unique(feature[nodes]).astype(np.int64)
+    tables: list[npt.NDArray[np.uint8]] = []
+    cells, width = 0, n_features
+    for column in columns.tolist():
+        own = nodes[feature[nodes] == column]
+        listed = [forest.categories(int(number)) for number in forest.threshold[own]]
+        codes = max((int(one[-1]) + 1 for one in listed if one.size), default=0)
+        cells += (codes + 2) * own.size
+        if cells > _MOST_CELLS:
+            raise ExportError(
+                f"{nodes.size} sets of categories, with codes up to {codes - 1} in column {column}, would take tables "
+                "of more than 64 MB: number the categories from 0 without gaps, or export to treelite or c"
+            )
+        turned = (forest.kind[own] & LISTED_RIGHT) != 0
+        right = np.tile(~turned, (codes + 2, 1))
+        right[-1] = (forest.kind[own] & NAN_LEFT) == 0
+        for i, one in enumerate(listed):
+            right[one, i] = turned[i]
+        table, place = np.unique(right, axis=1, return_inverse=True)
+        feature[own], threshold[own], kind[own] = width + place.reshape(-1), 0.5, 0
+        tables.append(table.astype(np.uint8))
+        width += table.shape[1]
+    return columns, tables, replace(forest, feature=feature, threshold=threshold, kind=kind)
+
+
+def _ensemble(forest: Forest, base: float) -> dict[str, Any]:
+    """Attributes of TreeEnsembleRegressor."""
+    from onnx import numpy_helper
+
+    inner = forest.feature.size
+    owner = np.full(inner + forest.value.size, -1, np.int64)
+    owner[:inner] = forest.tree
+    sides = []
+    for child in (forest.left, forest.right):
+        sides.append(np.where(child >= 0, child, inner + ~child).astype(np.int64))
+        owner[sides[-1]] = forest.tree
+    alone = forest.roots < 0
+    owner[inner + ~forest.roots[alone]] = np.flatnonzero(alone)
+    # By trees, a root first. What pruning left over belongs to none.
+    order = np.argsort(owner, kind="stable")
+    order = order[owner[order] >= 0]
+    leaf = order >= inner
+
+    def at_nodes(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.append(values, np.zeros(forest.value.size, values.dtype))[order]
+
+    return {
+        "n_targets": 1, "aggregate_function": "SUM", "post_transform": "NONE",
+        "nodes_treeids": owner[order], "nodes_nodeids": order,
+        "nodes_featureids": at_nodes(forest.feature.astype(np.int64)),
+        "nodes_modes": np.where(leaf, "LEAF", "BRANCH_LEQ").tolist(),
+        "nodes_values_as_tensor": numpy_helper.from_array(at_nodes(forest.threshold), "thresholds"),
+        "nodes_truenodeids": at_nodes(sides[0]), "nodes_falsenodeids": at_nodes(sides[1]),
+        "nodes_missing_value_tracks_true": at_nodes(missing_goes_left(forest).astype(np.int64)),
+        "target_treeids": owner[order[leaf]], "target_nodeids": order[leaf],
+        "target_ids": np.zeros(int(leaf.sum()), np.int64),
+        "target_weights_as_tensor": numpy_helper.from_array(forest.value[order[leaf] - inner], "leaves"),
+        "base_values_as_tensor": numpy_helper.from_array(np.array([base]), "base"),
+    }  # fmt: skip
+
+
+def _read(body: bytes, feature_names: Sequence[str]) -> Score:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(body, options, providers=["CPUExecutionProvider"])
+
+    def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        with np.errstate(over="ignore"):
+            given = np.ascontiguousarray(rows, dtype=np.float32)
+        return np.asarray(session.run([_OUTPUT], {_INPUT: given})[0]).reshape(-1)
+
+    return score
+
+
+SPEC = TargetSpec(
+    name="onnx",
+    title="ONNX Runtime",
+    write=_write,
+    read=_read,
+    proved_by=with_version("ONNX Runtime", "onnxruntime"),
+    how=(
+        "onnxruntime.InferenceSession('{file}').run(['variable'], {{'input': rows}})[0][:, 0] are the scores.",
+        "rows is float32, [documents, features], in the order of `feature_names` in the file's metadata.",
+        "Missing values are NaN.",
+    ),
+    leaves="float64",
+    adds="float64",
+    extra="onnx",
+)

@@ -1,0 +1,65 @@
+"""ONNX graph: the leaves that the engine reaches, added up in float64 and rounded once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from boostrank.export.reading import Rules, scores
+from boostrank.export.target import ExportError, ServedModel
+from boostrank.export.targets.onnx import SPEC
+from boostrank.formats.trees import ServedTrees
+from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest
+from tests.export.conftest import Example, example
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+pytest.importorskip("onnx", reason="the extra onnx is not installed")
+
+
+def assert_same_leaves(served: ServedModel, rows: np.ndarray, rules: Rules) -> None:
+    expected = scores(served.trees, rows, replace(rules, sums=np.float64)).astype(np.float32)
+    found = SPEC.read(SPEC.write(served), served.feature_names)(rows)
+    np.testing.assert_array_max_ulp(found, expected, maxulp=1)
+
+
+def test_every_float32_row_reaches_the_leaves_that_it_reaches_in_the_engine(each: Example) -> None:
+    assert_same_leaves(each.served, each.single, Rules.of(each.served.trees))
+
+
+def test_names_are_those_that_converted_models_have() -> None:
+    one = example("lightgbm-none-whole")
+    session = onnxruntime.InferenceSession(SPEC.write(one.served))
+    (given,), (made,) = session.get_inputs(), session.get_outputs()
+    assert (given.name, given.type, given.shape[1]) == ("input", "tensor(float)", 6)
+    assert (made.name, made.type, made.shape[1]) == ("variable", "tensor(float)", 1)
+    names = session.get_modelmeta().custom_metadata_map["feature_names"]
+    assert json.loads(names) == list(one.served.feature_names)
+
+
+@pytest.mark.parametrize("codes", [40, 300])
+@pytest.mark.parametrize("listed", [0, LISTED_RIGHT])
+def test_sets_of_categories_of_any_size_hold(codes: int, listed: int) -> None:
+    trees, words, rng = 30, codes // 32 + 1, np.random.default_rng(codes)
+    sets = rng.integers(0, 2**32, (trees, words), dtype=np.uint32)
+    sets[: trees // 2] &= rng.integers(0, 2, (trees // 2, words), dtype=np.uint32)
+    sets[:, 0] |= 1
+    leaf = np.arange(trees + 1)[:trees] * 2
+    forest = Forest(
+        feature=rng.integers(0, 2, trees).astype(np.int32), threshold=np.arange(float(trees)),
+        kind=(CATEGORICAL + listed + rng.integers(0, 2, trees) * NAN_LEFT * (listed > 0)).astype(np.uint8),
+        left=~leaf.astype(np.int32), right=~(leaf + 1).astype(np.int32), value=rng.normal(size=2 * trees + 1),
+        roots=np.append(np.arange(trees), ~(2 * trees)).astype(np.int32), tree=np.arange(trees, dtype=np.int32),
+        sets=sets.ravel(), set_ptr=words * np.arange(trees + 1),
+    )  # fmt: skip
+    served = ServedTrees(forest, np.ones(trees), np.ones(2 * trees + 1), base=0.5)
+    rows = rng.integers(-2, codes + 40, (500, 2)).astype(np.float32)
+    rows[::7, 0], rows[::11, 1], rows[::13, 0], rows[::17, 1] = np.nan, 1e6, -0.5, 2.7
+    assert_same_leaves(ServedModel("sets", "lightgbm", b"", served, ("a", "b")), rows, Rules(np.float32))
+
+
+def test_zeros_that_are_missing_are_refused() -> None:
+    with pytest.raises(ExportError, match="zero_as_missing"):
+        SPEC.write(example("lightgbm-none-zeros").served)
