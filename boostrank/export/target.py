@@ -39,7 +39,7 @@ class ServedModel:
         name: as the program that serves it will know it.
         engine: that made it.
         body: the engine's file of the rounds that prediction uses.
-        trees: all of them.
+        trees: all of them; small ones first where the target adds up in float32 and the engine does not.
         feature_names: d names, in column order, as the program knows them.
     """
 
@@ -89,7 +89,7 @@ class TargetSpec:
     extra: str = ""
     resolution: float = 0.0
     finite: bool = False
-    most_rows: int = 20_000
+    most_rows: int = 150_000
     helps: Mapping[str, str] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
 

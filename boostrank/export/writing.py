@@ -54,7 +54,7 @@ def export_model(
     if unknown:
         raise ParameterError(f"allow knows {', '.join((*KINDS, MOVED))}, not {unknown[0]!r}")
     check_writable(path)
-    served = _served(model, feature_names, name or _plain(Path(path).name.partition(".")[0]))
+    served = _served(model, target, feature_names, name or _plain(Path(path).name.partition(".")[0]))
     try:
         body = target.write(served)
         proof = prove(model, served, target, body, data=data, allow=allow)
@@ -72,7 +72,7 @@ def how_to(target: TargetSpec, path: str | os.PathLike[str], name: str | None = 
     return [line.format(file=file, model=name or _plain(file.partition(".")[0])) for line in target.how]
 
 
-def _served(model: RankingModel, feature_names: Sequence[str] | None, name: str) -> ServedModel:
+def _served(model: RankingModel, target: TargetSpec, feature_names: Sequence[str] | None, name: str) -> ServedModel:
     names = model.feature_names if feature_names is None else tuple(feature_names)
     if len(names) != model.n_features:
         raise ParameterError(f"{len(names)} names of features for a model of {model.n_features}")
@@ -85,6 +85,8 @@ def _served(model: RankingModel, feature_names: Sequence[str] | None, name: str)
         trees = format.served(format.parse(body))
     except ModelError as error:
         raise ModelError(f"this model cannot be exported: {error}") from error
+    if target.adds == "float32" and not trees.single:
+        trees = trees.small_first()
     return ServedModel(name, model.backend, format.stamp(body), trees, names)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -83,6 +83,22 @@ class ServedTrees:
     leaf_count: Float64Array
     base: float = 0.0
     single: bool = False
+
+    def small_first(self) -> ServedTrees:
+        """The same with trees in the order of what they add to the size of a score.
+
+        So sums in float32 stay small while most trees are added, and so does what is rounded away.
+        """
+        forest = self.forest
+        owner = forest.leaf_trees()
+        count = np.maximum(self.leaf_count, 1e-30)
+        trees = forest.roots.size
+        added = np.bincount(owner, count * forest.value**2, trees) / np.bincount(owner, count, trees)
+        order = np.argsort(added, kind="stable")
+        place = np.argsort(order)
+        return replace(
+            self, forest=replace(forest, roots=forest.roots[order], tree=place[forest.tree].astype(np.int32))
+        )
 
 
 def depths(parent: Int64Array) -> Int64Array:

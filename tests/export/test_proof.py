@@ -174,3 +174,36 @@ def test_how_names_the_file_and_the_model() -> None:
         assert len(lines) == 3
         assert not any(word in line for word in ("{file}", "{model}", "{{") for line in lines)
         assert any("my model.json" in line or "my_model" in line for line in lines)
+
+
+def test_small_trees_first_leave_less_rounding() -> None:
+    of = example("lightgbm-start-missing")
+    X, _ = table("missing", seed=5)
+    single = Rules(leaves=np.float32, sums=np.float32)
+    ordered = of.served.trees.small_first()
+    assert np.allclose(scores(ordered, X, Rules()), scores(of.served.trees, X, Rules()), rtol=0, atol=1e-12)
+    exact = scores(of.served.trees, X, Rules())
+    before, after = (np.square(scores(trees, X, single) - exact).mean() for trees in (of.served.trees, ordered))
+    assert after < before
+    owner = ordered.forest.leaf_trees()
+    added = [
+        np.average(ordered.forest.value[owner == tree] ** 2, weights=ordered.leaf_count[owner == tree])
+        for tree in range(ordered.forest.roots.size)
+    ]
+    assert added == sorted(added)
+
+
+def test_programs_that_add_in_float32_get_small_trees_first(tmp_path: Path) -> None:
+    of = example("lightgbm-none-whole")
+    for target, first in (("solr", True), ("c", False)):
+        seen = []
+        spec = TARGETS.get(target)
+        TARGETS._added["spy"] = replace(
+            spec, name="spy", write=lambda model, s=spec, k=seen: k.append(model) or s.write(model)
+        )
+        try:
+            export_model(of.model, tmp_path / "m", "spy", feature_names=NAMES)
+        finally:
+            del TARGETS._added["spy"]
+        trees = seen[0].trees
+        assert (trees.forest.roots.tolist() == trees.small_first().forest.roots.tolist()) == first

@@ -95,13 +95,14 @@ class Forest:
             reach: of `Curves.largest`, where there is a start.
         """
         largest = np.zeros(max(1, self.roots.size))
-        np.maximum.at(largest, self._leaf_trees(), np.abs(self.value))
+        np.maximum.at(largest, self.leaf_trees(), np.abs(self.value))
         start = 0.0 if self.start is None or reach is None else self.start.largest(reach)
         if not math.isfinite(start):
             raise ValueError("infinite values, of which the start makes infinite scores")
         return min(_SUM_BITS - math.frexp(max(float(largest.sum()) + start, 1e-300))[1], 1000)
 
-    def _leaf_trees(self) -> Int64Array:
+    def leaf_trees(self) -> Int64Array:
+        """int64[L]: the tree of each leaf; 0 of those that no node leads to."""
         owner = np.zeros(self.value.size, np.int64)
         for child in (self.left, self.right):
             owner[~child[child < 0]] = self.tree[child < 0]
