@@ -188,6 +188,10 @@ class Backend(Protocol):
         """What in these parameters keeps trees from beginning with a linear ranker, in words; None if nothing."""
         return None
 
+    def has_start(self, booster: Any) -> bool:
+        """Whether a booster begins with a linear ranker."""
+        return False
+
     def begin_with(self, start: LinearStart) -> Any:
         """A booster of no rounds that scores as a linear ranker does, for training to continue.
 

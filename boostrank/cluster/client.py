@@ -43,11 +43,11 @@ from boostrank.data.dataset import default_feature_names
 from boostrank.data.options import FeatureSpace
 from boostrank.formats.model_info import ModelInfo
 from boostrank.metric import Conventions
-from boostrank.training import cross_fit
+from boostrank.training import cross_fit, monotone
 from boostrank.training.model import RankingModel, TrainingSummary
 from boostrank.training.params import is_auto, split_params
 from boostrank.training.provenance import describe_training
-from boostrank.training.start import AUTO_START, LINEAR
+from boostrank.training.start import AUTO_START, LINEAR, say_without_start
 from boostrank.training.train import with_objective_of
 
 
@@ -132,6 +132,9 @@ class ClusterTraining:
                 f"the model that is continued has {model.n_features} features numbered from {model.index_base}, the "
                 f"shards {space.n_features} from {space.index_base}"
             )
+        broken = model and monotone.broken(self._engine, model.booster, self._given.engine, space.feature_names)
+        if broken:
+            raise ParameterError(f"the model that is continued does not go with these parameters: {broken}")
         if self._start_asked is not None and self._can_start(self._start_asked):
             placed = [
                 PlacedShard(a, i, shard)
@@ -236,6 +239,9 @@ class ClusterTraining:
             raise ParameterError(f"start={start!r}: on a cluster it is {LINEAR!r}, {AUTO_START!r} or 'none'")
         if self._init_model is not None and start == LINEAR:
             raise ParameterError("a model that is continued has its own start: give init_model or start, not both")
+        if self._init_model is not None and start == AUTO_START:
+            named = with_objective_of(self._init_model, self._params)
+            say_without_start(self._engine, self._init_model.booster, named)
         wanted = start == LINEAR or (start == AUTO_START and is_auto(self._params, self._engine.name))
         return start if wanted and self._init_model is None else None
 

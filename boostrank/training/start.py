@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from boostrank.core.gains import Gain
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.training.model import RankingModel
+from boostrank.training.params import is_auto
 
 LINEAR = "linear"
 """Make one first."""
@@ -24,6 +26,12 @@ _NO_STEPS = (
     "RankingDataset for a start in steps, which all of them read"
 )
 _NO_LIMITS = "a start of linear leaves does not keep what these parameters ask of features"
+
+
+def say_without_start(engine: Backend, booster: Any, params: Mapping[str, Any]) -> None:
+    """Where `auto` goes on with a booster that begins with no linear ranker, say so."""
+    if engine.starts_linear and is_auto(params, engine.name) and not engine.has_start(booster):
+        warn_user("auto goes on from a model without a linear start, and begins with none", DataWarning)
 
 
 def same_order(model: RankingModel, data: RankingDataset) -> None:

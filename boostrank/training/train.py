@@ -30,7 +30,7 @@ from boostrank.training.model import RankingModel, TrainingSummary
 from boostrank.training.params import OBJECTIVE_NAMES, TrainingParameters, headline, is_auto, split_params
 from boostrank.training.provenance import describe_identity, describe_training
 from boostrank.training.round_metrics import RoundMetrics
-from boostrank.training.start import AUTO_START, beginning, same_order
+from boostrank.training.start import AUTO_START, beginning, same_order, say_without_start
 
 _BASIC = "; LightGBM's method 'basic' does, also where other features are missing"
 
@@ -105,6 +105,8 @@ def train(
     elif start not in (None, AUTO_START, "none"):
         raise ParameterError("a model that is continued has its own start: give init_model or start, not both")
     if begin is None and booster is not None:
+        if start == AUTO_START:
+            say_without_start(engine, booster, with_objective_of(init_model, params))
         broken = monotone.broken(engine, booster, given.engine, engine.feature_names(booster))
         if broken:
             raise ParameterError(f"the model that is continued does not go with these parameters: {broken}")

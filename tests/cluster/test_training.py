@@ -316,6 +316,7 @@ def test_the_command_line_trains_on_a_cluster(cluster: Any, data: Path, tmp_path
         (["--dask", "nowhere"], "neither an address .* nor a scheduler's file nor local"),
         (["--dask", "local:2", "--resume"], "there is --checkpoint-every alone"),
         (["--dask", "local:2", "--route", "bins"], "--route is for one machine"),
+        (["--dask", "local:2", "--start", __file__], "--start FILE is for one machine"),
     ],
 )
 def test_what_the_command_line_refuses(options: list[str], words: str, data: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import lightgbm as lgb
@@ -14,9 +15,11 @@ import xgboost as xgb
 from scipy import sparse
 
 import boostrank
-from boostrank.core.errors import BoostrankError, DataError
+from boostrank.core.errors import BoostrankError, DataError, DataWarning
+from boostrank.data.libsvm.reader import write_libsvm
 from boostrank.formats import parse_model
 from boostrank.formats.lightgbm.parser import start_trees
+from boostrank.training import cross_fit
 from tests.backends.test_linear import ranking
 
 SMALL = {"num_leaves": 5, "num_threads": 1, "verbosity": -1, "eval_at": 10}
@@ -163,6 +166,105 @@ def start_of(model: boostrank.RankingModel) -> Any:
         count = count_start_trees(model)
         return count, model.booster.predict(rows, num_iteration=count).tolist()
     return parse_model(model.to_bytes()).forest["trees"][: count_start_trees(model)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_from_files(engine: str, sets: Sets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, files = filled(sets[0]), [tmp_path / "a.txt", tmp_path / "b.txt"]
+    write_libsvm(files[0], data.take(np.arange(15)))
+    write_libsvm(files[1], data.take(np.arange(15, len(data.queries))))
+    ways: list[dict[str, Any]] = [{"cache": False}, {"cache": tmp_path}, {"cache": tmp_path}]
+    if engine == "xgboost":
+        ways.append({"cache": False, "external_memory": True})
+    usual = boostrank.train(SMALL, boostrank.RankingDataset.read(files), 1, backend=engine)
+    for way in ways:
+        streamed = boostrank.RankingDataset.stream(files, **way)
+        said, model = outcome(lambda given=streamed: boostrank.train(SMALL, given, 1, backend=engine))
+        assert said == START
+        assert start_of(model) == start_of(usual)
+    monkeypatch.setattr(cross_fit, "MOST_FEATURES", 2)
+    wide = [boostrank.RankingDataset.read(files), boostrank.RankingDataset.stream(files, cache=False)]
+    with pytest.warns(DataWarning, match="made of 2 of the 6 features"):
+        dense, streamed = (boostrank.train(SMALL, one, 1, backend=engine) for one in wide)
+    assert start_of(dense) == start_of(streamed)
+    assert 0 < count_start_trees(dense) <= 2
+
+
+def half(scores: Any, data: Any) -> Any:
+    return 0.5 * np.sin(np.arange(scores.size)), np.ones(scores.size)
+
+
+# Engine, parameters, start, what comes of it.
+TOLD: list[tuple[str, dict[str, Any], str, str]] = [
+    ("lightgbm", {"boosting": "dart"}, "auto", START),
+    ("lightgbm", {"boosting": "goss"}, "auto", START),
+    ("lightgbm", {"boosting": "rf"}, "auto", "refused: boosting='rf'"),
+    ("lightgbm", {"linear_tree": True}, "auto", START),
+    ("lightgbm", {"extra_trees": True, "path_smooth": 1.0, "max_delta_step": 0.5}, "auto", START),
+    ("lightgbm", {"boost_from_average": True}, "auto", "refused: 'boost_from_average' is read by"),
+    ("lightgbm", {"zero_as_missing": True}, "auto", START),
+    ("lightgbm", {"use_missing": False}, "auto", START),
+    ("lightgbm", {"use_quantized_grad": True}, "auto", START),
+    ("lightgbm", {"categorical_feature": [3]}, "auto", START),
+    ("lightgbm", {"objective": "lightgbm:lambdarank"}, "linear", START),
+    ("xgboost", {"booster": "dart"}, "auto", "no linear start with these parameters: a model of booster=dart"),
+    ("xgboost", {"booster": "dart"}, "linear", "refused: no linear start with these parameters: a model of booster=da"),
+    ("xgboost", {"booster": "gblinear"}, "auto", "refused: booster='gblinear'"),
+    ("xgboost", {"base_score": 0.5}, "auto", "refused: base_score"),
+    ("xgboost", {"num_parallel_tree": 2}, "auto", START),
+    ("xgboost", {"max_depth": 3, "grow_policy": "depthwise"}, "auto", START),
+    ("xgboost", {"objective": "xgboost:rank:ndcg"}, "linear", START),
+    ("both", {"monotone_constraints": [1] * 6}, "auto", START),
+    ("both", {"interaction_constraints": [[0, 1], [2, 3, 4, 5]]}, "auto", START),
+    ("both", {"bagging_fraction": 0.5, "feature_fraction": 0.5, "seed": 3}, "auto", START),
+    ("both", {"early_stopping_round": 1}, "auto", START),
+    ("both", {"objective": half}, "linear", START),
+    ("both", {"objective": "sdcg"}, "linear", START),
+]
+TOLD_EACH = [(name, *row[1:]) for row in TOLD for name in ENGINES if row[0] in ("both", name)]
+
+
+@pytest.mark.parametrize(("engine", "params", "start", "expected"), TOLD_EACH)
+def test_whatever_the_parameters_are(
+    engine: str, params: dict[str, Any], start: str, expected: str, sets: Sets
+) -> None:
+    said, model = outcome(
+        lambda: boostrank.train({**SMALL, **params}, sets[0], 2, valid_sets=[sets[1]], backend=engine, start=start)
+    )
+    assert re.match(expected, said), said
+    if model is not None:
+        last = NDCG.evaluate(sets[1].labels, model.predict(sets[1], num_iteration=2), sets[1].queries).mean
+        assert model.evals_result["valid_0"]["ndcg@10"][-1] == pytest.approx(last, abs=1e-12)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_however_a_training_goes_on(engine: str, sets: Sets, usual: Any, tmp_path: Path) -> None:
+    train = sets[0]
+    before, path = usual[engine], tmp_path / "model"
+    before.save(path)
+    kept = start_of(before)
+    options: dict[str, Any] = {"backend": engine}
+    for init_model in (before, path, before.booster):
+        said, model = outcome(lambda given=init_model: boostrank.train(SMALL, train, 1, init_model=given, **options))
+        assert said == START
+        assert start_of(model) == kept
+    checkpoint = boostrank.Checkpoint(tmp_path / "checkpoint", every=1)
+    said, _ = outcome(lambda: boostrank.train(SMALL, train, 2, checkpoint=checkpoint, **options))
+    assert said == START
+    going_on = boostrank.Checkpoint(tmp_path / "checkpoint", every=1, resume=True)
+    said, model = outcome(lambda: boostrank.train(SMALL, train, 2, checkpoint=going_on, **options))
+    assert start_of(model) == kept
+    said, model = outcome(
+        lambda: boostrank.train_folds({**SMALL, "early_stopping_round": 1}, train, 2, folds=2, **options)
+    )
+    assert said == START
+    assert outcome(lambda: boostrank.average([before, model]))[0] == START
+    assert start_of(boostrank.RankingModel.load(path)) == kept
+    plain = boostrank.train(SMALL, train, 1, start="none", **options)
+    for given in ({**SMALL, "objective": "auto"}, SMALL):
+        said, _ = outcome(lambda given=given: boostrank.train(given, train, 1, init_model=plain.booster, **options))
+        assert said == "auto goes on from a model without a linear start, and begins with none"
+    assert outcome(lambda: boostrank.average([before, plain]))[0] == START
 
 
 def test_matrices_go_on_with_a_model_that_has_a_start(sets: Sets, usual: Any) -> None:

@@ -240,6 +240,9 @@ class LightGBM(Backend):
         paid = [name for name in main_names(params) if name.startswith("cegb_penalty_feature")]
         return f"{paid[0]} makes trees pay for a feature, and a start uses most" if paid else None
 
+    def has_start(self, booster: Any) -> bool:
+        return _start_trees(booster) > 0
+
     def begin_with(self, start: LinearStart) -> Any:
         return self.from_bytes(start_text(start).encode())
 

@@ -202,6 +202,9 @@ class XGBoost(Backend):
         booster = translate(params).get("booster", "gbtree")
         return None if booster == "gbtree" else f"a model of booster={booster} holds no trees but its own"
 
+    def has_start(self, booster: Any) -> bool:
+        return start_trees_of(booster) > 0
+
     def begin_with(self, start: LinearStart) -> Any:
         if any(curve.documents is None for curve in start.curves.values()):
             raise ParameterError(
