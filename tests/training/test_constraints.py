@@ -6,6 +6,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 import pytest
 import xgboost as xgb
@@ -246,6 +247,13 @@ def test_a_categorical_column_is_no_number_to_the_start(data: Any) -> None:
         assert set(forest.feature[forest.categorical].tolist()) == {5}
     without = trained(counted, "lightgbm", 4, feature_contri="1,0,1,1,1,1").trees()
     assert 1 not in without.used
+
+
+@pytest.mark.parametrize("kind", [{"categorical_feature": [5]}, {"params": {"cat_feature": "5"}}], ids=str)
+def test_a_data_set_of_lightgbms_own_that_calls_a_column_categorical_has_no_start(data: Any, kind: Any) -> None:
+    rows = lgb.Dataset(np.nan_to_num(data.features), data.labels, group=data.queries.sizes, **kind)
+    with pytest.raises(ParameterError, match="categorical features, which a start would take for numbers"):
+        trained(rows, "lightgbm", 2)
 
 
 def test_a_matrix_of_the_users_own_takes_them_too(data: Any) -> None:

@@ -122,7 +122,8 @@ class LightGBM(Backend):
         if not hasattr(raw, "shape"):
             return f"holds data of type {type(raw).__name__}, which LightGBM reads itself: give a RankingDataset"
         types = [str(one) for one in np.atleast_1d(getattr(raw, "dtypes", []))]
-        if "category" in types or data.categorical_feature not in ("auto", [], None):
+        listed = data.categorical_feature, main_names(data.params or {}).get("categorical_feature")
+        if "category" in types or any(one not in ("auto", "", [], None) for one in listed):
             return "has categorical features, which a start would take for numbers"
         return None
 
