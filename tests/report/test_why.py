@@ -21,6 +21,8 @@ from boostrank.backends import get_backend
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float32Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.formats.base import LinearStart
+from boostrank.kernels.trees.curves import Curve
 from boostrank.report import Why, why
 from boostrank.report.explanation.counterfactuals import Counterfactual, FeatureValues
 from boostrank.training.model import RankingModel
@@ -62,7 +64,14 @@ MODELS: dict[str, Callable[[], RankingModel]] = {
     "LightGBM, nothing is missing": lambda: lightgbm_model(world(), use_missing=False),
     "XGBoost": lambda: xgboost_model(world()),
     "XGBoost, exact": lambda: xgboost_model(world(), tree_method="exact"),
+    "LightGBM, start": lambda: started("lightgbm", min_data_in_leaf=3, verbosity=-1),
+    "XGBoost, start": lambda: started("xgboost"),
 }
+
+
+def started(backend: str, **params: Any) -> RankingModel:
+    given = {"objective": "lambdarank", "num_leaves": 6, "num_threads": 1, **params}
+    return boostrank.train(given, world(), 5, backend=backend, start="linear")
 
 
 @cache
@@ -274,13 +283,15 @@ def test_linear_leaves_try_the_values_of_the_data() -> None:
         assert model.predict(row[None])[0] == change.score
 
 
-def test_a_linear_start_tries_the_values_of_the_data() -> None:
-    model = boostrank.train({"objective": "lambdarank", "verbosity": -1}, world(), 4, start="linear")
+def test_a_start_of_straight_lines_tries_the_values_of_the_data() -> None:
+    lines = {0: Curve(np.array([0.5]), np.array([0.0, 0.25]), np.array([1.0, 0.5]), 0.0), 1: Curve.line(2.0, 0.0, 0.1)}
+    old = get_backend("lightgbm").begin_with(LinearStart(world().feature_names, lines))
+    model = boostrank.train({"objective": "lambdarank", "verbosity": -1}, world(), 4, init_model=old)
     told = why(model, world(), 3, 1, 4)
     assert any("only values of the data" in note for note in told.notes)
-    assert told.parts.sum() == pytest.approx(told.difference)
-    assert told.changes
-    assert all(change.seen for change in told.changes)
+    assert told.parts.sum() == pytest.approx(told.difference, rel=1e-12)
+    assert {"f1", "f2"} & {change.feature for change in told.changes}
+    assert all(change.seen for change in told.changes if change.feature in ("f1", "f2"))
 
 
 @cache

@@ -131,12 +131,13 @@ def categories_of(forest: Forest) -> dict[int, Int64Array]:
 def cuts_of(forest: Forest) -> dict[int, Float32Array]:
     """Column -> the last float32 number of each step of the scores but the highest one, ascending.
 
-    Of columns with an order (see `categories_of`) and without a linear term, in which scores have no steps.
+    Of columns with an order (see `categories_of`), but those of which a start of version 0.1.0 has straight lines.
     """
+    curves = dict(forest.start or ())
+    straight = [column for column, curve in curves.items() if np.any(curve.slope)]
     order = np.argsort(forest.feature, kind="stable")
     order = order[~forest.categorical[order]]
-    if forest.start is not None:
-        order = order[~np.isin(forest.feature[order], forest.start.feature)]
+    order = order[~np.isin(forest.feature[order], straight)]
     feature, threshold, kind = forest.feature[order], forest.threshold[order], forest.kind[order]
     found = {}
     bounds = np.flatnonzero(np.diff(feature, prepend=-1)).tolist()
@@ -145,8 +146,11 @@ def cuts_of(forest: Forest) -> dict[int, Float32Array]:
         exact = exact[~np.isnan(exact)]  # to the left of NaN is nothing
         if np.any(kind[start:stop] & ZERO_IS_MISSING):
             exact = np.concatenate([exact, [np.nextafter(np.float32(-ZERO), -_INF), ZERO]])
-        found[int(feature[start])] = np.unique(rounded_down(exact))
-    return found
+        found[int(feature[start])] = rounded_down(exact)
+    for column in curves.keys() - set(straight):  # -infinity counts as missing there
+        of_start = np.append(rounded_down(curves[column].bounds), -_INF)
+        found[column] = np.append(found.get(column, np.zeros(0, np.float32)), of_start)
+    return {column: np.unique(cuts) for column, cuts in found.items()}
 
 
 def counterfactuals(
