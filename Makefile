@@ -80,7 +80,7 @@ short: $(VENV)/.installed
 
 $(VENV)-oldest/.installed-test: pyproject.toml $(VENV)/.uv
 	$(BIN)/uv venv --quiet --clear --python "$(call interpreter,$(OLDEST))" $(VENV)-oldest
-	$(BIN)/uv pip install --quiet --python $(VENV)-oldest --resolution lowest-direct --editable '.[$(XGBOOST),test]'
+	$(BIN)/uv pip install --quiet --python $(VENV)-oldest --resolution lowest-direct --editable '.[$(XGBOOST),test-oldest]'
 	@touch $@
 
 $(VENV)-%/.installed-test: pyproject.toml $(VENV)/.uv

@@ -383,6 +383,7 @@ def _check_shape(
     depth = depths(above)
     refuse(depth < 0, f"{where}: its nodes form a cycle")
     refuse(int(depth.max()) >= MAX_DEPTH, f"{where}: it is deeper than {MAX_DEPTH} nodes")
+    refuse(right[inner] != left[inner] + 1, f"{where}: a right child is not next to the left one, as XGBoost believes")
 
 
 def _check_categorical_splits(tree: dict[str, Any], n: int, leaf: npt.NDArray[np.bool_], where: str) -> int:

@@ -106,6 +106,13 @@ def test_a_deleted_node_has_both_marks() -> None:
         check_xgboost_json(model)
 
 
+def strangers(model: dict[str, Any]) -> None:
+    """The children of the root, the other way round: XGBoost would go from the right one to the node behind it."""
+    tree = forest(model)["trees"][0]
+    left, right = tree["left_children"], tree["right_children"]
+    left[0], right[0] = right[0], left[0]
+
+
 HOSTILE: dict[str, tuple[Edit, str]] = {
     "child beyond the nodes": (in_tree("left_children", 0, 99999), "left_children has an entry outside"),
     "child below minus one": (in_tree("left_children", 0, -2), "left_children has an entry outside"),
@@ -114,6 +121,7 @@ HOSTILE: dict[str, tuple[Edit, str]] = {
     "the root as a child": (in_tree("left_children", 0, 0), "no parent, or two"),
     "one child only": (in_tree("right_children", 0, -1), "one child"),
     "a cycle": (cycle, "cycle"),
+    "children that are not neighbours": (strangers, "a right child is not next to the left one"),
     "a parent beyond the nodes": (in_tree("parents", 1, 99999), "parent is out of range"),
     "a parent that is not": (in_tree("parents", 1, 2), "parents and children do not agree"),
     "a root with a parent": (in_tree("parents", 0, 1), "parent is out of range"),

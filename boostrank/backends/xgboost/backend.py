@@ -33,6 +33,7 @@ from boostrank.formats.xgboost import XGBOOST, tree_weights
 from boostrank.formats.xgboost_start import ATTRIBUTE
 
 _BINNED_BYTES_A_CELL = 2
+_ROUNDED = 1e-4
 _BINNED = (xgboost.QuantileDMatrix, xgboost.ExtMemQuantileDMatrix)
 _one_at_a_time = threading.Lock()
 
@@ -242,7 +243,14 @@ class XGBoost(Backend):
                 booster.predict(xgboost.DMatrix(batch, nthread=threads), **options)
                 for batch in _batches(features, absent_is_missing)
             ]
-        return np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts]).astype(np.float64)
+        found = np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts]).astype(np.float64)
+        scores = self.predict(booster, features, rounds=rounds, threads=threads, absent_is_missing=absent_is_missing)
+        left = scores - found.sum(axis=1)
+        if np.any(np.abs(left) > _ROUNDED * np.abs(found).sum(axis=1)):
+            raise ModelError("XGBoost's contributions do not add up to its scores")
+        # It adds up in float32: what that leaves over goes to the largest part.
+        found[np.arange(left.size), np.abs(found).argmax(axis=1)] += left
+        return found
 
     def to_bytes(self, booster: Any, *, rounds: int) -> bytes:
         if 0 < rounds < self.rounds_of(booster):
