@@ -159,7 +159,8 @@ def test_what_is_documented_of_xgboost_is_known_to_it() -> None:
         params: dict[str, Any] = {name: "rmse" if name == "eval_metric" else 1, "validate_parameters": True}
         if name == "top_k":
             params |= {"booster": "gblinear", "updater": "coord_descent", "feature_selector": "greedy"}
-        with warnings.catch_warnings(record=True) as seen:
+        # Another test may have asked XGBoost for silence, which is for the whole process.
+        with warnings.catch_warnings(record=True) as seen, xgb.config_context(verbosity=1):
             warnings.simplefilter("always")
             xgb.train(params, data, 1)
         if any(f'"{name}" }} are not used' in str(one.message) for one in seen):
