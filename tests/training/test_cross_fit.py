@@ -226,7 +226,8 @@ def told(data: Any) -> list[float]:
 def test_of_many_features_those_that_tell_most_are_taken_and_it_is_said(blocks: Any, monkeypatch: Any) -> None:
     if blocks:
         monkeypatch.setattr(cross_fit, "_NUMBERS_A_BLOCK", blocks)
-    data = made()
+    backwards = made()
+    data = boostrank.RankingDataset.from_arrays(backwards.features[:, ::-1], backwards.labels, group=SIZES)
     for most in (1, 2, 3):
         monkeypatch.setattr(cross_fit, "MOST_FEATURES", most)
         chosen = np.sort(np.argsort(told(data))[-most:])

@@ -112,13 +112,13 @@ class LightGBM(Backend):
         return {"label_gain": list(range(_LABELS)) if isinstance(gain, str) else list(gain)}
 
     def rows_gone(self, data: Any) -> str | None:
-        raw, chosen = _raw(data)
+        raw = data.data
         if data.init_score is not None:
             return "has an init_score of its own"
+        if raw is None and data.used_indices is not None and not is_constructed(data):
+            return "is a subset that is not constructed: call its construct() first"
         if raw is None:
             return "has not kept its raw data: make it with free_raw_data=False, or give a RankingDataset"
-        if chosen is not None and not is_constructed(data):
-            return "is a subset: call its construct() first"
         if not hasattr(raw, "shape"):
             return f"holds data of type {type(raw).__name__}, which LightGBM reads itself: give a RankingDataset"
         types = [str(one) for one in np.atleast_1d(getattr(raw, "dtypes", []))]
@@ -133,15 +133,13 @@ class LightGBM(Backend):
             raise DataError(f"the data set {reason}")
         from boostrank.objective.description import queries_given  # imports all objectives
 
-        raw, chosen = _raw(data)
-        features = as_features(raw)
-        features = features if chosen is None else features[np.asarray(chosen)]
+        features = as_features(data.data)
         if is_constructed(data):
             names, given = data.get_feature_name(), (data.get_label(), data.get_group(), data.get_weight())
         else:  # asked for, it would make its bins, by other parameters than the training's
             names, given = data.feature_name, (data.label, data.group, data.weight)
             if names == "auto":
-                names = getattr(raw, "columns", [f"Column_{i}" for i in range(features.shape[1])])
+                names = getattr(data.data, "columns", [f"Column_{i}" for i in range(features.shape[1])])
         labels, sizes, weights = (None if one is None else np.asarray(one).reshape(-1) for one in given)
         if labels is None:
             raise DataError("the data set has no labels")
@@ -289,13 +287,6 @@ class LightGBM(Backend):
 
 
 BACKEND = LightGBM()
-
-
-def _raw(data: Any) -> tuple[Any, Any]:
-    """What a data set was made of, None where it is gone; and which rows of it, None for all."""
-    if data.data is None and data.used_indices is not None and data.reference is not None:
-        return data.reference.data, data.used_indices
-    return data.data, None
 
 
 def _start_trees(booster: Any) -> int:
