@@ -114,6 +114,7 @@ def _halves(forest: Forest, node: int, box: _Box) -> tuple[_Box, _Box]:
     if forest.categorical[node]:  # any of them may meet
         return box, box
     feature, threshold = int(forest.feature[node]), float(forest.threshold[node])
+    threshold = -np.inf if np.isnan(threshold) else threshold  # no number is below it
     low, high, missing = box.get(feature, (-np.inf, np.inf, True))
     goes_left = bool(forest.kind[node] & NAN_LEFT)
     return (

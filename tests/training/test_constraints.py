@@ -54,6 +54,7 @@ def bounds_of(model: Any, feature: int) -> Any:
     ends = [forest.threshold[(forest.feature == feature) & ~forest.categorical]]
     ends += [curve.bounds for column, curve in forest.start or () if column == feature]
     near = np.concatenate(ends).astype(np.float32)
+    near = near[np.isfinite(near)]  # XGBoost 3.4 has splits of missing values from all numbers
     above = np.nextafter(near, np.float32(np.inf))
     beside = [np.nextafter(near, np.float32(-np.inf)), near, above, np.nextafter(above, np.float32(np.inf))]
     return np.unique(np.concatenate(beside))

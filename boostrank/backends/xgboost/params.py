@@ -72,8 +72,9 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("enable_categorical", "feature_types", "feature_weights", "missing"), _MATRIX),
     **dict.fromkeys(("aft_loss_distribution", "aft_loss_distribution_scale"), _SURVIVAL),
     **dict.fromkeys(
-        ("debug_synchronize", "default_direction", "extmem_single_page", "fail_on_invalid_gpu_id", "num_feature",
-         "opt_dense_col", "sparse_threshold", "validate_parameters"), _INNER,
+        ("cache_opt", "debug_synchronize", "default_direction", "extmem_single_page", "fail_on_invalid_gpu_id",
+         "num_feature", "opt_dense_col", "rng_state", "sketch_ratio", "sparse_threshold", "validate_parameters"),
+        _INNER,
     ),
     "seed_per_iteration": "boostrank seeds what is sampled by the round: seed= is enough",
 }  # fmt: skip
