@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import click
 from boostrank.cli.errors import say
 from boostrank.cli.options import Command, DataFile, InputFile, option
 from boostrank.cli.reading import check_not_read, reading_options
+
+to_export = partial(option, section="Export")
 
 
 class _Targets(Command):
@@ -29,16 +32,16 @@ class _Targets(Command):
 
 @click.command("export", cls=_Targets)
 @click.argument("model", type=InputFile())
-@option("--to", required=True, metavar="TARGET", help="What reads the file: see the list below.")
-@option("-o", "--output", type=click.Path(), help="Write it here.")
-@option("--how", is_flag=True, help="Print what to do with the file, in three lines, too; without -o nothing else.")
-@option("--name", metavar="NAME", show_default="the file's", help="What the model is called there.")
-@option(
+@to_export("--to", required=True, metavar="TARGET", help="What reads the file: see the list below.")
+@to_export("-o", "--output", type=click.Path(), help="Write it here.")
+@to_export("--how", is_flag=True, help="Print what to do with the file, in three lines; without -o nothing else.")
+@to_export("--name", metavar="NAME", show_default="the file's", help="What the model is called there.")
+@to_export(
     "--feature-names", metavar="FILE", type=InputFile(),
     help="Names of the features there, in the model's order: a name a line, or the JSON of a feature store.",
 )  # fmt: skip
-@option("--data", metavar="DATA", type=DataFile(), help="Your own rows, by queries: no document may change its place.")
-@option(
+@to_export("--data", metavar="DATA", type=DataFile(), help="Your own rows, by queries: none may change its place.")
+@to_export(
     "--allow", metavar="KIND", multiple=True,
     help="Write it although rows of this kind get other scores (thresholds, random, zeros, missing, infinite, "
     "categories), or documents of --data change places (moved).",
