@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from boostrank.core.queries import QueryIndex
     from boostrank.data.dataset import RankingDataset
     from boostrank.data.doctor import doctor
+    from boostrank.export.verification import verify
     from boostrank.export.writing import export_model
     from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
     from boostrank.kernels.objective.define import define_objective
@@ -43,7 +44,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "core.errors": "BoostrankError DataError InputError ModelError ParameterError TrainingError",
     "core.params": "Param", "core.queries": "QueryIndex", "data.dataset": "RankingDataset", "data.doctor": "doctor",
-    "export.writing": "export_model",
+    "export.verification": "verify", "export.writing": "export_model",
     "kernels.objective.contract": "ObjectiveSpec objective_kernel", "kernels.objective.define": "define_objective",
     "kernels.runtime.jit": "inline", "metric": "Conventions Metric", "objective.description": "Objective",
     "objective.mixture": "Mixture", "objective.user_file": "load_objective", "training.averaging": "average",
@@ -59,7 +60,7 @@ __all__ = [
     "BoostrankError", "Checkpoint", "Conventions", "DataError", "EarlyStopping", "InputError", "Metric", "Mixture",
     "ModelError", "Objective", "ObjectiveSpec", "Param", "ParameterError", "QueryIndex", "RankingDataset",
     "RankingModel", "TrainingError", "__version__", "average", "convert_start", "define_objective", "doctor",
-    "export_model", "inline", "load_objective", "objective_kernel", "train", "train_folds", "tune",
+    "export_model", "inline", "load_objective", "objective_kernel", "train", "train_folds", "tune", "verify",
 ]  # fmt: skip
 
 

@@ -24,6 +24,7 @@ _COMMANDS = {
     "plan": ("plan", "What training on some files will cost, before it starts."),
     "convert": ("convert", "The start of a model of 0.1.0 in steps, which every program reads."),
     "export": ("export", "A model as the programs that serve rankers read it, proved."),
+    "verify": ("verify", "Compare scores that a search engine logged with the model's, and name the cause."),
     "predict": ("predict", "Score documents, one score a line in input order."),
     "evaluate": ("evaluate", "Measure models or score files, and compare them query by query."),
     "metrics": ("metrics", "One metric as each library computes it, and why they differ."),
@@ -96,8 +97,8 @@ def cli(debug: bool) -> None:
     boostrank predict model.txt new.txt -o scores.txt
 
     Results go to standard output, everything else to standard error. Exit status: 0 done, 1 what
-    `compare --fail-if` or `doctor --strict` looks for is there, 2 usage or bad input, 3 failure, 130 stopped by
-    Ctrl-C, 143 by SIGTERM.
+    `compare --fail-if`, `doctor --strict` or `verify` looks for is there, 2 usage or bad input, 3 failure,
+    130 stopped by Ctrl-C, 143 by SIGTERM.
     """
     # OpenMP reads its environment once, when the first engine is imported. Only the command line sets it: that of a
     # process that imports boostrank is its own.

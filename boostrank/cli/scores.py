@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 import math
 import re
 from collections.abc import Iterable
@@ -72,6 +73,60 @@ def read_scores(path: str, rows: int) -> Any:
     if len(scores) != rows:
         raise FileFormatError(f"{len(scores):,} scores, but the data has {rows:,} rows", file=path)
     return np.array(scores)
+
+
+def read_logged(path: str, rows: int) -> tuple[Any, Any]:
+    """Scores that a program logged, float64[N], and half a unit of the last digit of each.
+
+    Numbers with as many decimals each were cut off there; of others the longest tells how many digits there are.
+
+    Args:
+        path: a score a line; or lines of JSON with a "score"; or lines of several columns, of which "score", or else
+            the last one, counts.
+        rows: N, the rows of the data.
+
+    Raises:
+        FileFormatError: a line without a finite score, or another number of them.
+    """
+    import numpy as np
+
+    with open(path, encoding="utf-8-sig", errors="backslashreplace") as file:
+        lines = file.read().rstrip().split("\n")
+    column, begin = -1, 0
+    cut = re.compile(r"[,;\t]\s*|\s+")
+    heading = [name.strip('" _').lower() for name in cut.split(lines[0].strip())]
+    if not lines[0].lstrip().startswith("{") and not any(map(_NUMBER.fullmatch, heading)):
+        column, begin = (heading.index("score") if "score" in heading else -1), 1
+    words = []
+    for number, line in enumerate(lines[begin:], begin + 1):
+        word = _logged_word(line.strip(), cut, column)
+        if not _NUMBER.fullmatch(word) or not math.isfinite(float(word)):
+            raise FileFormatError(f"{line.strip()[:40]!r} has no finite score", file=path, line=number)
+        words.append(word)
+    if len(words) != rows:
+        raise FileFormatError(f"{len(words):,} scores, but the data has {rows:,} rows", file=path)
+    scores = np.array([float(word) for word in words])
+    parts = [re.split("[eE]", word.lstrip("+-"))[0].partition(".") for word in words]
+    decimals = {len(after) for _, _, after in parts}
+    if len(decimals) == 1 and len(words) > 1 and not any("e" in word.lower() for word in words):
+        return scores, np.full(rows, 0.5 * 10.0 ** -min(decimals)) if min(decimals) else np.zeros(rows)
+    digits = max(len((before + after).lstrip("0")) for before, _, after in parts)
+    with np.errstate(divide="ignore"):
+        size = np.floor(np.log10(np.abs(scores)))
+    return scores, np.where(scores == 0.0, 0.0, 0.5 * 10.0 ** (np.where(scores == 0.0, 0.0, size) + 1.0 - digits))
+
+
+def _logged_word(line: str, cut: re.Pattern[str], column: int) -> str:
+    """The score in a line."""
+    if line.startswith("{"):
+        try:
+            found = json.loads(line)
+            value = found.get("score", found.get("_score"))
+            return repr(float(value)) if isinstance(value, int | float) else ""
+        except ValueError:
+            return ""
+    cells = cut.split(line)
+    return cells[column].strip('"') if len(cells) > column else ""
 
 
 def score_lines(scores: Iterable[float]) -> Iterable[str]:

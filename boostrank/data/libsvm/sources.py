@@ -231,3 +231,24 @@ def size_of(source: OneSource) -> int | None:
     except OSError as error:
         raise FileFormatError(str(error.strerror), file=os.fspath(source)) from None
     return info.st_size if stat.S_ISREG(info.st_mode) else None
+
+
+def place_of_row(source: AnySource, row: int) -> tuple[str, int] | None:
+    """(file, line) of a row, counted from 0 through all files; None where they can be read only once, or have fewer."""
+    files = expand(source)
+    if any(size_of(one) is None for one in files):
+        return None
+    for one in files:
+        opened, lines = open_source(one, None), 0
+        with contextlib.closing(opened):
+            for load in opened.loads(_STREAM_CHUNK):
+                text = load(None)
+                for line in bytes(text.buffer[text.start : text.end]).split(b"\n")[
+                    : -1 if not text.unterminated else None
+                ]:
+                    lines += 1
+                    if line.strip() and not line.lstrip().startswith(b"#"):
+                        if row == 0:
+                            return opened.name, lines
+                        row -= 1
+    return None

@@ -1,0 +1,93 @@
+"""`boostrank verify`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from boostrank.cli.options import Command, DataFile, InputFile, option, threads_option
+from boostrank.cli.reading import reading_options
+
+_EQUAL = {
+    "bits": "equal, bit for bit",
+    "digits": "equal, as far as digits were logged",
+    "float32": "equal, but for rounding to float32",
+    "ranking": "other scores, the same ranking of every query",
+    "different": "different",
+}
+
+
+@click.command("verify", cls=Command)
+@click.argument("model", type=InputFile())
+@option(
+    "--against", required=True, metavar="FILE", type=InputFile(),
+    help="What another program logged, in the order of DATA: a score a line, lines of JSON with a `score`, or columns "
+    "of which `score`, or else the last, counts.",
+)  # fmt: skip
+@option("--data", required=True, metavar="DATA", type=DataFile(), help="The documents, as that program was given them.")
+@option(
+    "--tolerance", type=click.Choice(["bits", "digits", "float32", "ranking"]), default="float32",
+    help="What counts as equal.",
+)  # fmt: skip
+@option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@threads_option()
+@reading_options
+@click.pass_context
+def command(
+    context: click.Context, /, model: str, against: str, data: str, tolerance: str, as_json: bool, threads: int | None,
+    **given: Any,
+) -> None:  # fmt: skip
+    """Compare scores that a search engine logged with the model's own, and say what makes them differ.
+
+    It says which document differs first, and how many do. Causes that are known are tried by scoring the documents once
+    more with each of them: float32, `<` for `<=`, Solr's slack, missing values as 0, features in another order, a start
+    or later rounds that are missing, rounded leaves, a bias, a factor, a sigmoid, rows in another order. The one that
+    explains most of the differing documents is named, if it explains half of them.
+
+    Exit status: 0 equal, 1 different.
+    """
+    from boostrank.cli.scores import read_logged
+    from boostrank.cli.study import print_json, read_for_model
+    from boostrank.cli.tables import shown
+    from boostrank.core.formatting import count_of
+    from boostrank.export.verification import verify
+
+    ranker, rows = read_for_model(model, data, {**given, "threads": threads})
+    scores, precision = read_logged(against, rows.n_documents)
+    found = verify(ranker, rows, scores, precision=precision)
+    equal = found.equal(tolerance)
+    place = None if found.first is None else _place(data, found.first[0], given)
+    if as_json:
+        print_json({**asdict(found), "equal": equal, "first_place": place})
+        context.exit(0 if equal else 1)
+    queries = f"{found.queries:,} {'query' if found.queries == 1 else 'queries'}"
+    click.echo(f"{against}: {_EQUAL[found.level]}: {count_of(found.documents, 'document')} of {queries}")
+    if found.first is not None:
+        _, query, own, logged = found.first
+        share = 100.0 * found.different / found.documents
+        click.echo(
+            f"{count_of(found.different, 'score')} differ ({share:.1f}%), by up to {found.largest:.3g}; "
+            f"{count_of(found.moved, 'document')} have another rank in their query"
+        )
+        click.echo(f"the first: {place}, query {shown(query)}: {logged:.9g} logged, {own:.9g} by the model")
+    if found.cause is not None:
+        part = "" if found.cause.share == 1.0 else f", which explains {100.0 * found.cause.share:.1f}% of them"
+        click.echo(f"cause: {found.cause.words}{part}")
+        click.echo(f"  {found.cause.remedy}")
+    elif not equal and found.first is not None:
+        click.echo("no known cause explains half of them: is it this model, and are these the documents?")
+    context.exit(0 if equal else 1)
+
+
+def _place(data: str, row: int, given: dict[str, Any]) -> str:
+    """Where a row stands."""
+    from boostrank.data.libsvm.sources import place_of_row
+    from boostrank.data.readers import reader_of
+
+    if reader_of(data).name == "libsvm" and given["on_bad_line"] == "stop":
+        found = place_of_row(data, row)
+        if found is not None:
+            return f"{found[0]}:{found[1]}"
+    return f"{data}, row {row + 1:,}"
