@@ -102,8 +102,12 @@ class Backend(Protocol):
         """Refuse one of the engine's own objectives whose models rank nothing, or whose scores would not be right."""
         return None
 
-    def by_column(self, params: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
-        """Parameters that speak of features, in whichever spelling, as the engine takes them for features so named.
+    def by_column(self, params: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
+        """Parameters that speak of features, in whichever spelling, as the engine takes them.
+
+        Args:
+            params: of the engine.
+            names: of the features; None: those of a data set of its own, which alone knows them.
 
         Raises:
             ParameterError: features that are not there, or something else than the engine takes.

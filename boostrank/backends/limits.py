@@ -21,10 +21,12 @@ class Limits:
         direction: int64[d], 1: scores must not fall where the feature rises; -1: nor rise; 0: as they like. What
             missing values get is free, as in the engines.
         unused: columns that trees cannot split by, or not as by numbers, ascending.
+        groups: sets of columns; what leads to a leaf are columns of one of them. None: any.
     """
 
     direction: Int64Array
     unused: tuple[int, ...] = ()
+    groups: tuple[frozenset[int], ...] | None = None
 
     @classmethod
     def none(cls, columns: int) -> Limits:
@@ -60,12 +62,12 @@ def read_directions(value: Any, names: Sequence[str] | None, *, padded: bool) ->
     return [int(number) for number in found] + [0] * (len(names or ()) - len(found))
 
 
-def read_groups(value: Any, names: Sequence[str] | None) -> list[list[int]]:
+def read_groups(value: Any, names: Sequence[str] | None) -> list[list[Any]]:
     """`interaction_constraints`: groups of columns.
 
     Args:
         value: lists of columns or of names; or that as text.
-        names: of the features; None: nobody knows them yet, and names count as no columns.
+        names: of the features; None: nobody knows them yet, and names stay names.
 
     Raises:
         ParameterError: no such lists.
@@ -76,8 +78,15 @@ def read_groups(value: Any, names: Sequence[str] | None) -> list[list[int]]:
         groups = [groups]  # "[0,1]" alone is one group to LightGBM
     if any(not isinstance(group, list | tuple) for group in groups):
         raise ParameterError(f"interaction_constraints={value!r}: give lists of features, as [[0, 1], [2]]")
-    columns = [[_column(one, names, "interaction_constraints") for one in group] for group in groups]
-    return [[column for column in group if column is not None] for group in columns]
+    columns = [[(_column(one, names, "interaction_constraints"), one) for one in group] for group in groups]
+    return [[one if column is None else column for column, one in group] for group in columns]
+
+
+def by_name(value: Any) -> bool:
+    """Whether `monotone_constraints` or `interaction_constraints` speak of features by their names."""
+    found = _parsed(value, "constraints")
+    groups = [found] if isinstance(found, Mapping) else found if isinstance(found, list | tuple) else []
+    return any(isinstance(one, str) for group in groups if isinstance(group, Mapping | list | tuple) for one in group)
 
 
 def read_numbers(value: Any, names: Sequence[str], parameter: str) -> list[float]:

@@ -43,7 +43,7 @@ from boostrank.data.dataset import default_feature_names
 from boostrank.data.options import FeatureSpace
 from boostrank.formats.model_info import ModelInfo
 from boostrank.metric import Conventions
-from boostrank.training import cross_fit, monotone
+from boostrank.training import constraints, cross_fit
 from boostrank.training.model import RankingModel, TrainingSummary
 from boostrank.training.params import is_auto, split_params
 from boostrank.training.provenance import describe_training
@@ -132,7 +132,7 @@ class ClusterTraining:
                 f"the model that is continued has {model.n_features} features numbered from {model.index_base}, the "
                 f"shards {space.n_features} from {space.index_base}"
             )
-        broken = model and monotone.broken(self._engine, model.booster, self._given.engine, space.feature_names)
+        broken = model and constraints.broken(self._engine, model.booster, self._given.engine, space.feature_names)
         if broken:
             raise ParameterError(f"the model that is continued does not go with these parameters: {broken}")
         if self._start_asked is not None and self._can_start(self._start_asked):

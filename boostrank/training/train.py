@@ -22,7 +22,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Conventions
 from boostrank.objective.description import TrainingObjective, queries_of_native
 from boostrank.objective.mixture import objective_from_dict
-from boostrank.training import monotone
+from boostrank.training import constraints
 from boostrank.training.callbacks import EarlyStopping, Gated, History
 from boostrank.training.checkpoint import Checkpoint, settings_of
 from boostrank.training.guarded_gradient import GuardedGradient
@@ -32,7 +32,7 @@ from boostrank.training.provenance import describe_identity, describe_training
 from boostrank.training.round_metrics import RoundMetrics
 from boostrank.training.start import AUTO_START, beginning, same_order, say_without_start
 
-_BASIC = "; LightGBM's method 'basic' does, also where other features are missing"
+_BASIC = "; monotone_constraints_method='basic' keeps it, also where other features are missing"
 
 
 def train(
@@ -89,8 +89,8 @@ def train(
     if isinstance(init_model, str | os.PathLike):
         init_model = RankingModel.load(init_model)
     given = split_params(with_objective_of(init_model, params), num_boost_round, engine)
-    if isinstance(train_set, RankingDataset):
-        given = replace(given, engine=engine.by_column(given.engine, train_set.feature_names))
+    names = train_set.feature_names if isinstance(train_set, RankingDataset) else None
+    given = replace(given, engine=engine.by_column(given.engine, names))
     # Left alone, the engines take every core that they see; they see no quota.
     given.engine.setdefault("num_threads", resolve_threads(given.threads))
     booster = _booster_to_continue(init_model, engine, train_set)
@@ -107,7 +107,7 @@ def train(
     if begin is None and booster is not None:
         if start == AUTO_START:
             say_without_start(engine, booster, with_objective_of(init_model, params))
-        broken = monotone.broken(engine, booster, given.engine, engine.feature_names(booster))
+        broken = constraints.broken(engine, booster, given.engine, engine.feature_names(booster))
         if broken:
             raise ParameterError(f"the model that is continued does not go with these parameters: {broken}")
     before = 0 if booster is None else engine.rounds_of(booster)
@@ -156,7 +156,7 @@ def train(
             evaluate=None if gradient is None or objective is None else gradient.evaluate,
         )  # fmt: skip
         booster, best = engine.train(request)
-    broken = monotone.broken(engine, booster, given.engine, engine.feature_names(booster))
+    broken = constraints.broken(engine, booster, given.engine, engine.feature_names(booster))
     if broken:
         warnings.warn(DataWarning(f"the engine's trees do not keep what they promise: {broken}{_BASIC}"), stacklevel=2)
     labels, queries = labels_of(native_train)

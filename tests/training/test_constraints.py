@@ -17,7 +17,7 @@ from boostrank.core.errors import DataWarning, ParameterError
 from boostrank.formats import parse_model
 from boostrank.formats.base import LinearStart
 from boostrank.kernels.trees.curves import Curve
-from boostrank.training.monotone import first_break
+from boostrank.training.constraints import first_break
 
 ENGINES = ("lightgbm", "xgboost")
 NAMES = ("rising", "zeros", "coarse", "square [m]", "tail", "code")
@@ -230,6 +230,18 @@ def test_groups_hold_for_start_and_trees(data: Any, backend: str, spelt: Any) ->
     assert ({3, 5} <= {next(iter(path)) for path in paths if len(path) == 1}) == (backend == "xgboost")
 
 
+@pytest.mark.parametrize("backend", ENGINES)
+def test_a_model_that_mixes_what_groups_keep_apart_is_not_continued(data: Any, backend: str) -> None:
+    params = {**TREES[backend], "interaction_constraints": GROUPS}
+    with pytest.raises(ParameterError, match="where interaction_constraints has no such group"):
+        boostrank.train(params, data, 2, backend=backend, init_model=trained(data, backend))
+    first = trained(data, backend, interaction_constraints=GROUPS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        more = boostrank.train(params, data, 2, backend=backend, init_model=first)
+    assert more.best_iteration == 14
+
+
 def test_a_start_given_goes_without_features_that_trees_cannot_use(data: Any) -> None:
     linear = boostrank.train({"objective": "approx-ndcg"}, data, 10, backend="linear")
     with pytest.warns(DataWarning, match=r"the start goes without 'square \[m\]', 'code'"):
@@ -255,6 +267,20 @@ def test_a_data_set_of_lightgbms_own_that_calls_a_column_categorical_has_no_star
     rows = lgb.Dataset(np.nan_to_num(data.features), data.labels, group=data.queries.sizes, **kind)
     with pytest.raises(ParameterError, match="categorical features, which a start would take for numbers"):
         trained(rows, "lightgbm", 2)
+
+
+def test_data_sets_of_the_engines_own_take_them_in_every_spelling_too(data: Any) -> None:
+    rows = lgb.Dataset(data.features, data.labels, group=data.queries.sizes)
+    model = trained(rows, "lightgbm", start="none", mc="(1, 1, 1,1, 1,1)", interaction_constraints="[[0,1],[1,2]]")
+    assert wrong_way(model, some_rows(data), 0, 1) == 0.0
+    assert max(map(len, paths_of(model))) == 2
+    for by_name in ({"monotone_constraints": {"rising": 1}}, {"interaction_constraints": [["rising", "zeros"]]}):
+        with pytest.raises(ParameterError, match=r"names features: with lgb\.Dataset give columns"):
+            trained(rows, "lightgbm", start="none", **by_name)
+    matrix = xgb.DMatrix(data.features, data.labels, group=data.queries.sizes, feature_names=list("abcdef"))
+    model = trained(matrix, "xgboost", start="none", mc={"a": 1}, interaction_constraints=[["a", "b"], ["b", "c"]])
+    assert wrong_way(model, some_rows(data), 0, 1) == 0.0
+    assert max(map(len, paths_of(model))) == 2
 
 
 def test_a_matrix_of_the_users_own_takes_them_too(data: Any) -> None:

@@ -23,7 +23,7 @@ from boostrank.backends.lightgbm.private import (
     starting_at,
 )
 from boostrank.backends.lightgbm.stream import StreamedDataset
-from boostrank.backends.limits import Limits, read_columns, read_directions, read_groups, read_numbers
+from boostrank.backends.limits import Limits, by_name, read_columns, read_directions, read_groups, read_numbers
 from boostrank.backends.snapshot import Resumed, Snapshot, round_seed
 from boostrank.core.errors import DataError, ParameterError, UnknownParameter, did_you_mean
 from boostrank.core.gains import Gain
@@ -81,14 +81,18 @@ class LightGBM(Backend):
         if name.startswith(("multiclass", "softmax", "multi", "ova", "ovr")):
             raise ParameterError(f"lightgbm:{name} has several scores for a document, a ranker one")
 
-    def by_column(self, params: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    def by_column(self, params: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
         known, found = parameter_names(), dict(params)
         for name, value in params.items():
             main = known.get(name, name)
+            if names is None and main in ("monotone_constraints", "interaction_constraints") and by_name(value):
+                raise ParameterError(f"{name} names features: with lgb.Dataset give columns, counted from 0")
             if main == "monotone_constraints":
                 found[name] = read_directions(value, names, padded=False)
             elif main == "interaction_constraints":
                 found[name] = read_groups(value, names)
+            elif names is None:
+                continue
             elif main == "feature_contri":
                 found[name] = read_numbers(value, names, main)
             elif main == "categorical_feature":  # under this name LightGBM says that it ignores what it takes
@@ -103,10 +107,11 @@ class LightGBM(Backend):
             if direction[i]:  # LightGBM ends the process
                 raise ParameterError(f"monotone_constraints: {names[i]!r} is categorical, and has no direction")
         # No tree splits by a feature in no group, nor by one whose gain counts nothing.
-        allowed = {i for group in named.get("interaction_constraints", ()) for i in group} or set(columns)
+        groups = [frozenset(group) for group in named.get("interaction_constraints", ()) if group]
+        allowed = frozenset().union(*groups) or frozenset(columns)
         counts = named.get("feature_contri", [1.0] * len(names))
         unused = tuple(i for i in columns if i not in allowed or i in categorical or counts[i] <= 0.0)
-        return Limits(np.array(direction, np.int64), unused)
+        return Limits(np.array(direction, np.int64), unused, tuple(groups) or None)
 
     def native_gain(self, gain: Gain) -> dict[str, Any]:
         return {"label_gain": list(range(_LABELS)) if isinstance(gain, str) else list(gain)}

@@ -55,8 +55,10 @@ class XGBoost(Backend):
     def check_objective(self, name: str) -> None:
         base_score(name)
 
-    def by_column(self, params: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    def by_column(self, params: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
         found = dict(params)
+        if names is None:
+            return found
         for name, value in params.items():
             own = next(iter(renamed({name: value})))
             if own == "monotone_constraints":
@@ -66,8 +68,13 @@ class XGBoost(Backend):
         return found
 
     def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
-        directions = renamed(self.by_column(params, names)).get("monotone_constraints", [0] * len(names))
-        return Limits(np.array(directions, np.int64))  # a feature in no group stands alone in its trees, as in a start
+        named, groups = renamed(self.by_column(params, names)), None
+        if named.get("interaction_constraints", "") not in ("", None):
+            # A feature in no group stands alone in its trees, as in a start.
+            alone = [[i] for i in range(len(names))]
+            groups = tuple(frozenset(group) for group in (*named["interaction_constraints"], *alone))
+        directions = named.get("monotone_constraints", [0] * len(names))
+        return Limits(np.array(directions, np.int64), groups=groups)
 
     def native_gain(self, gain: Gain) -> dict[str, Any]:
         if not isinstance(gain, str):

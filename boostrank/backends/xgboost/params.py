@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from boostrank.backends.limits import read_directions, read_groups
+from boostrank.backends.limits import by_name, read_directions, read_groups
 from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
 
 # Own name -> LightGBM's names and aliases.
@@ -119,8 +119,9 @@ def translate(params: dict[str, Any]) -> dict[str, Any]:
         directions = read_directions(out["monotone_constraints"], None, padded=True)
         out["monotone_constraints"] = f"({','.join(map(str, directions))})" if directions else ""
     if "interaction_constraints" in out:
-        groups = out["interaction_constraints"]
-        out["interaction_constraints"] = json.dumps(read_groups(groups, None)) if groups not in ("", None) else ""
+        given = out["interaction_constraints"]
+        groups = read_groups(given, None) if given not in ("", None) else ""
+        out["interaction_constraints"] = groups if groups == "" or by_name(groups) else json.dumps(groups)
     if "verbosity" in out:
         out["verbosity"] = max(0, int(out["verbosity"]))
     if "booster" in out:

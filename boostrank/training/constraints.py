@@ -1,4 +1,4 @@
-"""Monotone constraints of a whole model: whether any of its trees, or its start, goes the wrong way.
+"""Constraints of a whole model: whether one of its trees, or its start, goes the wrong way, or mixes what it must not.
 
 The engines promise it, and so does a start. Yet LightGBM's methods `intermediate` and `advanced` break it where other
 features are missing, and forced splits do not know of it (LightGBM 4.3 to 4.7): so what was trained is looked at.
@@ -30,14 +30,20 @@ def broken(engine: Backend, booster: Any, params: dict[str, Any], names: Sequenc
         params: of the engine.
         names: of the features.
     """
-    direction = engine.limits(params, names).direction
-    if not direction.any():
+    limits = engine.limits(params, names)
+    if not limits.direction.any() and limits.groups is None:
         return None
     trees = engine.format.trees(engine.format.parse(engine.to_bytes(booster, rounds=0)), len(names))
     if trees.forest is None:
-        return f"nobody can tell whether {trees.why_not} keep monotone_constraints"
-    at = first_break(trees, direction)
-    return None if at is None else f"scores can go against monotone_constraints along {names[at]!r}"
+        if not limits.direction.any():  # a leaf's linear model is of the features on its way
+            return None
+        return f"nobody can tell whether {trees.why_not} keep constraints on features"
+    at = first_break(trees, limits.direction)
+    if at is not None:
+        return f"scores can go against monotone_constraints along {names[at]!r}"
+    mixed = () if limits.groups is None else first_mixture(trees, limits.groups)
+    listed = ", ".join(repr(names[i]) for i in sorted(mixed))
+    return f"a tree uses {listed} where interaction_constraints has no such group" if mixed else None
 
 
 def first_break(trees: Trees, direction: Int64Array) -> int | None:
@@ -59,6 +65,22 @@ def first_break(trees: Trees, direction: Int64Array) -> int | None:
         if found is not None:
             return found
     return None
+
+
+def first_mixture(trees: Trees, groups: Sequence[frozenset[int]]) -> frozenset[int]:
+    """The first columns on one way to a leaf, or of one function of a start, that are in no group together; or none."""
+    forest = trees.forest
+    assert forest is not None
+    ways = [(root, frozenset[int]()) for root in forest.roots.tolist()]
+    seen = {frozenset([column]) for column, _ in forest.start or ()}
+    while ways:
+        child, above = ways.pop()
+        if child < 0:
+            seen.add(above)
+            continue
+        here = above | {int(forest.feature[child])}
+        ways += [(int(forest.left[child]), here), (int(forest.right[child]), here)]
+    return next((way for way in sorted(seen, key=sorted) if not any(way <= group for group in groups)), frozenset())
 
 
 def _goes(curve: Curve, direction: int) -> bool:
