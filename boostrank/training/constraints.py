@@ -68,19 +68,19 @@ def first_break(trees: Trees, direction: Int64Array) -> int | None:
 
 
 def first_mixture(trees: Trees, groups: Sequence[frozenset[int]]) -> frozenset[int]:
-    """The first columns on one way to a leaf, or of one function of a start, that are in no group together; or none."""
+    """The first columns on a path to a leaf, or of a function of a start, that are in no group together; or none."""
     forest = trees.forest
     assert forest is not None
-    ways = [(root, frozenset[int]()) for root in forest.roots.tolist()]
+    paths = [(root, frozenset[int]()) for root in forest.roots.tolist()]
     seen = {frozenset([column]) for column, _ in forest.start or ()}
-    while ways:
-        child, above = ways.pop()
+    while paths:
+        child, above = paths.pop()
         if child < 0:
             seen.add(above)
             continue
         here = above | {int(forest.feature[child])}
-        ways += [(int(forest.left[child]), here), (int(forest.right[child]), here)]
-    return next((way for way in sorted(seen, key=sorted) if not any(way <= group for group in groups)), frozenset())
+        paths += [(int(forest.left[child]), here), (int(forest.right[child]), here)]
+    return next((path for path in sorted(seen, key=sorted) if not any(path <= group for group in groups)), frozenset())
 
 
 def _goes(curve: Curve, direction: int) -> bool:
