@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -39,7 +40,7 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.formats.base import LinearStart
 from boostrank.kernels.runtime.jit import run_parallel
-from boostrank.kernels.trees.curves import Curve, Curves, combined
+from boostrank.kernels.trees.curves import Curve, Curves
 from boostrank.training.steps import MOVED, RARE, Values, isotonic, simplified
 
 FOLDS = 5
@@ -128,11 +129,11 @@ class Regressions:
 
     def predicted(self, part: Part, x: Float32Array) -> tuple[Float64Array, Int64Array]:
         """The same of the rows of a part, not scaled."""
-        out, of_row, counts = np.zeros(len(x)), part.of_row(part.fold), _nothing_of(self.whole)
-        for k in np.unique(of_row).tolist():
-            out[of_row == k], there = _summed(self.others[k], x[of_row == k])
-            counts += there
-        return out, counts
+        return self.whole.summed(x, self._levels, part.of_row(part.fold))
+
+    @cached_property
+    def _levels(self) -> Float64Array:
+        return np.stack([one.levels for one in self.others])
 
     def start(self, names: tuple[str, ...], counts: Int64Array) -> LinearStart:
         """What the model holds: the regression of all rows.
@@ -217,20 +218,9 @@ def in_steps_of(
         steps = values.in_steps(there[:, 0], curve.missing)
         found.append((place, isotonic(steps, values.documents, int(limits.direction[feature]))))
     curves = Curves.of(found)
-    scores, counts = rows.joined(rows.parts, lambda _, x: _summed(curves, x), curves)
+    scores, counts = rows.joined(rows.parts, lambda _, x: curves.summed(x, curves.levels[np.newaxis]), curves)
     counted = {int(columns[place]): curve for place, curve in curves.with_documents(counts)}
     return LinearStart(start.feature_names, simplified(counted, MOVED * float(scores.std() if scores.size else 0.0)))
-
-
-def _summed(curves: Curves, rows: Float32Array) -> tuple[Float64Array, Int64Array]:
-    """The score of each row, and how many are in each piece."""
-    values, counts = curves.counted(rows)
-    return values.sum(axis=1), counts
-
-
-def _nothing_of(curves: Curves) -> Int64Array:
-    """No rows in any piece."""
-    return curves.counted(np.zeros((0, 0), np.float32))[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,7 +338,7 @@ class _Rows:
         curves: Curves,
     ) -> tuple[Float64Array, Int64Array]:  # fmt: skip
         """The scores of all rows of some parts, and counts that add up."""
-        scores, counts = [np.zeros(0)], _nothing_of(curves)
+        scores, counts = [np.zeros(0)], np.zeros(curves.levels.size, np.int64)
         for some, more in self.each(parts, work):
             scores.append(some)
             counts += more
@@ -508,25 +498,32 @@ def _regressed(rows: _Rows) -> Regressions:
     sums = _sums(rows, basis)
     weights = run_parallel(lambda k: _solved(_without(sums, k)), (*range(FOLDS), None), rows.threads)
     best = _best_ridge(sums, weights)
-    *others, whole = (_curves(basis, each[best], sums, documents, rows.direction) for each in weights)
+    *others, whole = _curves(basis, np.stack([each[best] for each in weights]), sums, documents, rows.direction)
     return Regressions(rows.columns, whole, tuple(others), float(RIDGES[best]))
 
 
 def _curves(
     basis: Curves, weights: Float64Array, sums: _Sums, documents: list[Float64Array], direction: Int64Array | None
-) -> Curves:
-    """The weighted sum of the scaled functions, less its mean: a function a feature, that goes the way it must."""
+) -> list[Curves]:
+    """The sums of the scaled functions, less their means, by several weights, float64[r, c]: functions of a feature
+    that go the way they must."""
     assert direction is not None
     each, used = _over(weights, sums.scale), sums.scale > 0.0
-    functions, found = list(basis), []
+    functions = list(basis)
+    found: list[list[tuple[int, Curve]]] = [[] for _ in weights]
     for feature in np.unique(basis.feature[used]).tolist():
         columns = np.flatnonzero((basis.feature == feature) & used)
-        curve = combined(
-            [Curve.line(0.0, 1.0, 1.0), *(functions[j][1] for j in columns.tolist())],
-            [-float(each[columns] @ sums.mean[columns]), *each[columns].tolist()],
-        )
-        found.append((feature, isotonic(curve, documents[feature], int(direction[feature]))))
-    return Curves.of(found)
+        bounds = max((functions[j][1].bounds for j in columns.tolist()), key=len)  # the others' are these, or none
+        levels = np.stack([np.broadcast_to(functions[j][1].constant, bounds.size + 1) for j in columns.tolist()])
+        missing = np.array([functions[j][1].missing for j in columns.tolist()])
+        mine = each[:, columns]
+        less = mine @ sums.mean[columns]
+        for r, (constant, none) in enumerate(
+            zip(mine @ levels - less[:, np.newaxis], mine @ missing - less, strict=True)
+        ):
+            curve = Curve.steps(bounds, constant, float(none))
+            found[r].append((feature, isotonic(curve, documents[feature], int(direction[feature]))))
+    return [Curves.of(one) for one in found]
 
 
 def _scaled(found: Regressions, rows: _Rows, scores: Float64Array) -> Regressions:

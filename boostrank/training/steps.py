@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.optimize import isotonic_regression
@@ -72,11 +73,15 @@ class Values:
         """Of float64[u], over the documents."""
         return float(values @ self.counts / max(1, int(self.counts.sum())))
 
-    @property
+    @cached_property
     def documents(self) -> Float64Array:
         """float64[k + 1]: how many have a value in each step."""
-        counts = np.bincount(np.searchsorted(self.bounds, self.distinct), self.counts, self.bounds.size + 1)
-        return counts.astype(np.float64)
+        return np.bincount(self._step, self.counts, self.bounds.size + 1).astype(np.float64)
+
+    @cached_property
+    def _step(self) -> Int64Array:
+        """int64[u], the step of each value."""
+        return np.searchsorted(self.bounds, self.distinct)
 
     def in_steps(self, values: Float64Array, missing: float) -> Curve:
         """The steps that come closest to a function: its means there.
@@ -85,8 +90,7 @@ class Values:
             values: float64[u], of the function.
             missing: what it says of a missing value.
         """
-        step = np.searchsorted(self.bounds, self.distinct)
-        sums = np.bincount(step, self.counts * values, self.bounds.size + 1)
+        sums = np.bincount(self._step, self.counts * values, self.bounds.size + 1)
         return Curve.steps(self.bounds, sums / np.maximum(self.documents, 1.0), missing)
 
 
@@ -143,11 +147,14 @@ def _merged(curve: Curve, moved: float) -> Curve:
     ends, merged = [], []
     low = high = levels[0]
     for i, level in enumerate(levels):
-        if max(high, level) - min(low, level) > 2.0 * moved:
+        if (level if level > high else high) - (level if level < low else low) > 2.0 * moved:
             ends.append(i - 1)
             merged.append((low + high) / 2.0)
             low = high = level
-        low, high = min(low, level), max(high, level)
+        elif level < low:
+            low = level
+        elif level > high:
+            high = level
     documents = curve.documents
     if documents is not None:
         documents = np.append(np.add.reduceat(documents[:-1], [0, *(end + 1 for end in ends)]), documents[-1])

@@ -50,10 +50,14 @@ def test_a_weighted_sum_is_the_sum_of_the_values_and_no_larger_than_it_says() ->
 
 
 def test_every_row_is_counted_once_a_function() -> None:
-    several = [(1, Curve.steps(np.array([0.0, 2.0]), np.zeros(3), 0.0)), (0, Curve.line(0.0, 1.0, 2.0))]
+    several = [(1, Curve.steps(np.array([0.0, 2.0]), np.array([1.0, 2.0, 4.0]), 8.0)), (0, Curve.line(0.0, 1.0, 2.0))]
     rows = np.array([[np.nan, x] for x in (-1, 0.0, 1e-36, 1.5, 2, np.inf, np.nan, -np.inf)], np.float32)
     curves = Curves.of(several)
-    _, found = curves.counted(rows)
+    scores, found = curves.summed(rows, curves.levels[np.newaxis])
+    np.testing.assert_array_equal(scores, curves.values(rows).sum(axis=1))
+    which = np.arange(8) % 2
+    scores, _ = curves.summed(rows, np.stack([curves.levels, 3.0 * curves.levels]), which)
+    np.testing.assert_array_equal(scores, (1 + 2 * which) * curves.values(rows).sum(axis=1))
     assert found.tolist() == [3, 2, 1, 0, 2, 8]
     assert [curve.documents.tolist() for _, curve in curves.with_documents(found)] == [[3, 2, 1, 2], [0, 8]]
 

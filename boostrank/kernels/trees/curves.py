@@ -12,7 +12,7 @@ import numpy.typing as npt
 from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.kernels.runtime.jit import F1, F2, I1, entry_point
+from boostrank.kernels.runtime.jit import F1, F2, I1, entry_point, inline
 
 LOWEST = float(np.finfo(np.float64).min)
 """What is below this, -infinity, counts as missing: a LightGBM tree sends both the same way."""
@@ -134,15 +134,31 @@ class Curves:
 
     def values(self, rows: Float32Array) -> Float64Array:
         """float64[n, m] of float32[n, c], NaN where missing: what each says of each row."""
-        return self.counted(rows)[0]
-
-    def counted(self, rows: Float32Array) -> tuple[Float64Array, Int64Array]:
-        """The values; and int64[p + m], how many of the rows are in each piece, and of which each has no value."""
         out = np.empty((rows.shape[0], self.feature.size))
-        found = np.zeros(self.bounds.size + self.feature.size, np.int64)
         rows = np.ascontiguousarray(rows, dtype=np.float32)
-        pieces = self.feature, self.ptr, self._below, self._again
-        _values(rows, *pieces, self.constant, self.slope, self.missing, out, found)
+        _values(rows, self.feature, self.ptr, self._below, self._again, self.constant, self.slope, self.missing, out)
+        return out
+
+    @property
+    def levels(self) -> Float64Array:
+        """float64[p + m]: what functions in steps say in each piece, and of a missing value."""
+        return np.concatenate([self.constant, self.missing])
+
+    def summed(
+        self, rows: Float32Array, levels: Float64Array, which: Int64Array | None = None
+    ) -> tuple[Float64Array, Int64Array]:
+        """float64[n]: the sum of what functions in steps say of each row; and int64[p + m], how many of the rows are in
+        each piece, and of which each has no value.
+
+        Args:
+            rows: float32[n, c].
+            levels: float64[k, p + m]: `levels` of several such sets of functions, with the same pieces.
+            which: int64[n], the set for each row; None: the first.
+        """
+        out, found = np.zeros(rows.shape[0]), np.zeros(levels.shape[1], np.int64)
+        which = np.zeros(rows.shape[0], np.int64) if which is None else which
+        rows = np.ascontiguousarray(rows, dtype=np.float32)
+        _scores(rows, self.feature, self.ptr, self._below, np.ascontiguousarray(levels), which, out, found)
         return out, found
 
     def with_documents(self, found: Int64Array) -> list[tuple[int, Curve]]:
@@ -179,34 +195,56 @@ class Curves:
         return total
 
 
-@entry_point(types.void(_S2, I1, I1, _S1, types.Array(types.boolean, 1, "C"), F1, F1, F1, F2, I1))
+@inline
+def _find(
+    rows: Float32Array, start: int, size: int, column: int, bounds: Float32Array, x: Float32Array,
+    piece: npt.NDArray[np.uint32],
+) -> None:  # fmt: skip
+    """Put values of a column into `x`, NaN where missing, and the piece of each that is not into `piece`."""
+    for i in range(size):
+        value = rows[start + i, column]
+        x[i] = _NO_SIZE if -_NEAR <= value <= _NEAR else _MISSING if value < _LEAST else value
+        piece[i] = 0
+    left = np.uint32(bounds.size)
+    # Halves of all rows at once: no search waits for another.
+    while left > 0:
+        half = np.uint32((left + _ONE) // _TWO)
+        for i in range(size):
+            piece[i] += half if bounds[piece[i] + np.uint32(half - _ONE)] < x[i] else _NONE
+        left = np.uint32(left - half)
+
+
+@entry_point(types.void(_S2, I1, I1, _S1, types.Array(types.boolean, 1, "C"), F1, F1, F1, F2))
 def _values(
     rows: Float32Array, feature: Int64Array, ptr: Int64Array, below: Float32Array, again: npt.NDArray[np.bool_],
-    constant: Float64Array, slope: Float64Array, missing: Float64Array, out: Float64Array, found: Int64Array,
+    constant: Float64Array, slope: Float64Array, missing: Float64Array, out: Float64Array,
 ) -> None:  # fmt: skip
     x, piece = np.empty(_CHUNK, np.float32), np.empty(_CHUNK, np.uint32)
     for start in range(0, rows.shape[0], _CHUNK):
         size = min(_CHUNK, rows.shape[0] - start)
         for j in range(feature.shape[0]):
-            bounds = below[ptr[j] : ptr[j + 1] - 1]
-            left = np.uint32(0 if again[j] else bounds.size)
             if not again[j]:
-                for i in range(size):
-                    value = rows[start + i, feature[j]]
-                    x[i] = _NO_SIZE if -_NEAR <= value <= _NEAR else _MISSING if value < _LEAST else value
-                    piece[i] = 0
-            # Halves of all rows at once: no search waits for another.
-            while left > 0:
-                half = np.uint32((left + _ONE) // _TWO)
-                for i in range(size):
-                    piece[i] += half if bounds[piece[i] + np.uint32(half - _ONE)] < x[i] else _NONE
-                left = np.uint32(left - half)
+                _find(rows, start, size, feature[j], below[ptr[j] : ptr[j + 1] - 1], x, piece)
             for i in range(size):
                 if x[i] != x[i]:
                     out[start + i, j] = missing[j]
-                    found[below.size + j] += 1
                 else:
                     at = ptr[j] + piece[i]
-                    found[at] += 1
                     # Level pieces are what they are at infinity too.
                     out[start + i, j] = constant[at] if slope[at] == 0.0 else constant[at] + slope[at] * float(x[i])
+
+
+@entry_point(types.void(_S2, I1, I1, _S1, F2, I1, F1, I1))
+def _scores(
+    rows: Float32Array, feature: Int64Array, ptr: Int64Array, below: Float32Array, levels: Float64Array,
+    which: Int64Array, out: Float64Array, found: Int64Array,
+) -> None:  # fmt: skip
+    x, piece = np.empty(_CHUNK, np.float32), np.empty(_CHUNK, np.uint32)
+    for start in range(0, rows.shape[0], _CHUNK):
+        size = min(_CHUNK, rows.shape[0] - start)
+        for j in range(feature.shape[0]):
+            _find(rows, start, size, feature[j], below[ptr[j] : ptr[j + 1] - 1], x, piece)
+            for i in range(size):
+                at = ptr[j] + piece[i] if x[i] == x[i] else below.size + j
+                found[at] += 1
+                out[start + i] += levels[which[start + i], at]
