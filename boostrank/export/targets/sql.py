@@ -4,6 +4,8 @@ Numbers are double precision. SQL has no float32 that all data bases round to al
 are moved to where rounding to float32 turns, so that every document reaches the same leaves, and leaves are added up in
 float64. SQLite reads one decimal in 20,000 a unit of float64 off, so that no more than float32 is promised.
 
+SQLite scores 500 rows a second by 500 trees of 63 leaves and a start: for small models, or few rows.
+
 The larger child of a node goes on in the same CASE and only the smaller one is nested: SQLite's parser takes 20 levels.
 """
 
@@ -166,10 +168,10 @@ SPEC = TargetSpec(
     how=(
         "Name the table, with a column a feature, of type DOUBLE PRECISION, in the last line of {file}.",
         "Run it, or make a view of it: it gives each row its score. NULL is a missing value, NaN is none.",
-        "SQLite, DuckDB and PostgreSQL read it.",
+        "SQLite and DuckDB read it; to DuckDB, say of many trees SET disabled_optimizers = 'common_subexpressions'.",
     ),
     takes="float64",
     leaves="float64",
     adds="float64",
-    most_rows=5_000,
+    most_rows=2_000,
 )
