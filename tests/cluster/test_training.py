@@ -168,6 +168,11 @@ def test_what_no_start_can_be_made_of_is_said_or_refused(
         train(cluster, AUTO | {"booster": "dart"}, shards, 1, start="linear")
     with pytest.raises(ParameterError, match=r"start='m.json': on a cluster it is 'linear', 'auto' or 'none'"):
         train(cluster, AUTO, shards, 1, start="m.json")
+    train_set, _ = sets(data)
+    falls = AUTO | {"monotone_constraints": [-1] * train_set.n_features}
+    before = boostrank.train(AUTO, train_set, 1, backend="xgboost")
+    with pytest.raises(ParameterError, match=r"does not go with these parameters: .*monotone_constraints"):
+        train(cluster, falls, [data / "train.txt"], 1, init_model=before)
     monkeypatch.setattr(cross_fit, "MOST_FEATURES", 3)
     with pytest.raises(ParameterError, match=r"no linear start on this cluster: \d+ features are more than the 3"):
         train(cluster, AUTO, shards, 1, start="linear")

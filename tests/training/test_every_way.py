@@ -15,7 +15,7 @@ import xgboost as xgb
 from scipy import sparse
 
 import boostrank
-from boostrank.core.errors import BoostrankError, DataError, DataWarning
+from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError
 from boostrank.data.libsvm.reader import write_libsvm
 from boostrank.formats import parse_model
 from boostrank.formats.lightgbm.parser import start_trees
@@ -101,6 +101,12 @@ def in_categories(data: Any) -> Any:
     return matrix
 
 
+def in_a_frame(data: Any) -> Any:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pandas.DataFrame(data.features).assign(last=pandas.Categorical(data.labels.astype(int)))
+    return lgb.Dataset(frame.rename(columns=str), data.labels, group=data.queries.sizes)
+
+
 def same(data: Any) -> Any:
     return data
 
@@ -117,6 +123,7 @@ GIVEN: list[tuple[str, Any, Any, str]] = [
     ("lightgbm", same, of_lightgbm, START),
     ("lightgbm", lambda d: of_lightgbm(d).construct(), None, GONE + "has not kept its raw data: .*free_raw_data"),
     ("lightgbm", lambda d: of_lightgbm(d, categorical_feature=[3]), None, GONE + "has categorical features"),
+    ("lightgbm", in_a_frame, None, GONE + "has categorical features"),
     ("lightgbm", lambda d: of_lightgbm(d, init_score=d.labels), None, "refused: the data set has an init_score"),
     ("xgboost", of_xgboost, of_xgboost, START),
     ("xgboost", same, of_xgboost, START),
@@ -276,10 +283,22 @@ def test_matrices_go_on_with_a_model_that_has_a_start(sets: Sets, usual: Any) ->
     last = NDCG.evaluate(sets[1].labels, more.predict(sets[1]), sets[1].queries).mean
     assert more.evals_result["valid_0"]["ndcg@10"][-1] == last
     assert not train.get_base_margin().size
+    margin = with_margin(sets[1])
+    with pytest.raises(ParameterError, match="it has a base_margin of its own"):
+        boostrank.train(SMALL, train, 1, valid_sets=[margin], init_model=usual["xgboost"], backend="xgboost")
+    assert margin.get_base_margin().all()
+    assert not train.get_base_margin().size
     both = of_lightgbm(sets[0], free_raw_data=False)
     more = boostrank.train(SMALL, both, 2, init_model=usual["lightgbm"])
     assert start_of(more) == start_of(usual["lightgbm"])
     assert both.init_score is both.get_field("init_score") is both._predictor is None
+
+
+@pytest.mark.parametrize(("engine", "made"), [("lightgbm", of_lightgbm), ("xgboost", of_xgboost)])
+def test_a_linear_model_as_a_start_is_in_steps_there_too(engine: str, made: Any, sets: Sets) -> None:
+    linear = boostrank.train({"objective": "regression", "num_threads": 1}, sets[0], 1, backend="linear")
+    one, two = (boostrank.train(SMALL, data, 1, start=linear, backend=engine) for data in (sets[0], made(sets[0])))
+    assert start_of(one) == start_of(two)
 
 
 def test_features_in_another_order_are_not_gone_on_with(sets: Sets, usual: Any) -> None:

@@ -170,25 +170,31 @@ class XGBoost(Backend):
         given: dict[int, tuple[Any, Any, Any]] = {}
         for data, rows, scores in zip_longest(sets, request.rows, request.start_scores):
             given.setdefault(id(data), (data, rows, scores))
-        threads = int(translate(request.params).get("nthread") or 1)
+        margins = [self._margin(start, *one, request) for one in given.values()]
         try:
-            for data, rows, scores in given.values():
-                if scores is None and rows is data:
-                    reason = self.rows_gone(data)
-                    if reason:
-                        raise ParameterError(
-                            f"the model begins with a linear start, of which the data set's scores are not known: it "
-                            f"{reason}; or begin without one (start='none')"
-                        )
-                    rows = self.rows_of(data)
-                if scores is None:
-                    scores = self.predict(start, rows.features, rounds=0, threads=threads)
-                data.set_info(base_margin=scores.astype(np.float32))
+            for (data, _, _), margin in zip(given.values(), margins, strict=True):
+                data.set_info(base_margin=margin)
+            del margins
             yield
         finally:
             for data, rows, _ in given.values():
                 if rows is data:
                     data.set_info(base_margin=np.zeros(0, np.float32))
+
+    def _margin(self, start: Any, data: Any, rows: Any, scores: Any, request: TrainRequest) -> npt.NDArray[np.float32]:
+        """float32[N]: what the rows of a data set begin with."""
+        if scores is None and rows is data:
+            reason = self.rows_gone(data)
+            if reason:
+                raise ParameterError(
+                    "the model begins with a linear start, of which the data set's scores are not known: it "
+                    f"{reason}; or begin without one (start='none')"
+                )
+            rows = self.rows_of(data)
+        if scores is None:
+            threads = int(translate(request.params).get("nthread") or 1)
+            scores = self.predict(start, rows.features, rounds=0, threads=threads)
+        return np.asarray(scores, dtype=np.float32)
 
     def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
         translated = translate(params)
