@@ -20,6 +20,9 @@ from boostrank.export.target import ExportError, ServedModel, TargetSpec
 from boostrank.formats import format_of
 from boostrank.training.model import RankingModel
 
+# Control characters, ends of lines, and halves of characters.
+_UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
 
 def export_model(
     model: RankingModel, path: str | os.PathLike[str], to: str, *, feature_names: Sequence[str] | None = None,
@@ -76,6 +79,9 @@ def _served(model: RankingModel, target: TargetSpec, feature_names: Sequence[str
     names = model.feature_names if feature_names is None else tuple(feature_names)
     if len(names) != model.n_features:
         raise ParameterError(f"{len(names)} names of features for a model of {model.n_features}")
+    for what, one in [*(("feature", one) for one in names), ("model", name)]:
+        if not one or _UNFIT.search(one):
+            raise ParameterError(f"{one!r} is no name of a {what}: it is empty, or has what no line of text holds")
     name_counts = Counter(names)
     if len(name_counts) < len(names):
         raise ParameterError(f"the name {name_counts.most_common(1)[0][0]!r} stands for two features")

@@ -33,6 +33,9 @@ _FLOAT32_MAX = float(np.finfo(np.float32).max)
 _MAX_CATEGORY = 2**24
 _MAX_CATEGORY_BITS = 2**33
 
+# Objectives whose predictions are exponentials of scores; those of the two logistic ones are probabilities.
+_LOGARITHMIC = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft")
+
 _NO_PARENT = (-1, _INT32_MAX)  # the root's parent: -1, or -1 without its sign bit
 _DELETED = _INT32_MAX  # split index of a node that pruning took away
 
@@ -174,40 +177,52 @@ def _served(model: XGBoostModel, begin: int) -> ServedTrees:
     size = np.array([len(tree["left_children"]) for tree in trees], np.int64)
     first, tree = np.cumsum(size) - size, np.repeat(np.arange(size.size), size)
     left, right = (_column(trees, key, np.int64) for key in ("left_children", "right_children"))
-    leaf, inner = left < 0, left >= 0
-    # Places of the nodes among the nodes, and of the leaves among the leaves.
-    place = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(inner) - 1).astype(np.int32)
+    inner = left >= 0
     left, right = (child[inner] + first[tree[inner]] for child in (left, right))
     # What pruning took away stays in the list as leaves that no node leads to.
-    reached = np.zeros(leaf.size, dtype=bool)
-    reached[np.concatenate([first, left, right])] = True
+    leaf = np.zeros(inner.size, dtype=bool)
+    leaf[np.concatenate([first, left, right])] = True
+    leaf &= ~inner
+    # Places of the nodes among the nodes, and of the leaves among the leaves.
+    place = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(inner) - 1).astype(np.int32)
     condition = _column(trees, "split_conditions", np.float64).astype(np.float32)
     # Left is value < condition in float32: value <= the float32 below. Nothing is below -inf, or equal to NaN.
     with np.errstate(over="ignore"):
         below = np.nextafter(condition, np.float32(-np.inf)).astype(np.float64)
     below[np.isneginf(condition)] = np.nan
     owners, sets = _sets_of(trees, first)
-    categorical = np.zeros(leaf.size, dtype=bool)
+    categorical = np.zeros(inner.size, dtype=bool)
     categorical[owners] = True
     below[owners] = np.arange(owners.size)
     nan_left = np.where(_column(trees, "default_left", np.int64), NAN_LEFT, 0)
     weight = np.ones(size.size) if model.weights is None else model.weights[begin:]
-    value = np.where(reached, condition * weight.astype(np.float32)[tree], 0.0)
     forest = Forest(
         feature=_column(trees, "split_indices", np.int64)[inner].astype(np.int32),
         threshold=below[inner],
         kind=(nan_left | np.where(categorical, CATEGORICAL | LISTED_RIGHT, 0))[inner].astype(np.uint8),
         left=place[left],
         right=place[right],
-        value=value[leaf].astype(np.float64),
+        value=(condition * weight.astype(np.float32)[tree])[leaf].astype(np.float64),
         roots=place[first],
         tree=tree[inner].astype(np.int32),
         sets=np.concatenate([np.zeros(0, np.uint32), *sets]),
         set_ptr=np.cumsum([0, *(words.size for words in sets)]),
     )
     hessian = _column(trees, "sum_hessian", np.float64)
-    base = model.document["learner"]["learner_model_param"]["base_score"].removeprefix("[").removesuffix("]")
-    return ServedTrees(forest, hessian[inner], hessian[leaf], base=float(np.float32(float(base))), single=True)
+    return ServedTrees(forest, hessian[inner], hessian[leaf], base=_base(model.document["learner"]), single=True)
+
+
+def _base(learner: Mapping[str, Any]) -> float:
+    """What scores begin with: base_score is a prediction, a probability where the objective makes them of scores."""
+    text = learner["learner_model_param"]["base_score"].removeprefix("[").removesuffix("]")
+    base = np.float32(float(text))
+    with np.errstate(all="ignore"):
+        if learner["objective"]["name"] in ("binary:logistic", "reg:logistic"):
+            base = np.float32(-np.log(np.float64(np.float32(1.0) / base - np.float32(1.0))))
+        elif learner["objective"]["name"] in _LOGARITHMIC:
+            base = np.float32(np.log(np.float64(base)))
+    refuse(not np.isfinite(base), f"base_score {text[:40]} is no prediction of {learner['objective']['name'][:40]}")
+    return float(base)
 
 
 def _column(trees: Sequence[Mapping[str, Any]], key: str, dtype: type[np.generic]) -> npt.NDArray[Any]:

@@ -7,13 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import xgboost as xgb
 
 from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError, ServedModel
 from boostrank.export.targets.onnx import SPEC
 from boostrank.formats.trees import ServedTrees
+from boostrank.formats.xgboost import XGBOOST
 from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest
-from tests.export.conftest import Example, example
+from tests.export.conftest import Example, example, table
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
 pytest.importorskip("onnx", reason="the extra onnx is not installed")
@@ -27,6 +29,17 @@ def assert_same_leaves(served: ServedModel, rows: np.ndarray, rules: Rules) -> N
 
 def test_every_float32_row_reaches_the_leaves_that_it_reaches_in_the_engine(each: Example) -> None:
     assert_same_leaves(each.served, each.single, Rules.of(each.served.trees))
+
+
+def test_what_pruning_left_over_is_left_out() -> None:
+    X, y = table("missing")
+    rows = xgb.DMatrix(X, y, group=[20] * 30, nthread=1)
+    params = {"objective": "rank:ndcg", "tree_method": "exact", "gamma": 1.0, "max_depth": 5, "nthread": 1}
+    body = bytes(xgb.train(params, rows, 4).save_raw("json"))
+    model = XGBOOST.parse(body)
+    assert any(int(tree["tree_param"]["num_deleted"]) for tree in model.forest["trees"])
+    served = ServedModel("toy", "xgboost", body, XGBOOST.served(model), ("a", "b", "c", "d", "e", "f"))
+    assert_same_leaves(served, X.astype(np.float32), Rules.of(served.trees))
 
 
 def test_names_are_those_that_converted_models_have() -> None:

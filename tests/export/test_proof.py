@@ -13,7 +13,7 @@ import boostrank
 from boostrank.core.errors import FileFormatError, ModelError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.export import TARGETS
-from boostrank.export.proof import moves_of
+from boostrank.export.proof import moves_of, prove
 from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError, TargetSpec
 from boostrank.export.writing import export_model, how_to, read_feature_names
@@ -102,6 +102,37 @@ def test_documents_that_move_are_refused_by_query(to_toy, tmp_path: Path) -> Non
     assert not to_toy(of, Rules(), tmp_path / "m", data=data).moves.moved
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda t: replace(t, base=t.base + 0.1),
+        lambda t: replace(t, forest=replace(t.forest, value=np.roll(t.forest.value, 1))),
+        lambda t: replace(t, forest=replace(t.forest, threshold=t.forest.threshold + 1e-3)),
+        lambda t: replace(t, forest=replace(t.forest, kind=t.forest.kind ^ 1)),
+    ],
+    ids=["base", "leaves", "thresholds", "missing"],
+)
+@pytest.mark.parametrize("engine", ["lightgbm", "xgboost"])
+def test_a_model_that_is_read_wrongly_is_refused_though_its_file_says_the_same(engine: str, wrong) -> None:
+    of = example(f"{engine}-none-missing")
+    served = replace(of.served, trees=wrong(of.served.trees))
+    for target in map(TARGETS.get, ("sql", "elasticsearch", "vespa")):
+        prove(of.model, of.served, target, target.write(of.served))
+        with pytest.raises(ExportError, match="get other scores"):
+            prove(of.model, served, target, target.write(served))
+
+
+def test_one_unit_of_float32_in_one_leaf_is_noticed() -> None:
+    of = example("lightgbm-none-missing")
+    forest = of.served.trees.forest
+    value = forest.value.astype(np.float32).astype(np.float64)
+    value[np.argmax(np.abs(value))] *= 1 + 2.0**-23
+    changed = replace(of.served, trees=replace(of.served.trees, forest=replace(forest, value=value)))
+    for target in map(TARGETS.get, ("xgboost", "elasticsearch", "solr", "vespa", "c")):
+        with pytest.raises(ExportError, match="get other scores"):
+            prove(of.model, of.served, target, target.write(changed))
+
+
 def test_moves_against_their_definition() -> None:
     rng = np.random.default_rng(0)
     queries = QueryIndex.from_sizes([7, 1, 30, 12])
@@ -132,6 +163,11 @@ def test_what_cannot_be_exported_is_refused(tmp_path: Path) -> None:
         export_model(model, tmp_path / "m", "solr", feature_names=["a", "b"])
     with pytest.raises(ParameterError, match="'a' stands for two features"):
         export_model(model, tmp_path / "m", "solr", feature_names=list("abcdea"))
+    for name in ("", "a\nb", "a\0", "a\u2028b", "\ud800", "\x85"):
+        with pytest.raises(ParameterError, match="is no name of a feature"):
+            export_model(model, tmp_path / "m", "solr", feature_names=[*"abcde", name])
+        with pytest.raises(ParameterError, match="is no name of a model"):
+            export_model(model, tmp_path / "m", "solr", name=name or "\t")
     X, y = table("whole")
     data = boostrank.RankingDataset.from_arrays(X.astype(np.float32), y, group=[20] * 30)
     linear = boostrank.train({"objective": "ranksvm"}, data, 2, backend="linear")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,12 @@ def module(example: Example) -> dict[str, Any]:
 def test_bits_are_those_of_the_engine(each: Example) -> None:
     score = SPEC.read(SPEC.write(each.served), each.served.feature_names)
     np.testing.assert_array_equal(score(each.rows), each.expected(each.rows))
+
+
+def test_names_are_theirs() -> None:
+    names = ("a'b", "\U0001f600", '"""', "\\", "{0}", "é")
+    body = SPEC.write(replace(example("lightgbm-none-whole").served, feature_names=names, name='"""\\'))
+    assert SPEC.read(body, names)(np.zeros((1, 6))).shape == (1,)
 
 
 def test_zeros_may_be_missing() -> None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import xgboost as xgb
 
+from boostrank.export import TARGETS
 from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError
 from boostrank.export.targets.xgboost import SPEC
+from boostrank.export.writing import export_model
 from boostrank.formats import parse_model
 from boostrank.kernels.trees.walker import Forest
-from tests.export.conftest import KINDS, Example, example
+from boostrank.training.model import RankingModel
+from tests.export.conftest import KINDS, Example, example, table
 
 OF_LIGHTGBM = [kind for kind in KINDS if kind.startswith("lightgbm")]
 
@@ -86,15 +90,23 @@ def test_zeros_that_are_missing_are_refused() -> None:
         SPEC.write(example("lightgbm-none-zeros").served)
 
 
-def test_objectives_that_change_scores_are_refused_and_others_become_a_rankers() -> None:
-    one = example("xgboost-none-whole")
-    document = json.loads(one.served.body)
-    document["learner"]["objective"] = {"name": "reg:squarederror", "reg_loss_param": {"scale_pos_weight": "1"}}
-    again = replace(one.served, body=json.dumps(document).encode())
-    assert json.loads(SPEC.write(again))["learner"]["objective"]["name"] == "rank:ndcg"
-    np.testing.assert_array_equal(
-        SPEC.read(SPEC.write(again), one.served.feature_names)(one.rows), one.expected(one.rows)
-    )
-    document["learner"]["objective"]["name"] = "binary:logistic"
-    with pytest.raises(ExportError, match="binary:logistic makes XGBoost transform scores"):
-        SPEC.write(replace(one.served, body=json.dumps(document).encode()))
+@pytest.mark.parametrize(
+    "objective",
+    ["rank:pairwise", "reg:squarederror", "reg:logistic", "binary:logistic", "binary:logitraw", "binary:hinge",
+     "count:poisson", "reg:gamma", "reg:tweedie", "survival:cox"],
+)  # fmt: skip
+def test_base_score_counts_as_the_objective_says(objective: str, tmp_path: Path) -> None:
+    X, y = table("missing")
+    rows = xgb.DMatrix(X, y > 1 if "binary" in objective or "logistic" in objective else y + 1, nthread=1)
+    if objective.startswith("rank"):
+        rows.set_group([20] * 30)
+    params = {"objective": objective, "base_score": 0.3, "max_depth": 3, "nthread": 1}
+    (tmp_path / "model.json").write_bytes(xgb.train(params, rows, 3).save_raw("json"))
+    model = RankingModel.load(tmp_path / "model.json")
+    own = model.booster.inplace_predict(X.astype(np.float32), predict_type="margin", validate_features=False)
+    for target in ("xgboost", "c", "elasticsearch", "sql"):
+        export_model(model, tmp_path / target, target)
+        spec = TARGETS.get(target)
+        given = spec.read((tmp_path / target).read_bytes(), model.feature_names)(X.astype(np.float32))
+        np.testing.assert_allclose(given, own, rtol=0, atol=0 if "xgboost" in spec.exact else 1e-6)
+    assert json.loads((tmp_path / "xgboost").read_text())["learner"]["objective"]["name"].startswith("rank:")

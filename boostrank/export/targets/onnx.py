@@ -126,7 +126,7 @@ def _ensemble(forest: Forest, base: float) -> dict[str, Any]:
     from onnx import numpy_helper
 
     inner = forest.feature.size
-    owner = np.full(inner + forest.value.size, -1, np.int64)
+    owner = np.zeros(inner + forest.value.size, np.int64)
     owner[:inner] = forest.tree
     sides = []
     for child in (forest.left, forest.right):
@@ -134,9 +134,7 @@ def _ensemble(forest: Forest, base: float) -> dict[str, Any]:
         owner[sides[-1]] = forest.tree
     alone = forest.roots < 0
     owner[inner + ~forest.roots[alone]] = np.flatnonzero(alone)
-    # By trees, a root first. What pruning left over belongs to none.
-    order = np.argsort(owner, kind="stable")
-    order = order[owner[order] >= 0]
+    order = np.argsort(owner, kind="stable")  # by trees, a root first
     leaf = order >= inner
 
     def at_nodes(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -91,7 +91,7 @@ def _write(model: ServedModel) -> bytes:
     nodes = zip(*(c if isinstance(c, list) else c.tolist() for c in columns), strict=True)
     text = _TEXT.format(
         title=json.dumps(model.name)[1:-1].replace("\\", "/"),
-        features=json.dumps(list(model.feature_names)),
+        features=ascii(list(model.feature_names)),
         number="f" if trees.single else "d",
         count=len(model.feature_names),
         base=trees.base,

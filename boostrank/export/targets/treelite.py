@@ -6,8 +6,11 @@ they are; names of features are not in it.
 
 from __future__ import annotations
 
+import itertools
+import json
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,11 @@ import numpy.typing as npt
 
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, missing_goes_left, with_version
 from boostrank.export.targets import lightgbm, xgboost
+from boostrank.formats.lightgbm.format import LIGHTGBM
+from boostrank.formats.xgboost import tree_weights
+from boostrank.kernels.trees.walker import Forest
+
+_OF_SETS = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
 
 
 def _write(model: ServedModel) -> bytes:
@@ -24,15 +32,50 @@ def _write(model: ServedModel) -> bytes:
     missing_goes_left(model.trees.forest)
     try:
         if model.engine == "xgboost":
-            found: Model = frontend.from_xgboost_json(xgboost.SPEC.write(model).decode())
+            found: Model = frontend.from_xgboost_json(_base_first(xgboost.SPEC.write(model)))
         else:
             with tempfile.TemporaryDirectory(prefix="boostrank-") as folder:
                 path = Path(folder, "model.txt")
-                path.write_bytes(lightgbm.SPEC.write(model))
+                path.write_bytes(_zeros_together(lightgbm.SPEC.write(model), model.trees.forest))
                 found = frontend.load_lightgbm_model(str(path))
     except TreeliteError as error:
         raise ExportError(f"treelite cannot hold this model: {str(error)[:500]}; export to c or onnx") from error
     return bytes(found.serialize_bytes())
+
+
+def _base_first(body: bytes) -> str:
+    """XGBoost's JSON with base_score as a tree of one leaf: XGBoost adds it first, treelite would add it last."""
+    document = json.loads(body)
+    learner = document["learner"]
+    base = float(learner["learner_model_param"]["base_score"].strip("[]"))
+    booster = learner["gradient_booster"]
+    if not base or tree_weights(booster) is not None:  # what XGBoost does to DART's trees, none does alike
+        return body.decode()
+    forest = booster["model"]
+    leaf: dict[str, Any] = {key: [] for key in _OF_SETS}
+    leaf |= {key: [base] for key in ("base_weights", "split_conditions")}
+    leaf |= {key: [-1] for key in ("left_children", "right_children")}
+    leaf |= {key: [0] for key in ("default_left", "split_indices", "split_type")}
+    leaf |= {"parents": [2**31 - 1], "loss_changes": [0.0], "sum_hessian": [1.0]}
+    leaf["tree_param"] = {"num_deleted": "0", "num_feature": "0", "num_nodes": "1", "size_leaf_vector": "1"}
+    forest["trees"] = [{**tree, "id": i} for i, tree in enumerate([leaf, *forest["trees"]])]
+    forest["tree_info"] = [0] * len(forest["trees"])
+    forest["gbtree_model_param"]["num_trees"] = str(len(forest["trees"]))
+    forest.pop("iteration_indptr", None)
+    learner["learner_model_param"]["base_score"] = "0"
+    return json.dumps(document)
+
+
+def _zeros_together(body: bytes, forest: Forest) -> bytes:
+    """LightGBM's text with thresholds near 0 as they work: all values within 1e-35 of 0 are one to LightGBM."""
+    text = LIGHTGBM.parse(body)
+    ends = np.cumsum([0, *(tree.leaves - 1 for tree in text.trees)]).tolist()
+    trees = []
+    for tree, part in zip(text.trees, itertools.starmap(slice, itertools.pairwise(ends)), strict=True):
+        as_read = zip(tree.words(b"threshold"), forest.threshold[part], forest.categorical[part], strict=True)
+        words = [word if is_set else repr(float(number)).encode() for word, number, is_set in as_read]
+        trees.append(replace(tree, fields={**tree.fields, b"threshold": b" ".join(words)}))
+    return replace(text, trees=tuple(trees)).to_bytes()
 
 
 def _read(body: bytes, feature_names: Sequence[str]) -> Score:

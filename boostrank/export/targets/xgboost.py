@@ -40,8 +40,6 @@ _RANKING = {
         "ndcg_exp_gain": "1",
     },
 }  # fmt: skip
-# Objectives that leave scores, and what they begin with, as they are.
-_PLAIN = ("rank:", "reg:squarederror", "reg:absoluteerror", "reg:pseudohubererror", "reg:squaredlogerror", "reg:linear")
 _LARGEST = float(np.finfo(np.float32).max)
 _ROOT = 2**31 - 1  # the parent of a root
 
@@ -52,11 +50,15 @@ def _write(model: ServedModel) -> bytes:
         return json.dumps(_document(model, names)).encode()
     document = XGBOOST.parse(model.body).document
     learner = document["learner"]
-    objective = learner["objective"]["name"]
-    if not objective.startswith(_PLAIN):
-        raise ExportError(f"the objective {objective} makes XGBoost transform scores: train a ranker (rank:ndcg)")
-    changed = {"feature_names": list(names)} | ({} if objective.startswith("rank:") else {"objective": _RANKING})
+    changed: dict[str, Any] = {"feature_names": list(names)}
+    if not learner["objective"]["name"].startswith("rank:"):  # it may make predictions of scores, which a ranker's are
+        begins = learner["learner_model_param"] | {"base_score": _base_score(model)}
+        changed |= {"objective": _RANKING, "learner_model_param": begins}
     return json.dumps(document | {"learner": learner | changed}).encode()
+
+
+def _base_score(model: ServedModel) -> str:
+    return f"[{model.trees.base!r}]"
 
 
 def _document(model: ServedModel, names: Sequence[str]) -> dict[str, Any]:
@@ -79,7 +81,7 @@ def _document(model: ServedModel, names: Sequence[str]) -> dict[str, Any]:
         "feature_names": list(names), "feature_types": types,
         "gradient_booster": {"model": grown, "name": "gbtree"},
         "learner_model_param": {
-            "base_score": f"[{model.trees.base!r}]", "boost_from_average": "0", "num_class": "0",
+            "base_score": _base_score(model), "boost_from_average": "0", "num_class": "0",
             "num_feature": str(len(names)), "num_target": "1",
         },
         "objective": _RANKING,
