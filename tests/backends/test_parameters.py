@@ -305,3 +305,14 @@ def test_objectives_of_xgboost_whose_scale_is_another_begin_at_a_score_of_zero(
     scores = model.predict(data[1])
     assert np.isfinite(scores).all()
     np.testing.assert_array_equal(scores, alone(model, data[1].features))
+
+
+def test_scores_in_a_file_beside_the_data_are_refused_as_an_init_score_is(data: Any) -> None:
+    rows = np.column_stack([data[0].labels, np.nan_to_num(data[0].features)])
+    np.savetxt("rows.csv", rows, delimiter=",")
+    np.savetxt("rows.csv.query", data[0].queries.sizes, fmt="%d")
+    model = boostrank.train(TREES["lightgbm"], lgb.Dataset("rows.csv"), 2, start="none")
+    assert np.ptp(model.predict(rows[:, 1:])) > 0.1
+    np.savetxt("rows.csv.init", np.zeros(len(rows)))
+    with pytest.raises(ParameterError, match=r"has an init_score \(rows.csv.init\)"):
+        boostrank.train(TREES["lightgbm"], lgb.Dataset("rows.csv"), 2, start="none")

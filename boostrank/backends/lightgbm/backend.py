@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import lightgbm
@@ -168,10 +170,12 @@ class LightGBM(Backend):
 
     def train(self, request: TrainRequest) -> tuple[Any, int]:
         for data in (request.train, *(d for _, d in request.valid)):
-            if data.init_score is not None and request.init_model is None:
+            beside = f"{data.data}.init" if isinstance(data.data, str | Path) else ""
+            found = beside if os.path.exists(beside) else "init_score"
+            if (data.init_score is not None or found == beside) and request.init_model is None:
                 raise ParameterError(
-                    "the data set has an init_score, which LightGBM never adds back when it predicts; continue from a "
-                    "model instead (init_model=)"
+                    f"the data set has an init_score ({found}), which LightGBM never adds back when it predicts: "
+                    "continue from a model instead (init_model=)"
                 )
         params = _with_defaults(request.params) | {"metric": "None"}
         first = 0 if request.init_model is None else _start_trees(request.init_model)
