@@ -7,7 +7,10 @@ See README.md in this folder.
 
 from __future__ import annotations
 
+import itertools
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from rich.console import Console
 
 import boostrank
 from boostrank.core.errors import BoostrankError
+from boostrank.core.machine import available_threads
 from boostrank.export import TARGETS
 from boostrank.export.proof import MOVED
 from experiments.common import arguments, markdown, save
@@ -35,32 +39,31 @@ def main() -> None:
     parser = arguments(__doc__.split("\n")[0])
     parser.add_argument("--rows", type=int, default=100_000, help="random rows, beside those of the parity pack")
     parser.add_argument("--small", action="store_true", help="small models only")
+    parser.add_argument("--jobs", type=int, default=available_threads(), help="models that are looked at together")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out" / "serving.md")
     options = parser.parse_args()
     console, numbers = Console(stderr=True), []
     sizes = list(SIZES)[: 1 if options.small else None]
-    for size in sizes:
-        for engine in ENGINES:
-            for kind, others in DATA.items():
-                for start in ("auto", "none"):
-                    model = trained(engine, kind, start, *SIZES[size])
-                    for target in TARGETS:
-                        # A target that is proved on fewer rows is slow.
-                        rows = min(options.rows, 5 * target.most_rows)
-                        outcome = exported(model, target.name, ranking_data(kind, rows, seed=1), others)
-                        numbers.append(
-                            {
-                                "size": size,
-                                "engine": engine,
-                                "data": kind,
-                                "start": start,
-                                "target": target.name,
-                                **outcome,
-                            }
-                        )
-                    console.print(f"{size}, {engine}, {kind}, start {start}: done")
+    # The large ones take longest.
+    models = list(itertools.product(sizes[::-1], ENGINES, DATA, ("auto", "none")))
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        for found in pool.map(looked_at, models, itertools.repeat(options.rows)):
+            numbers += found
+            console.print("{size}, {engine}, {data}, start {start}: done".format(**found[0]))
     save(options.out, table(numbers), numbers)
     print(options.out.read_text(), end="")
+
+
+def looked_at(model: tuple[str, str, str, str], most_rows: int) -> list[dict[str, Any]]:
+    """What each target makes of one model: size, engine, data, start."""
+    size, engine, kind, start = model
+    ranker = trained(engine, kind, start, *SIZES[size])
+    numbers = []
+    for target in TARGETS:
+        data = ranking_data(kind, min(most_rows, 5 * target.most_rows), seed=1)  # few rows where it is slow
+        case = {"size": size, "engine": engine, "data": kind, "start": start, "target": target.name}
+        numbers.append(case | exported(ranker, target.name, data, DATA[kind]))
+    return numbers
 
 
 def ranking_data(kind: str, documents: int, seed: int) -> boostrank.RankingDataset:
@@ -94,8 +97,9 @@ def trained(engine: str, kind: str, start: str, rounds: int, leaves: int) -> boo
         data = xgboost.DMatrix(
             data.features, data.labels, group=data.queries.sizes, feature_types=types, enable_categorical=True
         )
+    # A thread each: models stand beside each other.
     quiet = {"verbose": -1} if engine == "lightgbm" else {"verbosity": 0}
-    return boostrank.train({"num_leaves": leaves, **quiet}, data, rounds, backend=engine, start=start)
+    return boostrank.train({"num_leaves": leaves, "num_threads": 1, **quiet}, data, rounds, backend=engine, start=start)
 
 
 def exported(

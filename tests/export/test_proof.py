@@ -243,3 +243,19 @@ def test_programs_that_add_in_float32_get_small_trees_first(tmp_path: Path) -> N
             del TARGETS._added["spy"]
         trees = seen[0].trees
         assert (trees.forest.roots.tolist() == trees.small_first().forest.roots.tolist()) == first
+
+
+@pytest.mark.parametrize(
+    "target", ["c", "elasticsearch", "onnx", "python", "solr", "sql", "treelite", "vespa", "xgboost"]
+)
+def test_zeros_between_two_thresholds_stay_by_themselves(target: str, tmp_path: Path) -> None:
+    if target in ("onnx", "treelite"):
+        pytest.importorskip(target, reason=f"the extra {target} is not installed")
+    rng = np.random.default_rng(0)
+    X = rng.integers(-2, 3, (600, 2)).astype(np.float32)
+    data = boostrank.RankingDataset.from_arrays(X, 2.0 * (X[:, 0] == 0), group=[20] * 30)
+    model = boostrank.train({"num_leaves": 4, "num_threads": 1, "objective": "lambdarank"}, data, 3, start="none")
+    assert {1e-35, -1e-35} <= {round(t, 36) for t in model.trees().forest.threshold.tolist()}
+    proof = export_model(model, tmp_path / "m", target, feature_names=["a", "b"], data=data)
+    assert not proof.other_leaves
+    assert proof.moves.moved == 0

@@ -110,6 +110,7 @@ SPEC = TargetSpec(
     adds="float64",
     gives="float64",
     exact=("lightgbm", "xgboost"),
+    resolution=2e-35,  # to LightGBM what is nearer to 0 than 1e-35 is 0, and zeros may have a side of their own
     extra="treelite",
     helps={"categories": "code categories by whole numbers from 0; "},
 )
