@@ -18,7 +18,7 @@ from boostrank.kernels.trees.walker import Forest
 from boostrank.training.model import RankingModel
 
 _PROOF_ROWS = 512
-_ODD = np.array([np.nan, 0.0, -0.0, 1e-36, -1e-36, 2e-35, 1e-40, -3.4e38, 3.4e38], np.float32)
+_ODD = np.array([np.nan, 0.0, -0.0, 1e-36, -1e-36, 2e-35, 1e-40, -3.4e38, 3.4e38, np.inf, -np.inf], np.float32)
 
 
 def scores_of_files(

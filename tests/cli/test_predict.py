@@ -151,8 +151,9 @@ def test_rows_that_all_end_before_the_models_last_feature_are_said(folder: Path,
 def test_a_file_of_scores_is_written_whole_or_not_at_all(folder: Path, write: Write, tmp_path: Path) -> None:
     output = tmp_path / "scores.txt"
     output.write_text("old\n")
-    bad = write((folder / "train.txt").read_text() + "broken\n")
-    assert invoke("predict", folder / "lgb", bad, "-o", output).exit_code == 2
+    bad = write(300 * (folder / "train.txt").read_text() + "broken\n")  # more than is scored at a time
+    assert invoke("predict", folder / "lgb", bad, "--threads", 1).stdout.count("\n") > 10_000
+    assert invoke("predict", folder / "lgb", bad, "--threads", 1, "-o", output).exit_code == 2
     assert output.read_text() == "old\n"
     empty = invoke("predict", folder / "lgb", write("# nothing\n"), "-o", output)
     assert (empty.exit_code, output.read_text()) == (2, "old\n")
