@@ -516,10 +516,10 @@ def _curves(
         bounds = max((functions[j][1].bounds for j in columns.tolist()), key=len)  # the others' are these, or none
         levels = np.stack([np.broadcast_to(functions[j][1].constant, bounds.size + 1) for j in columns.tolist()])
         missing = np.array([functions[j][1].missing for j in columns.tolist()])
-        mine = each[:, columns]
-        less = mine @ sums.mean[columns]
+        weight = each[:, columns]
+        less = weight @ sums.mean[columns]
         for r, (constant, none) in enumerate(
-            zip(mine @ levels - less[:, np.newaxis], mine @ missing - less, strict=True)
+            zip(weight @ levels - less[:, np.newaxis], weight @ missing - less, strict=True)
         ):
             curve = Curve.steps(bounds, constant, float(none))
             found[r].append((feature, isotonic(curve, documents[feature], int(direction[feature]))))
