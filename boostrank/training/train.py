@@ -91,6 +91,8 @@ def train(
     given = split_params(with_objective_of(init_model, params), num_boost_round, engine)
     names = train_set.feature_names if isinstance(train_set, RankingDataset) else None
     given = replace(given, engine=engine.by_column(given.engine, names))
+    if names is not None:
+        engine.limits(given.engine, names)  # which go together, whether or not there will be a start
     # Left alone, the engines take every core that they see; they see no quota.
     given.engine.setdefault("num_threads", resolve_threads(given.threads))
     booster = _booster_to_continue(init_model, engine, train_set)

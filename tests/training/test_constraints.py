@@ -161,8 +161,9 @@ def test_other_methods_of_lightgbm_hold_or_a_line_says_that_they_do_not(method: 
 def test_what_breaks_them_in_lightgbm_is_refused(data: Any, params: Any) -> None:
     with pytest.raises(ParameterError, match=f"monotone_constraints does not hold with {next(iter(params))}"):
         trained(data, "lightgbm", monotone_constraints=[1] * 6, **params)
-    with pytest.raises(ParameterError, match="'code' is categorical, and has no direction"):
-        trained(data, "lightgbm", monotone_constraints=[0, 0, 0, 0, 0, 1], categorical_feature=[5])
+    for start in ("linear", "auto", "none"):
+        with pytest.raises(ParameterError, match="'code' is categorical, and has no direction"):
+            trained(data, "lightgbm", 2, start, monotone_constraints=[0, 0, 0, 0, 0, 1], categorical_feature=[5])
 
 
 @pytest.mark.parametrize("backend", ENGINES)
