@@ -168,7 +168,7 @@ SPEC = TargetSpec(
     how=(
         "Name the table, with a column a feature, of type DOUBLE PRECISION, in the last line of {file}.",
         "Run it, or make a view of it: it gives each row its score. NULL is a missing value, NaN is none.",
-        "SQLite and DuckDB read it; to DuckDB, say of many trees SET disabled_optimizers = 'common_subexpressions'.",
+        "SQLite and DuckDB read it; of hundreds of large trees DuckDB takes minutes to plan it.",
     ),
     takes="float64",
     leaves="float64",
