@@ -76,3 +76,11 @@ def test_sets_of_categories_of_any_size_hold(codes: int, listed: int) -> None:
 def test_zeros_that_are_missing_are_refused() -> None:
     with pytest.raises(ExportError, match="zero_as_missing"):
         SPEC.write(example("lightgbm-none-zeros").served)
+
+
+def test_codes_that_are_too_large_for_tables_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("boostrank.export.targets.onnx._MOST_CELLS", 100)
+    with pytest.raises(
+        ExportError, match=r"sets of categories, with codes up to \d+ in column 4.* from 0 without gaps"
+    ):
+        SPEC.write(example("lightgbm-none-categories").served)
