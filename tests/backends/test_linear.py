@@ -13,12 +13,13 @@ from sklearn.linear_model import Ridge
 
 import boostrank
 from boostrank.backends.linear.backend import BACKEND
-from boostrank.backends.linear.features import ScaledRows, by_query, measure_scaling
+from boostrank.backends.linear.features import RowsByQuery, ScaledRows, by_query, measure_scaling
 from boostrank.backends.linear.risk import Risk, ridge_regression
 from boostrank.backends.linear.solvers import bundle, quasi_newton
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.gains import gains_from_labels
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.libsvm.writer import write_libsvm
 from boostrank.formats.linear import LINEAR, LinearModel
 from boostrank.objectives import OBJECTIVES
 
@@ -240,6 +241,22 @@ def test_scaling_by_query_is_letors(make: Any) -> None:
     scaled = scaled.toarray() if sparse.issparse(scaled) else scaled
     expected = [[0, 0, 1], [1, 0, 0], [0.5, 0, 0], [0, 0, 0], [0, 1, 1]]
     np.testing.assert_array_equal(scaled, expected)
+
+
+@pytest.mark.parametrize("present", [1.0, 0.2], ids=["dense", "sparse"])
+def test_rows_on_disk_are_scaled_by_query_some_at_a_time(present: float, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    X = np.where(rng.random((90, 5)) < present, rng.integers(1, 9, (90, 5)), 0)
+    X[0, 4] = 1
+    sizes = [1, 20, 30, 2, 37]
+    write_libsvm(tmp_path / "d.txt", RankingDataset.from_arrays(sparse.csr_matrix(X), X[:, 0] > 4, group=sizes))
+    memory, disk = (read(tmp_path / "d.txt") for read in (RankingDataset.from_libsvm, RankingDataset.stream))
+    assert disk.is_sparse == memory.is_sparse == (present < 0.5)
+    whole, some = by_query(memory.features, memory.queries), RowsByQuery(disk.features, disk.queries)
+    for a, b in ((0, 90), (0, 1), (1, 21), (5, 6), (20, 52), (52, 90)):
+        assert abs(whole[a:b] - some[a:b]).max() == 0.0
+    model = boostrank.train({"objective": "lambdarank", "scaling": "query-minmax"}, memory, 2, backend="linear")
+    np.testing.assert_array_equal(model.predict(disk), model.predict(memory))
 
 
 def test_a_missing_value_counts_as_the_mean(data: Any, trained: Any) -> None:

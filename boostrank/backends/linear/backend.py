@@ -14,7 +14,7 @@ import numpy as np
 import scipy
 
 from boostrank.backends.base import Backend, TrainRequest
-from boostrank.backends.linear.features import ScaledRows, by_query, measure_scaling
+from boostrank.backends.linear.features import RowsByQuery, ScaledRows, by_query, measure_scaling
 from boostrank.backends.linear.risk import Risk, ridge_regression
 from boostrank.backends.linear.rounds import LEARNING_RATE, Stopped, Walk
 from boostrank.backends.linear.solvers import bundle, conjugate_gradient, newton, quasi_newton
@@ -167,9 +167,7 @@ class Linear(Backend):
                 "this linear model scales features within each query, so it must know the queries: predict a "
                 "RankingDataset (from_arrays with qid= or group=)"
             )
-        if hasattr(features, "pieces"):
-            features = features[0 : features.shape[0]]
-        return by_query(features, queries)
+        return RowsByQuery(features, queries) if hasattr(features, "pieces") else by_query(features, queries)
 
     def predict(
         self, booster: LinearModel, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False

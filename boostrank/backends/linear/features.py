@@ -149,6 +149,34 @@ def by_query(features: Features, queries: QueryIndex) -> Features:
     return sparse.csr_matrix(sparse.vstack(parts)) if is_sparse else np.concatenate(parts)
 
 
+@dataclass(frozen=True, eq=False)
+class RowsByQuery:
+    """What `by_query` makes of rows on disk, some at a time.
+
+    Args:
+        features: `boostrank.data.store.StoredFeatures`.
+        queries: of the rows.
+    """
+
+    features: Features
+    queries: QueryIndex
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        rows, columns = self.features.shape
+        return rows, columns
+
+    def __getitem__(self, rows: slice) -> Any:
+        """float32 rows in memory, dense or CSR; the whole of their queries is read for them."""
+        ptr = self.queries.ptr
+        first = int(np.searchsorted(ptr, rows.start, side="right")) - 1
+        last = int(np.searchsorted(ptr, rows.stop, side="left"))
+        begin, end = int(ptr[first]), int(ptr[last])
+        some = QueryIndex(ptr[first : last + 1] - begin, self.queries.qid[first:last])
+        return by_query(self.features[begin:end], some)[rows.start - begin : rows.stop - begin]
+
+
 def _sums(part: Any, centre: Float64Array, *, squares: bool = False) -> tuple[Float64Array, ...]:
     """Of each column: the sum of x - centre, or of its square; how many there are; the least and the largest."""
     columns = centre.size
