@@ -86,6 +86,10 @@ def command(
         click.echo(f"proved by {proof.proved_by}: {proof.rows:,} rows, {splits}: {same}")
         if target.finite:
             say(f"rows with infinite values were not tried: {target.title} is told of none")
+        if proof.untried:
+            say(
+                f"values nearer than {proof.untried:.2g} to a threshold were not tried: {target.title} cannot tell them"
+            )
         for kind, count in proof.other_leaves.items():
             say(f"{kind}: {count:,} rows of this kind get other scores there, as --allow {kind} says")
         if proof.moves is not None:

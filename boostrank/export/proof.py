@@ -17,7 +17,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
 from boostrank.export.pack import KINDS, parity_pack
 from boostrank.export.reading import Rules, scores
-from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec
+from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, cuts
 from boostrank.training.model import RankingModel
 
 MOVED = "moved"
@@ -67,6 +67,7 @@ class Proof:
         size: of the file, in bytes.
         moves: of the user's data.
         used: names of `allow` without which it would have been refused.
+        untried: how far from a threshold values were tried, where float32 has numbers nearer to one; else 0.
     """
 
     target: str
@@ -80,6 +81,7 @@ class Proof:
     size: int
     moves: Moves | None = None
     used: list[str] = field(default_factory=list)
+    untried: float = 0.0
 
 
 def prove(
@@ -118,12 +120,13 @@ def prove(
             wrong = differs | ~(np.abs(wanted - own) <= _rounded(target, served))
     found = {kind: int(wrong[pack.kind == number].sum()) for number, kind in enumerate(KINDS)}
     other = {kind: count for kind, count in found.items() if count}
-    for kind in other:
-        if kind not in allow:
-            raise ExportError(_refusal(target, served, kind, pack.kind, pack.rows, wrong, own, given))
-    difference = np.where(wrong, 0.0, np.abs(given - own))
     rounding = 2.0 * float(np.where(wrong, 0.0, np.abs(wanted - own)).max())
     moves = None if data is None else _moves(model, score, data, rounding)
+    for kind in other:
+        if kind not in allow:
+            reason = _refusal(target, served, kind, pack.kind, pack.rows, wrong, own, given)
+            raise ExportError(reason if moves is None else f"{reason}; of your data {moved_line(moves)}")
+    difference = np.where(wrong, 0.0, np.abs(given - own))
     used = list(other)
     if moves is not None and moves.moved:
         if MOVED not in allow:
@@ -132,7 +135,7 @@ def prove(
     return Proof(
         target.name, target.proved_by, own.size, pack.nodes, pack.of_nodes, float(difference.max()),
         bool(np.array_equal(given[~wrong], own[~wrong])),
-        other, len(body), moves, used,
+        other, len(body), moves, used, _untried(target, served),
     )  # fmt: skip
 
 
@@ -164,6 +167,13 @@ def _rounded(target: TargetSpec, served: ServedModel) -> float:
     np.maximum.at(largest, forest.leaf_trees(), np.abs(forest.value))
     size = abs(served.trees.base) + float(largest.sum())
     return (largest.size + 3) * size * float(np.finfo(np.float32 if single else np.float64).eps)
+
+
+def _untried(target: TargetSpec, served: ServedModel) -> float:
+    """`Proof.untried`."""
+    cut = cuts(served.trees.forest)
+    near = np.spacing(np.abs(cut[np.isfinite(cut)])) < target.resolution
+    return target.resolution if bool(near.any()) else 0.0
 
 
 def _unit(scores: Float64Array, target: TargetSpec) -> Float64Array:

@@ -108,14 +108,20 @@ def read_feature_names(path: str) -> tuple[str, ...]:
     Raises:
         FileFormatError: none of these.
     """
-    with open(path, encoding="utf-8-sig") as file:
-        text = file.read()
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            text = file.read()
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"byte {error.start} is not UTF-8 text", file=path) from None
     if not text.lstrip().startswith(("[", "{")):
         return tuple(line.strip() for line in text.splitlines() if line.strip())
     try:
         found: Any = json.loads(text)
         while isinstance(found, dict):
             found = next(found[key] for key in ("features", "featureset", "_source") if key in found)
-        return tuple(one if isinstance(one, str) else str(one["name"]) for one in found)
+        names = tuple(one if isinstance(one, str) else one["name"] for one in found)
+        if not set(map(type, names)) <= {str}:
+            raise TypeError
+        return names
     except (ValueError, KeyError, TypeError, StopIteration, RecursionError):
         raise FileFormatError("neither a name a line, nor JSON with a list of features", file=path) from None

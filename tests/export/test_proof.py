@@ -133,6 +133,23 @@ def test_one_unit_of_float32_in_one_leaf_is_noticed() -> None:
             prove(of.model, of.served, target, target.write(changed))
 
 
+def test_a_refusal_says_what_moves_in_the_users_data(to_toy, tmp_path: Path) -> None:
+    X, y = table("missing")
+    data = boostrank.RankingDataset.from_arrays(X.astype(np.float32), y, group=[20] * 30)
+    with pytest.raises(ExportError, match=r"'missing'.*of your data \d+ of 600 documents change their place"):
+        to_toy(example("lightgbm-none-missing"), Rules(missing=0.0), tmp_path / "m", data=data)
+
+
+@pytest.mark.parametrize(("threshold", "untried"), [(0.5, False), (-1e-7, True), (1e-35, True)])
+def test_values_that_are_too_near_to_a_threshold_are_told(tmp_path: Path, threshold: float, untried: bool) -> None:
+    of = example("lightgbm-none-whole")
+    forest = replace(of.served.trees.forest, threshold=np.full_like(of.served.trees.forest.threshold, threshold))
+    served = replace(of.served, trees=replace(of.served.trees, forest=forest))
+    solr = TARGETS.get("solr")
+    allow = ("thresholds", "random", "zeros", "missing", "infinite")
+    assert (prove(of.model, served, solr, solr.write(served), allow=allow).untried > 0) == untried
+
+
 def test_moves_against_their_definition() -> None:
     rng = np.random.default_rng(0)
     queries = QueryIndex.from_sizes([7, 1, 30, 12])
@@ -191,11 +208,20 @@ def test_feature_names_are_read_from_lines_and_feature_stores(tmp_path: Path, te
     assert read_feature_names(str(path)) == ("bm25", "clicks", "age")
 
 
-@pytest.mark.parametrize("text", ["{}", "[1, 2]", '[{"class": "x"}]', "[" * 100_000, '{"features": 3}'])
+@pytest.mark.parametrize(
+    "text", ["{}", "[1, 2]", '[{"name": null}]', '[{"name": {}}]', '[{"class": "x"}]', "[" * 100_000, '{"features": 3}']
+)
 def test_other_json_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "names"
     path.write_text(text)
     with pytest.raises(FileFormatError, match="neither a name a line"):
+        read_feature_names(str(path))
+
+
+def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "names"
+    path.write_bytes(b"a\nb\xff\n")
+    with pytest.raises(FileFormatError, match="byte 3 is not UTF-8"):
         read_feature_names(str(path))
 
 

@@ -80,3 +80,11 @@ def test_a_column_that_the_table_has_not_is_an_error() -> None:
         SPEC.read(body.replace(b'"clicks"', b'"kicks"'), example("lightgbm-none-whole").served.feature_names)(
             np.zeros((1, 6))
         )
+
+
+def test_columns_of_other_features_are_not_needed() -> None:
+    one = example("lightgbm-none-whole")
+    names = (*one.served.feature_names, *(f'f"{i}' for i in range(3000)))
+    body = SPEC.write(replace(one.served, feature_names=names))
+    rows = np.hstack([one.rows, np.zeros((len(one.rows), 3000))])
+    np.testing.assert_allclose(SPEC.read(body, names)(rows[:50]), one.expected(one.rows[:50]), rtol=0, atol=1e-9)

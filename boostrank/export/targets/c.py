@@ -204,7 +204,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
         command = [compiler(), "-std=c99", "-O2", "-ffp-contract=off", "-fPIC", "-shared", str(source), "-o"]
         done = subprocess.run([*command, str(library)], capture_output=True, text=True, check=False)
         if done.returncode:
-            raise ExportError(f"{command[0]} does not compile the file: {done.stderr[:500]}")
+            raise ExportError(f"{command[0]} does not compile the file: {' '.join(done.stderr.split())[:500]}")
         loaded = ctypes.CDLL(str(library))
     (name,) = re.findall(rb"^void (\w+)_scores\(.*;$", body, re.MULTILINE)
     count, names, scores = (loaded[f"{name.decode()}_{what}"] for what in ("features", "feature_names", "scores"))

@@ -12,6 +12,7 @@ The larger child of a node goes on in the same CASE and only the smaller one is 
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -29,6 +30,7 @@ from boostrank.kernels.trees.walker import LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSI
 # SQLite and DuckDB take expressions of 1,000 levels; each tree of the sum is one, and there is room for its own.
 _MOST_TREES = 900
 _MOST_NESTED = 15
+_MOST_COLUMNS = 2_000
 _MOST_BYTES = 32_000_000
 _Part = tuple[str, int, int]
 """What a CASE goes on with (WHEN ... THEN ... ELSE ...), how many leaves there are, and how many CASEs are nested."""
@@ -61,6 +63,7 @@ def _write(model: ServedModel) -> bytes:
         (len(made), _MOST_TREES, "trees: SQLite and DuckDB take sums of that many"),
         (max((part[2] for part in made), default=0), _MOST_NESTED, "CASEs in one another: SQLite's parser takes few"),
         (len(text), _MOST_BYTES, "bytes"),
+        (forest.used.size, _MOST_COLUMNS, "features: SQLite's tables have that many columns"),
     ):
         if number > most:
             raise ExportError(
@@ -146,14 +149,17 @@ def _number(number: float) -> str:
 
 
 def _read(body: bytes, feature_names: Sequence[str]) -> Score:
-    columns = ", ".join('"' + name.replace('"', '""') + '" REAL' for name in feature_names)
-    query = f"SELECT score FROM (\n{body.decode()})"
+    text = body.decode()
+    used = {name.replace('""', '"') for name in re.findall(r'd\."((?:[^"]|"")*)"', text)}
+    places = [i for i, name in enumerate(feature_names) if name in used] or [0]
+    columns = ", ".join('"' + feature_names[i].replace('"', '""') + '" REAL' for i in places)
+    query = f"SELECT score FROM (\n{text})"
 
     def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         with closing(sqlite3.connect(":memory:")) as base:
             base.execute(f"CREATE TABLE documents ({columns})")
-            given = ", ".join("?" * len(feature_names))
-            base.executemany(f"INSERT INTO documents VALUES ({given})", rows.astype(np.float64).tolist())
+            given = ", ".join("?" * len(places))
+            base.executemany(f"INSERT INTO documents VALUES ({given})", rows[:, places].astype(np.float64).tolist())
             return np.array(base.execute(query).fetchall(), np.float64).reshape(-1)
 
     return score

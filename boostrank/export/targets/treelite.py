@@ -39,7 +39,8 @@ def _write(model: ServedModel) -> bytes:
                 path.write_bytes(_zeros_together(lightgbm.SPEC.write(model), model.trees.forest))
                 found = frontend.load_lightgbm_model(str(path))
     except TreeliteError as error:
-        raise ExportError(f"treelite cannot hold this model: {str(error)[:500]}; export to c or onnx") from error
+        reason = " ".join(str(error).split())[:500]
+        raise ExportError(f"treelite cannot hold this model: {reason}; export to c or onnx") from error
     return bytes(found.serialize_bytes())
 
 
@@ -110,7 +111,6 @@ SPEC = TargetSpec(
     adds="float64",
     gives="float64",
     exact=("lightgbm", "xgboost"),
-    resolution=2e-35,  # to LightGBM what is nearer to 0 than 1e-35 is 0, and zeros may have a side of their own
     extra="treelite",
     helps={"categories": "code categories by whole numbers from 0; "},
 )
