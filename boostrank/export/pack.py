@@ -97,7 +97,7 @@ class _Values:
 
     def __init__(self, forest: Forest, n_features: int, rng: np.random.Generator, resolution: float) -> None:
         self._forest, self._rng = forest, rng
-        cut = cuts(forest)
+        cut = np.nan_to_num(cuts(forest), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
         # Beyond 1e30 numbers stand for infinity, which files of numbers cannot spell.
         self._left = np.minimum(cut.astype(np.float64) - resolution, _LARGEST).astype(np.float32)
         self._right = np.maximum(above(cut).astype(np.float64) + resolution, -_LARGEST).astype(np.float32)

@@ -106,15 +106,16 @@ def cuts(forest: Forest) -> Float32Array:
     """float32[M]: the largest value that goes left of each node, of those that are no sets of categories.
 
     No float32 value lies between it and the threshold: whoever compares float32 values with `<=` and this, or with
-    `<` and `above(cuts)`, or with either and a number between the two, sends every value the same way.
+    `<` and `above(cuts)`, or with either and a number between the two, sends every value the same way. NaN, which
+    nothing is up to or below: none goes left.
     """
     return np.where(forest.categorical, np.float32(np.nan), rounded_down(forest.threshold))
 
 
 def above(numbers: Float32Array) -> Float32Array:
-    """The next float32 numbers."""
+    """The next float32 numbers; below all of them where nothing is to be there."""
     with np.errstate(over="ignore"):
-        return np.nextafter(numbers, np.float32(np.inf))
+        return np.where(np.isnan(numbers), np.float32(-np.inf), np.nextafter(numbers, np.float32(np.inf)))
 
 
 def shortest(number: Any) -> float:
@@ -124,7 +125,9 @@ def shortest(number: Any) -> float:
 
 
 def java_text(number: Any) -> str:
-    """The same as Java's parser of floats takes it, which knows infinity."""
+    """The same as Java's parser of floats takes it, which knows infinity and NaN."""
+    if np.isnan(number):
+        return "NaN"
     return ("-" if number < 0 else "") + "Infinity" if np.isinf(number) else repr(shortest(number))
 
 

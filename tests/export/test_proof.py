@@ -285,3 +285,19 @@ def test_zeros_between_two_thresholds_stay_by_themselves(target: str, tmp_path: 
     proof = export_model(model, tmp_path / "m", target, feature_names=["a", "b"], data=data)
     assert not proof.other_leaves
     assert proof.moves.moved == 0
+
+
+@pytest.mark.parametrize(
+    "target", ["c", "elasticsearch", "python", "solr", "sql", "vespa", "vespa-lightgbm", "xgboost"]
+)
+def test_splits_that_no_number_passes(target: str, tmp_path: Path) -> None:
+    """XGBoost 3.4 tells what is missing from all numbers by a threshold of -infinity."""
+    document = json.loads(example("xgboost-none-missing").model.to_bytes())
+    tree = document["learner"]["gradient_booster"]["model"]["trees"][2]
+    inner = next(node for node, left in enumerate(tree["left_children"]) if left >= 0 and node > 0)
+    tree["split_conditions"][inner] = -float("inf")
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(document))
+    model = boostrank.RankingModel.load(path)
+    assert np.isnan(model.trees().forest.threshold).sum() == 1
+    assert not export_model(model, tmp_path / "m", target, feature_names=NAMES).other_leaves
