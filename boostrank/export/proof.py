@@ -28,6 +28,8 @@ _WHAT = {
     "missing": "rows with missing values", "infinite": "rows with infinite values",
     "categories": "rows with categories that were not seen",
 }  # fmt: skip
+# Kinds of rows that a user may know to have none of.
+_ABSENT = ("zeros", "missing", "infinite", "categories")
 _CHUNK = 1 << 16
 _TYPES: dict[str, type[np.floating[Any]]] = {"float32": np.float32, "float64": np.float64}
 
@@ -190,12 +192,13 @@ def _refusal(
     largest = bad[np.argmax(np.nan_to_num(np.abs(given[bad] - own[bad]), nan=np.inf))]
     of_row = {"missing": np.isnan(rows[largest]), "infinite": np.isinf(rows[largest])}.get(kind)
     columns = [] if of_row is None else [i for i in np.flatnonzero(of_row) if i in served.trees.forest.used]
+    allowed = f"`--allow {kind}` writes it all the same, where your rows are not of that kind"
     where = f" ({', '.join(served.feature_names[i] for i in columns)})" if 0 < len(columns) <= 3 else ""
     return (
         f"{target.title}: {bad.size:,} of {count_of(int(of_kind.sum()), 'row')} of the kind {kind!r} "
         f"({_WHAT[kind]}) get other scores, the largest difference is {own[largest]:.9g} against "
         f"{given[largest]:.9g}{where}, by {target.proved_by}; {target.helps.get(kind, '')}"
-        f"`--allow {kind}` writes it all the same, where your rows are not of that kind"
+        f"{allowed if kind in _ABSENT else 'take another target'}"
     )
 
 

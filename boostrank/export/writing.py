@@ -10,6 +10,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from boostrank.core.errors import FileFormatError, ModelError, ParameterError
 from boostrank.core.files import check_writable, write_atomically
 from boostrank.data.dataset import RankingDataset
@@ -79,9 +81,11 @@ def _served(model: RankingModel, target: TargetSpec, feature_names: Sequence[str
     names = model.feature_names if feature_names is None else tuple(feature_names)
     if len(names) != model.n_features:
         raise ParameterError(f"{len(names)} names of features for a model of {model.n_features}")
-    for what, one in [*(("feature", one) for one in names), ("model", name)]:
+    for what, option, one in [*(("feature", "--feature-names", one) for one in names), ("model", "--name", name)]:
         if not one or _UNFIT.search(one):
-            raise ParameterError(f"{one!r} is no name of a {what}: it is empty, or has what no line of text holds")
+            raise ParameterError(
+                f"{one[:80]!r} is no name of a {what}: it is empty or has control characters; {option} gives another"
+            )
     name_counts = Counter(names)
     if len(name_counts) < len(names):
         raise ParameterError(f"the name {name_counts.most_common(1)[0][0]!r} stands for two features")
@@ -91,6 +95,12 @@ def _served(model: RankingModel, target: TargetSpec, feature_names: Sequence[str
         trees = format.served(format.parse(body))
     except ModelError as error:
         raise ModelError(f"this model cannot be exported: {error}") from error
+    value = trees.forest.value
+    if target.leaves == "float32" and np.abs(value).max(initial=0.0) > np.finfo(np.float32).max:
+        raise ExportError(
+            f"a leaf of {value[np.argmax(np.abs(value))]:.3g} is beyond float32, to which {target.title} rounds them: "
+            "take another target (c, python)"
+        )
     if target.adds == "float32" and not trees.single:
         trees = trees.small_first()
     return ServedModel(name, model.backend, format.stamp(body), trees, names)

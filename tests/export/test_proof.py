@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import lightgbm as lgb
 import numpy as np
 import pytest
 
@@ -17,6 +18,7 @@ from boostrank.export.proof import moves_of, prove
 from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError, TargetSpec
 from boostrank.export.writing import export_model, how_to, read_feature_names
+from boostrank.training.model import RankingModel
 from tests.export.conftest import Example, example, table
 
 NAMES = ("bm25", "clicks", "age", "links", "shop", "colour")
@@ -138,6 +140,29 @@ def test_a_refusal_says_what_moves_in_the_users_data(to_toy, tmp_path: Path) -> 
     data = boostrank.RankingDataset.from_arrays(X.astype(np.float32), y, group=[20] * 30)
     with pytest.raises(ExportError, match=r"'missing'.*of your data \d+ of 600 documents change their place"):
         to_toy(example("lightgbm-none-missing"), Rules(missing=0.0), tmp_path / "m", data=data)
+
+
+def test_leaves_beyond_float32_are_refused(tmp_path: Path) -> None:
+    of = example("lightgbm-none-whole")
+    booster = lgb.Booster(model_str=of.served.body.decode())
+    booster.set_leaf_output(0, 0, -1e39)
+    (tmp_path / "model.txt").write_text(booster.model_to_string())
+    model = RankingModel.load(tmp_path / "model.txt")
+    for target in ("xgboost", "solr", "vespa"):
+        with pytest.raises(ExportError, match=r"a leaf of -1e\+39 is beyond float32"):
+            export_model(model, tmp_path / "m", target)
+    assert export_model(model, tmp_path / "m", "python").same_bits
+
+
+def test_a_file_that_its_engine_refuses_is_called_the_exported_file(tmp_path: Path) -> None:
+    names = ["=", *NAMES[1:]]
+    with pytest.raises(ExportError, match=r"^the exported file: "):
+        export_model(example("lightgbm-none-whole").model, tmp_path / "m", "lightgbm", feature_names=names)
+
+
+def test_rows_that_everybody_has_are_not_offered_to_be_allowed(to_toy, tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match=r"of the kind 'thresholds'.*; take another target$"):
+        to_toy(example("lightgbm-none-missing"), Rules(slack=1e-3), tmp_path / "m")
 
 
 @pytest.mark.parametrize(("threshold", "untried"), [(0.5, False), (-1e-7, True), (1e-35, True)])

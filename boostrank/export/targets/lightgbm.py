@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.core.errors import InputError
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, with_version
 from boostrank.formats.base import engine_names
 from boostrank.formats.lightgbm.format import LIGHTGBM, stamped
@@ -54,11 +55,18 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
 
 
 def loaded(body: bytes, name: str) -> RankingModel:
-    """The model of a file of this name, by the engine itself."""
+    """The model of a file of this name, by the engine itself.
+
+    Raises:
+        ExportError: it does not load.
+    """
     with tempfile.TemporaryDirectory(prefix="boostrank-") as folder:
         path = Path(folder, name)
         path.write_bytes(body)
-        return RankingModel.load(path)
+        try:
+            return RankingModel.load(path)
+        except InputError as error:
+            raise ExportError(str(error).replace(str(path), "the exported file")) from error
 
 
 SPEC = TargetSpec(
