@@ -154,6 +154,15 @@ def test_leaves_beyond_float32_are_refused(tmp_path: Path) -> None:
     assert export_model(model, tmp_path / "m", "python").same_bits
 
 
+@pytest.mark.parametrize("name", ["exp(price)", "max(a,b)", "if(a,b,c)", "isNan(a)", "attribute()", "a(b,)", "a b"])
+def test_what_vespa_takes_for_a_function_names_no_feature(name: str, tmp_path: Path) -> None:
+    model = example("lightgbm-none-whole").model
+    for target in ("vespa", "vespa-lightgbm"):
+        with pytest.raises(ExportError, match="is no rank feature of Vespa"):
+            export_model(model, tmp_path / "m", target, feature_names=[name, *NAMES[1:]])
+    export_model(model, tmp_path / "m", "vespa", feature_names=["fieldMatch(title).completeness", "max", *NAMES[2:]])
+
+
 def test_a_file_that_its_engine_refuses_is_called_the_exported_file(tmp_path: Path) -> None:
     names = ["=", *NAMES[1:]]
     with pytest.raises(ExportError, match=r"^the exported file: "):
