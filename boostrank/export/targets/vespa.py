@@ -10,70 +10,13 @@ from boostrank.export.search_plugins import dump
 from boostrank.export.target import ExportError, ServedModel, TargetSpec
 
 # `attribute(price)`, `fieldMatch(title).completeness`, `f1`: what a ranking expression takes for a feature.
-_FEATURE = re.compile(r"([A-Za-z_@][A-Za-z0-9_@$]*)(\([A-Za-z0-9_@$.]+(,[A-Za-z0-9_@$.]+)*\)(\.[A-Za-z0-9_@$.]+)?)?")
-# Before a bracket these are functions of ranking expressions, whatever the rank profile says.
-_FUNCTIONS = frozenset(
-    [
-        "acos",
-        "argmax",
-        "argmin",
-        "asin",
-        "atan",
-        "atan2",
-        "avg",
-        "bit",
-        "ceil",
-        "cell_cast",
-        "concat",
-        "cos",
-        "cosh",
-        "cosine_similarity",
-        "count",
-        "diag",
-        "elu",
-        "erf",
-        "euclidean_distance",
-        "exp",
-        "expand",
-        "fabs",
-        "filter_subspaces",
-        "floor",
-        "fmod",
-        "hamming",
-        "if",
-        "isNan",
-        "join",
-        "l1_normalize",
-        "l2_normalize",
-        "ldexp",
-        "log",
-        "log10",
-        "map",
-        "map_subspaces",
-        "matmul",
-        "max",
-        "median",
-        "merge",
-        "min",
-        "pow",
-        "prod",
-        "range",
-        "reduce",
-        "relu",
-        "rename",
-        "sigmoid",
-        "sin",
-        "sinh",
-        "softmax",
-        "sqrt",
-        "sum",
-        "switch",
-        "tan",
-        "tanh",
-        "tensor",
-        "unpack_bits",
-        "xw_plus_b",
-    ]
+_FEATURE = re.compile(r"[A-Za-z_@][A-Za-z0-9_@$]*(\([A-Za-z0-9_@$.]+(,[A-Za-z0-9_@$.]+)*\)(\.[A-Za-z0-9_@$.]+)?)?")
+# With arguments these are functions of ranking expressions, whatever the rank profile says.
+_FUNCTION = re.compile(
+    r"(argmax|argmin|atan2|avg|bit|ceil|cell_cast|concat|cosine_similarity|count|diag|elu|erf|euclidean_distance|exp"
+    r"|expand|fabs|filter_subspaces|floor|fmod|hamming|if|isNan|join|l1_normalize|l2_normalize|ldexp|log|log10|map"
+    r"|map_subspaces|matmul|max|median|merge|min|pow|prod|range|reduce|relu|rename|sigmoid|softmax|sqrt|sum|switch"
+    r"|tensor|unpack_bits|xw_plus_b|a?(cos|sin|tan)|(cos|sin|tan)h)\(.*"
 )
 
 
@@ -83,8 +26,7 @@ def check_names(model: ServedModel) -> None:
     Raises:
         ExportError: there is one.
     """
-    found = [(name, _FEATURE.fullmatch(name)) for name in model.feature_names]
-    wrong = [name for name, match in found if match is None or (match[2] and match[1] in _FUNCTIONS)]
+    wrong = [name for name in model.feature_names if not _FEATURE.fullmatch(name) or _FUNCTION.fullmatch(name)]
     if wrong:
         raise ExportError(
             f"{wrong[0]!r} is no rank feature of Vespa ({len(wrong)} such names): --feature-names gives it those of "
