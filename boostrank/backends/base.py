@@ -149,6 +149,10 @@ class Backend(Protocol):
         """
         raise DataError(f"the data set {self.rows_gone(data)}")
 
+    def categories_of(self, data: Any, names: Sequence[str]) -> tuple[int, ...]:
+        """The columns of such a data set that hold codes of categories, no numbers, ascending."""
+        return ()
+
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
         """The engine's own form of a data set.
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from boostrank.backends.base import Backend
+from boostrank.backends.limits import Limits
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.gains import Gain
 from boostrank.core.types import Float64Array
@@ -100,7 +101,7 @@ def beginning(
 
     if start == AUTO_START:
         try:
-            return beginning(LINEAR, engine, rows, gain, params, threads=threads)
+            return beginning(LINEAR, engine, train_set, gain, params, threads=threads)
         except ParameterError as error:  # trees that take none
             warnings.warn(DataWarning(str(error)), stacklevel=3)
             return None
@@ -111,7 +112,7 @@ def beginning(
         if not isinstance(rows, RankingDataset) or gone:
             why = f"the data set {gone}" if gone else f"it is made of a RankingDataset, not {type(train_set).__name__}"
             raise ParameterError(f"no linear start: {why}; start='none' leaves it out")
-        limits = engine.limits(params, rows.feature_names)
+        limits = _limits(engine, params, rows.feature_names, train_set)
         made = cross_fit.cross_fitted(rows, gain, threads, limits)
         return Beginning(engine.begin_with(made.start), made.scores, made.description)
     ranker = RankingModel.load(start) if isinstance(start, str | os.PathLike) else start
@@ -120,7 +121,7 @@ def beginning(
         raise ParameterError(
             f"start must be {LINEAR!r}, or a linear model or its path; trees are continued by init_model"
         )
-    limits = engine.limits(params, linear.feature_names)
+    limits = _limits(engine, params, linear.feature_names, train_set)
     if isinstance(rows, RankingDataset):
         same_order(ranker, rows)
         without = [linear.feature_names[i] for i in linear.curves if i in limits.unused]
@@ -137,3 +138,15 @@ def beginning(
     kept = ("objective", "parameters", "training", "data")
     description = {key: ranker.info[key] for key in kept if key in ranker.info}
     return Beginning(engine.begin_with(linear), None, description)
+
+
+def _limits(engine: Backend, params: dict[str, Any], names: Sequence[str], train_set: Any) -> Limits:
+    """What a start must keep to: of the parameters, and of categories in a data set of the engine's own."""
+    limits = engine.limits(params, names)
+    if not engine.is_native_dataset(train_set):
+        return limits
+    categories = engine.categories_of(train_set, names)
+    turned = next((i for i in categories if limits.direction[i]), None)
+    if turned is not None:
+        raise ParameterError(f"monotone_constraints: {names[turned]!r} is categorical, and has no direction")
+    return replace(limits, unused=tuple(sorted({*limits.unused, *categories})))

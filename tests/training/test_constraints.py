@@ -263,11 +263,24 @@ def test_a_categorical_column_is_no_number_to_the_start(data: Any) -> None:
     assert 1 not in without.used
 
 
-@pytest.mark.parametrize("kind", [{"categorical_feature": [5]}, {"params": {"cat_feature": "5"}}], ids=str)
-def test_a_data_set_of_lightgbms_own_that_calls_a_column_categorical_has_no_start(data: Any, kind: Any) -> None:
-    rows = lgb.Dataset(np.nan_to_num(data.features), data.labels, group=data.queries.sizes, **kind)
-    with pytest.raises(ParameterError, match="categorical features, which a start would take for numbers"):
-        trained(rows, "lightgbm", 2)
+@pytest.mark.parametrize("kind", [{"categorical_feature": [5]}, {"params": {"cat_feature": "5"}}, "xgboost"], ids=str)
+def test_categories_of_a_data_set_of_the_engines_own_are_no_numbers_to_the_start(data: Any, kind: Any) -> None:
+    features, groups = np.nan_to_num(data.features), data.queries.sizes
+    engine = "xgboost" if kind == "xgboost" else "lightgbm"
+    if engine == "lightgbm":
+        rows = lgb.Dataset(features, data.labels, group=groups, free_raw_data=False, **kind)
+    else:
+        types = ["q"] * 5 + ["c"]
+        rows = xgb.DMatrix(features, data.labels, group=groups, feature_types=types, enable_categorical=True)
+    model = trained(rows, engine, 4, **({"min_data_per_group": 5, "cat_smooth": 1.0} if engine == "lightgbm" else {}))
+    forest = model.trees().forest
+    assert {column for column, _ in forest.start} == {0, 1, 2, 3, 4}
+    assert set(forest.feature[forest.categorical].tolist()) == {5}
+    given = xgb.DMatrix(features, feature_types=types, enable_categorical=True) if engine == "xgboost" else features
+    scores = model.booster.predict(given, **({"output_margin": True} if engine == "xgboost" else {"raw_score": True}))
+    np.testing.assert_allclose(model.predict(features), scores, rtol=0, atol=1e-6)
+    with pytest.raises(ParameterError, match="is categorical, and has no direction"):
+        trained(rows, engine, 2, monotone_constraints=[0, 0, 0, 0, 0, 1])
 
 
 def test_data_sets_of_the_engines_own_take_them_in_every_spelling_too(data: Any) -> None:

@@ -94,13 +94,6 @@ def with_margin(data: Any) -> Any:
     return of_xgboost(data, base_margin=np.ones(data.n_documents, np.float32))
 
 
-def in_categories(data: Any) -> Any:
-    codes = np.nan_to_num(data.features).astype(int) % 5
-    matrix = xgb.DMatrix(codes, data.labels, feature_types=["c"] * 6, enable_categorical=True)
-    matrix.set_group(data.queries.sizes)
-    return matrix
-
-
 def in_a_frame(data: Any) -> Any:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     frame = pandas.DataFrame(data.features).assign(last=pandas.Categorical(data.labels.astype(int)))
@@ -122,8 +115,7 @@ GIVEN: list[tuple[str, Any, Any, str]] = [
     ("lightgbm", a_subset, None, START),
     ("lightgbm", same, of_lightgbm, START),
     ("lightgbm", lambda d: of_lightgbm(d).construct(), None, GONE + "has not kept its raw data: .*free_raw_data"),
-    ("lightgbm", lambda d: of_lightgbm(d, categorical_feature=[3]), None, GONE + "has categorical features"),
-    ("lightgbm", in_a_frame, None, GONE + "has categorical features"),
+    ("lightgbm", in_a_frame, None, GONE + "holds categories of a data frame"),
     ("lightgbm", lambda d: of_lightgbm(d, init_score=d.labels), None, "refused: the data set has an init_score"),
     ("xgboost", of_xgboost, of_xgboost, START),
     ("xgboost", same, of_xgboost, START),
@@ -136,7 +128,6 @@ GIVEN: list[tuple[str, Any, Any, str]] = [
     ),
     ("xgboost", with_margin, None, GONE + "has a base_margin of its own"),
     ("xgboost", of_xgboost, with_margin, GONE + "has a base_margin of its own"),
-    ("xgboost", in_categories, None, GONE + "has categorical features"),
 ]
 WAYS = [(name, *row[1:]) for row in GIVEN for name in ENGINES if row[0] in ("both", name)]
 

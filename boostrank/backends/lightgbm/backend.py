@@ -129,10 +129,14 @@ class LightGBM(Backend):
         if not hasattr(raw, "shape"):
             return f"holds data of type {type(raw).__name__}, which LightGBM reads itself: give a RankingDataset"
         types = [str(one) for one in np.atleast_1d(getattr(raw, "dtypes", []))]
-        listed = data.categorical_feature, main_names(data.params or {}).get("categorical_feature")
-        if "category" in types or any(one not in ("auto", "", [], None) for one in listed):
-            return "has categorical features, which a start would take for numbers"
+        if "category" in types:
+            return "holds categories of a data frame, whose codes LightGBM alone knows"
         return None
+
+    def categories_of(self, data: Any, names: Sequence[str]) -> tuple[int, ...]:
+        listed = data.categorical_feature, main_names(data.params or {}).get("categorical_feature")
+        found = [read_columns(one, names, "categorical_feature") for one in listed if one not in ("auto", "", [], None)]
+        return tuple(sorted({column for columns in found for column in columns}))
 
     def rows_of(self, data: Any) -> RankingDataset:
         reason = self.rows_gone(data)

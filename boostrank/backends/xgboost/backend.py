@@ -84,11 +84,12 @@ class XGBoost(Backend):
     def rows_gone(self, data: Any) -> str | None:
         if isinstance(data, _BINNED):
             return "holds bins in place of its numbers: give a DMatrix or a RankingDataset"
-        if "c" in (data.feature_types or ()):
-            return "has categorical features, which a start would take for numbers"
         if data.get_base_margin().size:
             return "has a base_margin of its own"
         return None
+
+    def categories_of(self, data: Any, names: Sequence[str]) -> tuple[int, ...]:
+        return tuple(column for column, kind in enumerate(data.feature_types or ()) if kind == "c")
 
     def rows_of(self, data: Any) -> RankingDataset:
         reason = self.rows_gone(data)
