@@ -108,21 +108,20 @@ def prove(
     if target.finite:
         pack = pack.without("infinite")
     own = model.predict(pack.rows)
-    wanted = _in_arithmetic_of(target, served, pack.rows)
     given = np.asarray(score(pack.rows))
     if given.shape != own.shape:
         raise ExportError(f"{target.proved_by} gives scores of shape {given.shape} for {own.size} rows")
-    exact = served.engine in target.exact
-    if exact:
-        wrong = given != own
+    if served.engine in target.exact:
+        wrong, rounding = given != own, 0.0
     else:
+        wanted = _in_arithmetic_of(target, served, pack.rows)
         with np.errstate(all="ignore"):
             differs = ~(np.abs(given.astype(_TYPES[target.gives]) - wanted) <= _unit(wanted, target))
             # `wanted` and the file come from one reading of the model: the engine itself says whether that is right.
             wrong = differs | ~(np.abs(wanted - own) <= _rounded(target, served))
+        rounding = 2.0 * float(np.where(wrong, 0.0, np.abs(wanted - own)).max())
     found = {kind: int(wrong[pack.kind == number].sum()) for number, kind in enumerate(KINDS)}
     other = {kind: count for kind, count in found.items() if count}
-    rounding = 2.0 * float(np.where(wrong, 0.0, np.abs(wanted - own)).max())
     moves = None if data is None else _moves(model, score, data, rounding)
     for kind in other:
         if kind not in allow:
