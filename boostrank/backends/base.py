@@ -258,6 +258,10 @@ class Backend(Protocol):
         """Names of the features, in column order."""
         ...
 
+    def n_features(self, booster: Any) -> int:
+        """How many features there are."""
+        return len(self.feature_names(booster))
+
 
 _EVENTS, _FORMATS, _DENSE = "boostrank.backends.events", "boostrank.formats.base", "boostrank.data.dense"
 __getattr__ = renamed(

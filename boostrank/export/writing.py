@@ -101,7 +101,7 @@ def _served(model: RankingModel, target: TargetSpec, feature_names: Sequence[str
             f"a leaf of {value[np.argmax(np.abs(value))]:.3g} is beyond float32, to which {target.title} rounds them: "
             "take another target (c, python)"
         )
-    if target.adds == "float32" and not trees.single:
+    if target.adds == "float32" and not trees.single and model.backend not in target.exact:
         trees = trees.small_first()
     return ServedModel(name, model.backend, format.stamp(body), trees, names)
 

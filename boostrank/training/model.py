@@ -98,7 +98,7 @@ class RankingModel:
     @property
     def n_features(self) -> int:
         """Columns that `predict` expects."""
-        return len(self.feature_names)
+        return self._engine.n_features(self.booster)
 
     @property
     def index_base(self) -> int | None:
@@ -227,21 +227,26 @@ class RankingModel:
             features = self.check_features(data).features
             return self._engine.with_queries(self.booster, features, data.queries) if features.shape[0] else features
         if hasattr(data, "columns"):
-            names = [str(c) for c in getattr(data, "column_names", data.columns)]  # pyarrow has both
-            missing = [name for name in self.feature_names if name not in names]
-            if missing:
-                raise DataError(
-                    f"the data frame has no column {missing[0]!r} ({len(missing)} of the model's are missing)"
-                )
-            wanted = [names.index(name) for name in self.feature_names]
-            if hasattr(data, "iloc"):
-                data = data.iloc[:, wanted]
-            else:  # polars and pyarrow
-                data = np.column_stack([np.asarray(data[names[i]]) for i in wanted])
+            data = self._columns_of(data)
         features = as_features(data)
         if features.shape[1] != self.n_features:
             raise DataError(f"the data has {features.shape[1]} features, the model {self.n_features}")
         return self._engine.with_queries(self.booster, features, None) if features.shape[0] else features
+
+    def _columns_of(self, frame: Any) -> Any:
+        """The columns of a data frame in the model's order."""
+        names, wanted = [str(c) for c in getattr(frame, "column_names", frame.columns)], self.feature_names
+        if hasattr(frame, "iloc") and tuple(names) == wanted:
+            return frame
+        places: dict[str, int] = {}
+        for i, name in enumerate(names):
+            places.setdefault(name, i)
+        missing = [name for name in wanted if name not in places]
+        if missing:
+            raise DataError(f"the data frame has no column {missing[0]!r} ({len(missing)} of the model's are missing)")
+        if hasattr(frame, "iloc"):
+            return frame.iloc[:, [places[name] for name in wanted]]
+        return np.column_stack([np.asarray(frame[name]) for name in wanted])  # polars and pyarrow
 
     def rank(
         self, data: Any, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None, **options: Any

@@ -296,7 +296,13 @@ class LightGBM(Backend):
         return booster
 
     def feature_names(self, booster: Any) -> tuple[str, ...]:
-        return tuple(booster.feature_name())
+        known: tuple[str, ...] | None = getattr(booster, "_boostrank_names", None)
+        if known is None:  # LightGBM takes longer to tell them than to score a document
+            known = booster._boostrank_names = tuple(booster.feature_name())
+        return known
+
+    def n_features(self, booster: Any) -> int:
+        return int(booster.num_feature())
 
 
 BACKEND = LightGBM()

@@ -288,6 +288,9 @@ class XGBoost(Backend):
         names = booster.feature_names
         return tuple(names) if names else tuple(f"f{i}" for i in range(1, booster.num_features() + 1))
 
+    def n_features(self, booster: Any) -> int:
+        return int(booster.num_features())
+
 
 BACKEND = XGBoost()
 
