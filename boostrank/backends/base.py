@@ -149,6 +149,10 @@ class Backend(Protocol):
         """
         raise DataError(f"the data set {self.rows_gone(data)}")
 
+    def names_of(self, data: Any) -> tuple[str, ...] | None:
+        """The names of such a data set's features, without making its bins; None where it will learn them later."""
+        return None
+
     def categories_of(self, data: Any, names: Sequence[str]) -> tuple[int, ...]:
         """The columns of such a data set that hold codes of categories, no numbers, ascending."""
         return ()

@@ -45,6 +45,22 @@ def same_order(model: RankingModel, data: RankingDataset) -> None:
         raise DataError("the training data have the model's features in another order: bring them into the model's")
 
 
+def limits_of(engine: Backend, params: dict[str, Any], names: Sequence[str], train_set: Any) -> Limits:
+    """What a model must keep to: by the parameters, and by categories in a data set of the engine's own.
+
+    Raises:
+        ParameterError: features that are not there, or a direction of a categorical one.
+    """
+    limits = engine.limits(params, names)
+    if not engine.is_native_dataset(train_set):
+        return limits
+    categories = engine.categories_of(train_set, names)
+    turned = next((i for i in categories if limits.direction[i]), None)
+    if turned is not None:
+        raise ParameterError(f"monotone_constraints: {names[turned]!r} is categorical, and has no direction")
+    return replace(limits, unused=tuple(sorted({*limits.unused, *categories})))
+
+
 @dataclass(frozen=True, eq=False)
 class Beginning:
     """Where a training begins.
@@ -112,7 +128,7 @@ def beginning(
         if not isinstance(rows, RankingDataset) or gone:
             why = f"the data set {gone}" if gone else f"it is made of a RankingDataset, not {type(train_set).__name__}"
             raise ParameterError(f"no linear start: {why}; start='none' leaves it out")
-        limits = _limits(engine, params, rows.feature_names, train_set)
+        limits = limits_of(engine, params, rows.feature_names, train_set)
         made = cross_fit.cross_fitted(rows, gain, threads, limits)
         return Beginning(engine.begin_with(made.start), made.scores, made.description)
     ranker = RankingModel.load(start) if isinstance(start, str | os.PathLike) else start
@@ -121,7 +137,7 @@ def beginning(
         raise ParameterError(
             f"start must be {LINEAR!r}, or a linear model or its path; trees are continued by init_model"
         )
-    limits = _limits(engine, params, linear.feature_names, train_set)
+    limits = limits_of(engine, params, linear.feature_names, train_set)
     if isinstance(rows, RankingDataset):
         same_order(ranker, rows)
         without = [linear.feature_names[i] for i in linear.curves if i in limits.unused]
@@ -138,15 +154,3 @@ def beginning(
     kept = ("objective", "parameters", "training", "data")
     description = {key: ranker.info[key] for key in kept if key in ranker.info}
     return Beginning(engine.begin_with(linear), None, description)
-
-
-def _limits(engine: Backend, params: dict[str, Any], names: Sequence[str], train_set: Any) -> Limits:
-    """What a start must keep to: of the parameters, and of categories in a data set of the engine's own."""
-    limits = engine.limits(params, names)
-    if not engine.is_native_dataset(train_set):
-        return limits
-    categories = engine.categories_of(train_set, names)
-    turned = next((i for i in categories if limits.direction[i]), None)
-    if turned is not None:
-        raise ParameterError(f"monotone_constraints: {names[turned]!r} is categorical, and has no direction")
-    return replace(limits, unused=tuple(sorted({*limits.unused, *categories})))

@@ -30,7 +30,7 @@ from boostrank.training.model import RankingModel, TrainingSummary
 from boostrank.training.params import OBJECTIVE_NAMES, TrainingParameters, headline, is_auto, split_params
 from boostrank.training.provenance import describe_identity, describe_training
 from boostrank.training.round_metrics import RoundMetrics
-from boostrank.training.start import AUTO_START, beginning, same_order, say_without_start
+from boostrank.training.start import AUTO_START, beginning, limits_of, same_order, say_without_start
 
 _BASIC = "; monotone_constraints_method='basic' keeps it, also where other features are missing"
 
@@ -91,8 +91,10 @@ def train(
     given = split_params(with_objective_of(init_model, params), num_boost_round, engine)
     names = train_set.feature_names if isinstance(train_set, RankingDataset) else None
     given = replace(given, engine=engine.by_column(given.engine, names))
+    if names is None and engine.is_native_dataset(train_set):
+        names = engine.names_of(train_set)
     if names is not None:
-        engine.limits(given.engine, names)  # which go together, whether or not there will be a start
+        limits_of(engine, given.engine, names, train_set)  # which go together, whether or not there will be a start
     # Left alone, the engines take every core that they see; they see no quota.
     given.engine.setdefault("num_threads", resolve_threads(given.threads))
     booster = _booster_to_continue(init_model, engine, train_set)

@@ -279,8 +279,22 @@ def test_categories_of_a_data_set_of_the_engines_own_are_no_numbers_to_the_start
     given = xgb.DMatrix(features, feature_types=types, enable_categorical=True) if engine == "xgboost" else features
     scores = model.booster.predict(given, **({"output_margin": True} if engine == "xgboost" else {"raw_score": True}))
     np.testing.assert_allclose(model.predict(features), scores, rtol=0, atol=1e-6)
-    with pytest.raises(ParameterError, match="is categorical, and has no direction"):
-        trained(rows, engine, 2, monotone_constraints=[0, 0, 0, 0, 0, 1])
+    for start in ("linear", "auto", "none"):
+        with pytest.raises(ParameterError, match="is categorical, and has no direction"):
+            trained(rows, engine, 2, start, monotone_constraints=[0, 0, 0, 0, 0, 1])
+
+
+@pytest.mark.parametrize("constructed", [False, True])
+def test_categories_of_a_frame_or_by_name_have_no_direction_either(data: Any, constructed: bool) -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pandas.DataFrame(np.nan_to_num(data.features), columns=[name.replace("[m]", "m") for name in NAMES])
+    coded = frame.assign(code=frame["code"].astype("category"))
+    sizes = data.queries.sizes
+    for rows in (lgb.Dataset(coded, data.labels, group=sizes), lgb.Dataset(frame, data.labels, group=sizes,
+                 categorical_feature=["square m"])):  # fmt: skip
+        rows = rows.construct() if constructed else rows
+        with pytest.raises(ParameterError, match="is categorical, and has no direction"):
+            trained(rows, "lightgbm", 2, "none", monotone_constraints=[0, 0, 0, 1, 0, 1])
 
 
 def test_data_sets_of_the_engines_own_take_them_in_every_spelling_too(data: Any) -> None:

@@ -134,9 +134,24 @@ class LightGBM(Backend):
         return None
 
     def categories_of(self, data: Any, names: Sequence[str]) -> tuple[int, ...]:
-        listed = data.categorical_feature, main_names(data.params or {}).get("categorical_feature")
+        listed = [main_names(data.params or {}).get("categorical_feature")]
+        if not is_constructed(data):  # else they are columns among the parameters
+            types = getattr(data.data, "dtypes", ()) if data.categorical_feature == "auto" else ()
+            framed = [i for i, kind in enumerate(types) if str(kind) == "category" and not kind.ordered]
+            listed += [data.categorical_feature, framed]
         found = [read_columns(one, names, "categorical_feature") for one in listed if one not in ("auto", "", [], None)]
         return tuple(sorted({column for columns in found for column in columns}))
+
+    def names_of(self, data: Any) -> tuple[str, ...] | None:
+        if is_constructed(data):
+            names = data.get_feature_name()
+        elif data.feature_name != "auto":
+            names = data.feature_name
+        elif not hasattr(data.data, "shape"):
+            return None
+        else:
+            names = getattr(data.data, "columns", [f"Column_{i}" for i in range(data.data.shape[1])])
+        return tuple(map(str, names))
 
     def rows_of(self, data: Any) -> RankingDataset:
         reason = self.rows_gone(data)
@@ -146,15 +161,13 @@ class LightGBM(Backend):
 
         features = as_features(data.data)
         if is_constructed(data):
-            names, given = data.get_feature_name(), (data.get_label(), data.get_group(), data.get_weight())
+            given = data.get_label(), data.get_group(), data.get_weight()
         else:  # asked for, it would make its bins, by other parameters than the training's
-            names, given = data.feature_name, (data.label, data.group, data.weight)
-            if names == "auto":
-                names = getattr(data.data, "columns", [f"Column_{i}" for i in range(features.shape[1])])
+            given = data.label, data.group, data.weight
         labels, sizes, weights = (None if one is None else np.asarray(one).reshape(-1) for one in given)
         if labels is None:
             raise DataError("the data set has no labels")
-        return RankingDataset(features, labels, queries_given(sizes, weights, labels.size), tuple(map(str, names)))
+        return RankingDataset(features, labels, queries_given(sizes, weights, labels.size), self.names_of(data) or ())
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
         row_weights = None

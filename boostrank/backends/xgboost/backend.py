@@ -88,6 +88,11 @@ class XGBoost(Backend):
             return "has a base_margin of its own"
         return None
 
+    def names_of(self, data: Any) -> tuple[str, ...] | None:
+        if data.feature_names is None and data.feature_types is None:
+            return None  # they are those of the other data sets, see `_named`
+        return tuple(data.feature_names or (f"f{i}" for i in range(data.num_col())))
+
     def categories_of(self, data: Any, names: Sequence[str]) -> tuple[int, ...]:
         return tuple(column for column, kind in enumerate(data.feature_types or ()) if kind == "c")
 

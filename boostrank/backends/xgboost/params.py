@@ -56,7 +56,6 @@ _WITHOUT_COUNTERPART = {
 }
 _ONE_SCORE = "a ranker has one score for a document"
 _AT_ZERO = "scores begin at 0, or with a start: see start= and init_model="
-_AT_ZERO = "scores begin at 0, or with a start: see start= and init_model="
 _UPDATERS = "tree_method chooses what grows trees, and a training adds some: it changes none"
 _LINEAR = "of booster=gblinear, which is no ranker of trees: backend='linear' trains linear models"
 _INNER = "XGBoost sets it by itself"
