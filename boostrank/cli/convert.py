@@ -41,7 +41,7 @@ def command(
     check_not_read(output, [old, data] if data else [old])
     check_writable(output)
     from boostrank.cli.study import read_for_model
-    from boostrank.training.conversion import convert_start
+    from boostrank.training.conversion import ALLOWED, convert_start
     from boostrank.training.model import RankingModel
 
     rows = None
@@ -53,7 +53,7 @@ def command(
         converted, found = convert_start(model, rows, steps=steps)
     except ModelError as error:
         raise ModelError(f"{old}: {error}") from None
-    share = f"{100.0 * found.difference / max(1e-300, found.allowed / 0.02):.2g}%"
+    share = f"{100.0 * found.difference / max(1e-300, found.allowed / ALLOWED):.2g}%"
     if found.difference > (found.allowed if allow is None else allow):
         limit = f"{found.allowed:.2g}" if allow is None else f"{allow:g}"
         raise InputError(

@@ -60,8 +60,7 @@ def read_scores(path: str, rows: int) -> Any:
     """
     import numpy as np
 
-    with open(path, encoding="utf-8-sig", errors="backslashreplace") as file:
-        lines = file.read().rstrip().split("\n")
+    lines = _lines_of(path)
     scores: list[float] = []
     for number, line in enumerate(lines, start=1):
         text = line.strip()
@@ -70,8 +69,7 @@ def read_scores(path: str, rows: int) -> Any:
             what = f"{text[:40]!r} is not a finite score" if text else "the line is blank: a score was expected"
             raise FileFormatError(what, file=path, line=number)
         scores.append(score)
-    if len(scores) != rows:
-        raise FileFormatError(f"{len(scores):,} scores, but the data has {rows:,} rows", file=path)
+    _check_count(len(scores), rows, path)
     return np.array(scores)
 
 
@@ -90,8 +88,7 @@ def read_logged(path: str, rows: int) -> tuple[Any, Any]:
     """
     import numpy as np
 
-    with open(path, encoding="utf-8-sig", errors="backslashreplace") as file:
-        lines = file.read().rstrip().split("\n")
+    lines = _lines_of(path)
     column, begin = -1, 0
     cut = re.compile(r"[,;\t]\s*|\s+")
     heading = [name.strip('" _').lower() for name in cut.split(lines[0].strip())]
@@ -103,8 +100,7 @@ def read_logged(path: str, rows: int) -> tuple[Any, Any]:
         if not _NUMBER.fullmatch(word) or not math.isfinite(float(word)):
             raise FileFormatError(f"{line.strip()[:40]!r} has no finite score", file=path, line=number)
         words.append(word)
-    if len(words) != rows:
-        raise FileFormatError(f"{len(words):,} scores, but the data has {rows:,} rows", file=path)
+    _check_count(len(words), rows, path)
     scores = np.array([float(word) for word in words])
     parts = [re.split("[eE]", word.lstrip("+-"))[0].partition(".") for word in words]
     decimals = {len(after) for _, _, after in parts}
@@ -114,6 +110,17 @@ def read_logged(path: str, rows: int) -> tuple[Any, Any]:
     with np.errstate(divide="ignore"):
         size = np.floor(np.log10(np.abs(scores)))
     return scores, np.where(scores == 0.0, 0.0, 0.5 * 10.0 ** (np.where(scores == 0.0, 0.0, size) + 1.0 - digits))
+
+
+def _lines_of(path: str) -> list[str]:
+    """Without blank ones at the end."""
+    with open(path, encoding="utf-8-sig", errors="backslashreplace") as file:
+        return file.read().rstrip().split("\n")
+
+
+def _check_count(scores: int, rows: int, path: str) -> None:
+    if scores != rows:
+        raise FileFormatError(f"{scores:,} scores, but the data has {rows:,} rows", file=path)
 
 
 def _logged_word(line: str, cut: re.Pattern[str], column: int) -> str:

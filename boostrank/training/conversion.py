@@ -2,9 +2,9 @@
 
 A function of a feature that is straight in pieces becomes constant in steps of about equal height, so that no score
 moves by more than the sum of half a step a feature, whatever the values are. (Solr counts what is up to 1e-6 above a
-threshold as below it, so that no step ends closer below 0.) With data at hand the steps end between
-values that occur, each is what the function says of the values in it, and its documents are counted; a feature of few
-values loses nothing.
+threshold as below it, so that no step ends closer below 0.) With data at hand the steps end between values that occur,
+each is what the function says of the values in it, and its documents are counted; a feature of few values loses
+nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from boostrank.formats.steps import just_above
 from boostrank.kernels.trees.curves import ZERO, Curve, Curves, rounded_down
 from boostrank.metric import evaluate
 from boostrank.training.model import RankingModel
-from boostrank.training.steps import MOST_STEPS, between, simplified
+from boostrank.training.steps import MOST_STEPS, SLACK, between, simplified
 
 ALLOWED = 0.02
 """A score may move by this share of the deviation of the scores of the data; without data, of the reach of the start:
@@ -35,7 +35,6 @@ the sum over its functions of how far their values are apart."""
 
 _METRIC = "ndcg@10"
 _ZERO = np.float32(ZERO)
-_SLACK = 1.5e-6  # of Solr 1e-6, and its rounding
 _RANGE = re.compile(rb"\[([^:]*):(.*)\]")
 
 
@@ -152,7 +151,7 @@ def _ends(curve: Curve, low: float, high: float, most: int) -> Float64Array:
     zero = np.abs(curve.bounds) <= ZERO
     ends = [rounded_down(curve.bounds[~zero])]
     if zero.any():
-        ends.append(np.array([-_SLACK, _ZERO], np.float32))
+        ends.append(np.array([-SLACK, _ZERO], np.float32))
     pieces = np.unique(np.concatenate(ends))
     if low <= high:
         pieces = pieces[(pieces >= np.float32(low)) & (pieces < np.float32(high))]
@@ -172,7 +171,7 @@ def _edges(ends: Float64Array, low: float, high: float) -> tuple[Float32Array, F
     first = np.minimum(np.float32(low), last[:1] if last.size else np.float32(high))
     end = np.maximum(np.float32(high), begin[-1:] if last.size else np.float32(low))
     begin = np.append(first, begin).astype(np.float32)
-    begin[(begin < 0.0) & (begin > -_SLACK)] = 0.0  # such values count as 0
+    begin[(begin < 0.0) & (begin > -SLACK)] = 0.0  # such values count as 0
     return begin, np.append(last, end).astype(np.float32)
 
 
@@ -201,7 +200,7 @@ def _in_steps_of(
     if seen.size > 1:
         apart = between(seen[:-1], seen[1:])
         gap = np.searchsorted(seen, ends)  # the value behind each end
-        close = (gap < seen.size) & (seen[np.minimum(gap, seen.size - 1)] - ends < _SLACK)
+        close = (gap < seen.size) & (seen[np.minimum(gap, seen.size - 1)] - ends < SLACK)
         instead = apart if seen.size <= most // 2 else apart[gap[close & (gap > 0)] - 1]
         ends = np.unique(np.concatenate([ends[~close], instead]))
     begin, end = _edges(ends, low, high)

@@ -27,8 +27,9 @@ RARE = 0.02
 """Zeros and missing values count where this share of the documents has them, and as many have not."""
 MOVED = 1e-3
 """Steps and functions of a start that are left out move no score by more than this share of the scores' deviation."""
+SLACK = 1.5e-6
+"""Of Solr, 1e-6 and its rounding: what is so close above a threshold goes to the left there."""
 
-_SLACK = 1.5e-6  # of Solr 1e-6, and its rounding
 _NEAR_ZERO = 1e-30  # LightGBM takes 1e-35 for 0
 
 
@@ -102,7 +103,7 @@ def between(low: Float64Array, high: Float64Array) -> Float64Array:
     """
     middle = low / 2.0 + high / 2.0
     middle = np.where((low < 0.0) & (high > 0.0), low / 2.0, middle)
-    middle = np.where((high - middle <= _SLACK) & (high - low > _SLACK), low, middle)
+    middle = np.where((high - middle <= SLACK) & (high - low > SLACK), low, middle)
     return just_above(rounded_down(middle))
 
 
