@@ -80,16 +80,16 @@ def command(
         splits = f"both sides of all {proof.nodes:,} splits"
         if proof.nodes < proof.of_nodes:
             splits = f"both sides of {proof.nodes:,} of {proof.of_nodes:,} splits"
-        same = f"the same leaves; scores added up in {target.adds} differ by at most {proof.largest:.2g}"
+        same = f"the same leaves, and rounding moves scores by at most {proof.largest:.2g}"
         same = "the same bits" if proof.same_bits else same
+        if proof.other_leaves:
+            same = f"but for rows of the kind {' and '.join(proof.other_leaves)}, {same}"
         click.echo(f"{output}: for {target.title}, {proof.size:,} bytes")
         click.echo(f"proved by {proof.proved_by}: {proof.rows:,} rows, {splits}: {same}")
         if target.finite:
-            say(f"rows with infinite values were not tried: {target.title} is told of none")
+            say("rows with infinite values were not tried: what is sent there cannot spell them")
         if proof.untried:
-            say(
-                f"values nearer than {proof.untried:.2g} to a threshold were not tried: {target.title} cannot tell them"
-            )
+            say(f"values nearer than {proof.untried:.2g} to a threshold were not tried: it may be as far off there")
         for kind, count in proof.other_leaves.items():
             say(f"{kind}: {count:,} rows of this kind get other scores there, as --allow {kind} says")
         if proof.moves is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -68,7 +68,6 @@ class Proof:
         other_leaves: kind of row -> how many get scores that adding up does not explain, all of them allowed.
         size: of the file, in bytes.
         moves: of the user's data.
-        used: names of `allow` without which it would have been refused.
         untried: how far from a threshold values were tried, where float32 has numbers nearer to one; else 0.
     """
 
@@ -82,7 +81,6 @@ class Proof:
     other_leaves: dict[str, int]
     size: int
     moves: Moves | None = None
-    used: list[str] = field(default_factory=list)
     untried: float = 0.0
 
 
@@ -128,15 +126,12 @@ def prove(
             reason = _refusal(target, served, kind, pack.kind, pack.rows, wrong, own, given)
             raise ExportError(reason if moves is None else f"{reason}; of your data {moved_line(moves)}")
     difference = np.where(wrong, 0.0, np.abs(given - own))
-    used = list(other)
-    if moves is not None and moves.moved:
-        if MOVED not in allow:
-            raise ExportError(f"{target.title}: {moved_line(moves)}; `--allow moved` writes it all the same")
-        used.append(MOVED)
+    if moves is not None and moves.moved and MOVED not in allow:
+        raise ExportError(f"{target.title}: {moved_line(moves)}; `--allow moved` writes it all the same")
     return Proof(
         target.name, target.proved_by, own.size, pack.nodes, pack.of_nodes, float(difference.max()),
         bool(np.array_equal(given[~wrong], own[~wrong])),
-        other, len(body), moves, used, _untried(target, served),
+        other, len(body), moves, _untried(target, served),
     )  # fmt: skip
 
 
@@ -195,8 +190,8 @@ def _refusal(
     where = f" ({', '.join(served.feature_names[i] for i in columns)})" if 0 < len(columns) <= 3 else ""
     return (
         f"{target.title}: {bad.size:,} of {count_of(int(of_kind.sum()), 'row')} of the kind {kind!r} "
-        f"({_WHAT[kind]}) get other scores, the largest difference is {own[largest]:.9g} against "
-        f"{given[largest]:.9g}{where}, by {target.proved_by}; {target.helps.get(kind, '')}"
+        f"({_WHAT[kind]}) get other scores, as {own[largest]:.9g} by the model and "
+        f"{given[largest]:.9g} by {target.proved_by}{where}; {target.helps.get(kind, '')}"
         f"{allowed if kind in _ABSENT else 'take another target'}"
     )
 

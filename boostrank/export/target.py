@@ -15,7 +15,7 @@ from boostrank.core.errors import InputError
 from boostrank.core.types import Float32Array, Int64Array
 from boostrank.formats.trees import ServedTrees
 from boostrank.kernels.trees.curves import rounded_down
-from boostrank.kernels.trees.walker import ZERO_IS_MISSING, Forest
+from boostrank.kernels.trees.walker import NAN_LEFT, ZERO_IS_MISSING, Forest
 
 # Programs that read nested trees walk them by recursion, as do the libraries that write them.
 MOST_NESTED = 200
@@ -62,7 +62,6 @@ class TargetSpec:
             Takes the file and the names of the features.
         proved_by: what `read` runs: "XGBoost", "an emulator of Solr 9.2".
         how: three lines: what to upload and how. `{file}` and `{model}` become the names of the file and the model.
-        takes: the type to which it rounds values before it compares.
         leaves: the type to which it rounds leaves.
         adds: the type in which it adds them up, a tree after the other.
         gives: the type of its scores.
@@ -81,7 +80,6 @@ class TargetSpec:
     read: Callable[[bytes, Sequence[str]], Score]
     proved_by: str
     how: tuple[str, str, str]
-    takes: Number = "float32"
     leaves: Number = "float32"
     adds: Number = "float32"
     gives: Number = "float32"
@@ -137,7 +135,7 @@ def missing_goes_left(forest: Forest) -> npt.NDArray[np.bool_]:
     Raises:
         ExportError: there are some, and zeros do not go where numbers beside them do.
     """
-    left = (forest.kind & 1) != 0
+    left = (forest.kind & NAN_LEFT) != 0
     zero = (forest.kind & ZERO_IS_MISSING) != 0
     if bool(np.any(zero & (left != (forest.threshold >= 0.0)))):
         raise ExportError(

@@ -39,7 +39,7 @@ def to_toy(monkeypatch: pytest.MonkeyPatch):
     def export(of: Example, rules: Rules, path: Path, **options):
         target = options.pop("target", {})
         spec = replace(
-            toy(rules, leaves="float64", adds="float64", gives="float64", takes="float64", **target),
+            toy(rules, leaves="float64", adds="float64", gives="float64", **target),
             read=lambda body, names: lambda rows: scores(of.served.trees, rows, rules),
         )
         monkeypatch.setitem(TARGETS._added, "toy", spec)
@@ -76,7 +76,7 @@ def test_allow_names_the_kind_of_row(to_toy, tmp_path: Path) -> None:
     of = example("lightgbm-none-missing")
     proof = to_toy(of, Rules(missing=0.0), tmp_path / "m", allow=("missing", "infinite"))
     assert proof.other_leaves["missing"] > 0
-    assert set(proof.used) <= {"missing", "infinite"}
+    assert set(proof.other_leaves) <= {"missing", "infinite"}
     with pytest.raises(ExportError, match="'missing'"):
         to_toy(of, Rules(missing=0.0), tmp_path / "n", allow=("zeros",))
     with pytest.raises(ParameterError, match="allow knows"):

@@ -237,7 +237,6 @@ SPEC = TargetSpec(
         "of many.",
         "Missing values are NaN: the compiler must not be told that there are none (-ffast-math).",
     ),
-    takes="float64",
     leaves="float64",
     adds="float64",
     gives="float64",

@@ -1,4 +1,4 @@
-"""Elasticsearch's learning-to-rank plugin: `model/xgboost+json`."""
+"""Elasticsearch's learning-to-rank plugin from 1.5.10: `model/xgboost+json`."""
 
 from boostrank.export.consumers.elasticsearch import read
 from boostrank.export.search_plugins import HOW, write_dump

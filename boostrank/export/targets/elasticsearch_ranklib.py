@@ -1,4 +1,4 @@
-"""Elasticsearch's learning-to-rank plugin: `model/ranklib`."""
+"""Elasticsearch's learning-to-rank plugin, any version: `model/ranklib`."""
 
 from dataclasses import replace
 
@@ -15,6 +15,9 @@ SPEC = replace(
         "features: a feature set with all the model's features, in the model's order: POST _ltr/_featureset/SET",
         *elasticsearch.SPEC.how[1:],
     ),
-    helps={"missing": "to RankLib what a document lacks is 0: fill it in before training, or take XGBoost's dump; "},
+    helps={
+        "missing": "to RankLib what a document lacks is 0: fill it in before training, or take the target without "
+        "-ranklib; "
+    },
     aliases=("es-ranklib",),
 )

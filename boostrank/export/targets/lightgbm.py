@@ -80,7 +80,6 @@ SPEC = TargetSpec(
         "So do its C API (LGBM_BoosterCreateFromModelfile), Metarank and treelite.",
         "Values in the order of the model's features, as float64 or float32; NaN is missing.",
     ),
-    takes="float64",
     leaves="float64",
     adds="float64",
     gives="float64",

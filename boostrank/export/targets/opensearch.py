@@ -1,4 +1,4 @@
-"""OpenSearch's learning-to-rank plugin: `model/xgboost+json`."""
+"""OpenSearch's learning-to-rank plugin from 3.8: `model/xgboost+json`."""
 
 from boostrank.export.consumers.opensearch import read
 from boostrank.export.search_plugins import HOW, write_dump

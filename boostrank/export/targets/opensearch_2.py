@@ -12,5 +12,5 @@ SPEC = replace(
     title="OpenSearch 2.0 to 3.1",
     read=partial(read, version=(2, 19, 6)),
     proved_by="an emulator of the plugin's XGBoostJsonParser 2.19",
-    helps={"missing": "before 3.8 what a document lacks is 0 to OpenSearch: fill it in before training; "},
+    helps={"missing": "before 3.2 what a document lacks is 0 to OpenSearch: fill it in before training; "},
 )

@@ -1,4 +1,4 @@
-"""OpenSearch's learning-to-rank plugin: `model/ranklib`."""
+"""OpenSearch's learning-to-rank plugin, any version: `model/ranklib`."""
 
 from dataclasses import replace
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.export.target import Score, ServedModel, TargetSpec
+from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec
 from boostrank.kernels.trees.curves import ZERO
 from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING
 
@@ -112,7 +112,7 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     module: dict[str, Any] = {}
     exec(compile(body, "exported model", "exec"), module)
     if module["FEATURES"] != list(feature_names):
-        raise AssertionError("the module has other features")
+        raise ExportError("the module names other features")
 
     def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.array([module["score"](row) for row in rows.tolist()], np.float64)
@@ -131,7 +131,6 @@ SPEC = TargetSpec(
         "score([value of each of FEATURES]) is the score of a document; None and NaN are missing values.",
         "score_named({{name: value}}) takes values by name; what is not named is missing.",
     ),
-    takes="float64",
     leaves="float64",
     adds="float64",
     gives="float64",

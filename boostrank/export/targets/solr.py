@@ -1,4 +1,4 @@
-"""Solr's learning to rank: `MultipleAdditiveTreesModel`."""
+"""Solr's learning to rank, from 9.2: `MultipleAdditiveTreesModel`."""
 
 from __future__ import annotations
 
@@ -97,8 +97,8 @@ SPEC = TargetSpec(
     proved_by="an emulator of Solr 9.2's MultipleAdditiveTreesModel",
     resolution=_RESOLUTION,
     how=(
-        'features: in the store by these names, each with "params": {{"defaultValue": "NaN"}}: else what a document '
-        "lacks is 0",
+        'features: in the store by the names in {file}, each with "params": {{"defaultValue": "NaN"}}: else what a '
+        "document lacks is 0",
         "upload:   curl -XPUT http://HOST:8983/solr/COLLECTION/schema/model-store --data-binary @{file} "
         "-H 'Content-type: application/json'",
         "query:    rq={{!ltr model={model} reRankDocs=100}}&fl=id,score,[features]",

@@ -176,7 +176,6 @@ SPEC = TargetSpec(
         "Run it, or make a view of it: it gives each row its score. NULL is a missing value, NaN is none.",
         "SQLite and DuckDB read it; of hundreds of large trees DuckDB takes minutes to plan it.",
     ),
-    takes="float64",
     leaves="float64",
     adds="float64",
     most_rows=2_000,

@@ -102,11 +102,11 @@ SPEC = TargetSpec(
     proved_by=with_version("treelite", "treelite") + " (GTIL)",
     how=(
         "Treelite of the same major version opens {file}: model = treelite.Model.deserialize('{file}').",
-        "treelite.gtil.predict(model, rows) scores; tl2cgen.export_lib(model, toolchain='gcc', libpath=...) compiles.",
+        "treelite.gtil.predict(model, rows)[:, 0, 0] are the scores; tl2cgen.export_lib(model, toolchain='gcc', "
+        "libpath=...) compiles.",
         "Values in the order of the model's features, float64 for LightGBM's models, float32 for XGBoost's; NaN is "
         "missing.",
     ),
-    takes="float64",
     leaves="float64",
     adds="float64",
     gives="float64",
