@@ -81,7 +81,7 @@ train_options = with_options(
     _output("--start", metavar="auto|linear|none|FILE", type=StartFile(), default="auto", show_default=False,
             help="Trees begin with the scores of a linear model, which the model then holds: linear makes a "
                  "cross-fitted regression first, in seconds; FILE is one that --backend linear wrote; auto, the "
-                 "default, is linear for the objective auto, none for others. LightGBM."),
+                 "default, is linear for the objective auto, none for others. LightGBM and XGBoost."),
     _output("--folds", metavar="K", type=click.IntRange(2),
             help="In place of --valid: hold out each of K folds of whole queries once, stop a model on each, and "
                  "average the K models into one file."),

@@ -1,7 +1,7 @@
 """Linear start of a training on a cluster: the one that a single machine makes of the same rows.
 
-What it is learnt from is bounded, some ten thousand documents: workers send those rows to the client. Each worker then
-finds where its own rows begin.
+What it is learnt from is bounded, tens of thousands of documents: workers send those rows to the client. Each worker
+then finds where its own rows begin.
 """
 
 from __future__ import annotations

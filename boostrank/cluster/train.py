@@ -60,7 +60,7 @@ def train(
         checkpoint_every: rounds between two of them; 0 for none.
         port: where workers meet, on the first worker's machine; 0 lets the system choose.
         start: "linear", "auto" or "none", as for `boostrank.train`. The start is the one that a single machine makes
-            of these files; the rows that it is learnt from, some ten thousand, come here.
+            of these files; the rows that it is learnt from, tens of thousands, come here.
         tell: called with a line about workers and data before the training starts.
 
     Returns:

@@ -49,6 +49,8 @@ def broken(engine: Backend, booster: Any, params: dict[str, Any], names: Sequenc
 def first_break(trees: Trees, direction: Int64Array) -> int | None:
     """The first feature by which some score goes the wrong way, whatever the others are; None: none.
 
+    Splits by categories go no way.
+
     Args:
         trees: of a model that can be walked.
         direction: int64[d], as `Limits` has it.
@@ -116,6 +118,8 @@ def _break_below(forest: Forest, root: int, direction: Int64Array) -> int | None
     for node in nodes:
         feature = int(forest.feature[node])
         first, middle, last = spans[node]
+        if direction[feature] and forest.categorical[node]:
+            return feature
         signed = int(direction[feature]) * leaves
         if direction[feature] and signed[first:middle].max() > signed[middle:last].min():
             for low, high in _wrong(signed, first, middle, last):

@@ -161,7 +161,7 @@ def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1, limits: Lim
 
     Args:
         data: N documents of d features. In memory or on disk, with one thread or many, the same rows give the same
-            bytes. Of more than some ten thousand documents, whole queries spread over the data are learnt from. Of
+            bytes. Of more than 60,000 documents, about, whole queries spread over the data are learnt from. Of
             more than `MOST_FEATURES`, those are taken that alone tell most about the gains.
         gain: of a label.
         threads: at least 1.

@@ -282,6 +282,10 @@ def test_categories_of_a_data_set_of_the_engines_own_are_no_numbers_to_the_start
     for start in ("linear", "auto", "none"):
         with pytest.raises(ParameterError, match="is categorical, and has no direction"):
             trained(rows, engine, 2, start, monotone_constraints=[0, 0, 0, 0, 0, 1])
+    codes = boostrank.RankingDataset.from_arrays(features, data.labels, group=groups)
+    params = {**TREES[engine], "monotone_constraints": [0, 0, 0, 0, 0, 1]}
+    with pytest.raises(ParameterError, match="against monotone_constraints along"):
+        boostrank.train(params, codes, 2, init_model=model.booster, backend=engine)
 
 
 @pytest.mark.parametrize("constructed", [False, True])
