@@ -25,6 +25,9 @@ from boostrank.formats.model_files import read_model_files, write_model_files
 from boostrank.formats.model_info import ModelInfo
 from boostrank.formats.trees import Trees
 
+# Waking another thread, and asking how many there may be, takes longer than to score so many.
+_FEW_ROWS = 32
+
 
 @dataclass(frozen=True)
 class TrainingSummary:
@@ -154,7 +157,7 @@ class RankingModel:
                 sparse row does not name is zero; for a model trained on an XGBoost matrix of the user's own, or
                 by XGBoost alone, it is missing, as it was there.
             num_iteration: rounds to use; None for the best ones, 0 or less for all.
-            threads: None means every available core.
+            threads: None means every available core, and one for a few rows.
 
         Returns:
             float64[N], in the order in which the rows were given.
@@ -197,6 +200,8 @@ class RankingModel:
         features = self._features(data)
         if features.shape[0] == 0:
             return np.zeros((0, *columns))
+        if threads is None and features.shape[0] <= _FEW_ROWS:
+            threads = 1
         missing = self.absent_is_missing
         found = work(self.booster, features, rounds=rounds, threads=resolve_threads(threads), absent_is_missing=missing)
         return data.in_input_order(found) if isinstance(data, RankingDataset) else found
