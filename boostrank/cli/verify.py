@@ -68,8 +68,8 @@ def command(
         _, query, own, logged = found.first
         share = 100.0 * found.different / found.documents
         click.echo(
-            f"{count_of(found.different, 'score')} differ ({share:.1f}%), by up to {found.largest:.3g}; "
-            f"{count_of(found.moved, 'document')} have another rank in their query"
+            f"other scores: {found.different:,} ({share:.1f}%), by up to {found.largest:.3g}; "
+            f"other ranks in their query: {found.moved:,}"
         )
         click.echo(f"the first: {place}, query {shown(query)}: {logged:.9g} logged, {own:.9g} by the model")
     if found.cause is not None:

@@ -243,9 +243,8 @@ def place_of_row(source: AnySource, row: int) -> tuple[str, int] | None:
         with contextlib.closing(opened):
             for load in opened.loads(_STREAM_CHUNK):
                 text = load(None)
-                for line in bytes(text.buffer[text.start : text.end]).split(b"\n")[
-                    : -1 if not text.unterminated else None
-                ]:
+                found = bytes(text.buffer[text.start : text.end]).split(b"\n")
+                for line in found if text.unterminated else found[:-1]:
                     lines += 1
                     if line.strip() and not line.lstrip().startswith(b"#"):
                         if row == 0:
