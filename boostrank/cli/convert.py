@@ -61,7 +61,7 @@ def command(
             f"{'' if data else '--data, '}or --allow {found.difference * 1.01:.2g}; nothing is written"
         )
     converted.save(output)
-    click.echo(f"{output}: {found.steps:,} steps for {found.functions:,} features")
+    click.echo(f"{output}: {count_of(found.steps, 'step')} for {count_of(found.functions, 'feature')}")
     if found.documents is None:
         click.echo(
             f"no score moves by more than {found.bound:.2g}, {share} of the reach of the start, where values are "

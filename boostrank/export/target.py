@@ -39,7 +39,8 @@ class ServedModel:
         name: as the program that serves it will know it.
         engine: that made it.
         body: the engine's file of the rounds that prediction uses.
-        trees: all of them; small ones first where the target adds up in float32 and the engine does not.
+        trees: all of them; small ones first where the target adds up in float32 and the engine does not, unless the
+            target says that it gives the same bits.
         feature_names: d names, in column order, as the program knows them.
     """
 

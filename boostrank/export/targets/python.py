@@ -127,7 +127,7 @@ SPEC = TargetSpec(
     read=_read,
     proved_by="Python itself",
     how=(
-        "Put {file} beside the program and import it: Python 3 is all that it needs.",
+        "Put {file} beside the program, as NAME.py of letters, digits and _, and import it: it needs Python 3 alone.",
         "score([value of each of FEATURES]) is the score of a document; None and NaN are missing values.",
         "score_named({{name: value}}) takes values by name; what is not named is missing.",
     ),

@@ -101,6 +101,6 @@ SPEC = TargetSpec(
         "document lacks is 0",
         "upload:   curl -XPUT http://HOST:8983/solr/COLLECTION/schema/model-store --data-binary @{file} "
         "-H 'Content-type: application/json'",
-        "query:    rq={{!ltr model={model} reRankDocs=100}}&fl=id,score,[features]",
+        'query:    rq={{!ltr model="{model}" reRankDocs=100}}&fl=id,score,[features]',
     ),
 )

@@ -47,7 +47,7 @@ SPEC = TargetSpec(
     read=read,
     proved_by="an emulator of Vespa's XGBoostParser",
     how=(
-        "file:     into models/ of the application package, then `vespa deploy`",
+        "file:     {file}, whose name must end in .json, into models/ of the application package; then `vespa deploy`",
         'profile:  first-phase {{ expression: xgboost("{file}") }}, or in second-phase or a function',
         "features: named as in the rank profile; what attribute() does not hold is missing, what query() has not is 0",
     ),
