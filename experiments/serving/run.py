@@ -1,6 +1,6 @@
 """Serving: every kind of model in every program that serves rankers, and how far its scores are from the model's own.
 
-    python -m experiments.serving.run [--rows 100000] [--small]
+    python -m experiments.serving.run [--rows 100000] [--models small]
 
 See README.md in this folder.
 """
@@ -8,6 +8,7 @@ See README.md in this folder.
 from __future__ import annotations
 
 import itertools
+import re
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -38,14 +39,14 @@ def main() -> None:
     """Train each kind of model, export it to each target with its proof, and write the table."""
     parser = arguments(__doc__.split("\n")[0])
     parser.add_argument("--rows", type=int, default=100_000, help="random rows, beside those of the parity pack")
-    parser.add_argument("--small", action="store_true", help="small models only")
+    parser.add_argument("--models", default="", help="a regular expression: 'small', '500 trees, xgboost, .*, auto'")
     parser.add_argument("--jobs", type=int, default=available_threads(), help="models that are looked at together")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out" / "serving.md")
     options = parser.parse_args()
     console, numbers = Console(stderr=True), []
-    sizes = list(SIZES)[: 1 if options.small else None]
     # The large ones take longest.
-    models = list(itertools.product(sizes[::-1], ENGINES, DATA, ("auto", "none")))
+    models = itertools.product(list(SIZES)[::-1], ENGINES, DATA, ("auto", "none"))
+    models = [model for model in models if re.search(options.models, ", ".join(model))]
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
         for found in pool.map(looked_at, models, itertools.repeat(options.rows)):
             numbers += found
