@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.types import Float32Array
+from boostrank.core.types import Float32Array, Float64Array
 from boostrank.export.target import above, cuts
 from boostrank.kernels.trees.walker import LISTED_RIGHT, Forest
 
@@ -47,7 +47,7 @@ class Pack:
         return replace(self, rows=self.rows[others], kind=self.kind[others])
 
 
-def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: float = 0.0) -> Pack:
+def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Float64Array | None = None) -> Pack:
     """Two rows for each split, that reach it and go left and right at the border; and random ones of each kind.
 
     Args:
@@ -55,10 +55,10 @@ def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: flo
         n_features: d.
         most_rows: at most so many, and 256 MB: of more splits than that some are drawn. The same model gives the same
             pack.
-        resolution: rows are that far from a border, where float32 tells.
+        resolution: float64[M], rows keep that far from the border of each node; None: they stand at it.
     """
     rng = np.random.default_rng(0)
-    values = _Values(forest, n_features, rng, resolution)
+    values = _Values(forest, n_features, rng, np.zeros(forest.feature.size) if resolution is None else resolution)
     most = max(64, min(most_rows, _MOST_CELLS // n_features))
     some = min(_RANDOM, most // 16)
     nodes = np.arange(forest.feature.size)
@@ -72,7 +72,7 @@ def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: flo
     kind[np.isinf(borders).any(axis=1)] = KINDS.index("infinite")
     random, zeros, missing, infinite, strange = (values.draw(some) for _ in range(5))
     drawn = rng.random((some, n_features))
-    small = _SMALL[(np.abs(_SMALL) > resolution) | (_SMALL == 0.0)]
+    small = _SMALL if resolution is None else _SMALL[_SMALL == 0.0]
     zeros = np.where(drawn < 0.5, rng.choice(small, drawn.shape), zeros)
     missing = np.where(drawn < 0.3, np.float32(np.nan), missing)
     infinite = np.where(drawn < 0.1, rng.choice(np.array([np.inf, -np.inf], np.float32), drawn.shape), infinite)
@@ -95,7 +95,7 @@ class _Values:
         resolution: see `parity_pack`.
     """
 
-    def __init__(self, forest: Forest, n_features: int, rng: np.random.Generator, resolution: float) -> None:
+    def __init__(self, forest: Forest, n_features: int, rng: np.random.Generator, resolution: Float64Array) -> None:
         self._forest, self._rng = forest, rng
         cut = np.nan_to_num(cuts(forest), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
         # Beyond 1e30 numbers stand for infinity, which files of numbers cannot spell.

@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from boostrank.core.formatting import count_of
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
 from boostrank.export.pack import KINDS, parity_pack
 from boostrank.export.reading import Rules, scores
-from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, cuts
+from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec
 from boostrank.training.model import RankingModel
 
 MOVED = "moved"
@@ -31,6 +31,7 @@ _WHAT = {
 # Kinds of rows that a user may know to have none of.
 _ABSENT = ("zeros", "missing", "infinite", "categories")
 _CHUNK = 1 << 16
+_NOTHING = 1e-30  # nobody has values so near to each other
 _TYPES: dict[str, type[np.floating[Any]]] = {"float32": np.float32, "float64": np.float64}
 
 
@@ -102,7 +103,7 @@ def prove(
         ExportError: rows get other scores, or documents change their places, and `allow` does not name them.
     """
     score = target.read(body, served.feature_names)
-    pack = parity_pack(served.trees.forest, len(served.feature_names), target.most_rows, target.resolution)
+    pack = parity_pack(served.trees.forest, len(served.feature_names), target.most_rows, _resolution(target, served))
     if target.finite:
         pack = pack.without("infinite")
     own = model.predict(pack.rows)
@@ -167,9 +168,13 @@ def _rounded(target: TargetSpec, served: ServedModel) -> float:
 
 def _untried(target: TargetSpec, served: ServedModel) -> float:
     """`Proof.untried`."""
-    cut = cuts(served.trees.forest)
-    near = np.spacing(np.abs(cut[np.isfinite(cut)])) < target.resolution
-    return target.resolution if bool(near.any()) else 0.0
+    resolution = _resolution(target, served)
+    largest = 0.0 if resolution is None else float(resolution.max(initial=0.0))
+    return largest if largest > _NOTHING else 0.0
+
+
+def _resolution(target: TargetSpec, served: ServedModel) -> Float64Array | None:
+    return None if target.resolution is None else target.resolution(served.trees.forest)
 
 
 def _unit(scores: Float64Array, target: TargetSpec) -> Float64Array:
@@ -219,7 +224,7 @@ def moves_of(own: Float64Array, given: Float64Array, queries: QueryIndex, roundi
     owner = queries.of_rows()
     for query in np.unique(owner[changed]).tolist():
         part = slice(int(queries.ptr[query]), int(queries.ptr[query + 1]))
-        moved[part] = _jumped(own[part], given[part], rounding) | _jumped(-own[part], -given[part], rounding)
+        moved[part] = _jumped(own[part], after[part], rounding) | _jumped(-own[part], -after[part], rounding)
     moved &= changed
     first = None
     if moved.any():
@@ -232,9 +237,9 @@ def moves_of(own: Float64Array, given: Float64Array, queries: QueryIndex, roundi
     return Moves(own.size, len(queries), int(moved.sum()), int((changed & ~moved).sum()), largest, first)
 
 
-def _jumped(own: Float64Array, given: Float64Array, rounding: float) -> npt.NDArray[np.bool_]:
-    """Documents that stand above one which should be above them by more than rounding."""
+def _jumped(own: Float64Array, after: Int64Array, rounding: float) -> npt.NDArray[np.bool_]:
+    """Documents that come before one which should be above them by more than rounding."""
     order = np.argsort(-own, kind="stable")
-    lowest = np.concatenate([[np.inf], np.minimum.accumulate(given[order])])
+    last = np.concatenate([[-np.inf], np.maximum.accumulate(after[order])])
     above = np.searchsorted(-own[order], -own - rounding, side="left")
-    return np.asarray(given > lowest[above])
+    return np.asarray(after < last[above])

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import InputError
-from boostrank.core.types import Float32Array, Int64Array
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.formats.trees import ServedTrees
 from boostrank.kernels.trees.curves import rounded_down
 from boostrank.kernels.trees.walker import NAN_LEFT, ZERO_IS_MISSING, Forest
@@ -68,7 +68,7 @@ class TargetSpec:
         gives: the type of its scores.
         exact: engines whose models it scores with the same bits.
         extra: of the package, that holds what `write` or `read` needs.
-        resolution: how far from the model's thresholds its own may be.
+        resolution: float64[M], how far the target's threshold is from the model's at each node; None: nowhere.
         finite: whether its files and requests cannot spell infinite values; then it is not proved on any.
         most_rows: how many rows it is proved on: `read` may be slow.
         helps: kind of row (`pack.KINDS`) -> what helps where the target has no rule for it.
@@ -86,7 +86,7 @@ class TargetSpec:
     gives: Number = "float32"
     exact: tuple[str, ...] = ()
     extra: str = ""
-    resolution: float = 0.0
+    resolution: Callable[[Forest], Float64Array] | None = None
     finite: bool = False
     most_rows: int = 150_000
     helps: Mapping[str, str] = field(default_factory=dict)

@@ -81,7 +81,7 @@ def test_a_limit_of_rows_is_kept_and_told() -> None:
 
 def test_rows_keep_away_from_borders_by_the_resolution() -> None:
     forest = example("lightgbm-none-whole").served.trees.forest
-    for resolution, near in ((0.0, True), (1e-8, False)):
+    for resolution, near in ((None, True), (np.full(forest.feature.size, 1e-8), False)):
         rows = of_kind(parity_pack(forest, 6, 100_000, resolution), "thresholds")
         distance = [np.abs(rows[:, 2].astype(np.float64) - cut).min() for cut in forest.threshold[forest.feature == 2]]
         assert (min(distance) < 0.9e-8) == near

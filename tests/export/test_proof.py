@@ -174,7 +174,7 @@ def test_rows_that_everybody_has_are_not_offered_to_be_allowed(to_toy, tmp_path:
         to_toy(example("lightgbm-none-missing"), Rules(slack=1e-3), tmp_path / "m")
 
 
-@pytest.mark.parametrize(("threshold", "untried"), [(0.5, False), (-1e-7, True), (1e-35, True)])
+@pytest.mark.parametrize(("threshold", "untried"), [(0.5, False), (-1e-7, True), (1e-35, False), (-1e-35, True)])
 def test_values_that_are_too_near_to_a_threshold_are_told(tmp_path: Path, threshold: float, untried: bool) -> None:
     of = example("lightgbm-none-whole")
     forest = replace(of.served.trees.forest, threshold=np.full_like(of.served.trees.forest.threshold, threshold))
@@ -335,3 +335,22 @@ def test_splits_that_no_number_passes(target: str, tmp_path: Path) -> None:
     model = boostrank.RankingModel.load(path)
     assert np.isnan(model.trees().forest.threshold).sum() == 1
     assert not export_model(model, tmp_path / "m", target, feature_names=NAMES).other_leaves
+
+
+@pytest.mark.parametrize("engine", ["lightgbm", "xgboost"])
+def test_solr_has_each_threshold_or_the_next_number_that_can_be_had(engine: str, tmp_path: Path) -> None:
+    """With 1e-6 added in float32, not every number can be had: few near 0, and every other one near -3e-5."""
+    rng = np.random.default_rng(0)
+    for next_to_it, moves in ((-2.9e-5, False), (-2.9947547e-05, True)):
+        values = np.array([-3.05e-5, -2.9947549e-05, next_to_it, 0.0, 6e-8, 1e-3, 20.0], np.float32)
+        X = rng.choice(values, (600, 1))
+        data = boostrank.RankingDataset.from_arrays(X, np.searchsorted(values, X[:, 0]) % 5, group=[20] * 30)
+        params = {"num_leaves": 7, "num_threads": 1}
+        model = boostrank.train(params, data, 3, backend=engine, start="linear")
+        if moves:
+            with pytest.raises(ExportError, match="documents change their place"):
+                export_model(model, tmp_path / "m", "solr", feature_names=["a"], data=data)
+            continue
+        proof = export_model(model, tmp_path / "m", "solr", feature_names=["a"], data=data)
+        assert proof.moves.largest < 1e-5  # values that occur go where they did
+        assert proof.untried > 1e-13

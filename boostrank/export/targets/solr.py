@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.types import Float32Array
+from boostrank.core.types import Float32Array, Float64Array
 from boostrank.export.consumers.solr import read
 from boostrank.export.target import (
     ExportError,
     ServedModel,
     TargetSpec,
-    above,
     cuts,
     java_text,
     missing_goes_left,
@@ -23,8 +22,7 @@ from boostrank.export.target import (
 from boostrank.kernels.trees.walker import Forest
 
 _SLACK = np.float32(1e-6)
-# With the slack, thresholds below 1e-6 in size are multiples of 2^-44: float32 has no finer numbers near -1e-6.
-_RESOLUTION = 2.0**-43
+_ZERO = np.float32(2e-35)  # below it LightGBM tells zeros from other numbers
 
 
 def write(model: ServedModel, *, missing: bool = True) -> bytes:
@@ -64,18 +62,22 @@ def write(model: ServedModel, *, missing: bool = True) -> bytes:
 
 
 def _before_slack(forest: Forest) -> Float32Array:
-    """float32[M]: what becomes the cut of each node, or the number below it that can be had, when Solr has added its
-    slack in float32.
+    """float32[M]: what becomes the cut of each node when Solr has added its slack in float32; where nothing does, the
+    next number that can be had: above it, as it may be a value that occurs, but below where zeros go right or left.
 
     Raises:
         ExportError: two thresholds of a feature would become one.
     """
     cut = cuts(forest)
     near = (cut.astype(np.float64) - float(_SLACK)).astype(np.float32)
-    stored = np.nextafter(near, np.float32(-np.inf))
     with np.errstate(over="ignore"):
-        for higher in (near, above(near)):
-            stored = np.where(higher + _SLACK <= cut, higher, stored)
+        below, higher = (np.nextafter(near, np.float32(end)) for end in (-np.inf, np.inf))
+        up, down = higher, below
+        for number in (near, below):
+            up = np.where(number + _SLACK >= cut, number, up)
+        for number in (near, higher):
+            down = np.where(number + _SLACK <= cut, number, down)
+        stored = np.where(np.abs(cut) < _ZERO, down, up)
     order = np.lexsort((cut, forest.feature))
     sorted_cut, sorted_stored = cut[order], stored[order]
     one = (sorted_cut[1:] > sorted_cut[:-1]) & (sorted_stored[1:] == sorted_stored[:-1])
@@ -89,13 +91,20 @@ def _before_slack(forest: Forest) -> Float32Array:
     return stored
 
 
+def _resolution(forest: Forest) -> Float64Array:
+    """float64[M]: how far Solr's threshold is from the cut of each node."""
+    with np.errstate(invalid="ignore"):
+        distance = np.abs((_before_slack(forest) + _SLACK).astype(np.float64) - cuts(forest))
+    return np.where(np.isfinite(distance), distance, 0.0)
+
+
 SPEC = TargetSpec(
     name="solr",
     title="Solr 9.2 or later",
     write=write,
     read=read,
     proved_by="an emulator of Solr 9.2's MultipleAdditiveTreesModel",
-    resolution=_RESOLUTION,
+    resolution=_resolution,
     how=(
         'features: in the store by the names in {file}, each with "params": {{"defaultValue": "NaN"}}: else what a '
         "document lacks is 0",
