@@ -58,6 +58,8 @@ def export_model(
     unknown = sorted(set(allow) - {*KINDS, MOVED})
     if unknown:
         raise ParameterError(f"allow knows {', '.join((*KINDS, MOVED))}, not {unknown[0]!r}")
+    if MOVED in allow and data is None:
+        raise ParameterError(f"allow: {MOVED!r} speaks of documents of your data: give data too (--data)")
     check_writable(path)
     served = _served(model, target, feature_names, name or _plain(Path(path).name.partition(".")[0]))
     try:

@@ -79,6 +79,8 @@ def test_allow_names_the_kind_of_row(to_toy, tmp_path: Path) -> None:
     assert set(proof.other_leaves) <= {"missing", "infinite"}
     with pytest.raises(ExportError, match="'missing'"):
         to_toy(of, Rules(missing=0.0), tmp_path / "n", allow=("zeros",))
+    with pytest.raises(ParameterError, match="give data too"):
+        to_toy(of, Rules(), tmp_path / "n", allow=("moved",))
     with pytest.raises(ParameterError, match="allow knows"):
         to_toy(of, Rules(), tmp_path / "n", allow=("mising",))
 
