@@ -181,6 +181,12 @@ class RowFiles(DataFiles):
     def _warn(self, words: str, name: str = "") -> None:
         self.warnings.append(f"{name or self.name}: {words}")
 
+    def _warn_or_refuse(self, words: str) -> None:
+        """Warn; raises FileFormatError where the options are strict."""
+        if self.options.strict:
+            raise FileFormatError(words, file=self.name)
+        self._warn(words)
+
     def _describe(self, base: int, missing: Callable[[], Int64Array]) -> None:
         """Warn of what deserves a look; `missing` tells how many values of each column are."""
         counts, options = self.counts, self.options
@@ -366,9 +372,7 @@ class Assembly(RowFiles):
                 f"{len(shared):,} of {len(ids):,} query ids are also in the training data (one: {min(shared, key=str)})"
                 ": a leak, unless ids restart in each file"
             )
-            if self.options.strict:
-                raise FileFormatError(words, file=self.name)
-            self._warn(words)
+            self._warn_or_refuse(words)
         return QueryIndex(np.cumsum([0, *sizes], dtype=np.int64), ids), order
 
     # Features --------------------------------------------------------------------------------------------------------

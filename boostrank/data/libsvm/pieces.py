@@ -117,9 +117,7 @@ class _PieceFiles(RowFiles):
                 f"every row has the features {self.base} to {top} and no other, but the model goes up to {self.last}: "
                 "the others are taken as 0. If this data never had them, it is not what the model was trained on"
             )
-            if self.options.strict:
-                raise FileFormatError(words, file=self.name)
-            self._warn(words)
+            self._warn_or_refuse(words)
 
     def _why_refused(self, row: BadRow) -> FileFormatError:
         error = super()._why_refused(row)
