@@ -126,9 +126,9 @@ def test_of_shards_the_start_is_that_of_a_single_machine(
         alone.evals_result["training"]["ndcg@10"], abs=1e-9
     )
     assert abs(ndcg(model, whole) - model.evals_result["training"]["ndcg@10"][0]) > 1e-4  # by folds, not by the start
-    said = re.search(r"; the model begins with a linear start, learnt here from (\d+) of the rows$", lines[0])
-    assert said is not None
-    assert 300 < int(said[1]) < whole.n_documents
+    match = re.search(r"; the model begins with a linear start, learnt here from (\d+) of the rows$", lines[0])
+    assert match is not None
+    assert 300 < int(match[1]) < whole.n_documents
 
 
 def test_of_one_shard_the_whole_model_is_that_of_a_single_machine(cluster: Any, data: Path) -> None:

@@ -150,9 +150,9 @@ def test_other_methods_of_lightgbm_hold_or_a_line_says_that_they_do_not(method: 
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         model = trained(gaps, "lightgbm", 30, **params)
-    said = [str(one.message) for one in seen if "against monotone_constraints along" in str(one.message)]
-    assert bool(said) == (max(wrong_way(model, gaps.features, feature, 1) for feature in range(6)) > 0.0)
-    assert said or method == "intermediate"
+    lines = [str(one.message) for one in seen if "against monotone_constraints along" in str(one.message)]
+    assert bool(lines) == (max(wrong_way(model, gaps.features, feature, 1) for feature in range(6)) > 0.0)
+    assert lines or method == "intermediate"
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ def test_auto_has_a_start_where_it_can_and_nothing_else_does() -> None:
     assert not starts(init_model=boostrank.train({"verbosity": -1, "objective": "sdcg"}, data, 1))
 
 
-def told(data: Any) -> list[float]:
+def correlations(data: Any) -> list[float]:
     """How much each feature alone tells of the targets, query by query."""
     gains, ptr = 2.0**data.labels - 1.0, data.queries.ptr
     found = []
@@ -230,7 +230,7 @@ def test_of_many_features_those_that_tell_most_are_taken_and_it_is_said(blocks: 
     data = boostrank.RankingDataset.from_arrays(backwards.features[:, ::-1], backwards.labels, group=SIZES)
     for most in (1, 2, 3):
         monkeypatch.setattr(cross_fit, "MOST_FEATURES", most)
-        chosen = np.sort(np.argsort(told(data))[-most:])
+        chosen = np.sort(np.argsort(correlations(data))[-most:])
         with pytest.warns(DataWarning, match=f"made of {most} of the 5 features.* see the other {5 - most} as well"):
             wide = cross_fitted(data, "exponential", threads=2)
         few = cross_fitted(

@@ -43,11 +43,11 @@ def outcome(train: Callable[[], boostrank.RankingModel]) -> tuple[str, boostrank
             model = train()
         except BoostrankError as error:
             return f"refused: {error}", None
-    said = " ".join(str(one.message) for one in caught)
+    message = " ".join(str(one.message) for one in caught)
     if count_start_trees(model):
         return START, model
-    assert "start" in said, "the start is not there, and nobody has said so"
-    return said, model
+    assert "start" in message, "the start is not there, and nobody has said so"
+    return message, model
 
 
 @pytest.fixture(scope="module")
@@ -139,9 +139,9 @@ def test_whatever_the_data_are_given_as(
     train = train_set(sets[0])
     valid = None if valid_set is None else [valid_set(sets[1])]
     params = {**SMALL, "max_bin": 255}
-    said, model = outcome(lambda: boostrank.train(params, train, 2, valid_sets=valid, backend=engine))
-    assert re.match(expected, said), said
-    if said != START or model is None:
+    message, model = outcome(lambda: boostrank.train(params, train, 2, valid_sets=valid, backend=engine))
+    assert re.match(expected, message), message
+    if message != START or model is None:
         return
     assert model.info["start"]["folds"] == 5
     rows = filled(sets[1]) if train_set in (filled, thin) else sets[1]
@@ -178,8 +178,8 @@ def test_from_files(engine: str, sets: Sets, tmp_path: Path, monkeypatch: pytest
     usual = boostrank.train(SMALL, boostrank.RankingDataset.read(files), 1, backend=engine)
     for way in ways:
         streamed = boostrank.RankingDataset.stream(files, **way)
-        said, model = outcome(lambda given=streamed: boostrank.train(SMALL, given, 1, backend=engine))
-        assert said == START
+        message, model = outcome(lambda given=streamed: boostrank.train(SMALL, given, 1, backend=engine))
+        assert message == START
         assert start_of(model) == start_of(usual)
     monkeypatch.setattr(cross_fit, "MOST_FEATURES", 2)
     wide = [boostrank.RankingDataset.read(files), boostrank.RankingDataset.stream(files, cache=False)]
@@ -227,10 +227,10 @@ TOLD_EACH = [(name, *row[1:]) for row in TOLD for name in ENGINES if row[0] in (
 def test_whatever_the_parameters_are(
     engine: str, params: dict[str, Any], start: str, expected: str, sets: Sets
 ) -> None:
-    said, model = outcome(
+    message, model = outcome(
         lambda: boostrank.train({**SMALL, **params}, sets[0], 2, valid_sets=[sets[1]], backend=engine, start=start)
     )
-    assert re.match(expected, said), said
+    assert re.match(expected, message), message
     if model is not None:
         last = NDCG.evaluate(sets[1].labels, model.predict(sets[1], num_iteration=2), sets[1].queries).mean
         assert model.evals_result["valid_0"]["ndcg@10"][-1] == pytest.approx(last, abs=1e-12)
@@ -244,25 +244,25 @@ def test_however_a_training_goes_on(engine: str, sets: Sets, usual: Any, tmp_pat
     kept = start_of(before)
     options: dict[str, Any] = {"backend": engine}
     for init_model in (before, path, before.booster):
-        said, model = outcome(lambda given=init_model: boostrank.train(SMALL, train, 1, init_model=given, **options))
-        assert said == START
+        message, model = outcome(lambda given=init_model: boostrank.train(SMALL, train, 1, init_model=given, **options))
+        assert message == START
         assert start_of(model) == kept
     checkpoint = boostrank.Checkpoint(tmp_path / "checkpoint", every=1)
-    said, _ = outcome(lambda: boostrank.train(SMALL, train, 2, checkpoint=checkpoint, **options))
-    assert said == START
+    message, _ = outcome(lambda: boostrank.train(SMALL, train, 2, checkpoint=checkpoint, **options))
+    assert message == START
     going_on = boostrank.Checkpoint(tmp_path / "checkpoint", every=1, resume=True)
-    said, model = outcome(lambda: boostrank.train(SMALL, train, 2, checkpoint=going_on, **options))
+    message, model = outcome(lambda: boostrank.train(SMALL, train, 2, checkpoint=going_on, **options))
     assert start_of(model) == kept
-    said, model = outcome(
+    message, model = outcome(
         lambda: boostrank.train_folds({**SMALL, "early_stopping_round": 1}, train, 2, folds=2, **options)
     )
-    assert said == START
+    assert message == START
     assert outcome(lambda: boostrank.average([before, model]))[0] == START
     assert start_of(boostrank.RankingModel.load(path)) == kept
     plain = boostrank.train(SMALL, train, 1, start="none", **options)
     for given in ({**SMALL, "objective": "auto"}, SMALL):
-        said, _ = outcome(lambda given=given: boostrank.train(given, train, 1, init_model=plain.booster, **options))
-        assert said == "auto goes on from a model without a linear start, and begins with none"
+        message, _ = outcome(lambda given=given: boostrank.train(given, train, 1, init_model=plain.booster, **options))
+        assert message == "auto goes on from a model without a linear start, and begins with none"
     assert outcome(lambda: boostrank.average([before, plain]))[0] == START
 
 
@@ -313,5 +313,5 @@ def test_a_validation_set_whose_rows_are_gone(sets: Sets) -> None:
     train = of_lightgbm(sets[0], free_raw_data=False).construct()
     valid = of_lightgbm(sets[1], reference=train).construct()
     for start, expected in (("auto", GONE + "has not kept"), ("linear", "refused: no linear start: .*has not kept")):
-        said, _ = outcome(lambda start=start: boostrank.train(SMALL, train, 1, valid_sets=valid, start=start))
-        assert re.match(expected, said), said
+        message, _ = outcome(lambda start=start: boostrank.train(SMALL, train, 1, valid_sets=valid, start=start))
+        assert re.match(expected, message), message
