@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,27 @@ def data_root() -> Path:
     if root is None:
         pytest.skip("real data not found: set BOOSTRANK_DATA or put it in ../shared/data")
     return root
+
+
+@contextlib.contextmanager
+def _leaves_as_grown() -> Iterator[None]:
+    from boostrank.backends import get_backend
+
+    with pytest.MonkeyPatch.context() as patch:
+        for engine in ("lightgbm", "xgboost"):
+            patch.setattr(type(get_backend(engine)), "with_even_leaves", lambda _, booster: booster)
+        yield
+
+
+@pytest.fixture(scope="module")
+def leaves_as_grown() -> Iterator[None]:
+    """Models whose leaves are not rounded (`formats.leaves`): they score as their trees did while they were grown."""
+    with _leaves_as_grown():
+        yield
+
+
+@pytest.fixture
+def leaves_as_grown_here() -> Iterator[None]:
+    """The same for one test."""
+    with _leaves_as_grown():
+        yield

@@ -254,6 +254,13 @@ class Backend(Protocol):
         """The model file of the first `rounds` rounds (0: all)."""
         ...
 
+    def with_even_leaves(self, booster: Any) -> Any:
+        """The booster, which may itself be changed, with leaves that every program adds up alike: see `formats.leaves`.
+
+        As it is where its scores are no sums of leaves, or rounding would count.
+        """
+        return booster
+
     def from_bytes(self, data: bytes) -> Any:
         """The booster in a model file whose structure has been checked."""
         ...

@@ -299,7 +299,7 @@ class ClusterTraining:
 
     def _model(self, results: Sequence[FitResult]) -> RankingModel:
         first = results[0]
-        booster = self._engine.from_bytes(first.model)
+        booster = self._engine.with_even_leaves(self._engine.from_bytes(first.model))
         info = self._info()
         rounds, data = self._engine.rounds_of(booster), info["data"]
         summary = TrainingSummary(

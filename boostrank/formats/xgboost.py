@@ -20,6 +20,7 @@ import numpy.typing as npt
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.formats.base import ModelFormat, read_json, reals, refuse
+from boostrank.formats.leaves import Leaves
 from boostrank.formats.steps import mean_start
 from boostrank.formats.trees import MAX_DEPTH, ServedTrees, Trees, depths
 from boostrank.formats.xgboost_start import ATTRIBUTE, read_start, start_trees, write_start
@@ -238,6 +239,33 @@ def tree_weights(booster: Mapping[str, Any]) -> Any:
     """
     forest = booster.get("model")
     return booster.get("weight_drop", forest.get("weight_drop") if isinstance(forest, dict) else None)
+
+
+def with_even_leaves(body: bytes) -> bytes | None:
+    """A file of XGBoost's own making, unchecked, with leaves and base in units: see `formats.leaves`.
+
+    None where its scores are no sums of leaves from its base on, or where rounding would count.
+    """
+    document = json.loads(body)
+    learner = document["learner"]
+    param, booster = learner["learner_model_param"], learner["gradient_booster"]
+    base = param["base_score"].strip("[]")
+    if booster["name"] != "gbtree" or tree_weights(booster) is not None or _base(learner) != np.float32(float(base)):
+        return None
+    trees = booster["model"]["trees"]
+    inner = _column(trees, "left_children", np.int64) >= 0
+    leaf = ~inner & (_column(trees, "split_indices", np.int64) != _DELETED)
+    tree = np.repeat(np.arange(len(trees)), [len(tree["left_children"]) for tree in trees])
+    conditions = _column(trees, "split_conditions", np.float64)
+    even = Leaves(tree[leaf], conditions[leaf], _column(trees, "sum_hessian", np.float64)[leaf], float(base)).in_units()
+    if even is None:
+        return None
+    conditions[leaf] = even.value
+    ends = np.cumsum([len(tree["left_children"]) for tree in trees])
+    for one, part in zip(trees, np.split(conditions, ends[:-1]), strict=True):
+        one["split_conditions"] = part.tolist()
+    param["base_score"] = param["base_score"].replace(base, repr(even.base))
+    return json.dumps(document).encode()
 
 
 def _divided(tree: Mapping[str, Any], parts: int) -> dict[str, Any]:

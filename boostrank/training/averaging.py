@@ -39,7 +39,7 @@ def average(models: Sequence[RankingModel]) -> RankingModel:
             raise ParameterError("the models have different features, or the same in another order")
     engine = get_backend(first.backend)
     parsed = [engine.format.parse(model.to_bytes()) for model in models]
-    booster = engine.from_bytes(engine.format.merge(parsed))
+    booster = engine.with_even_leaves(engine.from_bytes(engine.format.merge(parsed)))
     origins: list[dict[str, Any]] = [
         {"rounds": model.best_iteration, "params": dict(model.info.parameters or {})}
         | ({} if model.info.averaged is None else {"averaged": model.info.averaged})

@@ -78,7 +78,8 @@ def train(
             "auto": linear for the objective `auto` where it can be; "none" or None: nothing.
 
     Returns:
-        The model; `.booster` is the engine's own.
+        The model; `.booster` is the engine's own. Its leaves are rounded, once, to what every program adds up alike
+        (`boostrank.formats.leaves`): metrics of the training are of the leaves before.
 
     Raises:
         InputError: parameters or data that cannot be used; nothing was trained.
@@ -160,6 +161,7 @@ def train(
             evaluate=None if gradient is None or objective is None else gradient.evaluate,
         )  # fmt: skip
         booster, best = engine.train(request)
+    booster = engine.with_even_leaves(booster)
     broken = constraints.broken(engine, booster, given.engine, engine.feature_names(booster))
     if broken:
         warnings.warn(DataWarning(f"the engine's trees do not keep what they promise: {broken}{_BASIC}"), stacklevel=2)

@@ -17,6 +17,8 @@ from boostrank.kernels.trees.curves import Curves
 from boostrank.training.cross_fit import in_steps_of
 from tests.backends.test_linear import ranking
 
+pytestmark = pytest.mark.usefixtures("leaves_as_grown")
+
 
 def count_start_trees(text: str) -> int:
     return len(start_trees(text.encode()))

@@ -22,6 +22,8 @@ from boostrank.backends.xgboost import params as xgboost_params
 from boostrank.core.errors import DataWarning, ParameterError
 from tests.training.test_constraints import TREES, made
 
+pytestmark = pytest.mark.usefixtures("leaves_as_grown")
+
 ROUNDS = 3
 # Parameter -> one value of it, or with what it needs beside itself.
 KEPT: dict[str, dict[str, Any]] = {

@@ -14,6 +14,8 @@ from boostrank.backends.lightgbm.backend import _Sampling
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 
+pytestmark = pytest.mark.usefixtures("leaves_as_grown")
+
 TREES = {"num_leaves": 31, "verbosity": -1, "metric": "None", "num_threads": 1}
 SAME_LAYOUT = {"deterministic": True, "force_col_wise": True}
 REAL = [

@@ -21,6 +21,8 @@ from boostrank.training.cross_fit import cross_fitted
 from boostrank.training.steps import between
 from tests.backends.test_linear import ranking
 
+pytestmark = pytest.mark.usefixtures("leaves_as_grown")
+
 TREES = {"objective": "lambdarank", "num_leaves": 5, "num_threads": 1, "eval_at": 10}
 NDCG = boostrank.Metric.parse("ndcg@10")
 

@@ -78,6 +78,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("leaves_as_grown_here")
 def test_one_function_trains_on_every_engine_in_their_own_functions(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(own.parent)
     module = importlib.import_module(own.stem)

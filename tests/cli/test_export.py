@@ -47,7 +47,7 @@ def test_what_would_score_otherwise_is_refused_and_allowed_by_name(model: Path, 
     allowed = invoke("export", model, "--to", "solr-8", "-o", path, "--allow", "missing")
     assert allowed.exit_code == 0, allowed.stderr
     assert any(line.startswith("missing: ") and "get other scores there" in line for line in messages(allowed))
-    assert "splits: but for rows of the kind missing, the same leaves, " in allowed.stdout
+    assert "splits: but for rows of the kind missing, the same bits" in allowed.stdout
     assert path.exists()
 
 

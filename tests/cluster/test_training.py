@@ -139,6 +139,7 @@ def test_of_one_shard_the_whole_model_is_that_of_a_single_machine(cluster: Any, 
     assert model.to_bytes() == alone.to_bytes()
 
 
+@pytest.mark.usefixtures("leaves_as_grown_here")  # a checkpoint keeps them as they are
 def test_a_model_with_a_start_is_continued_and_kept_by_checkpoints(cluster: Any, data: Path, tmp_path: Path) -> None:
     shards, valid, path = [data / "s*.txt"], [data / "v0.txt", data / "v1.txt"], tmp_path / "so-far.json"
     whole = train(cluster, AUTO, shards, 5, [valid], checkpoint=path, checkpoint_every=2)

@@ -18,6 +18,8 @@ from boostrank.export.verification import Verification, verify
 from boostrank.kernels.trees.curves import ZERO
 from tests.cli.conftest import invoke
 
+pytestmark = pytest.mark.usefixtures("leaves_as_grown")
+
 D, ROUNDS = 12, 14
 Goes = Callable[[Any, Any], bool]
 

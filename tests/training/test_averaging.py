@@ -13,6 +13,8 @@ from boostrank import RankingDataset, RankingModel, average, train
 from boostrank.core.errors import ModelError, ParameterError
 from tests.tuning.test_tuning import made
 
+pytestmark = pytest.mark.usefixtures("leaves_as_grown")
+
 PARAMS: dict[str, Any] = {
     "objective": "regression", "verbosity": -1, "num_threads": 1, "min_sum_hessian_in_leaf": 3.0,
     "feature_fraction": 0.6,

@@ -22,6 +22,8 @@ from boostrank.formats.lightgbm.parser import start_trees
 from boostrank.training import cross_fit
 from tests.backends.test_linear import ranking
 
+pytestmark = pytest.mark.usefixtures("leaves_as_grown")
+
 SMALL = {"num_leaves": 5, "num_threads": 1, "verbosity": -1, "eval_at": 10}
 NDCG = boostrank.Metric.parse("ndcg@10")
 ENGINES = ("lightgbm", "xgboost")

@@ -13,6 +13,8 @@ from boostrank.metric import BoundMetrics
 from boostrank.training.folds import query_folds
 from tests.tuning.test_tuning import made
 
+pytestmark = pytest.mark.usefixtures("leaves_as_grown")
+
 PARAMS: dict[str, Any] = {
     "objective": "regression", "verbosity": -1, "num_threads": 1, "min_sum_hessian_in_leaf": 3.0, "eval_at": [3, 5],
     "feature_fraction": 0.6, "early_stopping_round": 5,

@@ -34,7 +34,7 @@ from boostrank.data.dataset import Features, RankingDataset, as_features
 from boostrank.data.dense import dense_batches, dense_rows
 from boostrank.formats.base import LinearStart, engine_names
 from boostrank.formats.lightgbm.format import LIGHTGBM
-from boostrank.formats.lightgbm.parser import start_trees
+from boostrank.formats.lightgbm.parser import read_leaves, start_trees
 from boostrank.formats.lightgbm.start import read_start, start_text
 from boostrank.kernels.trees.curves import Curves
 
@@ -302,6 +302,15 @@ class LightGBM(Backend):
     def to_bytes(self, booster: Any, *, rounds: int) -> bytes:
         text = str(booster.model_to_string(num_iteration=_trees_of(booster, rounds)))
         return _NUM_THREADS.sub("\n[num_threads: 0]", text).encode()  # any number of them grows these trees
+
+    def with_even_leaves(self, booster: Any) -> Any:
+        own = read_leaves(booster.model_to_string(num_iteration=-1).encode())
+        even = None if own is None else own.in_units()
+        if even is not None:
+            leaf = np.arange(even.tree.size) - np.searchsorted(even.tree, even.tree)
+            for place in zip(even.tree.tolist(), leaf.tolist(), even.value.tolist(), strict=True):
+                booster.set_leaf_output(*place)
+        return booster
 
     def from_bytes(self, data: bytes) -> Any:
         booster = lightgbm.Booster(model_str=data.decode())

@@ -29,7 +29,7 @@ from boostrank.data.dataset import Features, RankingDataset
 from boostrank.data.dense import RowsWithGaps, dense_batches, dense_rows
 from boostrank.formats.base import LinearStart, engine_names
 from boostrank.formats.steps import NOTHING
-from boostrank.formats.xgboost import XGBOOST, tree_weights
+from boostrank.formats.xgboost import XGBOOST, tree_weights, with_even_leaves
 from boostrank.formats.xgboost_start import ATTRIBUTE
 
 _BINNED_BYTES_A_CELL = 2
@@ -278,6 +278,10 @@ class XGBoost(Backend):
             if first:
                 booster.set_attr(**{ATTRIBUTE: str(first)})
         return bytes(booster.save_raw("json"))
+
+    def with_even_leaves(self, booster: Any) -> Any:
+        body = with_even_leaves(self.to_bytes(booster, rounds=0))
+        return booster if body is None else self.from_bytes(body)
 
     def from_bytes(self, data: bytes) -> Any:
         booster = xgboost.Booster()

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.formats.base import refuse
+from boostrank.formats.leaves import Leaves
 from boostrank.formats.trees import MAX_DEPTH, depths
 from boostrank.kernels.trees.curves import LOWEST
 
@@ -154,8 +155,25 @@ def parse_text(data: bytes) -> LightGBMText:
 
 def start_trees(data: bytes) -> list[Tree]:
     """The trees of a start at the head of a model text; it is looked at no further than that."""
+    return list(itertools.takewhile(lambda tree: tree.is_start, _trees(data)))
+
+
+def read_leaves(data: bytes) -> Leaves | None:
+    """The leaves in a model text of LightGBM's own making, unchecked; None where a score is no sum of them."""
+    trees = list(_trees(data))
+    if b"\naverage_output" in data[: data.find(b"\n\n")] or any(tree.linear for tree in trees):
+        return None
+    values = [tree.words(b"leaf_value") for tree in trees]
+    counts = [tree.words(b"leaf_count") for tree in trees]
+    counts = [found or [b"1"] * len(words) for words, found in zip(values, counts, strict=True)]
+    value, count = (np.array([word for words in of for word in words], np.float64) for of in (values, counts))
+    return Leaves(np.repeat(np.arange(len(trees)), [tree.leaves for tree in trees]), value, count)
+
+
+def _trees(data: bytes) -> Iterator[Tree]:
+    """The trees in a model text, one after another as they are asked for."""
     blocks = _blocks(data, data.find(b"\n\n") + 2, data.find(_END) + 1)
-    return list(itertools.takewhile(lambda tree: tree.is_start, (_tree(block, i) for i, block in enumerate(blocks))))
+    return (_tree(block, i) for i, block in enumerate(blocks))
 
 
 def _header(text: str) -> dict[str, str]:
