@@ -67,6 +67,7 @@ def test_lgbm_ranker_takes_it_with_groups_and_weights(rounds: list[int]) -> None
     assert np.abs(weighted.predict(data.features) - ranker.predict(data.features)).max() > 1e-4
 
 
+@pytest.mark.usefixtures("leaves_as_grown_here")
 def test_standalone_and_boostrank_train_are_the_same_training() -> None:
     data = ranking()
     dataset = lgb.Dataset(data.features, data.labels, group=data.queries.sizes)

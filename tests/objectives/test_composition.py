@@ -396,6 +396,7 @@ def test_options_reach_training_and_the_sidecar_and_the_seed_is_the_trees_too(tm
         boostrank.train({"objective": Objective("sdcg"), "score_noise": "gumbel"}, data, 1)
 
 
+@pytest.mark.usefixtures("leaves_as_grown_here")
 def test_a_mixture_trains_by_name_by_itself_in_both_engines_and_learns(tmp_path):
     xgb = pytest.importorskip("xgboost")
     data = ranking()
