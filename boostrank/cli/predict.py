@@ -9,7 +9,6 @@ import click
 
 from boostrank.cli.options import Command, DataFile, InputFile, option, threads_option
 from boostrank.cli.reading import Reader, check_not_read, reading_options
-from boostrank.cli.scores import score_lines
 
 
 @click.command("predict", cls=Command)
@@ -32,6 +31,7 @@ def command(
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Higher is better, within one query only.
     """
     from boostrank.core.files import check_output, write_all, writing
+    from boostrank.data.libsvm.number_text import score_text
     from boostrank.training.model import RankingModel
 
     if output is not None:
@@ -41,8 +41,8 @@ def command(
     pieces = Reader({**given, "threads": threads}).scores(data, ranker, model, num_iteration)
     if output is None:
         for scores in pieces:
-            sys.stdout.writelines(score_lines(scores))
+            sys.stdout.write(score_text(scores).decode())
         return
     with writing(output) as descriptor:
         for scores in pieces:
-            write_all(descriptor, "".join(score_lines(scores)).encode())
+            write_all(descriptor, score_text(scores))

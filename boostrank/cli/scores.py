@@ -6,7 +6,6 @@ import codecs
 import json
 import math
 import re
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import FileFormatError
@@ -134,8 +133,3 @@ def _logged_word(line: str, cut: re.Pattern[str], column: int) -> str:
             return ""
     cells = cut.split(line)
     return cells[column].strip('"') if len(cells) > column else ""
-
-
-def score_lines(scores: Iterable[float]) -> Iterable[str]:
-    """Each score as the shortest text that reads back as the same number."""
-    return (f"{float(score)!r}\n" for score in scores)

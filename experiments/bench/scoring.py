@@ -34,15 +34,15 @@ import json, sys, time
 from boostrank.data.options import FeatureSpace
 from boostrank.training.model import RankingModel
 from boostrank.training.scoring import scores_of_files
-from boostrank.cli.scores import score_lines
+from boostrank.data.libsvm.number_text import score_text
 from experiments.bench_scale.routes import Peak
 model = RankingModel.load(sys.argv[1])
 like, threads = FeatureSpace(1, model.n_features, model.feature_names), int(sys.argv[3])
 rows = 0
-with Peak() as peak, open(sys.argv[4], "w") as out:
+with Peak() as peak, open(sys.argv[4], "wb") as out:
     started = time.perf_counter()
     for scores in scores_of_files(model, sys.argv[2], like=like, threads=threads):
-        out.writelines(score_lines(scores))
+        out.write(score_text(scores))
         rows += scores.size
     seconds = time.perf_counter() - started
 print(json.dumps({"seconds": seconds, "rows": rows, "peak_mb": peak.mb, "before_mb": peak.before}))

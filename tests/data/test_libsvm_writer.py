@@ -17,6 +17,7 @@ from scipy import sparse
 from boostrank.core.errors import DataError, DataWarning, InputError, TrainingError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.libsvm.number_text import score_text
 from boostrank.data.libsvm.reader import read_libsvm, write_libsvm
 from tests.data.conftest import dense, same_bits
 
@@ -169,3 +170,20 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     assert [p.name for p in tmp_path.iterdir()] == ["data.txt"]
     with pytest.raises(TrainingError, match="does not exist"):
         write_libsvm(tmp_path / "absent" / "data.txt", data)
+
+
+def test_scores_are_written_as_python_writes_them() -> None:
+    rng = np.random.default_rng(5)
+    powers = np.concatenate([10.0 ** np.arange(-7, 20), 2.0 ** np.arange(-60, 60)])
+    odd = [0.0, -0.0, np.nan, np.inf, -np.inf, 5e-324, 600000000000000.25, 12345678901234.5, 0.1, 0.3, 2 / 3]
+    scores = np.concatenate(
+        [
+            odd, powers, np.nextafter(powers, 0), np.nextafter(powers, np.inf), -powers,
+            rng.normal(size=20_000), rng.normal(size=5000).astype(np.float32), np.round(rng.normal(size=5000), 4),
+            rng.integers(2**52, 2**53, 20_000) / 2.0 ** rng.integers(4, 70, 20_000),
+            rng.integers(0, 2**63, 5000).view(np.float64), rng.integers(-(2**24), 2**24, 5000) / 2.0**20,
+        ]
+    )  # fmt: skip
+    assert score_text(scores) == "".join(f"{score!r}\n" for score in scores.tolist()).encode()
+    assert score_text(scores[:0]) == b""
+    assert score_text(scores[::2]) == score_text(scores[::2].copy())

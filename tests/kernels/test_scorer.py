@@ -12,8 +12,9 @@ import xgboost as xgb
 import boostrank
 from boostrank.backends import get_backend
 from boostrank.formats.base import LinearStart
-from boostrank.kernels.trees.curves import Curve
+from boostrank.kernels.trees.curves import Curve, Curves
 from boostrank.kernels.trees.scorer import Scorer
+from boostrank.kernels.trees.walker import Forest
 from boostrank.training.scoring import _rows_at_thresholds, compiled_scorer
 
 ENGINES = ("lightgbm", "xgboost")
@@ -67,6 +68,27 @@ def test_a_tree_of_one_leaf_is_scored(tmp_path: Path) -> None:
     model = boostrank.RankingModel.load(tmp_path / "m.txt")
     assert model.trees().forest.left.size == 0
     same_everywhere(model)
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_functions_of_any_number_of_pieces_are_found(double: bool) -> None:
+    rng = np.random.default_rng(4)
+    real = np.float64 if double else np.float32
+    bounds = [np.sort(rng.choice(10_000, size, replace=False)) / 64.0 - 70 for size in (0, 1, 14, 15, 16, 30, 31, 100)]
+    levels = [rng.normal(size=ends.size + 1).astype(real).astype(float) for ends in bounds]
+    start = Curves.of([(i, Curve.steps(bounds[i], levels[i], i + 0.5)) for i in range(len(bounds))])
+    few, none = np.zeros(0, np.int32), np.zeros(0)
+    words = np.zeros(0, np.uint32)
+    forest = Forest(few, none, few.astype(np.uint8), few, few, none, few, few, words, np.zeros(1, np.int64), start)
+    near = rng.choice(np.concatenate(bounds), (700, len(bounds))).astype(np.float32)
+    rows = np.choose(rng.integers(0, 3, near.shape), [near, np.nextafter(near, np.inf), np.nextafter(near, -np.inf)])
+    rows = np.where(rng.random(rows.shape) < 0.2, rng.choice([np.nan, np.inf, -3e38, 0.0], rows.shape), rows)
+    rows = rows.astype(np.float32)
+    expected = np.zeros(len(rows), real)
+    for column, (ends, level) in enumerate(zip(bounds, levels, strict=True)):
+        x = rows[:, column]
+        expected += np.where(np.isnan(x), column + 0.5, level[np.searchsorted(ends, x, "left")]).astype(real)
+    np.testing.assert_array_equal(Scorer(forest, double=double).scores(rows), expected)
 
 
 def test_what_it_cannot_score_is_left_to_the_engine(tmp_path: Path) -> None:

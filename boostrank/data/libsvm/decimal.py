@@ -56,7 +56,7 @@ POWERS_OF_FIVE = _powers_of_five()
 
 
 @inline
-def _high_product(a: Word, b: Word) -> tuple[Word, Word]:
+def high_product(a: Word, b: Word) -> tuple[Word, Word]:
     """(high, low) 64 bits of a * b."""
     a0, a1 = a & _LOW32, a >> _U32
     b0, b1 = b & _LOW32, b >> _U32
@@ -80,9 +80,9 @@ def nearest_double(mantissa: Word, exponent: Any) -> float:
     shift = np.int64(leading_zeros(mantissa))
     word = mantissa << np.uint64(shift)
     row = exponent - SMALLEST_POWER
-    high, low = _high_product(word, POWERS_OF_FIVE[row, 0])
+    high, low = high_product(word, POWERS_OF_FIVE[row, 0])
     if high & _UNDECIDED_BITS == _UNDECIDED_BITS:
-        more, _ = _high_product(word, POWERS_OF_FIVE[row, 1])
+        more, _ = high_product(word, POWERS_OF_FIVE[row, 1])
         low = low + more
         if more > low:
             high = high + _U1

@@ -2,12 +2,14 @@
 
 An engine adds the leaves of a document up tree after tree, LightGBM in float64 and XGBoost in float32, and so does
 this. What is quicker is the way to the leaf: 64 documents go down a tree together, without a branch (a leaf leads to
-itself), so that no document waits for another's memory. Numbers are compared as whole numbers in the same order, among
-which a missing value is the least or the largest, whichever leads it to where the node sends it. The steps of a start
-need no tree: halves of their bounds find the step.
+itself), so that no document waits for another's memory, and all that a step needs of a node lies side by side. Numbers
+are compared as whole numbers in the same order, among which a missing value is the least or the largest, whichever
+leads it to where the node sends it. The steps of a start need no tree: halves of their bounds find the step.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,27 +17,29 @@ from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.runtime.jit import F1, I1, INT, entry_point
-from boostrank.kernels.trees.curves import ZERO, rounded_down
+from boostrank.kernels.trees.curves import ZERO, Curves, rounded_down
 from boostrank.kernels.trees.walker import NAN_LEFT, ZERO_IS_MISSING, Forest
 
 Int32Array = npt.NDArray[np.int32]
+UInt32Array = npt.NDArray[np.uint32]
+UInt64Array = npt.NDArray[np.uint64]
+Reals = npt.NDArray[Any]
 
 _TOGETHER = 64  # documents that go down together: with 136 features their values fill a core's fastest cache
-_LEAST, _MOST = np.int32(-(2**31)), np.int32(2**31 - 1)
-_INFINITY, _NEAR_ZERO = np.float32(np.inf).view(np.int32), int(np.float32(ZERO).view(np.int32))
-_ZERO = np.int32(0)
-_NONE, _ONE, _TWO = np.uint32(0), np.uint32(1), np.uint32(2)
+_SIZE, _INFINITY, _SIGN = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000), np.uint32(0x80000000)
+_LEAST, _MOST, _ONES = np.uint32(0), np.uint32(0xFFFFFFFF), np.uint64(0xFFFFFFFF)
+_BLOCK = 16  # pieces of a start that are passed over together
+_NONE, _ONE, _TWO, _THREE, _FOUR, _SEVEN, _EIGHT, _BLOCKS = (np.uint32(i) for i in (0, 1, 2, 3, 4, 7, 8, _BLOCK))
+_NEXT, _HALF = np.uint64(1), np.uint64(32)
 
-_N1, _N2 = types.Array(types.int32, 1, "C"), types.Array(types.int32, 2, "C")
-
-
-def _ordered(numbers: Float32Array) -> Int32Array:
-    """Whole numbers in the order of float32 ones; what is not a number is below them all."""
-    bits = (numbers + np.float32(0.0)).view(np.int32)  # -0 becomes 0
-    return np.where(np.isnan(numbers), _LEAST, np.where(bits >= 0, bits, bits ^ _MOST)).astype(np.int32)
+_N1, _U1, _U2 = types.int32[::1], types.uint32[::1], types.uint32[:, ::1]
+_W1, _S1 = types.uint64[::1], types.float32[::1]
 
 
-_BELOW_ALL = _ordered(np.array([-np.inf], np.float32))[0]
+def _ordered(numbers: Float32Array) -> UInt32Array:
+    """Whole numbers in the order of float32 ones; what is missing is 0, below them all."""
+    bits = (numbers + np.float32(0.0)).view(np.uint32)  # -0 becomes 0
+    return np.where(np.isnan(numbers), _LEAST, np.where(bits < _SIGN, bits | _SIGN, ~bits)).astype(np.uint32)
 
 
 class Scorer:
@@ -56,16 +60,17 @@ class Scorer:
         start, nothing = forest.start, np.zeros(0)
         if forest.categorical.any() or (start is not None and start.slope.any()):
             raise ValueError("a split by categories, or a start with slopes")
-        self._single, self._near = int(not double), _NEAR_ZERO if double else 0
+        self._near, self._score = (int(np.float32(ZERO).view(np.int32)), _score) if double else (0, _score_single)
+        real = np.float64 if double else np.float32
         trees = forest.roots.size
         # The roots, then the children of each node side by side.
         child = np.concatenate([forest.roots, np.stack([forest.left, forest.right], axis=1).reshape(-1)])
         inner, place = child >= 0, np.arange(child.size)
         node, leaf = child[inner], ~child[~inner]
-        self._left = np.where(inner, trees + 2 * child.astype(np.int64), place).astype(np.int32)
-        self._bound, self._value = np.full(child.size, _MOST), np.zeros(child.size)
-        self._bound[inner], self._value[~inner] = _ordered(rounded_down(forest.threshold))[node], forest.value[leaf]
-        self._depth = _depths(self._left, trees)
+        left = np.where(inner, trees + 2 * child.astype(np.int64), place)
+        bound, self._value = np.full(child.size, _MOST), np.zeros(child.size, real)
+        bound[inner], self._value[~inner] = _ordered(rounded_down(forest.threshold))[node], forest.value[leaf]
+        self._depth = _depths(left, trees)
         # A view of a column: its values in order, and what is missing below or above them all.
         kind = forest.kind.astype(np.int64) & (NAN_LEFT | ZERO_IS_MISSING)
         started = nothing.astype(np.int64) if start is None else start.feature
@@ -74,25 +79,38 @@ class Scorer:
         of_start = 4 * np.searchsorted(self.columns, started) + NAN_LEFT
         views = np.unique(np.concatenate([of_nodes, of_start]))
         self._column, self._kind = (views // 4).astype(np.int32), (views % 4).astype(np.int32)
-        self._view = np.zeros(child.size, np.int32)
-        self._view[inner] = np.searchsorted(views, of_nodes)[node]
+        self._nodes = np.zeros((child.size, 2), np.uint64)
+        self._nodes[:, 0] = bound.astype(np.uint64) << _HALF | left.astype(np.uint64)
+        self._nodes[inner, 1] = _TOGETHER * np.searchsorted(views, of_nodes)[node]
         self._start_view = np.searchsorted(views, of_start).astype(np.int32)
-        self._ptr = np.zeros(1, np.int64) if start is None else start.ptr
-        self._end = _ordered(rounded_down(nothing if start is None else start.bounds))
-        self._level, self._missing = (nothing, nothing) if start is None else (start.constant, start.missing)
+        self._ptr, self._end, self._level = _blocks(start, real)
 
     def scores(self, rows: Float32Array) -> Float64Array:
         """float64[n] of float32[n, c], C order, NaN where missing."""
         out = np.empty(rows.shape[0])
-        _score(
-            rows.view(np.int32), self._column, self._kind, self._near, self._start_view, self._ptr, self._end,
-            self._level, self._missing, self._bound, self._view, self._left, self._value, self._depth, self._single,
-            out,
+        self._score(
+            rows.view(np.uint32), self._column, self._kind, self._near, self._start_view, self._ptr, self._end,
+            self._level, self._nodes.reshape(-1), self._value, self._depth, out,
         )  # fmt: skip
         return out
 
 
-def _depths(left: Int32Array, trees: int) -> Int64Array:
+def _blocks(start: Curves | None, real: type) -> tuple[Int64Array, UInt32Array, Reals]:
+    """(where each function of a start begins and the last one ends, the end of each piece, its level), a whole number
+    of blocks each; the first piece is of what is missing, or as low as that.
+    """
+    if start is None:
+        return np.zeros(1, np.int64), np.zeros(0, np.uint32), np.zeros(0, real)
+    sizes = np.diff(start.ptr)
+    ptr = np.concatenate([[0], np.cumsum((sizes + _BLOCK) // _BLOCK * _BLOCK)])
+    place = np.arange(start.bounds.size) + np.repeat(ptr[:-1] + 1 - start.ptr[:-1], sizes)
+    end, level = np.full(ptr[-1], _MOST), np.zeros(ptr[-1], real)
+    end[ptr[:-1]], level[ptr[:-1]] = _ordered(np.array([-np.inf], np.float32)), start.missing
+    end[place], level[place] = _ordered(rounded_down(start.bounds)), start.constant
+    return ptr, end, level
+
+
+def _depths(left: Int64Array, trees: int) -> Int64Array:
     """Steps from each root to its furthest leaf."""
     depth, at, tree = np.zeros(trees, np.int64), np.arange(trees), np.arange(trees)
     while (inner := left[at] != at).any():
@@ -102,60 +120,60 @@ def _depths(left: Int32Array, trees: int) -> Int64Array:
     return depth
 
 
-@entry_point(types.void(_N2, _N1, _N1, INT, _N1, I1, _N1, F1, F1, _N1, _N1, _N1, F1, I1, INT, F1))
-def _score(
-    rows: Int32Array, column: Int32Array, kind: Int32Array, near: int, start_view: Int32Array, ptr: Int64Array,
-    end: Int32Array, level: Float64Array, missing: Float64Array, bound: Int32Array, view: Int32Array, left: Int32Array,
-    value: Float64Array, depth: Int64Array, single: int, out: Float64Array,
+def _add_up(
+    rows: UInt32Array, column: Int32Array, kind: Int32Array, near_: int, start_view: Int32Array, ptr: Int64Array,
+    end: UInt32Array, level: Reals, nodes: UInt64Array, value: Reals, depth: Int64Array, out: Float64Array,
 ) -> None:  # fmt: skip
-    """Score rows, whose float32 numbers are given as their bits.
+    """Score rows, whose float32 numbers are given as their bits, adding up in the type of `value`.
 
     Args:
         column, kind: of each view of a column, as `Forest.kind`.
-        near: the bits of the largest number that counts as 0.
-        start_view, ptr, end, level, missing: the view that each function of a start looks at, and the function.
-        bound, view, left, value: of each place in a tree; the right child stands behind the left one.
+        near_: the bits of the largest number that counts as 0.
+        start_view, ptr, end, level: the view that each function of a start looks at, and its pieces in blocks.
+        nodes: two numbers for each place in a tree: the bound above that of the left child, behind which stands the
+            right one; and where the values of its view begin.
+        value: of each place.
         depth: steps down each tree.
-        single: 1 adds up in float32.
     """
-    x, at = np.zeros((column.size, _TOGETHER), np.int32), np.zeros(_TOGETHER, np.int32)
-    step, total = np.zeros(_TOGETHER, np.uint32), np.zeros(_TOGETHER)
+    near, x, at = np.uint32(near_), np.zeros(column.size * _TOGETHER, np.uint32), np.zeros(_TOGETHER, np.uint64)
+    raw, piece, total = np.zeros(_TOGETHER, np.uint32), np.zeros(_TOGETHER, np.uint32), np.zeros(_TOGETHER, value.dtype)
     for first in range(0, rows.shape[0], _TOGETHER):
         count = min(_TOGETHER, rows.shape[0] - first)
-        for i in range(count):
-            for v in range(column.size):
-                bits = rows[first + i, column[v]]
-                size = bits & _MOST
-                if size > _INFINITY or (kind[v] & 2 != 0 and size <= near):
-                    x[v, i] = _LEAST if kind[v] & 1 != 0 else _MOST
-                else:
-                    x[v, i] = _ZERO if size <= near else bits if bits >= 0 else bits ^ _MOST
+        for v in range(column.size):
+            if v == 0 or column[v] != column[v - 1]:
+                for i in range(count):
+                    raw[i] = rows[first + i, column[v]]
+            values, absent = x[v * _TOGETHER : (v + 1) * _TOGETHER], _LEAST if kind[v] & NAN_LEFT != 0 else _MOST
+            zero = absent if kind[v] & ZERO_IS_MISSING != 0 else _SIGN
+            for i in range(_TOGETHER):
+                size, order = raw[i] & _SIZE, raw[i] | _SIGN if raw[i] < _SIGN else ~raw[i]
+                values[i] = zero if size <= near else absent if size > _INFINITY else order
         total[:] = 0.0
         for j in range(start_view.size):
-            v, begin = start_view[j], ptr[j]
-            ends = end[begin : ptr[j + 1]]
-            rest = np.uint32(ends.size - 1)
-            step[:] = 0
-            while rest > 0:
-                half = np.uint32((rest + _ONE) // _TWO)
+            values = x[start_view[j] * _TOGETHER : (start_view[j] + 1) * _TOGETHER]
+            piece[:] = ptr[j]
+            for last in range(ptr[j] + _BLOCK - 1, ptr[j + 1], _BLOCK):
                 for i in range(_TOGETHER):
-                    step[i] += half if ends[step[i] + np.uint32(half - _ONE)] < x[v, i] else _NONE
-                rest = np.uint32(rest - half)
+                    piece[i] += _BLOCKS if end[last] < values[i] else _NONE
             for i in range(_TOGETHER):
-                total[i] += missing[j] if x[v, i] <= _BELOW_ALL else level[begin + step[i]]
-            if single != 0:
-                for i in range(_TOGETHER):
-                    total[i] = np.float32(total[i])
+                at_, value_ = piece[i], values[i]
+                at_ += _EIGHT if end[at_ + _SEVEN] < value_ else _NONE
+                at_ += _FOUR if end[at_ + _THREE] < value_ else _NONE
+                at_ += _TWO if end[at_ + _ONE] < value_ else _NONE
+                at_ += _ONE if end[at_] < value_ else _NONE
+                total[i] += level[at_]
         for tree in range(depth.size):
             at[:] = tree
             for _ in range(depth[tree]):
                 for i in range(_TOGETHER):
-                    here = at[i]
-                    at[i] = left[here] + np.int32(x[view[here], i] > bound[here])
+                    here = at[i] << _NEXT
+                    node, of_view = nodes[here], nodes[here + _NEXT]
+                    at[i] = (node & _ONES) + np.uint64(np.uint64(x[of_view + np.uint64(i)]) > (node >> _HALF))
             for i in range(_TOGETHER):
                 total[i] += value[at[i]]
-            if single != 0:
-                for i in range(_TOGETHER):
-                    total[i] = np.float32(total[i])
         for i in range(count):
             out[first + i] = total[i]
+
+
+_score = entry_point(types.void(_U2, _N1, _N1, INT, _N1, I1, _U1, F1, _W1, F1, I1, F1))(_add_up)
+_score_single = entry_point(types.void(_U2, _N1, _N1, INT, _N1, I1, _U1, _S1, _W1, _S1, I1, F1))(_add_up)
