@@ -31,13 +31,15 @@ def command(
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Higher is better, within one query only.
     """
     from boostrank.core.files import check_output, write_all, writing
+    from boostrank.core.imports import without
     from boostrank.data.libsvm.number_text import score_text
     from boostrank.training.model import RankingModel
 
     if output is not None:
         check_not_read(output, [model, *data])
         check_output(output)
-    ranker = RankingModel.load(model)
+    with without("sklearn", "pandas"):  # an engine imports them for a second, and scores without them
+        ranker = RankingModel.load(model)
     pieces = Reader({**given, "threads": threads}).scores(data, ranker, model, num_iteration)
     if output is None:
         for scores in pieces:

@@ -84,7 +84,7 @@ class ModelFormat(Protocol):
 
 def refuse(wrong: bool | npt.NDArray[np.bool_], reason: str) -> None:
     """A ModelError for this reason if something is wrong: a condition, or an array with one."""
-    if np.any(wrong):
+    if wrong is not False and np.any(wrong):  # NumPy takes microseconds to look at one condition
         raise ModelError(reason)
 
 

@@ -120,7 +120,7 @@ def _depths(left: Int64Array, trees: int) -> Int64Array:
     return depth
 
 
-def _add_up(
+def _score_in(
     rows: UInt32Array, column: Int32Array, kind: Int32Array, near_: int, start_view: Int32Array, ptr: Int64Array,
     end: UInt32Array, level: Reals, nodes: UInt64Array, value: Reals, depth: Int64Array, out: Float64Array,
 ) -> None:  # fmt: skip
@@ -175,5 +175,5 @@ def _add_up(
             out[first + i] = total[i]
 
 
-_score = entry_point(types.void(_U2, _N1, _N1, INT, _N1, I1, _U1, F1, _W1, F1, I1, F1))(_add_up)
-_score_single = entry_point(types.void(_U2, _N1, _N1, INT, _N1, I1, _U1, _S1, _W1, _S1, I1, F1))(_add_up)
+_score = entry_point(types.void(_U2, _N1, _N1, INT, _N1, I1, _U1, F1, _W1, F1, I1, F1))(_score_in)
+_score_single = entry_point(types.void(_U2, _N1, _N1, INT, _N1, I1, _U1, _S1, _W1, _S1, I1, F1))(_score_in)

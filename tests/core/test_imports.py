@@ -1,0 +1,23 @@
+"""Imports without packages that nothing needs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from boostrank.core.imports import without
+
+
+def test_packages_are_absent_in_the_block_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "never_imported_before.py").write_text("here = True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with without("never_imported_before", "pytest"):
+        with pytest.raises(ModuleNotFoundError):
+            import never_imported_before
+        assert sys.modules["pytest"] is pytest
+    import never_imported_before
+
+    assert never_imported_before.here
+    assert sys.modules["pytest"] is pytest
