@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from boostrank.training.folds import train_folds
     from boostrank.training.model import RankingModel
     from boostrank.training.train import train
+    from boostrank.training.within_query import WithinQuery
     from boostrank.tuning.search import tune
 
 __version__ = "0.1.0"
@@ -50,7 +51,8 @@ _NAMES = {
     "objective.mixture": "Mixture", "objective.user_file": "load_objective", "training.averaging": "average",
     "training.callbacks": "EarlyStopping", "training.checkpoint": "Checkpoint",
     "training.conversion": "convert_start", "training.folds": "train_folds",
-    "training.model": "RankingModel", "training.train": "train", "tuning.search": "tune",
+    "training.model": "RankingModel", "training.train": "train",
+    "training.within_query": "WithinQuery", "tuning.search": "tune",
 }  # fmt: skip
 _HOMES = {name: f"boostrank.{module}" for module, names in _NAMES.items() for name in names.split()}
 
@@ -59,8 +61,8 @@ _PACKAGES = ("cluster", "data", "export", "report", "tuning")
 __all__ = [
     "BoostrankError", "Checkpoint", "Conventions", "DataError", "EarlyStopping", "InputError", "Metric", "Mixture",
     "ModelError", "Objective", "ObjectiveSpec", "Param", "ParameterError", "QueryIndex", "RankingDataset",
-    "RankingModel", "TrainingError", "__version__", "average", "convert_start", "define_objective", "doctor",
-    "export_model", "inline", "load_objective", "objective_kernel", "train", "train_folds", "tune", "verify",
+    "RankingModel", "TrainingError", "WithinQuery", "__version__", "average", "convert_start", "define_objective",
+    "doctor", "export_model", "inline", "load_objective", "objective_kernel", "train", "train_folds", "tune", "verify",
 ]  # fmt: skip
 
 

@@ -114,6 +114,16 @@ class Backend(Protocol):
         """
         return params
 
+    def with_followers(self, params: dict[str, Any], names: Sequence[str], followed: Sequence[int]) -> dict[str, Any]:
+        """Parameters by column, for more columns: each of those behind the features has what another one has.
+
+        Args:
+            params: as `by_column` gives them.
+            names: of the features.
+            followed: the feature that each column behind them follows.
+        """
+        return params
+
     def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:
         """What the parameters ask of single features, of those so named: a start must keep it too.
 

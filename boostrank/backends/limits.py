@@ -82,6 +82,11 @@ def read_groups(value: Any, names: Sequence[str] | None) -> list[list[Any]]:
     return [[one if column is None else column for column, one in group] for group in columns]
 
 
+def groups_with(groups: Sequence[Sequence[int]], columns: int, followed: Sequence[int]) -> list[list[int]]:
+    """Groups of columns, with each of those behind the first `columns` wherever the one that it follows is."""
+    return [[*group, *(columns + i for i, one in enumerate(followed) if one in group)] for group in groups]
+
+
 def by_name(value: Any) -> bool:
     """Whether `monotone_constraints` or `interaction_constraints` speak of features by their names."""
     found = _parsed(value, "constraints")

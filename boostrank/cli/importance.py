@@ -62,7 +62,7 @@ def command(
     from boostrank.report.sections.importance.analysis import importance
 
     ranker, dataset = study.read_for_model(model, data, given)
-    groups = read_groups(given["groups"], ranker.feature_names) if given["groups"] else None
+    groups = read_groups(given["groups"], ranker.column_names) if given["groups"] else None
     rules = chosen_conventions(given["conventions"], given["gain"])
     with StepProgress() as progress:
         found = importance(

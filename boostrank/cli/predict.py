@@ -25,7 +25,8 @@ def command(
 
     DATA is one file or several, plain or compressed, a quoted pattern, or `-` for standard input.
 
-    Scores are written as rows are read, in the same memory for any number of them. With -o the file is written whole or
+    Scores are written as rows are read, in the same memory for any number of them; of a model that looks at whole
+    queries, once all are read. With -o the file is written whole or
     not at all; what is on standard output when a later row is refused, stays.
 
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Higher is better, within one query only.

@@ -75,7 +75,7 @@ def command(
         Path(folder).mkdir(parents=True, exist_ok=True)
         study.check_page(str(Path(folder, "report.html")))
     ranker = RankingModel.load(model)
-    together = read_groups(groups, ranker.feature_names) if groups else None
+    together = read_groups(groups, ranker.column_names) if groups else None
     old = load_ranker(baseline) if baseline else None
     models = {model: ranker} | ({baseline: old} if baseline else {})
     reader = Reader({**given, "threads": threads}, keep_comments=True)

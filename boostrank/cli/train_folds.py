@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
     from boostrank.training.model import RankingModel
     from boostrank.training.params import TrainingParameters
+    from boostrank.training.within_query import WithinQuery
 
 # Options that ask for another kind of training.
 _ALONE = ("valid", "init_model", "checkpoint_every", "checkpoint", "resume", "dask", "cache")
@@ -39,7 +40,7 @@ def check_alone(context: click.Context, given: dict[str, Any], valid: Sequence[s
 
 def train_on_folds(
     params: dict[str, Any], given: dict[str, Any], checked: TrainingParameters, train_set: RankingDataset,
-    metric: str | None, path: str,
+    metric: str | None, path: str, within: WithinQuery | None,
 ) -> int:  # fmt: skip
     """Train, save, and print the result; the exit status."""
     from boostrank.training.folds import train_folds
@@ -63,7 +64,7 @@ def train_on_folds(
         with contextlib.redirect_stdout(sys.stderr):  # the engines print
             one = train_folds(
                 params, train_set, given["rounds"], folds=folds, callbacks=callbacks, after=after,
-                backend=given["backend"], conventions=given["conventions"], start=given["start"],
+                backend=given["backend"], conventions=given["conventions"], start=given["start"], within_query=within,
             )  # fmt: skip
         stop.saving = True
         one.save(path)

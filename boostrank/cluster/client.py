@@ -86,6 +86,11 @@ class ClusterTraining:
             raise ParameterError("early stopping does not go with dart: later rounds rescale earlier trees")
         if init_model is not None and init_model.backend != self._engine.name:
             raise ParameterError(f"a model of {init_model.backend} cannot be continued by xgboost, which trains here")
+        if init_model is not None and init_model.within_query is not None:
+            raise ParameterError(
+                f"the model that is continued has {init_model.within_query.words()}, and workers of a cluster do not "
+                "compute columns within queries: continue it on one machine"
+            )
         self._start: Any = None
         """The booster of the start alone."""
         self._description: dict[str, Any] = {}

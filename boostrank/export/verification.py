@@ -98,7 +98,7 @@ def verify(
     Raises:
         DataError: another number of scores, or such that are not finite.
     """
-    data = model.check_features(data)
+    model, data = model.over_columns(data)
     given = np.asarray(logged, dtype=np.float64).reshape(-1)
     if given.size != data.n_documents:
         raise DataError(f"{given.size:,} scores for {data.n_documents:,} documents")

@@ -49,7 +49,7 @@ def export_model(
         What was run, and the differences.
 
     Raises:
-        ExportError: the target cannot hold the model, or gives other scores.
+        ExportError: the target cannot hold the model, or gives other scores; or the model has columns within queries.
         ParameterError: no such target, or names that do not fit.
         ModelError: its scores are no sum of trees with constant leaves.
         TrainingError: the file cannot be written.
@@ -81,6 +81,11 @@ def how_to(target: TargetSpec, path: str | os.PathLike[str], name: str | None = 
 
 def _served(model: RankingModel, target: TargetSpec, feature_names: Sequence[str] | None, name: str) -> ServedModel:
     names = model.feature_names if feature_names is None else tuple(feature_names)
+    if model.within_query is not None:
+        raise ExportError(
+            f"this model computes {model.within_query.words()} among the documents of a query, and {target.title} sees "
+            "one document at a time: score with boostrank (predict), or train without within_query"
+        )
     if len(names) != model.n_features:
         raise ParameterError(f"{len(names)} names of features for a model of {model.n_features}")
     for what, option, one in [*(("feature", "--feature-names", one) for one in names), ("model", "--name", name)]:

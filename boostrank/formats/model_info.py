@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-SCHEMA_VERSION = 1
-# The first boostrank that reads SCHEMA_VERSION: what an older one tells its user to install.
-READABLE_SINCE = "0.1.0"
+SCHEMA_VERSION = 2
+READABLE_SINCE = {1: "0.1.0", 2: "0.2.0"}
+"""Version -> the first boostrank that reads it: what an older one tells its user to install."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +27,8 @@ class ModelInfo(Mapping[str, Any]):
         start: the linear ranker that trees began with.
         averaged: of a model that is the mean of several, `rounds` and `params` of each.
         folds: of a model from `train_folds`, what its parts were worth.
+        within_query: the columns within queries: `kinds`, `of` (names of features), and the `choice` that
+            cross-validation made, where it was asked.
         extra: what else a sidecar holds, of a later version or another program.
     """
 
@@ -41,6 +43,7 @@ class ModelInfo(Mapping[str, Any]):
     start: Mapping[str, Any] | None = None
     averaged: list[Any] | None = None
     folds: Mapping[str, Any] | None = None
+    within_query: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -95,6 +98,11 @@ class ModelInfo(Mapping[str, Any]):
         """Rounds that the training was asked for, earlier ones included."""
         training = self.training or {}
         return self.rounds_before + int(training["rounds"]) if {"rounds", "rounds_before"} <= set(training) else None
+
+
+def schema_version(content: Mapping[str, Any]) -> int:
+    """Of a sidecar. Before 2, files of data would have been read without their columns within queries."""
+    return 2 if (content.get("within_query") or {}).get("kinds") else 1
 
 
 _TYPES: dict[str, type] = {

@@ -196,7 +196,7 @@ def report(
     if first is None:
         raise ParameterError("no metric to measure by: name one, such as ndcg@10")
     previous = _previous(baseline, baseline_name, data, threads)
-    data = ranker.check_features(data)
+    ranker, data = ranker.over_columns(data)
     context = Context(
         ranker, data, asked, first, Conventions.of(conventions), previous, segments, groups, documents,
         dict(matters or {}), docnos, seed, threads, progress,

@@ -206,9 +206,9 @@ def _parts(ranker: Ranker, rows: Int64Array) -> tuple[dict[str, Float64Array] | 
     """Feature -> float64[pairs], the first document's contribution less the second's; feature -> both values."""
     if ranker.model is None or ranker.data is None:
         return None, {}
-    data = ranker.model.check_features(ranker.data)
+    model, data = ranker.model.over_columns(ranker.data)
     features = data.features[rows.ravel()]
-    both = ranker.model.contributions(features)[:, :-1].reshape(len(rows), 2, -1)
+    both = model.contributions(features)[:, :-1].reshape(len(rows), 2, -1)
     parts = both[:, 0] - both[:, 1]
     values = (features.toarray() if hasattr(features, "toarray") else np.asarray(features)).reshape(len(rows), 2, -1)
     names = data.feature_names

@@ -35,7 +35,7 @@ def average(models: Sequence[RankingModel]) -> RankingModel:
     for model in models[1:]:
         if model.backend != first.backend:
             raise ParameterError(f"a model of {model.backend} cannot be averaged with one of {first.backend}")
-        if model.feature_names != first.feature_names:
+        if model.column_names != first.column_names:
             raise ParameterError("the models have different features, or the same in another order")
     engine = get_backend(first.backend)
     parsed = [engine.format.parse(model.to_bytes()) for model in models]

@@ -14,7 +14,6 @@ import numpy as np
 
 from boostrank.backends import get_backend
 from boostrank.backends.events import Callback
-from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
@@ -22,27 +21,14 @@ from boostrank.metric import BoundMetrics, Conventions
 from boostrank.training.averaging import average
 from boostrank.training.model import RankingModel
 from boostrank.training.params import pop_seed, split_params
+from boostrank.training.query_folds import query_folds
 from boostrank.training.start import AUTO_START
 from boostrank.training.train import train
+from boostrank.training.within_choice import choose_within_query
+from boostrank.training.within_query import WithinQuery
 
 OfFold = Callable[[int, RankingModel], bool]
 """Called with the number of a fold, from 0, and its model; whether the next fold is to be trained."""
-
-
-def query_folds(data: RankingDataset, folds: int, seed: int) -> list[tuple[RankingDataset, RankingDataset]]:
-    """(to train on, held out) of each fold, of whole queries at random, about as many in each.
-
-    Raises:
-        ParameterError: less than two folds, or more than queries.
-        DataError: rows that lie on disk.
-    """
-    count = len(data.queries)
-    if not 2 <= folds <= count:
-        raise ParameterError(f"folds={folds}: from 2 to the number of training queries, {count}")
-    if data.on_disk:
-        raise DataError("rows that lie on disk cannot be put into folds: read them to memory (--route memory)")
-    fold = np.random.default_rng(seed).permutation(count) % folds
-    return [(data.take(np.flatnonzero(fold != f)), data.take(np.flatnonzero(fold == f))) for f in range(folds)]
 
 
 def train_folds(
@@ -56,6 +42,7 @@ def train_folds(
     backend: str = "lightgbm",
     conventions: Conventions | str | None = None,
     start: RankingModel | str | None = AUTO_START,
+    within_query: WithinQuery | str | Sequence[str] | None = None,
 ) -> RankingModel:
     """Train one model for each fold on the queries outside of it, stopped on those inside, and average the models.
 
@@ -69,7 +56,7 @@ def train_folds(
         after: called with each model.
         backend: "lightgbm" or "xgboost".
         conventions: of the metrics.
-        start: as for `boostrank.train`.
+        start, within_query: as for `boostrank.train`; "auto" is asked once, of all queries.
 
     Returns:
         The averaged model. `info["folds"]` holds the rounds of each, and each metric over all queries that were held
@@ -83,6 +70,11 @@ def train_folds(
     seed = pop_seed(rest)
     checked = split_params(rest, num_boost_round, get_backend(backend))
     rules = Conventions.of(conventions, checked.gain)
+    within = WithinQuery.given(within_query)
+    if within is not None and within.is_auto:
+        within = choose_within_query(
+            train, within, params, train_set, num_boost_round, backend=backend, conventions=conventions, start=start
+        )
     models: list[RankingModel] = []
     values: dict[str, list[Float64Array]] = {}
     weights: list[Float64Array] = []
@@ -90,7 +82,7 @@ def train_folds(
         model = train(
             rest | {"seed": seed + k}, outside, num_boost_round, valid_sets=[inside], valid_names=["held out"],
             callbacks=None if callbacks is None else callbacks(k), backend=backend, conventions=conventions,
-            start=start,
+            start=start, within_query=within,
         )  # fmt: skip
         models.append(model)
         measured = BoundMetrics(checked.metrics, inside.labels, inside.queries, rules, checked.threads)

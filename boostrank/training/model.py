@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from boostrank.formats.base import LinearStart
 from boostrank.formats.model_files import read_model_files, write_model_files
 from boostrank.formats.model_info import ModelInfo
 from boostrank.formats.trees import Trees
+from boostrank.training.within_query import WithinColumns
 
 # Waking another thread, and asking how many there may be, takes longer than to score so many.
 _FEW_ROWS = 32
@@ -70,6 +71,9 @@ class RankingModel:
         info: how the model was made, saved beside it; plain data becomes a `ModelInfo`.
         evals_result: data set -> metric -> value each round.
         summary: of the training; None for a loaded model.
+
+    Attributes:
+        within_query: the columns within queries that it computes of its features; None: it has none.
     """
 
     def __init__(
@@ -81,6 +85,10 @@ class RankingModel:
         self.info = info if isinstance(info, ModelInfo) else ModelInfo.read(info or {})
         self.evals_result = {name: dict(metrics) for name, metrics in (evals_result or {}).items()}
         self.summary = summary
+        self.within_query: WithinColumns | None = None
+        # Without a sidecar, the names of the booster's features tell.
+        if (self.info.within_query or {"kinds": not self.info.feature_names})["kinds"]:
+            self.within_query = WithinColumns.from_names(backend.feature_names(booster))
 
     def __repr__(self) -> str:
         name = self.info.objective_name or "unknown objective"
@@ -94,14 +102,21 @@ class RankingModel:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features, in column order."""
-        inside = self._engine.feature_names(self.booster)
+        inside = self._engine.feature_names(self.booster)[: self.n_features]
         real = self.info.feature_names
         return real if len(real) == len(inside) else inside
 
     @property
     def n_features(self) -> int:
         """Columns that `predict` expects."""
+        if self.within_query is not None:
+            return len(self.within_query.features)
         return self._engine.n_features(self.booster)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns that the trees split by: the features, and behind them those of `within_query`."""
+        return self.feature_names + (() if self.within_query is None else self.within_query.added)
 
     @property
     def index_base(self) -> int | None:
@@ -121,12 +136,12 @@ class RankingModel:
     @property
     def scores_rows_alone(self) -> bool:
         """Whether no score depends on other rows, to the last bit."""
-        return self._engine.scores_rows_alone
+        return self._engine.scores_rows_alone and self.within_query is None
 
     def trees(self, num_iteration: int | None = None) -> Trees:
-        """The trees that prediction uses, as arrays."""
+        """The trees that prediction uses, as arrays; their columns are those of `column_names`."""
         format = self._engine.format
-        return format.trees(format.parse(self.to_bytes(num_iteration)), self.n_features)
+        return format.trees(format.parse(self.to_bytes(num_iteration)), len(self.column_names))
 
     def to_bytes(self, num_iteration: int | None = None) -> bytes:
         """The engine's own text of the rounds that prediction uses."""
@@ -149,7 +164,10 @@ class RankingModel:
             for name, metrics in self.evals_result.items()
         }
 
-    def predict(self, data: Any, *, num_iteration: int | None = None, threads: int | None = None) -> Float64Array:
+    def predict(
+        self, data: Any, *, num_iteration: int | None = None, threads: int | None = None,
+        qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None,
+    ) -> Float64Array:  # fmt: skip
         """Score documents: higher is better within a query.
 
         Args:
@@ -158,26 +176,32 @@ class RankingModel:
                 by XGBoost alone, it is missing, as it was there.
             num_iteration: rounds to use; None for the best ones, 0 or less for all.
             threads: None means every available core, and one for a few rows.
+            qid, group: queries, for data other than a `RankingDataset`; models that look at whole queries need them.
 
         Returns:
             float64[N], in the order in which the rows were given.
 
         Raises:
             DataError: another number of features than the model was trained on, a column that is missing, or no
-                queries for a linear model that scales features within each.
+                queries for a model with columns within queries, or a linear one that scales features within each.
         """
+        data = self._with_queries(data, qid, group)
         return self._each_row(self._engine.predict, data, self._rounds(num_iteration), threads)
 
-    def contributions(self, data: Any, *, threads: int | None = None) -> Float64Array:
+    def contributions(
+        self, data: Any, *, threads: int | None = None, qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+    ) -> Float64Array:  # fmt: skip
         """What each feature adds to each document's score: by the engine's TreeSHAP; exactly, of a linear model.
 
         Args:
-            data: as for `predict`, its features in memory.
+            data, qid, group: as for `predict`, the features in memory.
             threads: None means every available core.
 
         Returns:
             float64[N, d+1], in the order in which the rows were given: a column a feature, in the order of
-            `feature_names`, and the mean score that the model started from last. A row's sum is its score.
+            `feature_names`, and the mean score that the model started from last. A row's sum is its score. What a
+            feature adds by its columns within queries is among what it adds.
 
         Raises:
             DataError: as `predict`.
@@ -191,13 +215,44 @@ class RankingModel:
                 reason = str(error).partition("\n")[0]
                 raise ModelError(f"{self._engine.name} cannot tell contributions: {reason}") from error
 
-        return self._each_row(computed, data, self._best_rounds, threads, self.n_features + 1)
+        found = self._each_row(
+            computed, self._with_queries(data, qid, group), self._best_rounds, threads, len(self.column_names) + 1
+        )
+        if self.within_query is None:
+            return found
+        by_feature = np.delete(found, np.s_[self.n_features : -1], axis=1)
+        for i, source in enumerate(self.within_query.sources):
+            by_feature[:, source] += found[:, self.n_features + i]
+        return by_feature
+
+    def over_columns(self, data: RankingDataset) -> tuple[RankingModel, RankingDataset]:
+        """The model as one of its columns, and data with these: the same scores, of what the trees see.
+
+        Args:
+            data: with the model's features; or with its columns already.
+
+        Raises:
+            DataError: other features.
+        """
+        if self.within_query is None:
+            return self, self.check_features(data)
+        plain = RankingModel(
+            self._engine, self.booster, best_rounds=self._best_rounds, evals_result=self.evals_result,
+            summary=self.summary,
+            info=self.info | {
+                "within_query": {"kinds": []}, "data": {**(self.info.data or {}), "feature_names": self.column_names}
+            },
+        )  # fmt: skip
+        data = self.check_features(data)
+        return plain, replace(self.within_query, features=self.feature_names).dataset(data, resolve_threads(None))
 
     def _each_row(
         self, work: Callable[..., Float64Array], data: Any, rounds: int, threads: int | None, *columns: int
     ) -> Float64Array:
         """What a method of the engine makes of each row, in the order in which they were given."""
-        features = self._features(data)
+        if self.within_query is not None:
+            threads = resolve_threads(threads)
+        features = self._features(data, threads or 1)
         if features.shape[0] == 0:
             return np.zeros((0, *columns))
         if threads is None and features.shape[0] <= _FEW_ROWS:
@@ -205,6 +260,18 @@ class RankingModel:
         missing = self.absent_is_missing
         found = work(self.booster, features, rounds=rounds, threads=resolve_threads(threads), absent_is_missing=missing)
         return data.in_input_order(found) if isinstance(data, RankingDataset) else found
+
+    def _with_queries(self, data: Any, qid: npt.ArrayLike | None, group: npt.ArrayLike | None) -> Any:
+        """Data of which the model knows the queries, where they were given and scores depend on them."""
+        if isinstance(data, RankingDataset) or (qid is None and group is None) or self.scores_rows_alone:
+            return data
+        if hasattr(data, "columns"):
+            data = self._columns_of(data)
+        rows = as_features(data)
+        return RankingDataset.from_arrays(
+            rows, np.zeros(rows.shape[0]), qid=qid, group=group, sort=True,
+            feature_names=self.feature_names if rows.shape[1] == self.n_features else None,
+        )  # fmt: skip
 
     def _rounds(self, num_iteration: int | None) -> int:
         """Rounds in the engine's terms: 0 for all, and never more than there are."""
@@ -226,16 +293,23 @@ class RankingModel:
             )
         return data.with_features(self.feature_names, whose="the model")
 
-    def _features(self, data: Any) -> Any:
+    def _features(self, data: Any, threads: int) -> Any:
         """Features as the engine takes them, in the model's order."""
         if isinstance(data, RankingDataset):
             features = self.check_features(data).features
+            if self.within_query is not None:
+                features = self.within_query.rows(features, data.queries, threads)
             return self._engine.with_queries(self.booster, features, data.queries) if features.shape[0] else features
         if hasattr(data, "columns"):
             data = self._columns_of(data)
         features = as_features(data)
         if features.shape[1] != self.n_features:
             raise DataError(f"the data has {features.shape[1]} features, the model {self.n_features}")
+        if self.within_query is not None:
+            raise DataError(
+                f"this model computes {self.within_query.words(2)} of whole queries, so it must know them: predict a "
+                "RankingDataset, or give qid= or group="
+            )
         return self._engine.with_queries(self.booster, features, None) if features.shape[0] else features
 
     def _columns_of(self, frame: Any) -> Any:
@@ -266,7 +340,7 @@ class RankingModel:
         Returns:
             int64[N], in the order in which the rows were given.
         """
-        scores = self.predict(data, **options)
+        scores = self.predict(data, qid=qid, group=group, **options)
         if isinstance(data, RankingDataset):
             ids = data.in_input_order(data.queries.of_rows())
         elif qid is not None:

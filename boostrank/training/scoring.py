@@ -26,9 +26,9 @@ def scores_of_files(
 ) -> Iterator[Float64Array] | None:
     """Scores of the rows of files, some at a time, in their order; None where the rows must be read as a whole.
 
-    They must be where a score depends on other rows (linear models may scale features within a query, and their sums
-    depend in the last bit on the rows beside), and where what a sparse row does not name is missing: whether rows count
-    as sparse, all of them decide.
+    They must be where a score depends on other rows (models may compute columns within queries, linear models scale
+    features there, and their sums depend in the last bit on the rows beside), and where what a sparse row does not
+    name is missing: whether rows count as sparse, all of them decide.
 
     Args:
         model: it.

@@ -78,7 +78,7 @@ class Beginning:
 
 def beginning(
     start: Any, engine: Backend, train_set: Any, gain: Gain, params: dict[str, Any], *, valid_sets: Any = None,
-    is_auto: bool = False, threads: int = 1,
+    is_auto: bool = False, threads: int = 1, source: Any = None,
 ) -> Beginning | None:  # fmt: skip
     """The linear ranker that was asked for, as the engine begins with it; None: nothing.
 
@@ -92,6 +92,7 @@ def beginning(
         valid_sets: one or several, of which the scores will be looked at.
         is_auto: whether the objective is `auto`.
         threads: at least 1.
+        source: what `train_set` was, if it has columns within queries.
 
     Raises:
         ParameterError: no linear model, or one that trees cannot begin with.
@@ -137,9 +138,14 @@ def beginning(
         raise ParameterError(
             f"start must be {LINEAR!r}, or a linear model or its path; trees are continued by init_model"
         )
+    if isinstance(rows, RankingDataset):
+        same_order(ranker, rows if source is None else source)
+        if ranker.within_query is not None and ranker.column_names != rows.feature_names:
+            raise ParameterError(f"start: the linear model has {ranker.within_query.words()}, the training has not")
+        if len(linear.feature_names) < rows.n_features:  # columns that it does not look at
+            linear = replace(linear, feature_names=rows.feature_names)
     limits = limits_of(engine, params, linear.feature_names, train_set)
     if isinstance(rows, RankingDataset):
-        same_order(ranker, rows)
         without = [linear.feature_names[i] for i in linear.curves if i in limits.unused]
         if without:
             message = (

@@ -31,6 +31,8 @@ from boostrank.training.params import OBJECTIVE_NAMES, TrainingParameters, headl
 from boostrank.training.provenance import describe_identity, describe_training
 from boostrank.training.round_metrics import RoundMetrics
 from boostrank.training.start import AUTO_START, beginning, limits_of, same_order, say_without_start
+from boostrank.training.within_choice import choose_within_query
+from boostrank.training.within_query import WithinColumns, WithinQuery
 
 _BASIC = "; monotone_constraints_method='basic' keeps it, also where other features are missing"
 
@@ -50,6 +52,7 @@ def train(
     conventions: Conventions | str | None = None,
     checkpoint: Checkpoint | None = None,
     start: RankingModel | str | os.PathLike[str] | None = AUTO_START,
+    within_query: WithinQuery | str | Sequence[str] | None = None,
 ) -> RankingModel:
     """Train a ranker. Signature and habits are those of `lgb.train`.
 
@@ -76,6 +79,8 @@ def train(
         start: "linear": trees begin with a cross-fitted ridge regression (`boostrank.training.cross_fit`); or a linear
             model (or its path) whose scores they add to. The model holds it and predicts with it.
             "auto": linear for the objective `auto` where it can be; "none" or None: nothing.
+        within_query: columns beside each feature that say what it is among the documents of its query: a `WithinQuery`,
+            or its kinds, as "rank,zscore". The model computes them by itself, and `init_model` goes on with its own.
 
     Returns:
         The model; `.booster` is the engine's own. Its leaves are rounded, once, to what every program adds up alike
@@ -92,6 +97,11 @@ def train(
     given = split_params(with_objective_of(init_model, params), num_boost_round, engine)
     names = train_set.feature_names if isinstance(train_set, RankingDataset) else None
     given = replace(given, engine=engine.by_column(given.engine, names))
+    asked, within = WithinQuery.given(within_query), None
+    if asked is not None and asked.is_auto and init_model is None and isinstance(train_set, RankingDataset):
+        asked = choose_within_query(
+            train, asked, params, train_set, num_boost_round, backend=backend, conventions=conventions, start=start
+        )
     if names is None and engine.is_native_dataset(train_set):
         names = engine.names_of(train_set)
     if names is not None:
@@ -99,12 +109,19 @@ def train(
     # Left alone, the engines take every core that they see; they see no quota.
     given.engine.setdefault("num_threads", resolve_threads(given.threads))
     booster = _booster_to_continue(init_model, engine, train_set)
+    within = _columns_within(asked, init_model, booster, engine, given, train_set)
+    originals: dict[int, Any] = {}
+    if within is not None:
+        assert names is not None  # of a RankingDataset
+        given = replace(given, engine=engine.with_followers(given.engine, names, within.sources))
+        train_set, valid_sets, originals = _with_columns(within, train_set, valid_sets, resolve_threads(given.threads))
+    source = train_set if within is None else originals[id(train_set)]
     begin = None
     if booster is None:
         auto = is_auto(params, engine.name)
         begin = beginning(
             start, engine, train_set, given.gain, given.engine, valid_sets=valid_sets, is_auto=auto,
-            threads=resolve_threads(given.threads),
+            threads=resolve_threads(given.threads), source=None if within is None else source,
         )  # fmt: skip
         booster = None if begin is None else begin.booster
     elif start not in (None, AUTO_START, "none"):
@@ -146,8 +163,10 @@ def train(
             reason = engine.unresumable(given.engine, given.native_objective)
             if reason:
                 raise ParameterError(f"no checkpoint with these parameters: {reason}")
-            sets = dict(zip([n for n, _ in valid], sources_of_valid, strict=True))
-            identity = describe_identity(engine, given, objective, rules, booster, sets, train_set)
+            sets = dict(zip([n for n, _ in valid], (originals.get(id(d), d) for d in sources_of_valid), strict=True))
+            identity = describe_identity(engine, given, objective, rules, booster, sets, source)
+            if within is not None:
+                identity["within_query"] = within.record
             identity["stopping"] = settings_of([*late, stopper])
             held.enter_context(checkpoint.reserved())
             resumed = checkpoint.begin(engine, identity)
@@ -172,7 +191,10 @@ def train(
         rounds=history.rounds, best_round=best or engine.rounds_of(booster), seconds=time.perf_counter() - started,
         kernel_seconds=0.0 if gradient is None else gradient.seconds, metric_seconds=metrics.seconds,
     )  # fmt: skip
-    info = describe_training(engine, given, objective, rules, train_set, queries, before, dict(params or {}))
+    info = describe_training(engine, given, objective, rules, source, queries, before, dict(params or {}))
+    if within is not None or (asked is not None and asked.choice is not None):
+        choice = {} if asked is None or asked.choice is None else {"choice": dict(asked.choice)}
+        info |= {"within_query": ({"kinds": []} if within is None else within.record) | choice}
     if begin is not None:
         info |= {"start": begin.description}
     return RankingModel(engine, booster, best_rounds=best, info=info, evals_result=history.values, summary=summary)
@@ -217,6 +239,56 @@ def _booster_to_continue(init_model: Any, engine: Backend, train_set: Any) -> An
     if rounds < engine.rounds_of(init_model.booster):
         return engine.from_bytes(engine.to_bytes(init_model.booster, rounds=rounds))
     return init_model.booster
+
+
+def _columns_within(
+    asked: WithinQuery | None, init_model: Any, booster: Any, engine: Backend, given: TrainingParameters, train_set: Any
+) -> WithinColumns | None:
+    """The columns within queries of a training: what was asked for, or those of the model that is continued.
+
+    Raises:
+        ParameterError: both, and not the same; or a data set of the engine's own.
+    """
+    before = None
+    if isinstance(init_model, RankingModel):
+        before = init_model.within_query
+    elif booster is not None:
+        before = WithinColumns.from_names(engine.feature_names(booster))
+    if asked is None and before is None:
+        return None
+    if not isinstance(train_set, RankingDataset):
+        raise ParameterError(
+            f"columns within queries are computed of a RankingDataset, not of {type(train_set).__name__}: "
+            "RankingDataset.from_arrays(X, y, qid=...) makes one"
+        )
+    names = train_set.feature_names
+    if asked is None or (booster is not None and asked.is_auto):
+        if asked is not None:
+            raise ParameterError("a model that is continued has chosen its columns within queries: leave 'auto' out")
+        return before and replace(before, features=names)
+    # One thing alone is unused of a continued model too: categories.
+    within = asked.columns(names, train_set.provenance.index_base, engine.limits(given.engine, names).unused)
+    if booster is not None and within != (before and replace(before, features=names)):
+        theirs = "has no columns within queries" if before is None else f"has {before.words()}"
+        raise ParameterError(f"the model that is continued {theirs}, and goes on with that: leave within_query out")
+    return within
+
+
+def _with_columns(
+    within: WithinColumns, train_set: RankingDataset, valid_sets: Any, threads: int
+) -> tuple[RankingDataset, list[Any], dict[int, Any]]:
+    """Training and validation sets with their columns within queries; and by the `id` of each what it was made of."""
+    wide = within.dataset(train_set, threads)
+    given = [] if valid_sets is None else list(valid_sets) if isinstance(valid_sets, list | tuple) else [valid_sets]
+    found: list[Any] = []
+    for one in given:
+        if one is train_set:
+            found.append(wide)
+            continue
+        if not isinstance(one, RankingDataset):
+            raise ParameterError(f"columns within queries are computed of a RankingDataset, not {type(one).__name__}")
+        found.append(within.dataset(one.with_features(train_set.feature_names, whose="the training set"), threads))
+    return wide, found, {id(wide): train_set} | {id(a): b for a, b in zip(found, given, strict=True)}
 
 
 def _datasets(

@@ -29,7 +29,6 @@ from boostrank.kernels.objective.options import OPTIONS
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.objective.mixture import accepted_params
 from boostrank.objectives import OBJECTIVES
-from boostrank.training.folds import query_folds
 from boostrank.training.params import (
     OBJECTIVE_NAMES,
     STOPPING_NAMES,
@@ -39,6 +38,7 @@ from boostrank.training.params import (
     pop_seed,
     split_params,
 )  # fmt: skip
+from boostrank.training.query_folds import query_folds
 from boostrank.training.train import train
 from boostrank.tuning.result import Trial, TuningResult
 from boostrank.tuning.space import TREES, Dimension, full_space

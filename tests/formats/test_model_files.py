@@ -188,10 +188,10 @@ def test_an_edited_sidecar_is_refused_and_a_reformatted_one_is_not(tmp_path: Pat
 def test_fault_087_a_newer_schema_is_refused_with_the_version_that_reads_it(tmp_path: Path) -> None:
     path = tmp_path / "model.txt"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(model_text, "SCHEMA_VERSION", 2)
-        patch.setattr(model_text, "READABLE_SINCE", "1.4.0")
+        patch.setattr(model_text, "schema_version", lambda sidecar: 3)
+        patch.setattr(model_text, "READABLE_SINCE", {3: "1.4.0"})
         write_model_files(path, *OLD)
-    with pytest.raises(ModelError, match=r"schema version 2.*reads up to 1; install boostrank 1\.4\.0 or later"):
+    with pytest.raises(ModelError, match=r"schema version 3.*reads up to 2; install boostrank 1\.4\.0 or later"):
         read_model_files(path)
 
 

@@ -10,7 +10,7 @@ import pytest
 from boostrank import RankingDataset, RankingModel, train, train_folds
 from boostrank.core.errors import ParameterError
 from boostrank.metric import BoundMetrics
-from boostrank.training.folds import query_folds
+from boostrank.training.query_folds import query_folds
 from tests.tuning.test_tuning import made
 
 pytestmark = pytest.mark.usefixtures("leaves_as_grown")

@@ -25,7 +25,15 @@ from boostrank.backends.lightgbm.private import (
     starting_at,
 )
 from boostrank.backends.lightgbm.stream import StreamedDataset
-from boostrank.backends.limits import Limits, by_name, read_columns, read_directions, read_groups, read_numbers
+from boostrank.backends.limits import (
+    Limits,
+    by_name,
+    groups_with,
+    read_columns,
+    read_directions,
+    read_groups,
+    read_numbers,
+)
 from boostrank.backends.snapshot import Resumed, Snapshot, round_seed
 from boostrank.core.errors import DataError, ParameterError, UnknownParameter, did_you_mean
 from boostrank.core.gains import Gain
@@ -42,6 +50,7 @@ from boostrank.kernels.trees.curves import Curves
 _DEFAULTS = {"deterministic": True, "force_col_wise": True}
 _LAYOUTS = ("force_col_wise", "force_row_wise")
 _NUM_THREADS = re.compile(r"\n\[num_threads: \d+\]")
+_A_NUMBER_EACH = ("feature_contri", "max_bin_by_feature", "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled")
 _LABELS = 31  # how many labels LightGBM's own table of gains has
 
 
@@ -99,6 +108,18 @@ class LightGBM(Backend):
                 found[name] = read_numbers(value, names, main)
             elif main == "categorical_feature":  # under this name LightGBM says that it ignores what it takes
                 found["categorical_column"] = read_columns(found.pop(name), names, main)
+        return found
+
+    def with_followers(self, params: dict[str, Any], names: Sequence[str], followed: Sequence[int]) -> dict[str, Any]:
+        known, found = parameter_names(), dict(params)
+        for name, value in params.items():
+            main = known.get(name, name)
+            if main == "interaction_constraints":
+                found[name] = groups_with(value, len(names), followed)
+            elif main == "monotone_constraints" or main in _A_NUMBER_EACH:
+                numbers = value if main == "monotone_constraints" else read_numbers(value, names, main)
+                kind = int if main in ("monotone_constraints", "max_bin_by_feature") else float
+                found[name] = [kind(number) for number in [*numbers, *(numbers[one] for one in followed if numbers)]]
         return found
 
     def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:

@@ -16,7 +16,7 @@ import xgboost
 
 from boostrank.backends.base import Backend, TrainRequest
 from boostrank.backends.events import Callback, CallbackEnv, EvalResult, ordered, remembers, run_callbacks
-from boostrank.backends.limits import Limits, read_directions, read_groups
+from boostrank.backends.limits import Limits, groups_with, read_directions, read_groups
 from boostrank.backends.snapshot import Snapshot, round_seed
 from boostrank.backends.xgboost.params import OF_OBJECTIVES, base_score, renamed, translate
 from boostrank.backends.xgboost.private import last_line, reseed
@@ -65,6 +65,16 @@ class XGBoost(Backend):
                 found[name] = read_directions(value, names, padded=True)
             elif own == "interaction_constraints" and value not in ("", None):
                 found[name] = read_groups(value, names)
+        return found
+
+    def with_followers(self, params: dict[str, Any], names: Sequence[str], followed: Sequence[int]) -> dict[str, Any]:
+        found = dict(params)
+        for name, value in params.items():
+            own = next(iter(renamed({name: value})))
+            if own == "monotone_constraints" and value:
+                found[name] = [*value, *(value[one] for one in followed)]
+            elif own == "interaction_constraints" and value not in ("", None):
+                found[name] = groups_with(value, len(names), followed)
         return found
 
     def limits(self, params: dict[str, Any], names: Sequence[str]) -> Limits:

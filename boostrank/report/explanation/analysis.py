@@ -195,7 +195,7 @@ def why(
             model's.
     """
     ranker = model if isinstance(model, RankingModel) else RankingModel.load(model)
-    data = ranker.check_features(data)
+    ranker, data = ranker.over_columns(data)
     query = find_query(qid, data.queries)
     start, stop = int(data.queries.ptr[query]), int(data.queries.ptr[query + 1])
     if stop - start < 2:

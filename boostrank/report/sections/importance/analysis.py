@@ -98,7 +98,7 @@ def importance(
         if value is not None and not low <= value <= high:
             raise ParameterError(f"{name}={value} is out of range: {low} or more" + (f", up to {high}" * (high == 1)))
     workers = resolve_threads(threads)
-    data = ranker.check_features(data)
+    ranker, data = ranker.over_columns(data)
     trees = ranker.trees()
     # Of thousands of changed scores, ties by name are not worth what they cost.
     rules = Conventions.of(conventions).without_names.over(data.labels)

@@ -168,7 +168,7 @@ def learning(
     if not negligible >= 0.0 or (documents is not None and documents < 0):
         raise ParameterError("negligible and documents must be 0 or more")
     workers = resolve_threads(threads)
-    data = model.check_features(data)
+    model, data = model.over_columns(data)
     rules = Conventions.of(conventions).over(data.labels)
     trees = model.trees()
     _, by = scorer_of(model, trees, data, workers)

@@ -180,7 +180,7 @@ def query_values(
     """
     one = Metric.of(metric)
     (name,) = one.names
-    data = model.check_features(data)
+    model, data = model.over_columns(data)
     if scores is None:
         scores = data.in_row_order(model.predict(data, threads=threads))
     s = np.asarray(scores, dtype=np.float64)

@@ -196,7 +196,7 @@ def shapes(
         if value is not None and value < least:
             raise ParameterError(f"{name}={value} is out of range: {least} or more")
     workers = resolve_threads(threads)
-    data = ranker.check_features(data)
+    ranker, data = ranker.over_columns(data)
     if not data.n_documents:
         raise DataError("no documents")
     trees = ranker.trees()

@@ -1,0 +1,24 @@
+"""Folds of whole queries: each held out once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from boostrank.core.errors import DataError, ParameterError
+from boostrank.data.dataset import RankingDataset
+
+
+def query_folds(data: RankingDataset, folds: int, seed: int) -> list[tuple[RankingDataset, RankingDataset]]:
+    """(to train on, held out) of each fold, of whole queries at random, about as many in each.
+
+    Raises:
+        ParameterError: less than two folds, or more than queries.
+        DataError: rows that lie on disk.
+    """
+    count = len(data.queries)
+    if not 2 <= folds <= count:
+        raise ParameterError(f"folds={folds}: from 2 to the number of training queries, {count}")
+    if data.on_disk:
+        raise DataError("rows that lie on disk cannot be put into folds: read them to memory (--route memory)")
+    fold = np.random.default_rng(seed).permutation(count) % folds
+    return [(data.take(np.flatnonzero(fold != f)), data.take(np.flatnonzero(fold == f))) for f in range(folds)]

@@ -1,0 +1,88 @@
+"""`--within-query`: from the training to every command that takes the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import boostrank
+from tests.cli.conftest import FEW, invoke, messages, sidecar
+
+TRAIN = (*FEW, "--start", "none", "--within-query", "rank,zscore")
+
+
+@pytest.fixture(scope="module")
+def plain(data: Path) -> Path:
+    path = data / "without.txt"
+    result = invoke("train", data / "train.txt", "-m", path, *FEW, "--start", "none")
+    assert result.exit_code == 0, result.stderr
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(data: Path) -> Path:
+    path = data / "within.txt"
+    result = invoke("train", data / "train.txt", "--valid", data / "valid.txt", "-m", path, *TRAIN, "--of", "f2,5,7")
+    assert result.exit_code == 0, result.stderr
+    return path
+
+
+def test_every_command_takes_files_of_the_features_alone(data: Path, model: Path, plain: Path, tmp_path: Path) -> None:
+    assert sidecar(model)["within_query"] == {"kinds": ["rank", "zscore"], "of": ["f2", "f5", "f7"]}
+    ranker = boostrank.RankingModel.load(model)
+    test = data / "test.txt"
+    rows = boostrank.RankingDataset.read(test, n_features=ranker.n_features)
+    scores = invoke("predict", model, test)
+    assert scores.exit_code == 0, scores.stderr
+    np.testing.assert_array_equal(np.array(scores.stdout.split(), float), ranker.predict(rows))
+    for command in (
+        ("evaluate", model, test), ("compare", plain, model, "--data", test),
+        ("importance", model, "--data", test, "--repeats", 1),
+        ("why", model, test, "@1", "@2", "--qid", rows.queries.qid[0]),
+        ("report", model, "--data", test, "-o", tmp_path / "report.html", "--only", "queries"),
+    ):  # fmt: skip
+        result = invoke(*command)
+        assert result.exit_code == 0, (command, result.stderr)
+        if command[0] in ("importance", "why"):
+            assert "zscore(f2|query)" in result.stdout
+    page = (tmp_path / "report.html").read_text()
+    assert "zscore(f2|query)" in page
+
+
+def test_routes_folds_and_configurations_train_with_the_columns(data: Path, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "run.toml").write_text('within-query = ["rank", "zscore"]\nof = "f2,5,7"\nstart = "none"\n')
+    train = ("train", data / "train.txt", "--valid", data / "valid.txt", *FEW)
+    streamed = ("--route", "bins", "--no-cache")
+    for options in (("--config", tmp_path / "run.toml"), (*TRAIN[len(FEW) :], "--of", "f2,5,7", *streamed)):
+        result = invoke(*train, "-m", tmp_path / "again", *options)
+        assert result.exit_code == 0, result.stderr
+        assert (tmp_path / "again").read_bytes() == model.read_bytes()
+    result = invoke(
+        "train", data / "train.txt", "-m", tmp_path / "more", *FEW, "--init-model", model, "--start", "none"
+    )
+    assert result.exit_code == 0, result.stderr
+    assert sidecar(tmp_path / "more")["within_query"] == sidecar(model)["within_query"]
+    result = invoke("train", data / "train.txt", "-m", tmp_path / "folds", *TRAIN, "--folds", 2, "--of", "auto",
+                    "--early-stopping", 2)  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    line = next(line for line in messages(result) if line.startswith("within queries, rank, zscore: ndcg@10 "))
+    choice = sidecar(tmp_path / "folds")["within_query"]["choice"]  # type: ignore[index]
+    assert f"{choice['difference']:+.4f} [{choice['low']:+.4f}, {choice['high']:+.4f}]" in line
+
+
+def test_what_cannot_be_is_refused_by_name(data: Path, model: Path, tmp_path: Path) -> None:
+    train = ("train", data / "train.txt", "-m", tmp_path / "m", *FEW)
+    for command, words in {
+        (*train, "--of", "f2"): "--of names features for --within-query",
+        (*train, "--within-query", "ranks"): "within_query knows no 'ranks'",
+        (*train, "--within-query", "rank", "--of", "f2000"): "no feature 'f2000'",
+        (*train, "--within-query", "rank", "--dask", "local:2"): "--within-query is for one machine",
+        (*train, "--within-query", "rank", "--of", "auto", "--route", "bins", "--no-cache"): "cannot be put into folds",
+        ("export", model, "--to", "solr", "-o", tmp_path / "m"): "sees one document at a time",
+    }.items():
+        result = invoke(*command)
+        assert result.exit_code != 0
+        assert words in result.stderr
+    assert not (tmp_path / "m").exists()

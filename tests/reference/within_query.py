@@ -1,0 +1,38 @@
+"""Columns within queries, a document and a column at a time."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def within_query(kind: str, features: np.ndarray, ptr: np.ndarray) -> np.ndarray:
+    """float32[N, d]."""
+    out = np.full(features.shape, np.nan, np.float32)
+    for start, stop in pairwise(ptr):
+        for column in range(features.shape[1]):
+            values = features[start:stop, column].astype(np.float64)
+            for i, x in enumerate(values):
+                if not np.isnan(x):
+                    out[start + i, column] = _of(kind, x, values[~np.isnan(values)])
+    return out
+
+
+def _of(kind: str, x: float, values: np.ndarray) -> float:
+    if kind == "rank":
+        if values.size == 1:
+            return 0.5
+        first, last = np.sum(values < x), np.sum(values <= x) - 1
+        return (first + last) / 2 / (values.size - 1)
+    finite = values[np.isfinite(values)]
+    if not np.isfinite(x):
+        return x
+    if kind == "zscore":
+        deviation = np.sqrt(np.mean((finite - finite.mean()) ** 2))
+        found = 0.0 if finite.min() == finite.max() else (x - finite.mean()) / deviation
+    else:
+        found = x - (finite.max() if kind == "best" else finite.mean())
+    return float(np.clip(found, -LARGEST, LARGEST))
