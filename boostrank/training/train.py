@@ -264,7 +264,7 @@ def _columns_within(
     names = train_set.feature_names
     if asked is None or (booster is not None and asked.is_auto):
         if asked is not None:
-            raise ParameterError("a model that is continued has chosen its columns within queries: leave 'auto' out")
+            raise ParameterError("the model that is continued has chosen its columns within queries: leave 'auto' out")
         return before and replace(before, features=names)
     # One thing alone is unused of a continued model too: categories.
     within = asked.columns(names, train_set.provenance.index_base, engine.limits(given.engine, names).unused)
