@@ -91,6 +91,10 @@ class Backend(Protocol):
     """Whether the objective `auto` begins with a linear ranker here: see `begin_with`."""
     absent_is_missing: bool = False
     """Whether its own data sets take what a sparse row does not name for missing, and not for zero."""
+    shares_bins: bool = False
+    """Whether `dataset` takes `data.part.PartRows`, and the parts of a data set share their bins."""
+    scores_bins: bool = False
+    """Whether a validation set's scores are kept up in its bins, for less than scoring its rows takes in the end."""
     scores_rows_alone: bool = True
     """Whether `predict` gives a row the same score to the last bit, whatever rows are beside it."""
 

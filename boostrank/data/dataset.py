@@ -24,7 +24,8 @@ from boostrank.data.store import missing_in
 _ROWS_AT_A_TIME = 1 << 14
 _NUMBERED = re.compile(r"f\d+")
 
-Features = Any  # float32[N, d] C-ordered, scipy.sparse.csr_matrix of float32, or boostrank.data.store.StoredFeatures
+Features = Any
+"""float32[N, d] C-ordered, a float32 `scipy.sparse.csr_matrix`, `data.store.StoredFeatures` or `data.part.PartRows`."""
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
@@ -219,7 +220,7 @@ class RankingDataset:
     @property
     def is_sparse(self) -> bool:
         """Whether the features, or what is read of them from disk, are a CSR matrix."""
-        return bool(self.features.is_sparse if self.on_disk else sparse.issparse(self.features))
+        return bool(getattr(self.features, "is_sparse", None) or sparse.issparse(self.features))
 
     @property
     def feature_space(self) -> FeatureSpace:
@@ -317,7 +318,7 @@ class RankingDataset:
     @cached_property
     def fingerprint(self) -> str:
         """Hash of features, labels and query boundaries: the same for the same numbers in the same order."""
-        if self.on_disk:
+        if hasattr(self.features, "fingerprint"):
             return str(self.features.fingerprint(self.labels, self.queries.ptr))
         digest = hashlib.blake2b(digest_size=16)
         parts = [self.labels, self.queries.ptr]

@@ -55,11 +55,13 @@ _MOST_SCALE = 100.0
 _RANKED, _REGRESSED = 20_000, 60_000
 _NUMBERS_A_BLOCK = 250_000
 _NUMBERS_AT_A_TIME = 2_000_000
+_NUMBERS_SHARED = 32_000_000  # in sums by fold
 _WIDE = (
     "the linear start is made of {:,} of the {:,} features, those that alone tell most of the labels; the trees see "
     "the other {:,} as well"
 )
 
+_Basis = tuple[Curves, list[Float64Array]]
 R = TypeVar("R")
 N = TypeVar("N", bound=np.generic)
 
@@ -169,11 +171,60 @@ def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1, limits: Lim
     """
     with threadpool_limits(limits=1, user_api="blas"):  # more sum in another order
         rows = _Rows.of(data, gains_from_labels(data.labels, gain), threads, limits)
-        found = _regressed(rows)
-        scores, counts = rows.joined(rows.parts, found.predicted, found.whole)
-        found = _scaled(found, rows, np.concatenate([np.zeros(0), *(scores[part.at] for part in rows.some)]))
-        scores *= found.scale
-        return CrossFitted(found.start(data.feature_names, counts), scores, found.description)
+        return _started(rows, _regressed(rows))
+
+
+class FoldStarts:
+    """Starts of trainings that each leave out one fold of a data set; quantiles, and sums by fold, are taken once.
+
+    No start sees a label of the fold that it leaves out. The quantiles, which know no labels, are those of all rows.
+
+    Args:
+        fold: int64[Q], the fold of each query, from 0.
+        inner: int64[Q], below `FOLDS`: that of each query in the other folds' trainings, as of `folds`.
+    """
+
+    def __init__(self, fold: Int64Array, inner: Int64Array) -> None:
+        self._fold, self._inner = fold, inner
+        self._count = int(fold.max()) + 1
+        self._shared: tuple[_Rows, _Basis, _Sums | None] | None = None
+
+    def without(
+        self, fold: int, data: RankingDataset, gain: Gain, threads: int = 1, limits: Limits | None = None
+    ) -> CrossFitted:
+        """As `cross_fitted` of the rows that are not in a fold.
+
+        Args:
+            fold: that is left out.
+            data: the other rows, in their order, of `data.part.PartRows`; of one data set each time.
+            gain, threads, limits: as of `cross_fitted`, and the same each time.
+        """
+        with threadpool_limits(limits=1, user_api="blas"):
+            if self._shared is None:
+                limits = limits or Limits.none(data.n_features)
+                self._shared = self._learnt(data.features.whole.data, gain, threads, limits)
+            whole, basis, sums = self._shared
+            if sums is None:
+                return cross_fitted(data, gain, threads, limits)
+            parts = parts_of(data.queries, data.n_features, self._inner[self._fold != fold])
+            rows = replace(whole, data=data, parts=parts, gains=gains_from_labels(data.labels, gain))
+            return _started(rows, _solutions(rows, basis, sums.of(np.arange(self._count) != fold)))
+
+    def _learnt(
+        self, data: RankingDataset, gain: Gain, threads: int, limits: Limits
+    ) -> tuple[_Rows, _Basis, _Sums | None]:
+        """What the starts share; no sums where labels choose the features, or where they would be large."""
+        cells = self._fold * FOLDS + self._inner
+        columns = np.setdiff1d(np.arange(data.n_features), limits.unused)
+        parts = parts_of(data.queries, data.n_features, cells)
+        most = _REGRESSED * self._count // (self._count - 1)  # as many in each training as it would take by itself
+        gains = gains_from_labels(data.labels, gain)
+        rows = _Rows(data, parts, columns, threads, gains, limits.direction[columns], most)
+        if columns.size > MOST_FEATURES:
+            return rows, (Curves.of([]), []), None
+        basis = _basis(rows.together(_some(parts, _RANKED)), threads)
+        numbers = self._count * FOLDS * basis[0].feature.size ** 2
+        return rows, basis, _sums(rows, basis[0], self._count * FOLDS) if numbers <= _NUMBERS_SHARED else None
 
 
 def learnt(data: Source, gains: Any, threads: int = 1, limits: Limits | None = None) -> Regressions:
@@ -221,6 +272,14 @@ def in_steps_of(
     scores, counts = rows.joined(rows.parts, lambda _, x: curves.summed(x, curves.levels[np.newaxis]), curves)
     counted = {int(columns[place]): curve for place, curve in curves.with_documents(counts)}
     return LinearStart(start.feature_names, simplified(counted, MOVED * float(scores.std() if scores.size else 0.0)))
+
+
+def scores_of(start: LinearStart, data: Source, threads: int = 1) -> Float64Array:
+    """float64[N]: what a start in steps says of each row."""
+    columns = np.sort(np.array(list(start.curves), np.int64))
+    curves = Curves.of([(place, start.curves[column]) for place, column in enumerate(columns.tolist())])
+    rows = _Rows(data, parts_of(data.queries, data.features.shape[1]), columns, threads)
+    return rows.joined(rows.parts, lambda _, x: curves.summed(x, curves.levels[np.newaxis]), curves)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -287,6 +346,7 @@ class _Rows:
         threads: to work on them.
         gains: float64[N], by slices of parts, where somebody learns from them.
         direction: int64[c], of `Limits`, there too.
+        regressed: documents, about, that the regressions learn from.
     """
 
     data: Source
@@ -295,6 +355,7 @@ class _Rows:
     threads: int
     gains: Any = None
     direction: Int64Array | None = None
+    regressed: int = _REGRESSED
 
     @classmethod
     def of(cls, data: Source, gains: Any, threads: int, limits: Limits | None) -> _Rows:
@@ -310,7 +371,7 @@ class _Rows:
     @property
     def some(self) -> tuple[Part, ...]:
         """Parts that the regressions learn from."""
-        return _some(self.parts, _REGRESSED)
+        return _some(self.parts, self.regressed)
 
     def dense(self, part: Part) -> Float32Array:
         """Rows of a part as they are, float32[n, c]."""
@@ -391,7 +452,7 @@ def _telling(rows: _Rows) -> Int64Array:
     return np.sort(rows.columns[best])
 
 
-def _basis(rows: Float32Array, threads: int) -> tuple[Curves, list[Float64Array]]:
+def _basis(rows: Float32Array, threads: int) -> _Basis:
     """What is made of each feature, its rank, whether it is 0, whether it is missing; and how many are in its steps."""
 
     def learnt(feature: int) -> tuple[list[Curve], Float64Array]:
@@ -439,6 +500,18 @@ class _Sums:
     mean: Float64Array
     scale: Float64Array
 
+    def of(self, outer: npt.NDArray[np.bool_]) -> _Sums:
+        """Those of `FOLDS` folds: F is a multiple, and fold k of each group that is taken goes into the k-th.
+
+        Args:
+            outer: bool[F / FOLDS], which groups.
+        """
+        xx, xt, tt, queries = (
+            sum((sums[k * FOLDS : (k + 1) * FOLDS] for k in np.flatnonzero(outer)), np.zeros(()))
+            for sums in (self.xx, self.xt, self.tt, self.queries)
+        )
+        return _Sums(xx, xt, tt, queries, self.mean, self.scale)
+
 
 def _targets(gains: Float64Array, queries: QueryIndex) -> tuple[Float64Array, Float64Array]:
     """Float64[n]: gains from their mean over the query, over their deviation, 0 where all are the same; and float64[q],
@@ -456,7 +529,8 @@ def _mean(values: Float64Array, queries: QueryIndex) -> Float64Array:
     return np.asarray(np.add.reduceat(values, queries.ptr[:-1], axis=0) / sizes)
 
 
-def _sums(rows: _Rows, basis: Curves) -> _Sums:
+def _sums(rows: _Rows, basis: Curves, count: int = FOLDS) -> _Sums:
+    """Of so many folds, of the parts."""
     columns = basis.feature.size
 
     def products(part: Part, rows_here: Float32Array) -> tuple[list[tuple[int, tuple[Any, ...]]], tuple[Any, ...]]:
@@ -468,24 +542,24 @@ def _sums(rows: _Rows, basis: Curves) -> _Sums:
         x *= root[:, np.newaxis]
         t = t * root
         of_row = part.of_row(part.fold)
-        of_fold, taught = [], np.bincount(part.fold, weight, FOLDS)
+        of_fold, taught = [], np.bincount(part.fold, weight, count)
         for k in np.unique(part.fold).tolist():
             z, y = x[of_row == k], t[of_row == k]
             of_fold.append((k, (z.T @ z, z.T @ y, y @ y, taught[k])))
         return of_fold, moments
 
-    sums = [np.zeros((FOLDS, *shape)) for shape in ((columns, columns), (columns,), (), ())]
+    sums = [np.zeros((count, *shape)) for shape in ((columns, columns), (columns,), (), ())]
     moments = [np.zeros(shape) for shape in ((), columns, columns)]
-    for of_fold, more in rows.each(rows.some, products, FOLDS * columns**2):
+    for of_fold, more in rows.each(rows.some, products, count * columns**2):
         for k, some in of_fold:
             for total, added in zip(sums, some, strict=True):
                 total[k] += added
         for total, added in zip(moments, more, strict=True):
             total += added
-    (xx, xt, tt, queries), (count, first, second) = sums, moments
-    mean = first / max(1.0, float(count))
+    (xx, xt, tt, queries), (documents, first, second) = sums, moments
+    mean = first / max(1.0, float(documents))
     # What the functions say is between 0 and 1: nothing is lost by the difference of squares.
-    variance = second / max(1.0, float(count)) - mean * mean
+    variance = second / max(1.0, float(documents)) - mean * mean
     scale = np.sqrt(np.where(variance > 1e-9, variance, 0.0))
     inverse = _over(np.ones(columns), scale)
     xx *= np.outer(inverse, inverse)
@@ -494,16 +568,20 @@ def _sums(rows: _Rows, basis: Curves) -> _Sums:
 
 def _regressed(rows: _Rows) -> Regressions:
     """All regressions, not scaled yet."""
-    basis, documents = _basis(rows.together(_some(rows.parts, _RANKED)), rows.threads)
-    sums = _sums(rows, basis)
+    basis = _basis(rows.together(_some(rows.parts, _RANKED)), rows.threads)
+    return _solutions(rows, basis, _sums(rows, basis[0]))
+
+
+def _solutions(rows: _Rows, basis: _Basis, sums: _Sums) -> Regressions:
+    """The same from the sums of `FOLDS` folds."""
     weights = run_parallel(lambda k: _solved(_without(sums, k)), (*range(FOLDS), None), rows.threads)
     best = _best_ridge(sums, weights)
-    *others, whole = _curves(basis, np.stack([each[best] for each in weights]), sums, documents, rows.direction)
+    *others, whole = _curves(*basis, np.stack([each[best] for each in weights]), sums, rows.direction)
     return Regressions(rows.columns, whole, tuple(others), float(RIDGES[best]))
 
 
 def _curves(
-    basis: Curves, weights: Float64Array, sums: _Sums, documents: list[Float64Array], direction: Int64Array | None
+    basis: Curves, documents: list[Float64Array], weights: Float64Array, sums: _Sums, direction: Int64Array | None
 ) -> list[Curves]:
     """The sums of the scaled functions, less their means, by several weights, float64[r, c]: functions of a feature
     that go the way they must."""
@@ -524,6 +602,14 @@ def _curves(
             curve = Curve.steps(bounds, constant, float(none))
             found[r].append((feature, isotonic(curve, documents[feature], int(direction[feature]))))
     return [Curves.of(one) for one in found]
+
+
+def _started(rows: _Rows, found: Regressions) -> CrossFitted:
+    """The start of regressions that are not scaled, and where their rows begin."""
+    scores, counts = rows.joined(rows.parts, found.predicted, found.whole)
+    found = _scaled(found, rows, np.concatenate([np.zeros(0), *(scores[part.at] for part in rows.some)]))
+    scores *= found.scale
+    return CrossFitted(found.start(tuple(rows.data.feature_names), counts), scores, found.description)
 
 
 def _scaled(found: Regressions, rows: _Rows, scores: Float64Array) -> Regressions:

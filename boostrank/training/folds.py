@@ -8,22 +8,27 @@ fold of its own, and their mean has learnt from all queries (Breiman 1996, "Bagg
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from boostrank.backends import get_backend
 from boostrank.backends.events import Callback
 from boostrank.core.resampling import bootstrap_intervals
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.part import Whole
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.training.averaging import average
+from boostrank.training.cross_fit import FOLDS, FoldStarts
 from boostrank.training.model import RankingModel
 from boostrank.training.params import pop_seed, split_params
-from boostrank.training.query_folds import query_folds
+from boostrank.training.provenance import describe_data
+from boostrank.training.query_folds import fold_numbers
 from boostrank.training.start import AUTO_START
-from boostrank.training.train import train
+from boostrank.training.train import run, train
 from boostrank.training.within_choice import choose_within_query
 from boostrank.training.within_query import WithinQuery
 
@@ -66,9 +71,9 @@ def train_folds(
     Raises:
         InputError: as `boostrank.train` and `query_folds`.
     """
-    rest = dict(params or {})
+    rest, engine = dict(params or {}), get_backend(backend)
     seed = pop_seed(rest)
-    checked = split_params(rest, num_boost_round, get_backend(backend))
+    checked = split_params(rest, num_boost_round, engine)
     rules = Conventions.of(conventions, checked.gain)
     within = WithinQuery.given(within_query)
     if within is not None and within.is_auto:
@@ -78,15 +83,28 @@ def train_folds(
     models: list[RankingModel] = []
     values: dict[str, list[Float64Array]] = {}
     weights: list[Float64Array] = []
-    for k, (outside, inside) in enumerate(query_folds(train_set, folds, seed)):
-        model = train(
-            rest | {"seed": seed + k}, outside, num_boost_round, valid_sets=[inside], valid_names=["held out"],
-            callbacks=None if callbacks is None else callbacks(k), backend=backend, conventions=conventions,
-            start=start, within_query=within,
+    numbers = fold_numbers(train_set, folds, seed)
+    fold = numbers % folds
+    part = Whole(train_set).part if engine.shares_bins else train_set.take
+    starts = FoldStarts(fold, numbers // folds % FOLDS)
+    # What nobody looks at is not measured.
+    watched = bool(callbacks or after or checked.stopping_rounds)
+    for k in range(folds):
+        outside, inside = part(np.flatnonzero(fold != k)), part(np.flatnonzero(fold == k))
+        kept = _Kept()
+        model = run(
+            rest | {"seed": seed + k}, outside, num_boost_round,
+            valid_sets=[inside] if watched or engine.scores_bins else None, valid_names=["held out"],
+            feval=kept.take, callbacks=[kept, *(callbacks(k) if callbacks else ())], backend=backend,
+            conventions=conventions, start=start, within_query=within,
+            fitted=partial(starts.without, k) if engine.shares_bins else None, measured=watched,
         )  # fmt: skip
         models.append(model)
+        scores = kept.scores(model.best_iteration)
+        if scores is None:
+            scores = model.predict(train_set.take(np.flatnonzero(fold == k)), threads=checked.threads)
         measured = BoundMetrics(checked.metrics, inside.labels, inside.queries, rules, checked.threads)
-        for name, per_query in measured.per_query(model.predict(inside, threads=checked.threads)).items():
+        for name, per_query in measured.per_query(scores).items():
             values.setdefault(name, []).append(per_query)
         weights.append(inside.queries.each_weight)
         if after is not None and not after(k, model):
@@ -95,7 +113,39 @@ def train_folds(
     held_out = {name: _mean(np.concatenate(v), np.concatenate(weights)) for name, v in values.items()}
     rounds = [model.best_iteration for model in models]
     one.info |= {"folds": {"folds": folds, "rounds": rounds, "held_out": held_out}}
+    one.info |= {"data": describe_data(train_set, train_set.queries)}
     return one
+
+
+class _Kept:
+    """Callback that keeps the held-out scores of the last round, and of the best one by each metric.
+
+    One of them is the model's: what the training has added up need not be predicted again.
+    """
+
+    before_iteration = False
+    order = 26  # before early stopping, which ends the round by an exception
+
+    def __init__(self) -> None:
+        self._now = np.zeros(0)
+        self._last = 0, self._now
+        self._best: dict[str, tuple[float, int, Float64Array]] = {}
+
+    def take(self, scores: npt.NDArray[Any], dataset: Any) -> list[Any]:
+        """The scores of a round, as a metric that has no values."""
+        self._now = np.array(scores, np.float64).reshape(-1)
+        return []
+
+    def __call__(self, env: Any) -> None:
+        self._last = env.iteration + 1, self._now
+        for _, name, value, *_ in env.evaluation_result_list or []:
+            if name not in self._best or value > self._best[name][0]:
+                self._best[name] = value, *self._last
+
+    def scores(self, rounds: int) -> Float64Array | None:
+        """float64[n] by so many rounds, where they are there."""
+        kept = [self._last, *(one[1:] for one in self._best.values())]
+        return next((scores for at, scores in kept if at == rounds and scores.size), None)
 
 
 def _mean(per_query: Float64Array, weights: Float64Array) -> dict[str, float]:

@@ -26,6 +26,17 @@ def describe_training(
     train_set: Any, queries: QueryIndex, rounds_before: int, params: Mapping[str, Any],
 ) -> ModelInfo:  # fmt: skip
     """What the sidecar says, without what changes from run to run: the same training gives the same bytes."""
+    data = describe_data(train_set, queries)
+    return ModelInfo(
+        backend=engine.name, objective=_objective(engine, given, objective), metrics=list(given.metrics),
+        conventions=dataclasses.asdict(conventions),
+        parameters={k: v for k, v in params.items() if isinstance(v, str | int | float | bool | list | tuple | dict)},
+        training={"rounds": given.rounds, "rounds_before": rounds_before}, data=data, versions=_versions(engine),
+    )  # fmt: skip
+
+
+def describe_data(train_set: Any, queries: QueryIndex) -> dict[str, Any]:
+    """What the sidecar says of the training rows."""
     data: dict[str, Any] = {"rows": queries.n_documents, "queries": len(queries)}
     if isinstance(train_set, RankingDataset):
         data |= {
@@ -33,12 +44,7 @@ def describe_training(
             "reader": dict(train_set.provenance.options), "features": train_set.n_features,
             "feature_names": list(train_set.feature_names), "fingerprint": train_set.fingerprint,
         }  # fmt: skip
-    return ModelInfo(
-        backend=engine.name, objective=_objective(engine, given, objective), metrics=list(given.metrics),
-        conventions=dataclasses.asdict(conventions),
-        parameters={k: v for k, v in params.items() if isinstance(v, str | int | float | bool | list | tuple | dict)},
-        training={"rounds": given.rounds, "rounds_before": rounds_before}, data=data, versions=_versions(engine),
-    )  # fmt: skip
+    return data
 
 
 def _objective(engine: Backend, given: TrainingParameters, objective: TrainingObjective | None) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.types import Int64Array
 from boostrank.data.dataset import RankingDataset
 
 
@@ -15,10 +16,19 @@ def query_folds(data: RankingDataset, folds: int, seed: int) -> list[tuple[Ranki
         ParameterError: less than two folds, or more than queries.
         DataError: rows that lie on disk.
     """
+    fold = fold_numbers(data, folds, seed) % folds
+    return [(data.take(np.flatnonzero(fold != f)), data.take(np.flatnonzero(fold == f))) for f in range(folds)]
+
+
+def fold_numbers(data: RankingDataset, folds: int, seed: int) -> Int64Array:
+    """int64[Q]: modulo `folds` they are the folds of the queries, and what they are multiples of is dealt evenly.
+
+    Raises:
+        ParameterError, DataError: as of `query_folds`.
+    """
     count = len(data.queries)
     if not 2 <= folds <= count:
         raise ParameterError(f"folds={folds}: from 2 to the number of training queries, {count}")
     if data.on_disk:
         raise DataError("rows that lie on disk cannot be put into folds: read them to memory (--route memory)")
-    fold = np.random.default_rng(seed).permutation(count) % folds
-    return [(data.take(np.flatnonzero(fold != f)), data.take(np.flatnonzero(fold == f))) for f in range(folds)]
+    return np.random.default_rng(seed).permutation(count)

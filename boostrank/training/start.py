@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from boostrank.backends.base import Backend
 from boostrank.backends.limits import Limits
@@ -14,8 +14,15 @@ from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_u
 from boostrank.core.gains import Gain
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.part import PartRows
+from boostrank.formats.base import LinearStart
 from boostrank.training.model import RankingModel
 from boostrank.training.params import is_auto
+
+if TYPE_CHECKING:
+    from boostrank.training.cross_fit import CrossFitted
+
+    Fitted = Callable[[RankingDataset, Gain, int, Limits], CrossFitted]
 
 LINEAR = "linear"
 """Make one first."""
@@ -67,18 +74,31 @@ class Beginning:
 
     Args:
         booster: of no rounds, which scores as the linear ranker does.
+        start: the linear ranker.
         scores: float64[N], of the training rows, where they are not the booster's.
         description: what the sidecar says of it.
     """
 
     booster: Any
+    start: LinearStart
     scores: Float64Array | None
     description: dict[str, Any]
+
+    def scores_of(self, sets: Sequence[Any], threads: int) -> list[Float64Array | None]:
+        """Where the rows of the training set and of others begin; None: the engine can say so by itself."""
+        from boostrank.training import cross_fit
+
+        known = [self.scores, *[None] * (len(sets) - 1)]
+        parts = [isinstance(data, RankingDataset) and isinstance(data.features, PartRows) for data in sets]
+        return [
+            cross_fit.scores_of(self.start, data, threads) if scores is None and part else scores
+            for data, scores, part in zip(sets, known, parts, strict=True)
+        ]
 
 
 def beginning(
     start: Any, engine: Backend, train_set: Any, gain: Gain, params: dict[str, Any], *, valid_sets: Any = None,
-    is_auto: bool = False, threads: int = 1, source: Any = None,
+    is_auto: bool = False, threads: int = 1, fitted: Fitted | None = None, source: Any = None,
 ) -> Beginning | None:  # fmt: skip
     """The linear ranker that was asked for, as the engine begins with it; None: nothing.
 
@@ -92,6 +112,7 @@ def beginning(
         valid_sets: one or several, of which the scores will be looked at.
         is_auto: whether the objective is `auto`.
         threads: at least 1.
+        fitted: makes the "linear" one; None: `cross_fit.cross_fitted`.
         source: what `train_set` was, if it has columns within queries.
 
     Raises:
@@ -118,7 +139,7 @@ def beginning(
 
     if start == AUTO_START:
         try:
-            return beginning(LINEAR, engine, train_set, gain, params, threads=threads)
+            return beginning(LINEAR, engine, train_set, gain, params, threads=threads, fitted=fitted)
         except ParameterError as error:  # trees that take none
             warnings.warn(DataWarning(str(error)), stacklevel=3)
             return None
@@ -130,8 +151,8 @@ def beginning(
             why = f"the data set {gone}" if gone else f"it is made of a RankingDataset, not {type(train_set).__name__}"
             raise ParameterError(f"no linear start: {why}; start='none' leaves it out")
         limits = limits_of(engine, params, rows.feature_names, train_set)
-        made = cross_fit.cross_fitted(rows, gain, threads, limits)
-        return Beginning(engine.begin_with(made.start), made.scores, made.description)
+        made = (fitted or cross_fit.cross_fitted)(rows, gain, threads, limits)
+        return Beginning(engine.begin_with(made.start), made.start, made.scores, made.description)
     ranker = RankingModel.load(start) if isinstance(start, str | os.PathLike) else start
     linear = ranker.linear_start() if isinstance(ranker, RankingModel) else None
     if linear is None:
@@ -159,4 +180,4 @@ def beginning(
         warnings.warn(DataWarning(_NO_STEPS), stacklevel=3)
     kept = ("objective", "parameters", "training", "data")
     description = {key: ranker.info[key] for key in kept if key in ranker.info}
-    return Beginning(engine.begin_with(linear), None, description)
+    return Beginning(engine.begin_with(linear), linear, None, description)

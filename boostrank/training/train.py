@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
@@ -33,6 +33,9 @@ from boostrank.training.round_metrics import RoundMetrics
 from boostrank.training.start import AUTO_START, beginning, limits_of, same_order, say_without_start
 from boostrank.training.within_choice import choose_within_query
 from boostrank.training.within_query import WithinColumns, WithinQuery
+
+if TYPE_CHECKING:
+    from boostrank.training.start import Fitted
 
 _BASIC = "; monotone_constraints_method='basic' keeps it, also where other features are missing"
 
@@ -90,6 +93,27 @@ def train(
         InputError: parameters or data that cannot be used; nothing was trained.
         TrainingError: a gradient that is not finite, or nothing to learn.
     """
+    return run(
+        params, train_set, num_boost_round, valid_sets, valid_names, feval, init_model, keep_training_booster,
+        callbacks, backend=backend, conventions=conventions, checkpoint=checkpoint, start=start,
+        within_query=within_query,
+    )  # fmt: skip
+
+
+def run(
+    params: Mapping[str, Any] | None, train_set: Any, num_boost_round: int = 100, valid_sets: Any = None,
+    valid_names: Sequence[str] | str | None = None, feval: Any = None, init_model: Any = None,
+    keep_training_booster: bool = False, callbacks: Sequence[Callback] | None = None, *, backend: str = "lightgbm",
+    conventions: Conventions | str | None = None, checkpoint: Checkpoint | None = None,
+    start: RankingModel | str | os.PathLike[str] | None = AUTO_START,
+    within_query: WithinQuery | str | Sequence[str] | None = None, fitted: Fitted | None = None, measured: bool = True,
+) -> RankingModel:  # fmt: skip
+    """As `train`, and for trainings that share work.
+
+    Args:
+        fitted: as of `beginning`.
+        measured: whether metrics are measured each round.
+    """
     started = time.perf_counter()
     engine = get_backend(backend)
     if isinstance(init_model, str | os.PathLike):
@@ -121,7 +145,7 @@ def train(
         auto = is_auto(params, engine.name)
         begin = beginning(
             start, engine, train_set, given.gain, given.engine, valid_sets=valid_sets, is_auto=auto,
-            threads=resolve_threads(given.threads), source=None if within is None else source,
+            threads=resolve_threads(given.threads), fitted=fitted, source=None if within is None else source,
         )  # fmt: skip
         booster = None if begin is None else begin.booster
     elif start not in (None, AUTO_START, "none"):
@@ -153,7 +177,7 @@ def train(
             gradient.bind(native_train)
     rules = Conventions.of(conventions, given.gain)
     functions = [] if feval is None else list(feval) if isinstance(feval, list | tuple) else [feval]
-    metrics = RoundMetrics(given.metrics, labels_of, rules, given.threads, functions)
+    metrics = RoundMetrics(given.metrics if measured else (), labels_of, rules, given.threads, functions)
     history = History()
     stopper, late = stopping(given, objective, before, valid, native_train, callbacks or ())
 
@@ -173,7 +197,7 @@ def train(
         request = TrainRequest(
             params=given.engine, train=native_train, valid=valid, rows=rows, rounds=given.rounds, gradient=gradient,
             native_objective=given.native_objective, metrics=[metrics] if metrics else [], init_model=booster,
-            start_scores=() if begin is None else (begin.scores,),
+            start_scores=() if begin is None else begin.scores_of(rows, resolve_threads(given.threads)),
             callbacks=[history, *late, *filter(None, [stopper, checkpoint])],
             keep_training_booster=keep_training_booster, own_datasets=isinstance(train_set, RankingDataset),
             resumed=resumed, objective=objective,

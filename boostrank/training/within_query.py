@@ -20,6 +20,7 @@ from boostrank.core.machine import free_memory
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Int64Array
 from boostrank.data.dataset import Features, RankingDataset
+from boostrank.data.part import PartRows, Whole
 from boostrank.formats.base import engine_names
 from boostrank.kernels.within_query import KINDS, fill_within_queries
 
@@ -188,7 +189,13 @@ class WithinColumns:
 
     def dataset(self, data: RankingDataset, threads: int) -> RankingDataset:
         """The data set with the columns behind its features, which are in order."""
-        features = self.rows(data.features, data.queries, threads)
+        features = data.features
+        if isinstance(features, PartRows):  # the columns of a query are its own: they are computed once for all parts
+            whole = features.whole
+            whole.wider = whole.wider or Whole(self.dataset(whole.data, threads))
+            features = PartRows(whole.wider, features.rows)
+        else:
+            features = self.rows(features, data.queries, threads)
         return replace(data, features=features, feature_names=self.names)
 
     def rows(self, features: Features, queries: QueryIndex, threads: int) -> Features:

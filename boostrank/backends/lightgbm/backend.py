@@ -40,6 +40,7 @@ from boostrank.core.gains import Gain
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset, as_features
 from boostrank.data.dense import dense_batches, dense_rows
+from boostrank.data.part import PartRows
 from boostrank.formats.base import LinearStart, engine_names
 from boostrank.formats.lightgbm.format import LIGHTGBM
 from boostrank.formats.lightgbm.parser import read_leaves, start_trees
@@ -61,7 +62,7 @@ class LightGBM(Backend):
     version = str(lightgbm.__version__)
     booster_type, dataset_type = lightgbm.Booster, lightgbm.Dataset
     format = LIGHTGBM
-    starts_linear = True
+    starts_linear = shares_bins = scores_bins = True
     objective_params = frozenset(
         {
             # With a custom objective it grows no trees at a fraction of .5, and samples nothing at .9 (LightGBM 4.7).
@@ -191,6 +192,11 @@ class LightGBM(Backend):
         return RankingDataset(features, labels, queries_given(sizes, weights, labels.size), self.names_of(data) or ())
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
+        if isinstance(data.features, PartRows):
+            whole = data.features.whole
+            if whole.bins is None:
+                whole.bins = self.dataset(whole.data, params, reference=None, weights=weights)
+            return whole.bins.subset(data.features.rows)
         row_weights = None
         if weights and data.queries.weights is not None:
             row_weights = np.repeat(data.queries.weights, data.queries.sizes)
@@ -244,6 +250,9 @@ class LightGBM(Backend):
                 for data, scores in zip(holders, request.resumed.snapshot.scores, strict=True):
                     given.enter_context(starting_at(data, scores))
             try:
+                for data in sets if request.own_datasets else ():
+                    if data.used_indices is not None:
+                        data.construct()  # else LightGBM looks for rows, to predict from, that a part does not have
                 booster = lightgbm.train(
                     params,
                     request.train,

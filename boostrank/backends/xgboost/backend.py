@@ -27,6 +27,7 @@ from boostrank.core.machine import free_memory
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset
 from boostrank.data.dense import RowsWithGaps, dense_batches, dense_rows
+from boostrank.data.part import PartRows
 from boostrank.formats.base import LinearStart, engine_names
 from boostrank.formats.steps import NOTHING
 from boostrank.formats.xgboost import XGBOOST, tree_weights, with_even_leaves
@@ -46,7 +47,7 @@ class XGBoost(Backend):
     booster_type, dataset_type = xgboost.Booster, xgboost.DMatrix
     format = XGBOOST
     absent_is_missing = True
-    starts_linear = True
+    starts_linear = shares_bins = True
     objective_params = OF_OBJECTIVES
 
     def check_params(self, params: dict[str, Any]) -> None:
@@ -136,10 +137,15 @@ class XGBoost(Backend):
             raise ParameterError(
                 f"tree_method={method} takes no bins, in which the rows of a RankingDataset are: use hist"
             )
+        whole = data.features.whole if isinstance(data.features, PartRows) else None
+        if whole is not None and reference is None:
+            reference = whole.bins  # a quantile sketch costs more than all else of a matrix
         options = matrix_options(params, reference if isinstance(reference, _BINNED) else None)
-        if data.is_sparse or data.on_disk:
+        if data.is_sparse or data.on_disk or whole is not None:
             matrix = matrix_in_pieces(data, options)
             matrix.set_info(**info)
+            if whole is not None and whole.bins is None:
+                whole.bins = matrix
             return matrix
         if reference is not None and not isinstance(reference, _BINNED):  # whose bins nobody else can have
             return xgboost.DMatrix(data.features, **info)
