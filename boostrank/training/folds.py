@@ -92,12 +92,12 @@ def train_folds(
     for k in range(folds):
         outside, inside = part(np.flatnonzero(fold != k)), part(np.flatnonzero(fold == k))
         kept = _Kept()
+        valid = {"held out": inside} if watched or engine.scores_bins else {}
         model = run(
-            rest | {"seed": seed + k}, outside, num_boost_round,
-            valid_sets=[inside] if watched or engine.scores_bins else None, valid_names=["held out"],
-            feval=kept.take, callbacks=[kept, *(callbacks(k) if callbacks else ())], backend=backend,
-            conventions=conventions, start=start, within_query=within,
-            fitted=partial(starts.without, k) if engine.shares_bins else None, measured=watched,
+            rest | {"seed": seed + k}, outside, num_boost_round, list(valid.values()), list(valid), kept.take,
+            callbacks=[kept, *(callbacks(k) if callbacks else ())], backend=backend, conventions=conventions,
+            start=start, within_query=within, fitted=partial(starts.without, k) if engine.shares_bins else None,
+            measured=watched,
         )  # fmt: skip
         models.append(model)
         scores = kept.scores(model.best_iteration)

@@ -2,28 +2,63 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from boostrank import RankingDataset, RankingModel, train, train_folds
 from boostrank.core.errors import ParameterError
+from boostrank.data.part import Whole
 from boostrank.metric import BoundMetrics
+from boostrank.training import cross_fit
 from boostrank.training.query_folds import query_folds
 from tests.tuning.test_tuning import made
 
-pytestmark = pytest.mark.usefixtures("leaves_as_grown")
-
 PARAMS: dict[str, Any] = {
     "objective": "regression", "verbosity": -1, "num_threads": 1, "min_sum_hessian_in_leaf": 3.0, "eval_at": [3, 5],
-    "feature_fraction": 0.6, "early_stopping_round": 5,
+    "feature_fraction": 0.6, "early_stopping_round": 5, "seed": 7,
 }  # fmt: skip
+ENGINES = ["lightgbm", "xgboost"]
+pytestmark = pytest.mark.usefixtures("leaves_as_grown")
 
 
 @pytest.fixture(scope="module")
 def data() -> RankingDataset:
     return made(50, 2)
+
+
+@pytest.fixture(scope="module")
+def coarse(data: RankingDataset) -> RankingDataset:
+    """So few values that each fold's own bins are those of all rows; queries have weights."""
+    queries = replace(data.queries, weights=np.array([0.5, 1.5, 2.5])[np.arange(len(data.queries)) % 3])
+    return replace(data, features=np.round(np.clip(data.features, -1.0, 1.0)) + 1.0, queries=queries)
+
+
+def folded(
+    params: dict[str, Any], data: RankingDataset, rounds: int = 12, folds: int = 3, **options: Any
+) -> tuple[RankingModel, list[RankingModel]]:
+    """The average, and what it is made of."""
+    seen: list[RankingModel] = []
+
+    def keep(_: int, model: RankingModel) -> bool:
+        seen.append(model)
+        return True
+
+    one = train_folds(params, data, rounds, folds=folds, after=keep, **options)
+    return one, seen
+
+
+def alone(params: dict[str, Any], data: RankingDataset, rounds: int = 12, **options: Any) -> list[RankingModel]:
+    """A training for each fold that shares nothing."""
+    parts = enumerate(query_folds(data, 3, 7))
+    return [
+        train(params | {"seed": 7 + k}, outside, rounds, [inside], ["held out"], **options)
+        for k, (outside, inside) in parts
+    ]
 
 
 def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> None:
@@ -36,24 +71,112 @@ def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> No
 
 
 def test_the_model_is_the_mean_of_trainings_that_stop_on_their_folds(data: RankingDataset) -> None:
-    seen: list[RankingModel] = []
-    one = train_folds(PARAMS | {"seed": 7}, data, 40, folds=3, after=lambda k, model: seen.append(model) is None)
-    parts, held = [], []
-    for k, (outside, inside) in enumerate(query_folds(data, 3, 7)):
-        model = train(PARAMS | {"seed": 7 + k}, outside, 40, valid_sets=[inside])
-        parts.append(model)
-        held.append(BoundMetrics(["ndcg@5"], inside.labels, inside.queries).per_query(model.predict(inside))["ndcg@5"])
-    mean = np.mean([model.predict(data) for model in parts], axis=0)
+    one, seen = folded(PARAMS, data, 40)
+    held = []
+    for model, (_, inside) in zip(seen, query_folds(data, 3, 7), strict=True):
+        measured = BoundMetrics(["ndcg@5"], inside.labels, inside.queries)
+        held.append(measured.per_query(model.predict(inside))["ndcg@5"])
+        assert model.best_score["held out"]["ndcg@5"] == pytest.approx(np.nanmean(held[-1]), abs=1e-12)
+    mean = np.mean([model.predict(data) for model in seen], axis=0)
     np.testing.assert_allclose(one.predict(data), mean, atol=1e-12)
     record = one.info["folds"]
-    assert record["rounds"] == [model.best_iteration for model in parts] == [model.best_iteration for model in seen]
-    assert min(record["rounds"]) < 40
+    assert record["rounds"] == [model.best_iteration for model in seen]
+    assert min(record["rounds"]) < max(record["rounds"]) < 40
     values = np.concatenate(held)
     counted = values[~np.isnan(values)]
     assert record["held_out"]["ndcg@5"]["value"] == pytest.approx(counted.mean(), abs=1e-12)
     assert record["held_out"]["ndcg@5"]["queries"] == counted.size
     assert record["held_out"]["ndcg@5"]["low"] < counted.mean() < record["held_out"]["ndcg@5"]["high"]
     assert set(record["held_out"]) == {"ndcg@3", "ndcg@5"}
+    assert one.info.data is not None
+    assert (one.info.data["rows"], one.info.data["fingerprint"]) == (data.n_documents, data.fingerprint)
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_matrix])
+def test_each_model_is_that_of_a_training_which_shares_no_bins(
+    coarse: RankingDataset, storage: Any, backend: str
+) -> None:
+    data = replace(coarse, features=storage(coarse.features))
+    directions = {"monotone_constraints": [0, 1, 0, -1]}
+    _, seen = folded(PARAMS | directions, data, backend=backend)
+    for model, other in zip(seen, alone(PARAMS | directions, data, backend=backend), strict=True):
+        np.testing.assert_array_equal(model.predict(data), other.predict(data))
+        assert model.evals_result == other.evals_result
+
+
+@pytest.mark.parametrize("own", ["lightgbm:lambdarank", "xgboost:rank:ndcg"])
+def test_the_engines_objectives_see_the_sizes_and_weights_of_a_folds_queries(coarse: RankingDataset, own: str) -> None:
+    backend = own.partition(":")[0]
+    params = {"objective": own, "verbosity": -1, "num_threads": 1, "seed": 7}
+    one, seen = folded(params, coarse, 5, backend=backend)
+    for model, other in zip(seen, alone(params, coarse, 5, backend=backend), strict=True):
+        np.testing.assert_array_equal(model.predict(coarse), other.predict(coarse))
+    assert one.info["folds"]["rounds"] == [5, 5, 5]
+
+
+def test_categories_and_a_ranker_to_begin_with_are_those_of_a_training_alone(coarse: RankingDataset) -> None:
+    params = PARAMS | {"categorical_feature": "name:f3", "early_stopping_round": 0}
+    ranker = train({"objective": "regression"}, coarse, 3, backend="linear")
+    with pytest.warns(match="the start goes without 'f3'"):
+        _, seen = folded(params, coarse, start=ranker)
+    with pytest.warns(match="the start goes without 'f3'"):
+        others = alone(params, coarse, start=ranker)
+    assert all(re.search(rb"num_cat=[1-9]", model.to_bytes()) for model in seen)
+    for model, other in zip(seen, others, strict=True):
+        np.testing.assert_allclose(model.predict(coarse), other.predict(coarse), atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_no_label_of_a_fold_is_in_the_model_that_holds_it_out(data: RankingDataset, backend: str) -> None:
+    params = PARAMS | {"early_stopping_round": 0}
+    (_, before), (_, inside) = folded(params, data, 5, backend=backend, start="linear"), query_folds(data, 3, 7)[1]
+    changed = data.labels.copy()
+    of_fold = np.isin(data.queries.row_ids(), inside.queries.qid)
+    changed[of_fold] = 3.0 - changed[of_fold]
+    _, after = folded(params, replace(data, labels=changed), 5, backend=backend, start="linear")
+    assert [a.to_bytes() == b.to_bytes() for a, b in zip(before, after, strict=True)] == [False, True, False]
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_threads_and_lookers_on_change_no_byte(data: RankingDataset, backend: str) -> None:
+    params = PARAMS | {"early_stopping_round": 0}
+    one, _ = folded(params, data, 5, backend=backend, start="linear")
+    again = train_folds(params | {"num_threads": 2}, data, 5, folds=3, backend=backend, start="linear")
+    assert one.to_bytes() == again.to_bytes()
+    assert one.info["folds"]["held_out"]["ndcg@5"] == pytest.approx(again.info["folds"]["held_out"]["ndcg@5"])
+
+
+def test_no_held_out_row_is_scored_twice(data: RankingDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("the training had the scores")
+
+    monkeypatch.setattr(RankingModel, "predict", refuse)
+    one = train_folds(PARAMS, data, 40, folds=3)
+    assert min(one.info["folds"]["rounds"]) < 40
+
+
+def test_starts_of_folds_are_those_of_the_same_sums(data: RankingDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = len(data.queries)
+    fold, inner = np.arange(count) % 4, np.arange(count) // 4 % cross_fit.FOLDS
+    shared, apart = (cross_fit.FoldStarts(fold, inner) for _ in range(2))
+    whole = Whole(data)
+    for k in range(4):
+        part = whole.part(np.flatnonzero(fold != k))
+        found = shared.without(k, part, "exponential")
+        with monkeypatch.context() as patched:
+            patched.setattr(cross_fit, "_NUMBERS_SHARED", 0)
+            assert_same(apart.without(k, part, "exponential"), cross_fit.cross_fitted(part, "exponential"), 0.0)
+            # The same folds in folds, and quantiles: those of the part are about those of all rows.
+            patched.setattr(cross_fit, "folds", lambda _, k=k: inner[fold != k])
+            assert_same(found, cross_fit.cross_fitted(data.take(np.flatnonzero(fold != k)), "exponential"), 0.05)
+
+
+def assert_same(one: cross_fit.CrossFitted, other: cross_fit.CrossFitted, least: float) -> None:
+    """Scores that correlate but for so much, and are the same where it is nothing."""
+    if least == 0.0:
+        np.testing.assert_array_equal(one.scores, other.scores)
+    assert np.corrcoef(one.scores, other.scores)[0, 1] >= 1.0 - least
 
 
 def test_it_can_be_ended_after_a_fold(data: RankingDataset) -> None:
