@@ -17,7 +17,7 @@ import numpy.typing as npt
 from boostrank.backends import get_backend
 from boostrank.backends.events import Callback
 from boostrank.core.resampling import bootstrap_intervals
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.part import Whole
 from boostrank.metric import BoundMetrics, Conventions

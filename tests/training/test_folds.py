@@ -70,8 +70,9 @@ def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> No
         assert len(inside.queries) in (12, 13)
 
 
-def test_the_model_is_the_mean_of_trainings_that_stop_on_their_folds(data: RankingDataset) -> None:
-    one, seen = folded(PARAMS, data, 40)
+@pytest.mark.parametrize("within", [None, "zscore"])
+def test_the_model_is_the_mean_of_trainings_that_stop_on_their_folds(data: RankingDataset, within: str | None) -> None:
+    one, seen = folded(PARAMS, data, 40, within_query=within)
     held = []
     for model, (_, inside) in zip(seen, query_folds(data, 3, 7), strict=True):
         measured = BoundMetrics(["ndcg@5"], inside.labels, inside.queries)
