@@ -65,14 +65,24 @@ def test_fault_018_infinity_is_refused_kept_or_missing(read: Read, token: str) -
         assert math.isnan(read_value(read, token, inf="missing"))
 
 
-@pytest.mark.parametrize(
-    "token",
-    ["0x1p-2", "1_000", "1,5", "0.25x", "--1", "+-1", "+", "-", ".", "e5", "1e", "1e+", "1.e", "1..2", "1.2.3", "1e5.5",
-     "in", "infi", "nanx", "na", "++inf", "1d5", "1f", "\x0b1", "1\x0c", "()", "1/2", "$1", "1%"],
+NO_NUMBERS = (
+    "0x1p-2", "1_000", "1,5", "0.25x", "--1", "+-1", "+", "-", ".", "-.", "e5", "1e", "1e+", "1.e", "1..2", "1.2.3",
+    "1e5.5", "in", "infi", "nanx", "na", "++inf", "1d5", "1f", "\x0b1", "1\x0c", "()", "1/2", "$1", "1%", "1-", "12-3",
+    "1:", "123456.78:1", "1.23456789.1", "12345678901234x", "x12345678901234", "1.2345678901-4",
 )  # fmt: skip
+
+
+@pytest.mark.parametrize("token", NO_NUMBERS)
 def test_fault_019_what_is_no_decimal_number_is_refused(read: Read, token: str) -> None:
     with refused("is not a number", "of feature 1", line=1, column=9):
         read_value(read, token)
+
+
+@pytest.mark.parametrize("feature", [5, 7])
+def test_fault_019_nor_is_it_read_among_short_numbers(read: Read, feature: int) -> None:
+    for token in ("", "\xb11", *NO_NUMBERS):
+        with refused(line=2, column=25):
+            read(f"1 qid:1 1:1 2:2 3:3 4:4 5:5\n1 qid:1 1:1 2:2 3:3 4:4 {feature}:{token} 8:1 9:1\n")
 
 
 def test_fault_019_a_decimal_comma_is_named(read: Read) -> None:

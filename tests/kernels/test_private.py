@@ -47,6 +47,21 @@ def test_bits_of_numbers() -> None:
     assert zeros == 61
 
 
+def test_several_bytes_at_a_time() -> None:
+    @numba.njit
+    def looked_at(text: np.ndarray, size: int) -> tuple[int, int, int, int]:
+        first = intrinsics.pointer_to(text)
+        digits, behind = intrinsics.decimal_before(first, 16, size)
+        blanks = intrinsics.blanks_at(first, 1)
+        return digits, behind, blanks, intrinsics.trailing_zeros(blanks) + intrinsics.word_at(first, 9) % 256
+
+    said = "vectors of bytes have changed: the reader of libsvm files needs them"
+    text = np.frombuffer(b"123 56 8.0012345 9", np.uint8).copy()
+    assert looked_at(text, 9) == (80012345, 7, 1 << 2 | 1 << 5 | 1 << 15, 2 + ord("0")), said
+    assert looked_at(text, 7) == (12345, -1, 1 << 2 | 1 << 5 | 1 << 15, 50), said
+    assert looked_at(text, 10)[1] == -2, said
+
+
 def test_vector_registers_hold_the_sums_of_exponentials() -> None:
     coefficients, steps, weights = ((1.0, 2.0, 3.0, 4.0), (0.5, 0.25, 0.125, 1.0)), (0.5, 0.75), (1.0, 2.0)
 

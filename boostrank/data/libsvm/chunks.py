@@ -20,7 +20,7 @@ from boostrank.data.libsvm.decompress import LONGEST_MAGIC, Unpacker, is_packed
 
 MAX_LINE = 64 << 20
 HEAD = 1 << 16
-PADDING = b"\n\n"  # the parser reads up to two bytes past the text
+PADDING = 32 * b"\n"  # the parser reads up to so many bytes past the text
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.kernels.runtime.intrinsics import Bytes, leading_zeros
+from boostrank.kernels.runtime.intrinsics import Bytes, blanks_at, decimal_before, leading_zeros, trailing_zeros
 from boostrank.kernels.runtime.jit import inline
 
 Word = np.uint64
@@ -27,6 +27,9 @@ MAX_DIGITS = 19  # every number of 19 digits fits in 64 bits
 SMALLEST_POWER, LARGEST_POWER = -342, 308  # below the first every 19-digit number rounds to 0, above the second to inf
 
 EXACT_POWERS = np.array([10.0**i for i in range(23)])  # 10^22 is the last power of ten that a double holds exactly
+
+# By sign, and by how many digits stand behind the point, -1 without one.
+_SIGNED_POWERS = np.array([sign * 10.0 ** max(0, i - 1) for sign in (1.0, -1.0) for i in range(16)])
 
 _MAX_EXACT = np.uint64(1 << 53)
 _LOW32 = np.uint64(0xFFFFFFFF)
@@ -194,3 +197,20 @@ def scan_number(text: Bytes, p: int) -> tuple[int, bool, float]:
     else:
         value = nearest_double(mantissa, exponent)
     return p, True, -value if negative else value
+
+
+@inline
+def scan_short(text: Bytes, p: int) -> tuple[int, bool, float]:
+    """(behind it, whether it is one, value) of a decimal number of at most 15 bytes at p, with a blank behind it.
+
+    Quicker than `scan_number`, and the same value: no step depends on how many digits there are. What it does not know
+    (exponents, plus signs, more digits) is left to that. Sixteen bytes stand before p.
+    """
+    size: Any = np.int64(trailing_zeros(blanks_at(text, p)))
+    negative = 1 if text[p] == MINUS else 0
+    if size > 15:
+        return p, False, 0.0
+    digits, behind = decimal_before(text, p + size, size - negative)
+    if behind < -1 or size - negative < (1 if behind < 0 else 2):
+        return p, False, 0.0
+    return p + size, True, np.float64(digits) / _SIGNED_POWERS[16 * negative + behind + 1]

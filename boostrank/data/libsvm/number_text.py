@@ -137,8 +137,8 @@ def format_rows(
 def score_text(scores: Float64Array) -> bytes:
     """Each score on a line, as Python's `repr` has it: the shortest text that reads back as the same number."""
     scores = np.ascontiguousarray(scores, np.float64)
-    size, special = np.abs(scores), scores.view(np.uint64) & _FRACTION == 0  # below a power of two numbers lie closer
-    special |= ~((size >= _FROM) & (size < _TO))
+    size = np.abs(scores)
+    special = ~((size >= _FROM) & (size < _TO))
     texts = [f"{score!r}\n".encode() for score in scores[special].tolist()]
     out = np.empty(MAX_SCORE * scores.size, np.uint8)
     packed = np.frombuffer(b"".join(texts) or b"\0", np.uint8)
@@ -150,7 +150,7 @@ def _format_scores(scores: Float64Array, special: Bytes, texts: Bytes, out_: Byt
     """Write a score a line; returns the length of the text.
 
     Args:
-        scores: of those that are not special, _FROM <= |score| < _TO, and no power of two.
+        scores: of those that are not special, _FROM <= |score| < _TO.
         special, texts: which are special, and their lines, packed.
         out: room for all of it. Out.
     """
@@ -177,7 +177,8 @@ def _write_score(out: Bytes, at: int, size: Any) -> int:
     """Write a float64 number; returns the place behind it.
 
     The number is m 2^e. With `point` decimals it has _SCORE_DIGITS digits, exactly whole + rest / 2^shift of them, from
-    m 5^point by a shift; what reads back as the number is nearer to that than 5^point / 2 at this scale.
+    m 5^point by a shift; what reads back as the number is nearer to that than 5^point / 2 at this scale. (Below a power
+    of two numbers lie closer. Of the sixty between _FROM and _TO none is written otherwise for that: a test has all.)
     """
     magnitude = 0
     while size >= _MAGNITUDES[magnitude + 1]:

@@ -2,8 +2,8 @@
 
     label qid:ID number:value number:value ... # comment
 
-A call parses whole lines. The bytes behind the text must be newlines, so that no loop has to look for the end. What is
-wrong is reported as a code and the place of the token; `_reasons` turns that into words.
+A call parses whole lines. The bytes behind the text must be newlines (`chunks.PADDING`), so that no loop has to look
+for the end. What is wrong is reported as a code and the place of the token; `_reasons` turns that into words.
 
 The helpers take pointers: handing an array from one function to another costs two atomic operations, for each array as
 much as parsing a number.
@@ -19,8 +19,8 @@ from numba import types
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.libsvm import decimal
-from boostrank.data.libsvm.decimal import ends_token, is_digit, scan_number
-from boostrank.kernels.runtime.intrinsics import Bytes, pointer_to
+from boostrank.data.libsvm.decimal import ends_token, is_digit, scan_number, scan_short
+from boostrank.kernels.runtime.intrinsics import Bytes, pointer_to, word_at
 from boostrank.kernels.runtime.jit import F1, I1, INT, entry_point, inline
 
 Int32Array = npt.NDArray[np.int32]
@@ -56,6 +56,9 @@ RUN_ROW, RUN_LINE, RUN_START, RUN_END, RUN_IS_INTEGER, RUN_ID, N_RUN = range(7)
 
 _U0, _U10 = np.uint64(0), np.uint64(10)
 _MAX_ID_DIGITS = 18  # fit in int64
+# What stands before the value of the feature of each number: " 12:", as a word.
+_HEADS = np.array([int.from_bytes(b" %d:" % number, "little") for number in range(1000)], np.uint64)
+_HEAD_MASKS = np.array([(1 << 8 * size) - 1 for size in range(6)], np.uint64)
 _NAN, _INF, _INFINITY = b"nan", b"inf", b"infinity"
 _SORT_GAPS = (40965, 9161, 2048, 458, 103, 24, 5, 1)
 
@@ -216,7 +219,23 @@ def _cells(
     begin = cells = state[CELLS]
     previous, top, beyond, ascending = -1, 0, 0, True
     max_id, limit, n_tokens = options[MAX_ID], options[LIMIT], options[N_TOKENS]
+    quick = min(max_id, _HEADS.size - 1) if n_tokens == 0 and p >= 16 else -1
     while True:
+        # Most often there are the numbers that follow, behind one blank each, and short values.
+        first = number = previous + 1
+        while number <= quick:
+            size = 3 + (1 if number >= 10 else 0) + (1 if number >= 100 else 0)
+            if word_at(text, p) & _HEAD_MASKS[size] != _HEADS[number]:
+                break
+            behind, good, value = scan_short(text, p + size)
+            if not good:
+                break
+            ids[cells], values[cells] = number, value
+            p, cells, number = behind, cells + 1, number + 1
+        if number > first:
+            previous = number - 1
+            top, beyond = max(top, previous), beyond + max(0, previous - max(limit, first - 1))
+
         while text[p] == BLANK or text[p] == TAB:
             p += 1
         at, number = p, 0
@@ -233,11 +252,13 @@ def _cells(
             fault[BAD_CODE] = LARGE_ID
             return -1
         p += 1
-        at = p
-        if n_tokens > 0 and _is_missing(text, p, _token_end(text, p), n_tokens, tokens, token_ends):
+        at, good, value = p, False, 0.0
+        if quick >= 0:
+            p, good, value = scan_short(text, p)
+        if not good and n_tokens > 0 and _is_missing(text, p, _token_end(text, p), n_tokens, tokens, token_ends):
             p, value = _token_end(text, p), math.nan
             state[MISSING] += 1
-        else:
+        elif not good:
             p, good, value = scan_number(text, p)
             if not good:
                 p = _token_end(text, at)
@@ -321,7 +342,7 @@ def parse_lines(
     ids_: Int32Array, values_: Float32Array, runs_: Int64Array, comments: Int64Array, bad: Int64Array,
     state_: Int64Array,
 ) -> None:  # fmt: skip
-    """Parse the lines of buffer[start:end], behind which stand two newlines.
+    """Parse the lines of buffer[start:end], behind which stands `chunks.PADDING`.
 
     Args:
         buffer: uint8; start, end: whole lines.

@@ -1,4 +1,4 @@
-"""Intrinsics that Numba does not offer: bare pointers, bits of a float, leading zeros."""
+"""Intrinsics that Numba does not offer: bare pointers, several bytes at a time, bits of a float, zeros of a word."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from boostrank.kernels.runtime.private import first_of, uncounted
+from boostrank.kernels.runtime.private import INDEX, first_of, spread, unaligned, uncounted
 
 Bytes = npt.NDArray[np.uint8]
+
+_SIXTEEN = ir.VectorType(ir.IntType(8), 16)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -70,6 +72,88 @@ def float_of_bits(typing: Any, bits: Any) -> Any:
         return builder.bitcast(arguments[0], ir.DoubleType())
 
     return types.float64(types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def trailing_zeros(typing: Any, word: Any) -> Any:
+    """Zero bits below the lowest one bit of a uint64; 64 for 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.IntType(1)(0))
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def word_at(typing: Any, text: Any, place: Any) -> Any:
+    """The eight bytes at a place of a text as a uint64, the first one lowest (as the machine stores it)."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return unaligned(builder, arguments[0], arguments[1], ir.IntType(64))
+
+    return types.uint64(types.CPointer(types.uint8), types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def blanks_at(typing: Any, text: Any, place: Any) -> Any:
+    """Which of the sixteen bytes at a place of a text are blanks: bit i of the uint64 is of byte i."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        found = unaligned(builder, arguments[0], arguments[1], _SIXTEEN)
+        return _bits(builder, builder.icmp_unsigned("==", found, ir.Constant(_SIXTEEN, [32] * 16)))
+
+    return types.uint64(types.CPointer(types.uint8), types.int64), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def decimal_before(typing: Any, text: Any, end: Any, size: Any) -> Any:
+    """(digits as a whole number, how many stand behind the point; -1 where there is none, -2 where it is no number) of
+    the `size` bytes, at most fifteen, before a place of a text; all sixteen are looked at.
+
+    The bytes are digits and one point at most. No step depends on how many there are, or what they are.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        text, end, size = arguments
+        places = ir.Constant(_SIXTEEN, list(range(16)))
+
+        def everywhere(number: Any) -> Any:
+            return spread(builder, builder.trunc(number, ir.IntType(8)), 16)
+
+        def joined(parts: Any, bits: int, scale: int) -> Any:
+            """Neighbours as one number: the first one times `scale`, and the second."""
+            kind = ir.VectorType(ir.IntType(bits), 128 // bits)
+            whole, half = builder.bitcast(parts, kind), bits // 2
+            first = builder.and_(whole, ir.Constant(kind, [(1 << half) - 1] * kind.count))
+            second = builder.lshr(whole, ir.Constant(kind, [half] * kind.count))
+            return builder.add(builder.mul(first, ir.Constant(kind, [scale] * kind.count)), second)
+
+        word, nothing = ir.IntType(64), ir.Constant(_SIXTEEN, [0] * 16)
+        found = unaligned(builder, text, builder.sub(end, word(16)), _SIXTEEN)
+        found = builder.xor(found, ir.Constant(_SIXTEEN, [48] * 16))
+        inside = builder.icmp_unsigned(">=", places, everywhere(builder.sub(word(16), size)))
+        found = builder.select(inside, found, nothing)
+        points = _bits(builder, builder.icmp_unsigned("==", found, ir.Constant(_SIXTEEN, [48 ^ 46] * 16)))
+        is_whole = builder.icmp_unsigned("==", points, word(0))
+        point = builder.select(is_whole, word(-1), builder.cttz(points, ir.IntType(1)(0)))
+        # What stands before the point moves over it.
+        moved = builder.shuffle_vector(nothing, found, ir.Constant(ir.VectorType(INDEX, 16), [0, *range(16, 31)]))
+        digits = builder.select(builder.icmp_signed("<=", places, everywhere(point)), moved, found)
+        wrong = _bits(builder, builder.icmp_unsigned(">", digits, ir.Constant(_SIXTEEN, [9] * 16)))
+        eights = joined(joined(joined(digits, 16, 10), 32, 100), 64, 10_000)
+        first, second = (builder.extract_element(eights, INDEX(half)) for half in range(2))
+        number = builder.add(builder.mul(first, word(100_000_000)), second)
+        behind = builder.select(is_whole, word(-1), builder.sub(word(15), point))
+        behind = builder.select(builder.icmp_unsigned("==", wrong, word(0)), behind, word(-2))
+        return context.make_tuple(builder, signature.return_type, [number, behind])
+
+    both = types.UniTuple(types.int64, 2)
+    return both(types.CPointer(types.uint8), types.int64, types.int64), generate
+
+
+def _bits(builder: Any, places: Any) -> Any:
+    """Sixteen truth values as bits of one word."""
+    return builder.zext(builder.bitcast(places, ir.IntType(16)), ir.IntType(64))
 
 
 if numba.config.DISABLE_JIT:  # the same in plain Python, where kernels run uncompiled

@@ -56,6 +56,13 @@ def vector_at(builder: Any, first: Any, index: Any, width: int) -> Any:
     return builder.bitcast(builder.gep(first, [index]), vector_of(width).as_pointer())
 
 
+def unaligned(builder: Any, text: Any, place: Any, kind: Any) -> Any:
+    """What begins at a place of a text, read as another type."""
+    found = builder.load(builder.bitcast(builder.gep(text, [place]), kind.as_pointer()))
+    found.align = 1
+    return found
+
+
 def load(builder: Any, place: Any) -> Any:
     """The vector at `place`, which is aligned as a float64 is, not as a vector."""
     vector = builder.load(place)
