@@ -108,16 +108,23 @@ def announced(
         refused = True
     if refused:  # the reader will say where
         return ("memory" if route == "auto" else route), ""
+    added = 0
+    if given["within_query"]:
+        from boostrank.training.within_query import WithinQuery
+
+        within = WithinQuery(given["within_query"], given["of"])
+        added = len(within.kinds) * (first.features if within.is_auto or within.of is None else len(within.of))
     plan = make_plan(
         first, others, backend=given["backend"], route=route, limit=given["memory_limit"], params=checked.engine,
-        threads=checked.threads, rounds=checked.rounds, compiles=must_compile(checked.objective),
+        threads=checked.threads, rounds=checked.rounds, compiles=must_compile(checked.objective), added=added,
     )  # fmt: skip
     chosen = plan.check()
     if chosen.cost is None:
         return chosen.name, f"plan: {chosen.words}; what {given['backend']} takes, nobody has measured"
     first_time = ", compiling the objective included" if plan.work.compiles else ""
     return chosen.name, (
-        f"plan: {_about(first, first.rows)} rows x {first.features:,} features, {chosen.words}: "
+        f"plan: {_about(first, first.rows)} rows x {first.features:,} features"
+        f"{f' and {added:,} columns within queries' if added else ''}, {chosen.words}: "
         f"{size_words(chosen.peak_bytes)}, {duration(chosen.cost.first_round_seconds)} to the first round, "
         f"{duration(chosen.cost.seconds(checked.rounds))} in all, about{first_time} ({plan.why})"
     )

@@ -96,7 +96,7 @@ def _run(
     params = train_params(context, given)
     # Everything that can be refused is, before a byte is read.
     checked = split_params(params, given["rounds"], get_backend(given["backend"]))
-    within = _within_query(context, given)
+    within = within_query(context, given)
     metric = headline([name for metric in checked.metrics for name in Metric.parse(metric).names])
     stopper = _stopper(context, params, given, checked, metric, _set_names(valid))
     if given["dask"]:
@@ -113,7 +113,9 @@ def _run(
         more = f", and {len(constant) - 8} more" if len(constant) > 8 else ""
         say(f"{len(constant)} of {train_set.n_features} features never change: {', '.join(constant[:8])}{more}")
     if within is not None and within.is_auto and not given["init_model"]:
-        within = _chosen_within_query(within, params, given, train_set, checked)
+        patience = given["early_stopping"] or checked.stopping_rounds
+        stopping = {"early_stopping_round": patience, "early_stopping_min_delta": checked.min_delta} if patience else {}
+        within = chosen_within_query(within, params | stopping, given, train_set)
     if given["folds"]:
         return train_on_folds(params, given, checked, train_set, metric, model, within)
     valid_sets = [reader.read(path, like=train_set) for path in valid]
@@ -143,7 +145,7 @@ def _run(
     return stop.exit_status if stop.heeded else DONE
 
 
-def _within_query(context: click.Context, given: dict[str, Any]) -> WithinQuery | None:
+def within_query(context: click.Context, given: dict[str, Any]) -> WithinQuery | None:
     """What `--within-query` and `--of` say.
 
     Raises:
@@ -153,28 +155,25 @@ def _within_query(context: click.Context, given: dict[str, Any]) -> WithinQuery 
         if given["of"]:
             raise click.UsageError("--of names features for --within-query", context)
         return None
-    if given["dask"]:
+    if given.get("dask"):
         raise click.UsageError("--within-query is for one machine: workers of a cluster do not compute it", context)
     from boostrank.training.within_query import WithinQuery
 
     return WithinQuery(given["within_query"], given["of"])
 
 
-def _chosen_within_query(
-    within: WithinQuery, params: dict[str, Any], given: dict[str, Any], train_set: RankingDataset,
-    checked: TrainingParameters,
-) -> WithinQuery:  # fmt: skip
+def chosen_within_query(
+    within: WithinQuery, params: dict[str, Any], given: dict[str, Any], train_set: RankingDataset
+) -> WithinQuery:
     """What cross-validation leaves of it, which a line says."""
     from boostrank.training.train import train
     from boostrank.training.within_choice import FOLDS, choice_words, choose_within_query
 
     say(f"--of auto: {2 * FOLDS} trainings on folds of the queries, with and without the columns of --within-query")
-    patience = given["early_stopping"] or checked.stopping_rounds
-    stopping = {"early_stopping_round": patience, "early_stopping_min_delta": checked.min_delta} if patience else {}
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
         found = choose_within_query(
-            train, within, params | stopping, train_set, given["rounds"], backend=given["backend"],
-            conventions=given["conventions"], start=given["start"],
+            train, within, params, train_set, given["rounds"], backend=given["backend"],
+            conventions=given["conventions"], start=given.get("start", "auto"),
         )  # fmt: skip
     assert found.choice is not None
     say(choice_words(found.choice))

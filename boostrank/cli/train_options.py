@@ -73,6 +73,14 @@ training_options = with_options(
                   "first --valid file; keep the best round. An objective that changes over the rounds is watched once "
                   "it has settled."),
 )  # fmt: skip
+within_query_options = with_options(
+    _output("--within-query", metavar="KIND,...",
+            help="Columns beside each feature, of what it is among the documents of its query: rank, zscore, best (the "
+                 "difference to the largest), mean (to the mean). The model computes them by itself."),
+    _output("--of", metavar="F,...|auto", show_default="all that are numbers",
+            help="The features that --within-query is of, by name or number; auto: all, if cross-validation over "
+                 "whole queries finds a gain beyond chance."),
+)  # fmt: skip
 train_options = with_options(
     _output("--valid", multiple=True, type=DataFile(),
             help="Evaluate on this file, or files ('valid/*.gz') as one set; may be repeated."),
@@ -82,12 +90,7 @@ train_options = with_options(
             help="Trees begin with the scores of a linear model, which the model then holds: linear makes a "
                  "cross-fitted regression first, in seconds; FILE is one that --backend linear wrote; auto, the "
                  "default, is linear for the objective auto, none for others. LightGBM and XGBoost."),
-    _output("--within-query", metavar="KIND,...",
-            help="Columns beside each feature, of what it is among the documents of its query: rank, zscore, best (the "
-                 "difference to the largest), mean (to the mean). The model computes them by itself."),
-    _output("--of", metavar="F,...|auto", show_default="all that are numbers",
-            help="The features that --within-query is of, by name or number; auto: all, if cross-validation over "
-                 "whole queries finds a gain beyond chance."),
+    within_query_options,
     _output("--folds", metavar="K", type=click.IntRange(2),
             help="In place of --valid: hold out each of K folds of whole queries once, stop a model on each, and "
                  "average the K models into one file."),

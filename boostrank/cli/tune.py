@@ -18,10 +18,11 @@ from boostrank.cli.errors import DONE, INTERRUPTED, say
 from boostrank.cli.options import ASSIGNMENT, COUNT, Command, DataFile, option, with_options
 from boostrank.cli.progress import duration
 from boostrank.cli.reading import check_not_read, reading_options
-from boostrank.cli.train import check_stdin, read_for_trainings
-from boostrank.cli.train_options import OUTPUT, config_option, training_options
+from boostrank.cli.train import check_stdin, chosen_within_query, read_for_trainings, within_query
+from boostrank.cli.train_options import OUTPUT, config_option, training_options, within_query_options
 
 if TYPE_CHECKING:
+    from boostrank.training.within_query import WithinQuery
     from boostrank.tuning.result import Trial, TuningResult
 
 SEARCH = "Search"
@@ -39,6 +40,7 @@ _output, _search = (partial(option, section=section) for section in (OUTPUT, SEA
             help="Remembers the trials: Optuna's journal."),
     _output("--resume", is_flag=True, help="Go on with the study, if there is one."),
     config_option,
+    within_query_options,
     _output("--json", "as_json", is_flag=True, help="Print one JSON object."),
     _search("--trials", type=COUNT, default=50, help="Trials in all, those of a study that goes on included."),
     _search("--folds", metavar="K", type=click.IntRange(2), default=5,
@@ -73,14 +75,17 @@ def command(context: click.Context, /, train: tuple[str, ...], valid: str | None
     from boostrank.tuning.space import parse_dimension
 
     space = {name: parse_dimension(str(text)) for name, text in given["space"]}
+    within = within_query(context, given)
     params, train_set, valid_set = read_for_trainings(context, given, train, valid)
+    if within is not None and within.is_auto:
+        within = chosen_within_query(within, params, given, train_set)
 
     def search(trials: int, progress: _Progress | None) -> TuningResult:
         with contextlib.redirect_stdout(sys.stderr):  # the engines print
             return tune(
                 params, train_set, valid_set, given["rounds"], trials=trials, folds=given["folds"], space=space,
                 trees=not given["no_trees"], backend=given["backend"], conventions=given["conventions"], study=study,
-                progress=progress,
+                progress=progress, within_query=within,
             )  # fmt: skip
 
     progress = _Progress()
@@ -92,7 +97,7 @@ def command(context: click.Context, /, train: tuple[str, ...], valid: str | None
         if not progress.trials:
             return INTERRUPTED
         found, stopped = search(0, None), True
-    write_output(output, _as_toml(found, given).encode())
+    write_output(output, _as_toml(found, given, within).encode())
     click.echo(json.dumps(_as_json(found)) if given["as_json"] else "\n".join(_summary(found, output)))
     return INTERRUPTED if stopped else DONE
 
@@ -151,7 +156,7 @@ def _as_json(found: TuningResult) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _as_toml(found: TuningResult, given: dict[str, Any]) -> str:
+def _as_toml(found: TuningResult, given: dict[str, Any], within: WithinQuery | None) -> str:
     """A file for `--config`: options, then what the objective takes, then what is the engine's."""
     from boostrank.core.params import find_param
     from boostrank.objective.mixture import accepted_params
@@ -177,6 +182,8 @@ def _as_toml(found: TuningResult, given: dict[str, Any]) -> str:
     options["rounds"] = found.best_rounds if found.folds else found.rounds
     if not found.folds:
         options["early-stopping"] = found.patience
+    if within is not None and within.kinds:
+        options |= {"within-query": list(within.kinds)} | ({} if within.of is None else {"of": list(within.of)})
     if given["seed"] is not None:
         options["seed"] = given["seed"]
     head = [f"# boostrank tune: {found.metric} {found.best.value if found.best else found.start:.6f} on "

@@ -75,6 +75,7 @@ class Work:
         threads: how many work.
         rounds: how many are planned.
         compiles: whether the objective must be compiled.
+        held_bytes: what is held beside the features in memory: those without their columns within queries.
     """
 
     train: Survey
@@ -84,6 +85,7 @@ class Work:
     threads: int = 1
     rounds: int = 100
     compiles: bool = False
+    held_bytes: float = 0.0
 
     @property
     def data(self) -> tuple[Survey, ...]:
@@ -126,7 +128,7 @@ def cost(backend: str, route: str, work: Work) -> Cost | None:
     if backend not in _PEAKS or any(data.rows is None for data in work.data):
         return None
     times = _linear_times(work) if backend == "linear" else _tree_times(backend, route, work)
-    return Cost(_PEAKS[backend](route, work), *times)
+    return Cost(_PEAKS[backend](route, work) + (work.held_bytes if route == "memory" else 0.0), *times)
 
 
 def float_bytes(data: Survey, columns: int) -> float:

@@ -15,7 +15,7 @@ from boostrank.core.formatting import size_words
 from boostrank.core.machine import free_memory, resolve_threads
 from boostrank.kernels.runtime.jit import cache_directory
 from boostrank.objective.description import TrainingObjective
-from boostrank.planning.costs import Cost, Work, cost
+from boostrank.planning.costs import Cost, Work, cost, float_bytes
 from boostrank.planning.sample import Survey
 
 __getattr__ = renamed(
@@ -93,7 +93,7 @@ class Plan:
 def make_plan(
     train: Survey, valid: Sequence[Survey] = (), *, backend: str = "lightgbm", route: str = "auto",
     limit: float | None = None, params: Mapping[str, Any] | None = None, threads: int | None = None, rounds: int = 100,
-    compiles: bool = False,
+    compiles: bool = False, added: int = 0,
 ) -> Plan:  # fmt: skip
     """The plan of a training.
 
@@ -105,14 +105,17 @@ def make_plan(
         params: of the engine; leaves and bins count.
         threads, rounds: as for `boostrank.train`.
         compiles: whether the objective must be compiled first; see `must_compile`.
+        added: columns within queries, beside the features.
     """
+    held = sum(float_bytes(one, one.features) for one in (train, *valid)) if added else 0.0
+    train, *valid = (one.with_columns(added) if added else one for one in (train, *valid))
     given = params or {}
     leaves = next((given[name] for name in _LEAVES if name in given), None)
     if leaves is None:
         depth = int(given.get("max_depth", 0) or 0)
         leaves = min(2**depth, 2**20) if depth > 0 else 31
     max_bin = next((given[name] for name in _BINS if name in given), 255)
-    work = Work(train, tuple(valid), int(leaves), int(max_bin), resolve_threads(threads), rounds, compiles)
+    work = Work(train, tuple(valid), int(leaves), int(max_bin), resolve_threads(threads), rounds, compiles, held)
     engines = [name for name in ENGINES if name == backend or find_spec(name) is not None]
     routes = tuple(Route(name, one, cost(name, one, work)) for name in engines for one in ENGINES[name].routes)
     bound = free_memory() if limit is None else limit

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,15 @@ class Survey:
     def is_sparse(self) -> bool:
         """Whether the reader will keep it as CSR."""
         return self.present < 0.5
+
+    def with_columns(self, added: int) -> Survey:
+        """The same with columns within queries, hardly one of whose values is 0 or like another."""
+        columns = self.features + added
+        nonzero = (self.nonzero * self.features + added) / max(1, columns)
+        is_dense = not self.is_sparse or added >= self.features
+        distinct = np.concatenate([self.distinct, np.full(added, self.sampled_rows)]).astype(np.int64)
+        present = 1.0 if is_dense else self.present
+        return replace(self, features=columns, present=present, nonzero=nonzero, distinct=distinct)
 
 
 def survey(source: AnySource, **options: Any) -> Survey:

@@ -212,7 +212,7 @@ class WithinColumns:
             DataError: they would not fit in memory.
         """
         if hasattr(features, "pieces"):
-            return RowsWithin(features, queries, self)
+            return RowsWithin(features, queries, self, threads)
         is_sparse, (rows, d), m = sparse.issparse(features), features.shape, len(self.added)
         to_dense = not is_sparse or ("rank" in self.kinds and m >= d)
         size = 4 * rows * (d + m) if to_dense else 8 * rows * m
@@ -250,12 +250,13 @@ class RowsWithin:
         stored: `boostrank.data.store.StoredFeatures`.
         queries: of the rows, whole.
         columns: beside them.
+        threads: that compute them.
     """
 
     ndim, dtype = 2, np.dtype(np.float32)
 
-    def __init__(self, stored: Any, queries: QueryIndex, columns: WithinColumns) -> None:
-        self._stored, self._queries, self._columns = stored, queries, columns
+    def __init__(self, stored: Any, queries: QueryIndex, columns: WithinColumns, threads: int = 1) -> None:
+        self._stored, self._queries, self._columns, self._threads = stored, queries, columns, threads
         self.shape = (stored.shape[0], len(columns.names))
         self.is_sparse, self.external, self.watch = stored.is_sparse, stored.external, stored.watch
         self.origin: Any = None
@@ -273,7 +274,7 @@ class RowsWithin:
         index, whole = self._queries.take(chosen)
         stretch = whole.size and whole[-1] - whole[0] + 1 == whole.size
         features = self._stored[int(whole[0]) : int(whole[-1]) + 1] if stretch else self._stored[whole]
-        found = self._columns.rows(features, index, 1)
+        found = self._columns.rows(features, index, self._threads)
         if stretch and isinstance(rows, slice) and numbers.size == whole.size:
             return found
         return found[index.ptr[np.searchsorted(chosen, owners)] + numbers - ptr[owners]]

@@ -40,6 +40,8 @@ from boostrank.training.params import (
 )  # fmt: skip
 from boostrank.training.query_folds import query_folds
 from boostrank.training.train import train
+from boostrank.training.within_choice import choose_within_query
+from boostrank.training.within_query import WithinQuery
 from boostrank.tuning.result import Trial, TuningResult
 from boostrank.tuning.space import TREES, Dimension, full_space
 from boostrank.tuning.study import finished, leader_of, open_study
@@ -70,6 +72,7 @@ def tune(
     conventions: Conventions | str | None = None,
     study: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
+    within_query: WithinQuery | str | Sequence[str] | None = None,
 ) -> TuningResult:
     """Search for parameters.
 
@@ -88,6 +91,7 @@ def tune(
         conventions: of the metrics.
         study: a file that remembers the trials; where it is there, the search goes on. None: nothing is remembered.
         progress: called after each trial.
+        within_query: as for `boostrank.train`, of every trial; "auto" is asked once, of the parameters as given.
 
     Raises:
         InputError: parameters or data that cannot be used; a study of another search, with what differs.
@@ -100,7 +104,16 @@ def tune(
     if trials < 0:
         raise ParameterError(f"trials={trials}: at least 0")
     search = _Search(
-        params, train_set, valid_set, num_boost_round, folds, dict(space or {}), trees, backend, conventions
+        params,
+        train_set,
+        valid_set,
+        num_boost_round,
+        folds,
+        dict(space or {}),
+        trees,
+        backend,
+        conventions,
+        WithinQuery.given(within_query),
     )
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     remembered = open_study(optuna, study, search.identity())
@@ -123,7 +136,7 @@ class _Search:
     def __init__(
         self, params: Mapping[str, Any] | None, train_set: RankingDataset, valid_set: RankingDataset | None,
         rounds: int, folds: int, space: dict[str, Dimension], trees: bool, backend: str,
-        conventions: Conventions | str | None,
+        conventions: Conventions | str | None, within: WithinQuery | None,
     ) -> None:  # fmt: skip
         if train_set.on_disk:
             raise DataError("rows that lie on disk cannot be put into folds: read them to memory")
@@ -156,6 +169,12 @@ class _Search:
             for _, held in self._parts
         ]
         self._weights = np.concatenate([held.queries.each_weight for _, held in self._parts])
+        if within is not None and within.is_auto:
+            given = {**self.fixed, "objective": first, "seed": self.seed, "early_stopping_round": self.patience}
+            within = choose_within_query(
+                train, within, given, train_set, rounds, backend=backend, conventions=self._conventions
+            )
+        self._within = within
         self._start: Float64Array = np.zeros(0)
         self._failed = 0
         self._started_at, self._sd, self.start_rounds = math.nan, 0.0, 0
@@ -169,7 +188,7 @@ class _Search:
             "trees": self._trees, "rounds": self.rounds, "patience": self.patience, "folds": self.folds,
             "backend": self._backend, "metric": self.metric, "conventions": str(self._conventions), "seed": self.seed,
             "data": self._prints,
-        }  # fmt: skip
+        } | ({} if self._within is None else {"within": [*self._within.kinds, str(self._within.of)]})  # fmt: skip
 
     def measure_start(self, study: Any) -> None:
         """The parameters as given, a few times: what is to be beaten, and how much of it is luck."""
@@ -250,7 +269,7 @@ class _Search:
             training = whole.shuffled(np.random.default_rng([seed, lucky])) if lucky else whole
             model = train(
                 params | {"seed": seed + lucky}, training, self.rounds, valid_sets=[held], backend=self._backend,
-                conventions=self._conventions,
+                conventions=self._conventions, within_query=self._within,
             )  # fmt: skip
             values.append(metrics.per_query(model.predict(held, threads=self._threads))[self.metric])
             rounds.append(model.best_iteration)

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import boostrank
+from boostrank.planning.plan import make_plan
+from boostrank.planning.sample import survey
 from tests.cli.conftest import FEW, invoke, messages, sidecar
 
 TRAIN = (*FEW, "--start", "none", "--within-query", "rank,zscore")
@@ -59,10 +61,14 @@ def test_routes_folds_and_configurations_train_with_the_columns(data: Path, mode
         result = invoke(*train, "-m", tmp_path / "again", *options)
         assert result.exit_code == 0, result.stderr
         assert (tmp_path / "again").read_bytes() == model.read_bytes()
+        assert any("and 6 columns within queries, " in line for line in messages(result))
     result = invoke(
         "train", data / "train.txt", "-m", tmp_path / "more", *FEW, "--init-model", model, "--start", "none"
     )
     assert result.exit_code == 0, result.stderr
+    surveyed = survey(data / "train.txt")
+    plain, wide = (make_plan(surveyed, added=added).routes[0].peak_bytes for added in (0, 300))
+    assert wide - plain > 4 * 300 * (surveyed.rows or 0)
     assert sidecar(tmp_path / "more")["within_query"] == sidecar(model)["within_query"]
     result = invoke("train", data / "train.txt", "-m", tmp_path / "folds", *TRAIN, "--folds", 2, "--of", "auto",
                     "--early-stopping", 2)  # fmt: skip
@@ -86,3 +92,24 @@ def test_what_cannot_be_is_refused_by_name(data: Path, model: Path, tmp_path: Pa
         assert result.exit_code != 0
         assert words in result.stderr
     assert not (tmp_path / "m").exists()
+
+
+def test_a_search_trains_with_the_columns_and_writes_them_down(data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("optuna", reason="tuning is an extra")
+    search = ("tune", data / "train.txt", "-o", tmp_path / "tuned.toml", *FEW, "--folds", 2, "--trials", 1)
+    result = invoke(*search, "--within-query", "zscore", "--of", "f1,3")
+    assert result.exit_code == 0, result.stderr
+    written = (tmp_path / "tuned.toml").read_text()
+    assert 'within-query = ["zscore"]\nof = ["f1", "3"]\n' in written
+    result = invoke(*search, "--resume", "--within-query", "rank")
+    assert result.exit_code != 0
+    assert "within" in result.stderr
+    result = invoke(
+        "train", data / "train.txt", "-m", tmp_path / "m", "--config", tmp_path / "tuned.toml", "--threads", 1
+    )
+    assert result.exit_code == 0, result.stderr
+    assert sidecar(tmp_path / "m")["within_query"] == {"kinds": ["zscore"], "of": ["f1", "f3"]}
+    result = invoke(*search[:3], tmp_path / "auto.toml", *search[4:], "--within-query", "zscore", "--of", "auto")
+    assert result.exit_code == 0, result.stderr
+    taken = next(line for line in messages(result) if line.startswith("within queries, zscore: ")).endswith("used")
+    assert ("within-query" in (tmp_path / "auto.toml").read_text()) is taken
