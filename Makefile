@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help demo test matrix short check docs wheel-test experiments ohsumed parity discount start within_query serving curvature selection peers bench kill-sweep bench-scale clean
+.PHONY: help demo test matrix short check docs wheel-test experiments ohsumed parity discount start serving curvature selection peers bench kill-sweep bench-scale clean within-query
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM's own LambdaRank"
@@ -21,7 +21,7 @@ help:
 	@echo "make parity    our LambdaRank against the engines' own (needs the data)"
 	@echo "make discount  the training discount: log, linear, between (needs the data)"
 	@echo "make start     what the linear start gives on either engine (needs the data)"
-	@echo "make within_query  what columns within queries give on either engine (needs the data)"
+	@echo "make within-query  what columns within queries give on either engine (needs the data)"
 	@echo "make serving   what each program that serves rankers makes of each kind of model"
 	@echo "make curvature what the trees divide by: majoriser, Gauss-Newton, pair force, constant (needs the data)"
 	@echo "make selection which rounds to keep, and what averaging gives (needs the data)"
@@ -110,11 +110,16 @@ kill-sweep: $(VENV)/.installed-test
 	$(BIN)/python -m tests.cli.kill_sweep 200
 
 # XGBoost's threads spin while they wait: beside any other work they must not.
-ohsumed parity discount start within_query serving curvature selection peers bench: export OMP_WAIT_POLICY ?= passive
+ohsumed parity discount start serving curvature selection peers bench: export OMP_WAIT_POLICY ?= passive
 bench: $(VENV)/.installed-bench
 peers: $(VENV)/.installed-peers
-ohsumed parity discount start within_query serving curvature selection peers bench: $(VENV)/.installed
+ohsumed parity discount start serving curvature selection peers bench: $(VENV)/.installed
 	$(BIN)/python -m experiments.$@.run
+
+within-query: export OMP_WAIT_POLICY ?= passive
+within-query: $(VENV)/.installed
+	$(BIN)/python -m experiments.within_query.run
+	$(BIN)/python -m experiments.within_query.cost
 
 bench-scale: export OMP_WAIT_POLICY ?= passive
 bench-scale: $(VENV)/.installed-test

@@ -136,7 +136,7 @@ class _Search:
     def __init__(
         self, params: Mapping[str, Any] | None, train_set: RankingDataset, valid_set: RankingDataset | None,
         rounds: int, folds: int, space: dict[str, Dimension], trees: bool, backend: str,
-        conventions: Conventions | str | None, within: WithinQuery | None,
+        conventions: Conventions | str | None, within: WithinQuery | None = None,
     ) -> None:  # fmt: skip
         if train_set.on_disk:
             raise DataError("rows that lie on disk cannot be put into folds: read them to memory")

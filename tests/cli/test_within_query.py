@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,6 +50,7 @@ def test_every_command_takes_files_of_the_features_alone(data: Path, model: Path
         assert result.exit_code == 0, (command, result.stderr)
         if command[0] in ("importance", "why"):
             assert "zscore(f2|query)" in result.stdout
+        assert ("a change is of one column alone" in result.stderr) is (command[0] == "why")
     page = (tmp_path / "report.html").read_text()
     assert "zscore(f2|query)" in page
 
@@ -67,8 +69,10 @@ def test_routes_folds_and_configurations_train_with_the_columns(data: Path, mode
     )
     assert result.exit_code == 0, result.stderr
     surveyed = survey(data / "train.txt")
-    plain, wide = (make_plan(surveyed, added=added).routes[0].peak_bytes for added in (0, 300))
-    assert wide - plain > 4 * 300 * (surveyed.rows or 0)
+    plain, one, wide = (make_plan(surveyed, added=added).routes[0].peak_bytes for added in (0, 1, 300))
+    floats = 4 * surveyed.features * (surveyed.rows or 0)
+    assert one - plain > floats  # of the features alone, which stay beside those with their columns
+    assert wide - one > 300 * floats / surveyed.features
     assert sidecar(tmp_path / "more")["within_query"] == sidecar(model)["within_query"]
     result = invoke("train", data / "train.txt", "-m", tmp_path / "folds", *TRAIN, "--folds", 2, "--of", "auto",
                     "--early-stopping", 2)  # fmt: skip
@@ -94,11 +98,35 @@ def test_what_cannot_be_is_refused_by_name(data: Path, model: Path, tmp_path: Pa
     assert not (tmp_path / "m").exists()
 
 
-def test_a_search_trains_with_the_columns_and_writes_them_down(data: Path, tmp_path: Path) -> None:
+def test_a_search_trains_with_the_columns_and_writes_them_down(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("optuna", reason="tuning is an extra")
-    search = ("tune", data / "train.txt", "-o", tmp_path / "tuned.toml", *FEW, "--folds", 2, "--trials", 1)
+    from boostrank.tuning import search as module
+
+    trained = []
+
+    def recorded(*arguments: Any, **options: Any) -> boostrank.RankingModel:
+        trained.append(boostrank.train(*arguments, **options))
+        return trained[-1]
+
+    monkeypatch.setattr(module, "train", recorded)
+    search = (
+        "tune",
+        data / "train.txt",
+        "-o",
+        tmp_path / "tuned.toml",
+        *FEW,
+        "--folds",
+        2,
+        "--trials",
+        1,
+        "--objective",
+        "regression",
+    )
     result = invoke(*search, "--within-query", "zscore", "--of", "f1,3")
     assert result.exit_code == 0, result.stderr
+    assert {model.column_names[38:] for model in trained} == {("zscore(f1|query)", "zscore(f3|query)")}
     written = (tmp_path / "tuned.toml").read_text()
     assert 'within-query = ["zscore"]\nof = ["f1", "3"]\n' in written
     result = invoke(*search, "--resume", "--within-query", "rank")

@@ -195,6 +195,7 @@ def why(
             model's.
     """
     ranker = model if isinstance(model, RankingModel) else RankingModel.load(model)
+    within = ranker.within_query
     ranker, data = ranker.over_columns(data)
     query = find_query(qid, data.queries)
     start, stop = int(data.queries.ptr[query]), int(data.queries.ptr[query + 1])
@@ -234,6 +235,11 @@ def why(
     fixed = np.zeros(trees.used.size, dtype=bool)
     fixed[some.constant_within_queries(workers)] = True
     fixed &= ~((known == known[0]) | (np.isnan(known) & np.isnan(known[0]))).all(axis=0)
+    if within is not None:
+        notes.append(
+            f"{within.words()} are computed within the query: a change is of one column alone, where a feature that "
+            "changes would take its columns with it, and those of other documents"
+        )
     if trees.forest is None:
         notes.append(f"{trees.why_not}: only values of the data were tried, not all")
     elif any(np.any(curve.slope) for _, curve in trees.forest.start or ()):
