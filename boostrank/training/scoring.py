@@ -1,6 +1,6 @@
 """Scores of files of any size: rows are scored as they are read, and memory does not grow with them.
 
-Trees go down by `kernels.trees.scorer`, four or five times as fast as LightGBM and to the same bits; rows at and
+Trees go down by `kernels.trees.scorer`, several times as fast as LightGBM and to the same bits; rows at and
 beside every threshold prove that before a file is begun. Where that cannot be, the engine scores.
 """
 
