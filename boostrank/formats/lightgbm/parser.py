@@ -289,7 +289,10 @@ class _Column:
             return np.zeros(0, dtype)
         # The alphabet keeps out what Python reads as a number and LightGBM does not ("1_0"); the length keeps one
         # giant token from making NumPy allocate its size for all.
-        text = np.array([token if len(token) <= _MAX_DIGITS else b"?" for token in self.tokens])
+        tokens = self.tokens
+        if max(map(len, tokens)) > _MAX_DIGITS:
+            tokens = [token if len(token) <= _MAX_DIGITS else b"?" for token in tokens]
+        text = np.array(tokens)
         try:
             if b"".join(self.tokens).translate(None, alphabet):
                 raise ValueError
