@@ -16,10 +16,11 @@ from boostrank.backends import get_backend
 from boostrank.core.errors import ParameterError
 from boostrank.core.resampling import paired_difference
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.part import Whole
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.training.model import RankingModel
 from boostrank.training.params import headline, pop_seed, split_params
-from boostrank.training.query_folds import query_folds
+from boostrank.training.query_folds import fold_numbers
 from boostrank.training.within_query import WithinQuery
 
 FOLDS = 4
@@ -48,7 +49,8 @@ def choose_within_query(
     """
     rest = dict(params or {})
     seed = pop_seed(rest)
-    checked = split_params(rest, num_boost_round, get_backend(backend))
+    engine = get_backend(backend)
+    checked = split_params(rest, num_boost_round, engine)
     metric = headline(checked.metrics)
     if metric is None:
         raise ParameterError("within_query: 'auto' compares by a metric: metric='ndcg'")
@@ -56,11 +58,15 @@ def choose_within_query(
     columns = replace(asked, of=None)
     values: dict[bool, list[Any]] = {False: [], True: []}
     weights = []
-    for k, (outside, inside) in enumerate(query_folds(train_set, FOLDS, seed)):
+    fold = fold_numbers(train_set, FOLDS, seed) % FOLDS
+    part = Whole(train_set).part if engine.shares_bins else train_set.take
+    for k in range(FOLDS):
+        outside, held = part(np.flatnonzero(fold != k)), np.flatnonzero(fold == k)
+        inside, watched = train_set.take(held), [part(held)] if checked.stopping_rounds else None
         measured = BoundMetrics([metric], inside.labels, inside.queries, rules, checked.threads)
         for used, found in values.items():
             model = train(
-                rest | {"seed": seed + k}, outside, num_boost_round, valid_sets=[inside], backend=backend,
+                rest | {"seed": seed + k}, outside, num_boost_round, valid_sets=watched, backend=backend,
                 conventions=conventions, start=start, within_query=columns if used else None,
             )  # fmt: skip
             found.append(measured.per_query(model.predict(inside, threads=checked.threads))[metric])
