@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import chain, islice
 from typing import Any
 
 import click
@@ -26,26 +27,29 @@ def command(
     DATA is one file or several, plain or compressed, a quoted pattern, or `-` for standard input.
 
     Scores are written as rows are read, in the same memory for any number of them; of a model that looks at whole
-    queries, once all are read. With -o the file is written whole or
-    not at all; what is on standard output when a later row is refused, stays.
+    queries, once all are read. With -o the file is written whole or not at all; what is on standard output when a later
+    row is refused, stays.
 
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Higher is better, within one query only.
     """
-    from boostrank.core.files import check_output, write_all, writing
-    from boostrank.core.imports import without
-    from boostrank.data.libsvm.number_text import score_text
-    from boostrank.training.model import RankingModel
+    from boostrank.core.imports import uncollected, without
 
-    if output is not None:
-        check_not_read(output, [model, *data])
-        check_output(output)
-    with without("sklearn", "pandas"):  # an engine imports them for a second, and scores without them
-        ranker = RankingModel.load(model)
-    pieces = Reader({**given, "threads": threads}).scores(data, ranker, model, num_iteration)
+    with uncollected():
+        from boostrank.core.files import check_output, write_all, writing
+        from boostrank.data.libsvm.number_text import score_text
+        from boostrank.training.model import RankingModel
+
+        if output is not None:
+            check_not_read(output, [model, *data])
+            check_output(output)
+        with without("sklearn", "pandas"):  # an engine imports them for a second, and scores without them
+            ranker = RankingModel.load(model)
+        pieces = Reader({**given, "threads": threads}).scores(data, ranker, model, num_iteration)
+        first = list(islice(pieces, 1))
     if output is None:
-        for scores in pieces:
+        for scores in chain(first, pieces):
             sys.stdout.write(score_text(scores).decode())
         return
     with writing(output) as descriptor:
-        for scores in pieces:
+        for scores in chain(first, pieces):
             write_all(descriptor, score_text(scores))

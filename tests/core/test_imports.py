@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
 import pytest
 
-from boostrank.core.imports import without
+from boostrank.core.imports import uncollected, without
 
 
 def test_packages_are_absent_in_the_block_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,3 +22,17 @@ def test_packages_are_absent_in_the_block_alone(tmp_path: Path, monkeypatch: pyt
 
     assert never_imported_before.here
     assert sys.modules["pytest"] is pytest
+
+
+def test_garbage_is_looked_for_again_but_not_among_what_is_there() -> None:
+    before = gc.get_freeze_count()
+    try:
+        with uncollected():
+            assert not gc.isenabled()
+            with uncollected():
+                pass
+            assert not gc.isenabled()
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > before
+    finally:
+        gc.unfreeze()
