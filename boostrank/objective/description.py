@@ -305,7 +305,8 @@ def value_at(param: Param, value: Any, round: int, owner: TrainingObjective) -> 
     Raises:
         ParameterError: a schedule needs `total_rounds`, or leaves the parameter's range.
     """
-    if not isinstance(value, Schedule):
+    # A protocol is looked up slowly, and this is asked some twenty times a round.
+    if isinstance(value, str | int | float) or not isinstance(value, Schedule):
         return value
     if value.needs_total:
         if owner.total_rounds is None:

@@ -23,6 +23,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.objective.bound import BoundObjective
 from boostrank.objective.description import Objective
 from boostrank.objectives import OBJECTIVES
+from experiments.bench import folds
 from experiments.bench.formula import FORMULA
 from experiments.common import arguments, markdown, save
 
@@ -44,7 +45,7 @@ def main() -> None:
     """Measure, and write table, numbers and picture."""
     parser = arguments(__doc__.split("\n")[0])
     parser.add_argument("--documents", type=int, default=200_000, help="documents measured at each list length")
-    parser.add_argument("--no-peers", action="store_true", help="leave out the comparison with LightGBM")
+    parser.add_argument("--no-peers", action="store_true", help="leave out whole trainings, LightGBM's and folds")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out" / "bench.md")
     options = parser.parse_args()
     threads = resolve_threads(options.threads)
@@ -57,9 +58,12 @@ def main() -> None:
     lists = {spec.name: one_list(spec.name, threads, console) for spec in OBJECTIVES}
     peers = {} if options.no_peers else against_lightgbm(threads, console)
     training = {} if options.no_peers else whole_trainings(threads, console)
+    folded = [] if options.no_peers else [
+        row for name in folds.SETS for row in folds.measured(name, options.data_root, threads, console)
+    ]  # fmt: skip
     numbers = {
         "objectives": results, "by_formula": by_formula, "lists": lists, "peers": peers, "training": training,
-        "threads": threads,
+        "threads": threads, "folds": folded,
     }  # fmt: skip
     save(options.out, report(numbers), numbers)
     picture(results, options.out.with_suffix(".svg"))
@@ -218,6 +222,8 @@ def report(numbers: dict[str, Any]) -> str:
         head = ["training with", "s", f"/ {TRAINED[0]}", "range over the turns"]
         text += f"\n\nWhole trainings: {', '.join(f'{n:,} {what}' for what, n in TRAINING.items())}.\n\n"
         text += markdown(head, table)
+    if numbers["folds"]:
+        text += "\n\n" + folds.table(numbers["folds"])
     return text
 
 
