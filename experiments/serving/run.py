@@ -51,7 +51,7 @@ def main() -> None:
         for found in pool.map(looked_at, models, itertools.repeat(options.rows)):
             numbers += found
             console.print("{size}, {engine}, {data}, start {start}: done".format(**found[0]))
-    save(options.out, table(numbers), numbers)
+            save(options.out, table(numbers), numbers)
     print(options.out.read_text(), end="")
 
 

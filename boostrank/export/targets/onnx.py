@@ -24,6 +24,7 @@ from boostrank.kernels.trees.walker import LISTED_RIGHT, NAN_LEFT, Forest
 # What onnxmltools calls them, and programs expect.
 _INPUT, _OUTPUT = "input", "variable"
 _MOST_CELLS = 2**26
+_TOGETHER = 1024  # rows: each takes 17 bytes for each set of categories while it is scored
 
 
 def _write(model: ServedModel) -> bytes:
@@ -166,7 +167,9 @@ def _read(body: bytes, feature_names: Sequence[str]) -> Score:
     def score(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         with np.errstate(over="ignore"):
             given = np.ascontiguousarray(rows, dtype=np.float32)
-        return np.asarray(session.run([_OUTPUT], {_INPUT: given})[0]).reshape(-1)
+        parts = (given[first : first + _TOGETHER] for first in range(0, len(given), _TOGETHER))
+        scores = [np.asarray(session.run([_OUTPUT], {_INPUT: part})[0]).reshape(-1) for part in parts]
+        return np.concatenate([np.zeros(0, np.float32), *scores])
 
     return score
 
