@@ -114,6 +114,11 @@ def announced(
 
         within = WithinQuery(given["within_query"], given["of"])
         added = len(within.kinds) * (first.features if within.is_auto or within.of is None else len(within.of))
+    elif given["init_model"]:
+        from boostrank.training.model import RankingModel
+
+        model = RankingModel.load(given["init_model"])
+        added = len(model.column_names) - model.n_features
     plan = make_plan(
         first, others, backend=given["backend"], route=route, limit=given["memory_limit"], params=checked.engine,
         threads=checked.threads, rounds=checked.rounds, compiles=must_compile(checked.objective), added=added,

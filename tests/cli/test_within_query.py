@@ -68,12 +68,13 @@ def test_routes_folds_and_configurations_train_with_the_columns(data: Path, mode
         "train", data / "train.txt", "-m", tmp_path / "more", *FEW, "--init-model", model, "--start", "none"
     )
     assert result.exit_code == 0, result.stderr
+    assert any("and 6 columns within queries, " in line for line in messages(result))
+    assert sidecar(tmp_path / "more")["within_query"] == sidecar(model)["within_query"]
     surveyed = survey(data / "train.txt")
     plain, one, wide = (make_plan(surveyed, added=added).routes[0].peak_bytes for added in (0, 1, 300))
     floats = 4 * surveyed.features * (surveyed.rows or 0)
     assert one - plain > floats  # of the features alone, which stay beside those with their columns
     assert wide - one > 300 * floats / surveyed.features
-    assert sidecar(tmp_path / "more")["within_query"] == sidecar(model)["within_query"]
     result = invoke("train", data / "train.txt", "-m", tmp_path / "folds", *TRAIN, "--folds", 2, "--of", "auto",
                     "--early-stopping", 2)  # fmt: skip
     assert result.exit_code == 0, result.stderr
