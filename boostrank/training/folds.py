@@ -87,8 +87,9 @@ def train_folds(
     weights: list[Float64Array] = []
     numbers = fold_numbers(train_set, folds, seed)
     fold = numbers % folds
+    inner = (numbers // folds + fold) % FOLDS  # shifted: folds of one query have different ones
     part = Whole(train_set).part if engine.shares_bins else train_set.take
-    starts = FoldStarts(fold, numbers // folds % FOLDS)
+    starts = FoldStarts(fold, inner)
     # What nobody looks at is not measured.
     watched = bool(callbacks or after or checked.stopping_rounds)
     for k in range(folds):

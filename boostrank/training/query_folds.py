@@ -21,7 +21,7 @@ def query_folds(data: RankingDataset, folds: int, seed: int) -> list[tuple[Ranki
 
 
 def fold_numbers(data: RankingDataset, folds: int, seed: int) -> Int64Array:
-    """int64[Q]: modulo `folds` they are the folds of the queries, and what they are multiples of is dealt evenly.
+    """int64[Q]: the numbers from 0 to Q - 1 at random; modulo `folds` they are the folds of the queries.
 
     Raises:
         ParameterError, DataError: as of `query_folds`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -141,7 +140,7 @@ def beginning(
         try:
             return beginning(LINEAR, engine, train_set, gain, params, threads=threads, fitted=fitted)
         except ParameterError as error:  # trees that take none
-            warnings.warn(DataWarning(str(error)), stacklevel=3)
+            warn_user(str(error), DataWarning)
             return None
     reason = engine.unstartable(params)
     if reason:
@@ -172,12 +171,12 @@ def beginning(
             message = (
                 f"the start goes without {', '.join(map(repr, without))}: with these parameters trees cannot use them"
             )
-            warnings.warn(DataWarning(message), stacklevel=3)
+            warn_user(message, DataWarning)
         linear = cross_fit.in_steps_of(linear, rows, threads, limits)
     elif limits.direction.any() or limits.unused:
         raise ParameterError(f"{_NO_LIMITS}: give the rows as a RankingDataset, or begin without one (start='none')")
     else:
-        warnings.warn(DataWarning(_NO_STEPS), stacklevel=3)
+        warn_user(_NO_STEPS, DataWarning)
     kept = ("objective", "parameters", "training", "data")
     description = {key: ranker.info[key] for key in kept if key in ranker.info}
     return Beginning(engine.begin_with(linear), linear, None, description)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from boostrank.backends import get_backend
 from boostrank.backends.base import Backend, TrainRequest
 from boostrank.backends.events import Callback
-from boostrank.core.errors import DataError, DataWarning, ParameterError
+from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
@@ -207,7 +206,7 @@ def run(
     booster = engine.with_even_leaves(booster)
     broken = constraints.broken(engine, booster, given.engine, engine.feature_names(booster))
     if broken:
-        warnings.warn(DataWarning(f"the engine's trees do not keep what they promise: {broken}{_BASIC}"), stacklevel=2)
+        warn_user(f"the engine's trees do not keep what they promise: {broken}{_BASIC}", DataWarning)
     labels, queries = labels_of(native_train)
     stats = None if gradient is None else gradient.stats
     summary = TrainingSummary(

@@ -173,6 +173,12 @@ def test_starts_of_folds_are_those_of_the_same_sums(data: RankingDataset, monkey
             assert_same(found, cross_fit.cross_fitted(data.take(np.flatnonzero(fold != k)), "exponential"), 0.05)
 
 
+def test_a_fold_may_be_one_query() -> None:
+    few = made(12, 2)
+    _, seen = folded(PARAMS | {"early_stopping_round": 0}, few, 1, folds=12, start="linear")
+    assert min(np.ptp(model.predict(few)) for model in seen) > 0.5
+
+
 def assert_same(one: cross_fit.CrossFitted, other: cross_fit.CrossFitted, least: float) -> None:
     """Scores that correlate but for so much, and are the same where it is nothing."""
     if least == 0.0:
