@@ -37,7 +37,8 @@ class Leaves:
     base: float = 0.0
 
     def in_units(self) -> Leaves | None:
-        """The same rounded to multiples of a unit; None where that would count: one leaf is larger than the rest."""
+        """The same rounded to multiples of a unit; None where that would count, as beside one leaf
+        that is far larger than the rest; and where all are 0, or one is not finite."""
         trees = int(self.tree.max(initial=-1)) + 1
         largest = np.zeros(trees)
         np.maximum.at(largest, self.tree, np.abs(self.value))

@@ -54,8 +54,9 @@ def train_folds(
     Args:
         params: as for `boostrank.train`; `early_stopping_round` stops each model on its fold. The k-th model's seed
             is larger by k.
-        train_set: features in memory. They are binned once: bins, and the quantiles of starts, are those of all rows,
-            held-out ones among them, and know no label. XGBoost's are those of the first training's rows.
+        train_set: features in memory. They are binned once: LightGBM's bins, and the quantiles of starts, are those of
+            all rows, held-out ones among them; XGBoost's bins are those of the first training's rows. None knows a
+            label.
         num_boost_round: of each model, at most.
         folds: of whole queries, at least 2: as many trainings, and as many times the trees.
         callbacks: of the k-th training. Where there are none, nor `after` and early stopping, the metrics are measured

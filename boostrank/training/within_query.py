@@ -127,7 +127,7 @@ class WithinColumns:
 
     Args:
         features: d names.
-        kinds: of columns, each of all of the features
+        kinds: of columns, each of all the features in `of`.
         of: int64[c], which have them.
     """
 
