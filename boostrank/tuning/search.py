@@ -104,17 +104,9 @@ def tune(
     if trials < 0:
         raise ParameterError(f"trials={trials}: at least 0")
     search = _Search(
-        params,
-        train_set,
-        valid_set,
-        num_boost_round,
-        folds,
-        dict(space or {}),
-        trees,
-        backend,
-        conventions,
+        params, train_set, valid_set, num_boost_round, folds, dict(space or {}), trees, backend, conventions,
         WithinQuery.given(within_query),
-    )
+    )  # fmt: skip
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     remembered = open_study(optuna, study, search.identity())
     search.measure_start(remembered)
@@ -188,7 +180,7 @@ class _Search:
             "trees": self._trees, "rounds": self.rounds, "patience": self.patience, "folds": self.folds,
             "backend": self._backend, "metric": self.metric, "conventions": str(self._conventions), "seed": self.seed,
             "data": self._prints,
-        } | ({} if self._within is None else {"within": [*self._within.kinds, str(self._within.of)]})  # fmt: skip
+        } | ({} if self._within is None else {"within_query": [*self._within.kinds, str(self._within.of)]})  # fmt: skip
 
     def measure_start(self, study: Any) -> None:
         """The parameters as given, a few times: what is to be beaten, and how much of it is luck."""
