@@ -26,9 +26,9 @@ class Whole:
     def __init__(self, data: RankingDataset) -> None:
         self.data = data
         self.bins: Any = None
-        """What an engine has made of it, which the parts share."""
+        """What an engine has made of it by the parameters of the first training; the parts share it."""
         self.wider: Whole | None = None
-        """The same with columns within queries."""
+        """The same with columns within queries, those that were asked for last."""
 
     def part(self, queries: npt.ArrayLike) -> RankingDataset:
         """Some whole queries, in the order asked for; as `RankingDataset.take`, but that features are `PartRows`."""

@@ -192,7 +192,8 @@ class WithinColumns:
         features = data.features
         if isinstance(features, PartRows):  # the columns of a query are its own: they are computed once for all parts
             whole = features.whole
-            whole.wider = whole.wider or Whole(self.dataset(whole.data, threads))
+            if whole.wider is None or whole.wider.data.feature_names != self.names:
+                whole.wider = Whole(self.dataset(whole.data, threads))
             features = PartRows(whole.wider, features.rows)
         else:
             features = self.rows(features, data.queries, threads)

@@ -13,6 +13,7 @@ from scipy import sparse
 import boostrank
 from boostrank import DataError, ParameterError, RankingDataset, RankingModel, WithinQuery, train
 from boostrank.core.errors import ModelError
+from boostrank.data.part import Whole
 from boostrank.export.target import ExportError
 from boostrank.formats import model_files
 from boostrank.formats.model_files import sidecar_path
@@ -190,6 +191,15 @@ def test_rows_on_disk_have_the_columns_of_rows_in_memory(backend: str, tmp_path:
     )
     np.testing.assert_array_equal(first.predict(memory), second.predict(streamed))
     assert first.info["data"]["fingerprint"] == second.info["data"]["fingerprint"]
+
+
+def test_parts_of_a_data_set_have_the_columns_that_are_asked_for() -> None:
+    part = Whole(TRAIN).part([3, 1])
+    for kind in ("rank", "zscore", "zscore"):
+        columns = WithinQuery(kind).columns(NAMES, None)
+        assert columns is not None
+        found, expected = columns.dataset(part, 1), columns.dataset(TRAIN.take([3, 1]), 1)
+        np.testing.assert_array_equal(found.features[: found.n_documents], expected.features)
 
 
 @engines
