@@ -112,13 +112,15 @@ def _words(value: Any) -> tuple[Any, ...]:
 def _column(one: str | int, names: Sequence[str], base: int) -> int:
     if one in names:
         return list(names).index(str(one))
-    if isinstance(one, int | np.integer) or one.isdecimal():
+    if isinstance(one, int | np.integer) or str(one).isdecimal():
         if not 0 <= int(one) - base < len(names):
             raise ParameterError(
                 f"within_query: no feature has number {one}: they are {base} to {base + len(names) - 1}"
             )
         return int(one) - base
-    raise ParameterError(f"within_query: the data have no feature {one!r}.{did_you_mean(one, names, list_all=False)}")
+    raise ParameterError(
+        f"within_query: the data have no feature {one!r}.{did_you_mean(str(one), names, list_all=False)}"
+    )
 
 
 @dataclass(frozen=True, eq=False)

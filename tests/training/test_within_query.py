@@ -269,7 +269,7 @@ def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
     assert model.column_names[4:] == ("mean(price__EUR_|query)", "mean(price_(EUR)|query)", "mean(age|query)")
     for of, words in {
         "clicks": "trees cannot use 'clicks'", "agee": "no feature 'agee'.*age", "4": "no feature has number 4",
-        "age,2": "named twice", (): "no feature to compute",
+        "age,2": "named twice", (): "no feature to compute", (1.5,): "no feature 1.5",
     }.items():  # fmt: skip
         with pytest.raises(ParameterError, match=words):
             train(params, coded, 1, within_query=WithinQuery("mean", of))
