@@ -346,7 +346,7 @@ class _Rows:
         threads: to work on them.
         gains: float64[N], by slices of parts, where somebody learns from them.
         direction: int64[c], of `Limits`, there too.
-        regressed: documents, about, that the regressions learn from.
+        regressed: documents, about, that the regressions learn from, where there are any.
     """
 
     data: Source
@@ -355,14 +355,14 @@ class _Rows:
     threads: int
     gains: Any = None
     direction: Int64Array | None = None
-    regressed: int = _REGRESSED
+    regressed: int = 0
 
     @classmethod
     def of(cls, data: Source, gains: Any, threads: int, limits: Limits | None) -> _Rows:
         """All rows, and as many features as a start takes."""
         limits = limits or Limits.none(data.features.shape[1])
         columns = np.setdiff1d(np.arange(data.features.shape[1]), limits.unused)
-        rows = cls(data, parts_of(data.queries, data.features.shape[1]), columns, threads, gains)
+        rows = cls(data, parts_of(data.queries, data.features.shape[1]), columns, threads, gains, regressed=_REGRESSED)
         if columns.size > MOST_FEATURES:
             warn_user(_WIDE.format(MOST_FEATURES, columns.size, columns.size - MOST_FEATURES), DataWarning)
             rows = replace(rows, columns=_telling(rows))
