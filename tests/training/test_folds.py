@@ -183,7 +183,8 @@ def assert_same(one: cross_fit.CrossFitted, other: cross_fit.CrossFitted, least:
     """Scores that correlate but for so much, and are the same where it is nothing."""
     if least == 0.0:
         np.testing.assert_array_equal(one.scores, other.scores)
-    assert np.corrcoef(one.scores, other.scores)[0, 1] >= 1.0 - least
+    else:  # of equal scores it may be a bit below 1
+        assert np.corrcoef(one.scores, other.scores)[0, 1] >= 1.0 - least
 
 
 def test_it_can_be_ended_after_a_fold(data: RankingDataset) -> None:
