@@ -1,6 +1,6 @@
 """`python -m boostrank`."""
 
-from boostrank.cli import main
+from boostrank.cli import run
 
 if __name__ == "__main__":  # processes that Dask starts import this file once more
-    main()
+    run()

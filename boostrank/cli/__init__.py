@@ -14,6 +14,7 @@ import click
 
 from boostrank import __version__
 from boostrank.cli.errors import OutputClosed, run_reporting_errors
+from boostrank.core import imports
 from boostrank.core.machine import openmp_environment
 
 # command -> (module, or module:name; its line in the list of commands)
@@ -106,3 +107,9 @@ def cli(debug: bool) -> None:
 
 
 main = cli
+
+
+def run() -> None:
+    """The command line in a process of its own."""
+    imports.own_process = True
+    cli()

@@ -1,5 +1,5 @@
 """Imports without what takes time: packages that importers take along where they find them, and that nothing here
-needs; and the search for garbage among what stays.
+needs; and the search for garbage among what stays. Both change a process for good, and leave any but our own alone.
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+own_process = False
+"""Whether this process is the command line's alone, which says so when it starts."""
+
 
 @contextmanager
 def without(*packages: str) -> Iterator[None]:
     """In the block, packages that are not imported yet count as not installed: what is imported does without them.
 
-    It does so for good: this is for a process of our own.
+    It does so for good.
     """
-    absent = [name for name in packages if name not in sys.modules]
+    absent = [name for name in packages if own_process and name not in sys.modules]
     for name in absent:
         sys.modules[name] = None  # type: ignore[assignment]  # then Python looks no further
     try:
@@ -31,8 +34,11 @@ def uncollected() -> Iterator[None]:
     """In the block nobody looks for garbage, and never again among what is there at its end.
 
     Modules that are imported are none, and looking through them, at the end of a process too, takes a third of a short
-    one's time. Their cycles stay for good: this too is for a process of our own.
+    one's time. Their cycles stay for good.
     """
+    if not own_process:
+        yield
+        return
     enabled = gc.isenabled()
     gc.disable()
     try:

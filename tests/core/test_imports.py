@@ -8,9 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from boostrank.core import imports
 from boostrank.core.imports import uncollected, without
 
 
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process counts as the command line's own."""
+    monkeypatch.setattr(imports, "own_process", True)
+
+
+@pytest.mark.usefixtures("own")
 def test_packages_are_absent_in_the_block_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "never_imported_before.py").write_text("here = True\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -24,6 +32,7 @@ def test_packages_are_absent_in_the_block_alone(tmp_path: Path, monkeypatch: pyt
     assert sys.modules["pytest"] is pytest
 
 
+@pytest.mark.usefixtures("own")
 def test_garbage_is_looked_for_again_but_not_among_what_is_there() -> None:
     before = gc.get_freeze_count()
     try:
@@ -36,3 +45,14 @@ def test_garbage_is_looked_for_again_but_not_among_what_is_there() -> None:
         assert gc.get_freeze_count() > before
     finally:
         gc.unfreeze()
+
+
+def test_a_process_of_somebody_else_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "never_imported_here.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    before = gc.get_freeze_count()
+    with uncollected(), without("never_imported_here"):
+        import never_imported_here  # noqa: F401
+
+        assert gc.isenabled()
+    assert gc.get_freeze_count() == before
