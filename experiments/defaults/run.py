@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,11 @@ from rich.console import Console
 
 import boostrank
 from boostrank.metric import BoundMetrics
-from experiments.common import arguments, data_root, markdown, save
+from experiments.common import arguments, markdown, save
 from experiments.defaults.splits import STAGES, folds
 from experiments.defaults.tools import GROUPS, TOOLS, Tool
 from experiments.peers.engines import METRIC
-from experiments.peers.splits import SETS, Fold, read
+from experiments.peers.splits import SETS, Fold, read_sets
 from experiments.peers.statistics import Values, against
 from experiments.peers.store import Run, Store, key_of
 
@@ -44,12 +45,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
     options = parser.parse_args()
     console, store = Console(stderr=True), Store(options.out)
-    files = {name: SETS[name] for name in options.sets.split(",") if name}
-    root = data_root(options.data_root) if files else Path()
-    for given in options.set:
-        name, _, paths = given.partition("=")
-        files[name] = tuple(str(Path(path).resolve()) for path in paths.split(","))
-    places = {name: read(root, paths) for name, paths in files.items()}
+    places = read_sets(options.sets, options.set, options.data_root)
     of = {name: folds(data, options.stage) for name, data in places.items()}
     tools = chosen(options.tools, console)
     cells = [
@@ -60,8 +56,8 @@ def main() -> None:
         for tool in tools
     ]
     for i, cell in enumerate(cells if not options.only_report else ()):
-        with store.claim(cell.key) as mine:
-            if mine and store.get(cell.key) is None:
+        with store.claim(cell.key) as free:
+            if free and store.get(cell.key) is None:
                 cell.run(store, options.threads)
                 console.print(f"{i + 1} of {len(cells)}: {cell.name}", highlight=False, soft_wrap=True)
     text, numbers = report(cells, store, options.against)
@@ -70,7 +66,7 @@ def main() -> None:
 
 
 def chosen(words: str, console: Console) -> list[Tool]:
-    """The tools of a choice such as `defaults;boostrank, 4 folds`; what is not installed is told and left out.
+    """The tools of a choice such as `defaults;boostrank, 4 folds`; what is not installed is left out with a line.
 
     Raises:
         SystemExit: a word that is no name and no group.
@@ -86,6 +82,7 @@ def chosen(words: str, console: Console) -> list[Tool]:
     return [tool for tool in found if not tool.missing]
 
 
+@cache
 def code_of_boostrank() -> str:
     """Hash of the package: what it trains may change with any line of it."""
     folder = Path(boostrank.__file__).parent

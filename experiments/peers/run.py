@@ -14,11 +14,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from experiments.common import arguments, data_root
+from experiments.common import arguments
 from experiments.peers import engines, report
 from experiments.peers.cells import Budget, Cell, Place, Task
 from experiments.peers.methods import Method, chosen
-from experiments.peers.splits import SETS, STAGES, read
+from experiments.peers.splits import SETS, STAGES, read_sets
 from experiments.peers.store import Store
 
 REFERENCE = "lightgbm lambdarank"
@@ -55,12 +55,8 @@ def main() -> None:
     for name, words in skipped.items():
         console.print(f"{name}: {words}", highlight=False)
     methods = [m for m in methods if m.name not in skipped]
-    files = {name: SETS[name] for name in options.sets.split(",") if name}
-    root = data_root(options.data_root) if files else Path()
-    for given in options.set:
-        name, _, paths = given.partition("=")
-        files[name] = tuple(str(Path(path).resolve()) for path in paths.split(","))
-    places = [Place(name, read(root, f), options.stage, draw=options.draw) for name, f in files.items()]
+    sets = read_sets(options.sets, options.set, options.data_root)
+    places = [Place(name, data, options.stage, draw=options.draw) for name, data in sets.items()]
     cells = cells_of(methods, places, engines.Length())
 
     def written(budget: Budget) -> str:

@@ -22,6 +22,7 @@ from scipy import sparse
 
 import boostrank
 from boostrank.core.errors import DataWarning
+from experiments.common import data_root
 
 # OHSUMED's five folds hold the same queries; its Feature-null release holds 22 of them again, and is left out.
 SETS = {
@@ -48,6 +49,16 @@ class Fold:
         """(train, valid) when that part validates; parts come round again."""
         valid = part % len(self.parts)
         return np.concatenate([p for i, p in enumerate(self.parts) if i != valid]), self.parts[valid]
+
+
+def read_sets(names: str, further: Sequence[str], given: Path | None) -> dict[str, boostrank.RankingDataset]:
+    """Sets by name: of `SETS`, commas between, from the folder of the data (`data_root`); and NAME=FILE,... each."""
+    files = {name: SETS[name] for name in names.split(",") if name}
+    root = data_root(given) if files else Path()
+    for one in further:
+        name, _, paths = one.partition("=")
+        files[name] = tuple(str(Path(path).resolve()) for path in paths.split(","))
+    return {name: read(root, found) for name, found in files.items()}
 
 
 def read(root: Path, files: Sequence[str]) -> boostrank.RankingDataset:
