@@ -95,12 +95,18 @@ class Backend(Protocol):
     """Whether `dataset` takes `data.part.PartRows`, and the parts of a data set share their bins."""
     scores_bins: bool = False
     """Whether a validation set's scores are kept up in its bins, for less than scoring its rows takes in the end."""
+    random_splits: bool = False
+    """Whether `extra_trees` is a parameter of its own: one threshold at random for each feature."""
     scores_rows_alone: bool = True
     """Whether `predict` gives a row the same score to the last bit, whatever rows are beside it."""
 
     def check_params(self, params: dict[str, Any]) -> None:
         """Refuse unknown parameters, and those that contradict what boostrank does."""
         ...
+
+    def main_names(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The parameters by their main names: each has one, whatever alias was given."""
+        return dict(params)
 
     def check_objective(self, name: str) -> None:
         """Refuse one of the engine's own objectives whose models rank nothing, or whose scores would not be right."""

@@ -265,6 +265,42 @@ class RankingDataset:
         index, rows = self.queries.take(queries)
         return self._of_rows(index, rows, self.comments and tuple(self.comments[r] for r in rows))
 
+    def joined(self, other: RankingDataset) -> RankingDataset:
+        """The queries of both, this one's first; numbered anew where both have one of the same name.
+
+        Args:
+            other: of the same features.
+
+        Raises:
+            DataError: it has others, or one of the two alone has cut-offs of its queries, or lies on disk.
+        """
+        first, second = self.queries, other.queries
+        if self.feature_names != other.feature_names:
+            raise DataError("data sets of different features cannot be joined")
+        if self.on_disk or other.on_disk:
+            raise DataError("rows that lie on disk cannot be joined: read them to memory (--route memory)")
+        if (first.k is None) != (second.k is None):
+            raise DataError("one of two data sets has a cut-off for each query, the other none: they cannot be joined")
+        names = np.concatenate([first.qid.astype(object), second.qid.astype(object)])
+        if len(set(names.tolist())) < names.size:
+            names = np.arange(names.size)
+        weights = None
+        if first.weights is not None or second.weights is not None:
+            weights = np.concatenate([first.each_weight, second.each_weight])
+        k = None if first.k is None or second.k is None else np.concatenate([first.k, second.k])
+        queries = QueryIndex(np.concatenate([first.ptr, first.ptr[-1] + second.ptr[1:]]), names, weights, k)
+        features: Any
+        if self.is_sparse:
+            features = sparse.vstack([self.features, sparse.csr_matrix(other.features)], format="csr")
+        else:
+            more = other.features.toarray() if other.is_sparse else other.features
+            features = np.concatenate([self.features, more])
+        return replace(
+            self, features=features, labels=np.concatenate([self.labels, other.labels]), queries=queries,
+            provenance=replace(self.provenance, files=(*self.provenance.files, *other.provenance.files)), comments=None,
+            input_rows=None,
+        )  # fmt: skip
+
     def sample(self, documents: int, seed: int) -> RankingDataset:
         """Whole queries at random with about `documents` documents, in their order; see `QueryIndex.sample`."""
         chosen = self.queries.sample(documents, seed)

@@ -69,8 +69,12 @@ class ModelFormat(Protocol):
         """
         raise ModelError(f"models of {self.name} cannot be exported")
 
-    def merge(self, models: Sequence[Any]) -> bytes:
-        """One file whose scores are the mean of those of several, at least one, of this format.
+    def merge(self, models: Sequence[Any], weights: Sequence[float] | None = None) -> bytes:
+        """One file whose scores are the weighted sum of those of several, at least one, of this format.
+
+        Args:
+            models: as `parse` gives them.
+            weights: of each, above 0; None: that of a mean.
 
         Raises:
             ModelError, ParameterError: they cannot be added up.

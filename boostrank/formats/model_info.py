@@ -29,6 +29,7 @@ class ModelInfo(Mapping[str, Any]):
         folds: of a model from `train_folds`, what its parts were worth.
         within_query: the columns within queries: `kinds`, `of` (names of features), and the `choice` that
             cross-validation made, where it was asked.
+        quality: what a preset of `boostrank.training.quality` tried, and what it took.
         extra: what else a sidecar holds, of a later version or another program.
     """
 
@@ -44,6 +45,7 @@ class ModelInfo(Mapping[str, Any]):
     averaged: list[Any] | None = None
     folds: Mapping[str, Any] | None = None
     within_query: Mapping[str, Any] | None = None
+    quality: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod

@@ -87,11 +87,16 @@ def split(ends: Float64Array) -> tuple[list[float], list[int], list[int]]:
     return bounds, left, right
 
 
-def mean_start(starts: Sequence[Mapping[int, Curve]]) -> dict[int, Curve]:
-    """The start whose scores are the mean of those of several."""
-    share = 1.0 / len(starts)
+def parts_of(models: int, weights: Sequence[float] | None) -> list[float]:
+    """What each of several models is divided by: their number, or one over its weight."""
+    return [float(models)] * models if weights is None else [1.0 / weight for weight in weights]
+
+
+def sum_of_starts(starts: Sequence[Mapping[int, Curve]], weights: Sequence[float] | None = None) -> dict[int, Curve]:
+    """The start whose scores are the weighted sum of those of several; without weights, their mean."""
+    shares = [1.0 / len(starts)] * len(starts) if weights is None else list(weights)
     found = {}
     for feature in sorted({feature for start in starts for feature in start}):
-        curves = [start[feature] for start in starts if feature in start]
-        found[feature] = combined(curves, [share] * len(curves))
+        having = [(start[feature], share) for start, share in zip(starts, shares, strict=True) if feature in start]
+        found[feature] = combined([curve for curve, _ in having], [share for _, share in having])
     return found

@@ -21,7 +21,7 @@ from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.formats.base import ModelFormat, read_json, reals, refuse
 from boostrank.formats.leaves import Leaves
-from boostrank.formats.steps import mean_start
+from boostrank.formats.steps import parts_of, sum_of_starts
 from boostrank.formats.trees import MAX_DEPTH, ServedTrees, Trees, depths
 from boostrank.formats.xgboost_start import ATTRIBUTE, read_start, start_trees, write_start
 from boostrank.kernels.trees.curves import Curve, Curves
@@ -156,17 +156,20 @@ class XGBoostFormat(ModelFormat):
     def served(self, model: XGBoostModel) -> ServedTrees:
         return _served(model, 0)
 
-    def merge(self, models: Sequence[XGBoostModel]) -> bytes:
+    def merge(self, models: Sequence[XGBoostModel], weights: Sequence[float] | None = None) -> bytes:
         if any(model.weights is not None for model in models):
             raise ModelError("dart weighs its trees by itself, and cannot be averaged")
         starts = {model.document["learner"]["learner_model_param"]["base_score"] for model in models}
         if len(starts) > 1:
             raise ParameterError(f"the models start from different scores: {', '.join(sorted(starts))}")
-        trees = [_divided(tree, len(models)) for model in models for tree in model.forest["trees"][model.start_trees :]]
+        divided = zip(models, parts_of(len(models), weights), strict=True)
+        trees = [
+            _divided(tree, parts) for model, parts in divided for tree in model.forest["trees"][model.start_trees :]
+        ]
         ends = [0]
         for model in models:
             ends += [ends[-1] + end for end in model.ends[1:]]
-        return models[0].with_trees(mean_start([model.start for model in models]), trees, ends)
+        return models[0].with_trees(sum_of_starts([model.start for model in models], weights), trees, ends)
 
 
 XGBOOST = XGBoostFormat()
@@ -268,7 +271,7 @@ def with_even_leaves(body: bytes) -> bytes | None:
     return json.dumps(document).encode()
 
 
-def _divided(tree: Mapping[str, Any], parts: int) -> dict[str, Any]:
+def _divided(tree: Mapping[str, Any], parts: float) -> dict[str, Any]:
     """The tree with its scores divided by this."""
     leaf = np.array(tree["left_children"]) < 0
     condition = np.array(tree["split_conditions"], dtype=np.float64)

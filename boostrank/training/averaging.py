@@ -7,6 +7,7 @@ reads the engine's files can serve, at the cost of all the trees.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,22 +16,26 @@ from boostrank.core.errors import ParameterError
 from boostrank.training.model import RankingModel
 
 
-def average(models: Sequence[RankingModel]) -> RankingModel:
-    """One model whose scores are the mean of the scores of several, up to the rounding of its leaves.
+def average(models: Sequence[RankingModel], weights: Sequence[float] | None = None) -> RankingModel:
+    """One model whose scores are the weighted sum of the scores of several, up to the rounding of its leaves.
 
     Args:
         models: of one engine, over the same features; of each the rounds that its prediction uses.
+        weights: of each, finite and above 0; None: those of the mean. XGBoost's base score, which is the same for
+            all documents, stays as it is.
 
     Returns:
         A model that predicts with all its trees. `info` is that of the first model, with what the others were made of
         under "averaged": rounds and parameters, seeds among them; it has no history of metrics.
 
     Raises:
-        ParameterError: no models, or some that do not go together.
+        ParameterError: no models, or some that do not go together; weights that are none.
         ModelError: models whose trees cannot be added up (LightGBM's random forests, XGBoost's dart, linear models).
     """
     if not models:
         raise ParameterError("no models to average")
+    if weights is not None and not (len(weights) == len(models) and all(0.0 < w < math.inf for w in weights)):
+        raise ParameterError(f"weights: a finite number above 0 for each of {len(models)} models")
     first = models[0]
     for model in models[1:]:
         if model.backend != first.backend:
@@ -39,10 +44,11 @@ def average(models: Sequence[RankingModel]) -> RankingModel:
             raise ParameterError("the models have different features, or the same in another order")
     engine = get_backend(first.backend)
     parsed = [engine.format.parse(model.to_bytes()) for model in models]
-    booster = engine.with_even_leaves(engine.from_bytes(engine.format.merge(parsed)))
+    booster = engine.with_even_leaves(engine.from_bytes(engine.format.merge(parsed, weights)))
     origins: list[dict[str, Any]] = [
         {"rounds": model.best_iteration, "params": dict(model.info.parameters or {})}
+        | ({} if weights is None else {"weight": float(weights[i])})
         | ({} if model.info.averaged is None else {"averaged": model.info.averaged})
-        for model in models
+        for i, model in enumerate(models)
     ]
     return RankingModel(engine, booster, info=first.info | {"averaged": origins})

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.backends import get_backend
+from boostrank.backends.base import Backend
 from boostrank.backends.events import Callback
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array
@@ -86,27 +87,16 @@ def train_folds(
     models: list[RankingModel] = []
     values: dict[str, list[Float64Array]] = {}
     weights: list[Float64Array] = []
-    numbers = fold_numbers(train_set, folds, seed)
-    fold = numbers % folds
-    inner = (numbers // folds + fold) % FOLDS  # shifted: folds of one query have different ones
-    part = Whole(train_set).part if engine.shares_bins else train_set.take
-    starts = FoldStarts(fold, inner)
+    dealt = DealtFolds(train_set, folds, seed, engine)
     # What nobody looks at is not measured.
     watched = bool(callbacks or after or checked.stopping_rounds)
     for k in range(folds):
-        outside, inside = part(np.flatnonzero(fold != k)), part(np.flatnonzero(fold == k))
-        kept = _Kept()
-        valid = {"held out": inside} if watched or engine.scores_bins else {}
-        model = run(
-            rest | {"seed": seed + k}, outside, num_boost_round, list(valid.values()), list(valid), kept.take,
-            callbacks=[kept, *(callbacks(k) if callbacks else ())], backend=backend, conventions=conventions,
-            start=start, within_query=within, fitted=partial(starts.without, k) if engine.shares_bins else None,
-            measured=watched,
+        model, scores = dealt.train(
+            k, rest | {"seed": seed + k}, num_boost_round, callbacks=callbacks(k) if callbacks else (),
+            conventions=conventions, start=start, within_query=within, watched=watched,
         )  # fmt: skip
         models.append(model)
-        scores = kept.scores(model.best_iteration)
-        if scores is None:
-            scores = model.predict(train_set.take(np.flatnonzero(fold == k)), threads=checked.threads)
+        inside = dealt.held_out(k)
         measured = BoundMetrics(checked.metrics, inside.labels, inside.queries, rules, checked.threads)
         for name, per_query in measured.per_query(scores).items():
             values.setdefault(name, []).append(per_query)
@@ -119,6 +109,62 @@ def train_folds(
     one.info |= {"folds": {"folds": folds, "rounds": rounds, "held_out": held_out}}
     one.info |= {"data": describe_data(train_set, train_set.queries)}
     return one
+
+
+class DealtFolds:
+    """Whole queries of a data set dealt into folds; trainings that leave one out share bins and starts.
+
+    Args:
+        data: features in memory.
+        folds: at least 2.
+        seed: of the deal.
+        engine: that trains.
+        whole: the data set with the bins that other deals have made; None: none have.
+
+    Attributes:
+        fold: int64[Q], of each query.
+    """
+
+    def __init__(
+        self, data: RankingDataset, folds: int, seed: int, engine: Backend, whole: Whole | None = None
+    ) -> None:
+        numbers = fold_numbers(data, folds, seed)
+        self.fold = numbers % folds
+        self.whole = whole or Whole(data)
+        self._data, self._engine = data, engine
+        self._part = self.whole.part if engine.shares_bins else data.take
+        inner = (numbers // folds + self.fold) % FOLDS  # shifted: folds of one query have different ones
+        self._starts = FoldStarts(self.fold, inner)
+
+    def held_out(self, fold: int) -> RankingDataset:
+        """The queries of a fold."""
+        return self._part(np.flatnonzero(self.fold == fold))
+
+    def train(
+        self, fold: int, params: Mapping[str, Any], num_boost_round: int, *, callbacks: Sequence[Callback] = (),
+        conventions: Conventions | str | None = None, start: RankingModel | str | None = AUTO_START,
+        within_query: WithinQuery | None = None, watched: bool = True,
+    ) -> tuple[RankingModel, Float64Array]:  # fmt: skip
+        """Train on the queries outside of a fold; the model, and its scores of those inside, float64[n].
+
+        Args:
+            fold: that is left out.
+            params, num_boost_round, callbacks, conventions, start, within_query: as for `boostrank.train`.
+            watched: whether metrics of the fold are measured each round.
+        """
+        outside, inside = self._part(np.flatnonzero(self.fold != fold)), self.held_out(fold)
+        kept = _Kept()
+        valid = {"held out": inside} if watched or self._engine.scores_bins else {}
+        model = run(
+            params, outside, num_boost_round, list(valid.values()), list(valid), kept.take,
+            callbacks=[kept, *callbacks], backend=self._engine.name, conventions=conventions, start=start,
+            within_query=within_query,
+            fitted=partial(self._starts.without, fold) if self._engine.shares_bins else None, measured=watched,
+        )  # fmt: skip
+        scores = kept.scores(model.best_iteration)
+        if scores is None:
+            scores = model.predict(self._data.take(np.flatnonzero(self.fold == fold)))
+        return model, scores
 
 
 class _Kept:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ class LightGBM(Backend):
     version = str(lightgbm.__version__)
     booster_type, dataset_type = lightgbm.Booster, lightgbm.Dataset
     format = LIGHTGBM
-    starts_linear = shares_bins = scores_bins = True
+    starts_linear = shares_bins = scores_bins = random_splits = True
     objective_params = frozenset(
         {
             # With a custom objective it grows no trees at a fraction of .5, and samples nothing at .9 (LightGBM 4.7).
@@ -88,6 +88,9 @@ class LightGBM(Backend):
         read_groups(named.get("interaction_constraints", ()), None)
         directions = read_directions(named.get("monotone_constraints", ()), None, padded=False)
         check_values(named, monotone=any(directions))
+
+    def main_names(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return main_names(params)
 
     def check_objective(self, name: str) -> None:
         if name.startswith(("multiclass", "softmax", "multi", "ova", "ovr")):

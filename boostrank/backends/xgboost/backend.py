@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -55,6 +55,9 @@ class XGBoost(Backend):
 
     def check_objective(self, name: str) -> None:
         base_score(name)
+
+    def main_names(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return renamed(dict(params))
 
     def by_column(self, params: dict[str, Any], names: Sequence[str] | None) -> dict[str, Any]:
         found = dict(params)

@@ -15,7 +15,7 @@ from boostrank.core.types import Float64Array
 from boostrank.formats.base import ModelFormat, refuse
 from boostrank.formats.lightgbm.parser import LightGBMText, Tree, parse_text
 from boostrank.formats.lightgbm.start import read_start, write_start
-from boostrank.formats.steps import mean_start
+from boostrank.formats.steps import parts_of, sum_of_starts
 from boostrank.formats.trees import ServedTrees, Trees
 from boostrank.kernels.trees.curves import ZERO, Curve, Curves
 from boostrank.kernels.trees.walker import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
@@ -68,16 +68,15 @@ class LightGBMFormat(ModelFormat):
         """As `stamped`, where no objective is named, as after a training with a callable."""
         return body if b"\nobjective=" in body.partition(b"\n\n")[0] else stamped(body)
 
-    def merge(self, models: Sequence[LightGBMText]) -> bytes:
-        start = write_start(mean_start([read_start(model.trees[: model.start_trees]) for model in models]))
+    def merge(self, models: Sequence[LightGBMText], weights: Sequence[float] | None = None) -> bytes:
+        starts = [read_start(model.trees[: model.start_trees]) for model in models]
+        start = write_start(sum_of_starts(starts, weights))
         texts = [tree.encode() for tree in start]
         importances = Counter[bytes]()
-        for model in models:
+        for model, parts in zip(models, parts_of(len(models), weights), strict=True):
             if b"\naverage_output" in model.head:
                 raise ModelError("a random forest of LightGBM's averages its trees by itself, and cannot be averaged")
-            texts += [
-                _divided(tree, len(models), i) for i, tree in enumerate(model.trees[model.start_trees :], len(texts))
-            ]
+            texts += [_divided(tree, parts, i) for i, tree in enumerate(model.trees[model.start_trees :], len(texts))]
             for line in _importances(model.tail):
                 name, _, count = line.rpartition(b"=")
                 importances[name] += int(count) if count.isdigit() else 0
@@ -179,7 +178,7 @@ def _importances(tail: bytes) -> list[bytes]:
     return list(itertools.takewhile(bool, tail.partition(_IMPORTANCES)[2].split(b"\n")))
 
 
-def _divided(tree: Tree, parts: int, number: int) -> bytes:
+def _divided(tree: Tree, parts: float, number: int) -> bytes:
     """The text of a tree with its scores divided by this, and another number."""
     fields = {
         key: b" ".join(repr(float(word) / parts).encode() for word in value.split())

@@ -1,0 +1,398 @@
+"""Presets: `good` and `best` try several ways to train on folds of whole queries, and average what proved good.
+
+Every candidate leaves out each fold once, so that all of them have scores of all queries that they have not seen. Where
+these tell the candidates apart, the better ones weigh more; where they cannot, all are averaged: averaging is the safe
+choice where queries are few. On large data, where trainings are dear and queries many, the candidates meet on one fold
+first, and only those that cannot be told from the best one share the others.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.backends import get_backend
+from boostrank.backends.events import Callback
+from boostrank.core.errors import ParameterError
+from boostrank.core.resampling import bootstrap_intervals, paired_difference
+from boostrank.core.types import Float64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.metric import BoundMetrics, Conventions
+from boostrank.training.averaging import average
+from boostrank.training.callbacks import EarlyStopping
+from boostrank.training.folds import DealtFolds
+from boostrank.training.model import RankingModel
+from boostrank.training.params import STOPPING_NAMES, headline, pop_seed, split_params
+from boostrank.training.provenance import describe_data
+from boostrank.training.quality.candidates import GOOD, MORE, Candidate, candidates
+from boostrank.training.quality.selection import deviation, selected
+from boostrank.training.quality.trees import ROUNDS, Sizes, patience, suited
+from boostrank.training.start import AUTO_START
+from boostrank.training.train import train
+from boostrank.training.within_choice import choose_within_query
+from boostrank.training.within_query import WithinQuery
+
+FOLDS = 4
+PRESETS = ("quick", "good", "best")
+FEWEST = 8
+"""Queries in which grades differ, with which a choice is tried at all."""
+LARGE = 8_000_000
+"""Rows x features from which on candidates meet on one fold first."""
+SECONDS = 1800.0
+"""Limit of `best`."""
+
+
+class Watch(Protocol):
+    """Who wants to see, or to stop, what is tried."""
+
+    def planned(self, plan: Plan) -> None:
+        """What will be tried, before it is."""
+
+    def callbacks(self, candidate: Candidate, fold: int, stopper: EarlyStopping) -> Sequence[Callback]:
+        """Of one training."""
+
+    def trained(self, candidate: Candidate, fold: int, model: RankingModel) -> bool:
+        """After each; whether to go on."""
+
+    def tried(self, trial: Trial) -> None:
+        """After all trainings of a candidate."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a preset is going to do.
+
+    Args:
+        preset: its name.
+        candidates: in the order of trying.
+        folds: of how many queries.
+        rounds: of each training, at most.
+        trees: parameters that stand in for the engine's defaults.
+        race: whether the candidates meet on one fold first.
+        seconds: that must not be passed; None: none.
+    """
+
+    preset: str
+    candidates: tuple[Candidate, ...]
+    folds: int
+    queries: int
+    rounds: int
+    trees: Mapping[str, Any]
+    race: bool
+    seconds: float | None
+
+
+@dataclass(eq=False)
+class Trial:
+    """What a candidate gave.
+
+    Args:
+        candidate: which.
+        models: fold -> model that left it out.
+        scores: float64[N], of held-out rows; NaN of folds that have no model.
+        per_query: float64[Q], the headline metric; NaN where it is not counted or there is no model.
+        value: its mean.
+        deviation: of the scores within queries.
+        weight: in the average.
+        seconds: that its trainings took.
+        difference: `mean`, `low` and `high` of its values less those of the best candidate, where both have some.
+    """
+
+    candidate: Candidate
+    models: dict[int, RankingModel]
+    scores: Float64Array
+    per_query: Float64Array
+    value: float = 0.0
+    deviation: float = 1.0
+    weight: float = 0.0
+    seconds: float = 0.0
+    difference: Mapping[str, float] = field(default_factory=dict)
+
+
+def train_quality(
+    params: Mapping[str, Any] | None,
+    train_set: RankingDataset,
+    num_boost_round: int | None = None,
+    *,
+    quality: str = "good",
+    valid_sets: Sequence[RankingDataset] = (),
+    time_limit: float | None = None,
+    max_candidates: int | None = None,
+    backend: str = "lightgbm",
+    conventions: Conventions | str | None = None,
+    start: Any = AUTO_START,
+    within_query: WithinQuery | str | Sequence[str] | None = None,
+    watch: Watch | None = None,
+) -> RankingModel:
+    """Try several objectives and trees, and average what proved good into one model.
+
+    Args:
+        params: as for `boostrank.train`; what is given stays as it is, and only what is open is chosen.
+        train_set: features in memory.
+        num_boost_round: of each training, at most; None: 1,000. Each stops early on the fold that it leaves out.
+        quality: "good" or "best".
+        valid_sets: their queries are dealt into the folds with those of the training set: each of them is held out by a
+            quarter of the models, and trained on by the others.
+        time_limit: seconds after which `best` begins no further candidate; None: half an hour, with `max_candidates`
+            none.
+        max_candidates: how many are tried, at most: what a model's record says repeats a training that a limit of time
+            has stopped.
+        backend, conventions, start, within_query: as for `boostrank.train`.
+        watch: sees what is done.
+
+    Returns:
+        The average. `info.quality` holds what was tried, and what each got.
+
+    Raises:
+        InputError: as `boostrank.train`; fewer queries than folds need.
+    """
+    if quality not in PRESETS[1:]:
+        raise ParameterError(f"quality={quality!r}: here it is {' or '.join(PRESETS[1:])}")
+    return _Search(
+        params, train_set, num_boost_round, quality, valid_sets, time_limit, max_candidates, backend, conventions,
+        start, within_query, watch,
+    ).model()  # fmt: skip
+
+
+def unfit(data: RankingDataset) -> str | None:
+    """Why a data set cannot be dealt into folds to choose by, after "the data set"; None: it can."""
+    if data.on_disk:
+        return "lies on disk, where folds cannot be taken of it"
+    begins = data.queries.ptr[:-1][data.queries.sizes > 0]
+    differ = np.zeros(0, bool)
+    if begins.size:
+        differ = np.maximum.reduceat(data.labels, begins) > np.minimum.reduceat(data.labels, begins)
+    count = int(differ.sum())
+    return None if count >= FEWEST else f"has {count} queries whose labels differ, and a choice needs {FEWEST}"
+
+
+class _Search:
+    """One call of `train_quality`."""
+
+    def __init__(
+        self, params: Mapping[str, Any] | None, train_set: RankingDataset, rounds: int | None, quality: str,
+        valid_sets: Sequence[RankingDataset], time_limit: float | None, most: int | None, backend: str,
+        conventions: Conventions | str | None, start: Any, within_query: Any, watch: Watch | None,
+    ) -> None:  # fmt: skip
+        self._begun = time.monotonic()
+        self._engine = get_backend(backend)
+        self._rest = dict(params or {})
+        self._seed = pop_seed(self._rest)
+        self._data = train_set
+        for one in valid_sets:
+            self._data = self._data.joined(one)
+        self._conventions, self._start, self._watch = conventions, start, watch
+        self._within = WithinQuery.given(within_query)
+        checked = split_params(self._rest, rounds or ROUNDS, self._engine)
+        self._threads = checked.threads
+        for name in STOPPING_NAMES:
+            self._rest.pop(name, None)
+        metric = headline(checked.metrics)
+        if metric is None:
+            raise ParameterError(f"quality={quality!r} chooses by a metric: metric='ndcg'")
+        self._metric, self._metrics = metric, checked.metrics
+        self._rules = Conventions.of(conventions, checked.gain)
+        sizes = Sizes(self._data.n_documents, len(self._data.queries), self._data.n_features)
+        trees = suited(self._engine, sizes, rounds, checked.engine)
+        listed = (*GOOD, *MORE) if quality == "best" else GOOD
+        found = candidates(self._engine, listed, self._rest, start, checked.engine)
+        race = quality == "good" and sizes.rows * sizes.features > LARGE
+        limit = (SECONDS if time_limit is None else time_limit) if quality == "best" and most is None else None
+        self.plan = Plan(
+            quality, tuple(found[:most] if most else found), FOLDS, sizes.queries, checked.rounds, trees, race, limit
+        )
+        self._patience = checked.stopping_rounds or patience(sizes.queries // FOLDS)
+        self._min_delta = checked.min_delta
+        self._dealt = DealtFolds(self._data, FOLDS, self._seed, self._engine)
+        self._fold_of_row = np.repeat(self._dealt.fold, self._data.queries.sizes)
+        self._bound = BoundMetrics(
+            self._metrics, self._data.labels, self._data.queries, self._rules, self._threads
+        )  # fmt: skip
+        self._stopped = False
+
+    def model(self) -> RankingModel:
+        """Try, choose, average."""
+        if self._within is not None and self._within.is_auto:
+            self._within = choose_within_query(
+                train, self._within, self._rest | {"seed": self._seed}, self._data, self.plan.rounds,
+                backend=self._engine.name, conventions=self._conventions, start=self._start,
+            )  # fmt: skip
+        if self._watch is not None:
+            self._watch.planned(self.plan)
+        trials = self._raced() if self.plan.race else self._all()
+        return self._averaged(trials)
+
+    def _all(self) -> list[Trial]:
+        """Every candidate on every fold, as far as time goes; weights by greedy selection."""
+        trials: list[Trial] = []
+        for number, candidate in enumerate(self.plan.candidates):
+            if trials and self.plan.seconds is not None:
+                spent = time.monotonic() - self._begun
+                if spent + max(trial.seconds for trial in trials) > self.plan.seconds:
+                    break
+            trial = self._trial(candidate, number, range(FOLDS))
+            if len(trial.models) == FOLDS or not trials:
+                trials.append(trial)
+            if self._stopped:
+                break
+        self._compare(trials)
+        seen = np.isfinite(trials[0].scores)  # all, unless somebody stopped the first candidate
+        scores = np.stack([np.where(seen, trial.scores / trial.deviation, 0.0) for trial in trials])
+        for trial, weight in zip(
+            trials, selected(scores, lambda one: self._mean(self._values(one, seen))), strict=True
+        ):
+            trial.weight = float(weight)
+        return trials
+
+    def _raced(self) -> list[Trial]:
+        """Every candidate on the first fold; those that cannot be told from the best one share the others."""
+        trials: list[Trial] = []
+        for number, candidate in enumerate(self.plan.candidates):
+            trials.append(self._trial(candidate, number, [0]))
+            if self._stopped:
+                break
+        trials = [trial for trial in trials if trial.models]
+        self._compare(trials)
+        trials.sort(key=lambda trial: -trial.value)
+        left = [trial for trial in trials if trial.difference.get("high", 0.0) >= 0.0]
+        for fold in range(1, FOLDS):
+            if self._stopped:
+                break
+            trial = left[(fold - 1) % len(left)]
+            more = self._trial(trial.candidate, self.plan.candidates.index(trial.candidate), [fold])
+            trial.models |= more.models
+            trial.scores = np.where(np.isfinite(more.scores), more.scores, trial.scores)
+            trial.seconds += more.seconds
+            self._measure(trial)
+        for trial in left:
+            trial.weight = 1.0 / len(left)
+        return trials
+
+    def _trial(self, candidate: Candidate, number: int, folds: Sequence[int]) -> Trial:
+        """The trainings of a candidate that leave out these folds, until somebody stops them."""
+        begun = time.monotonic()
+        trial = Trial(candidate, {}, np.full(self._data.n_documents, np.nan), np.full(len(self._data.queries), np.nan))
+        rounds = min(self.plan.rounds, candidate.rounds or self.plan.rounds)
+        objective = {} if candidate.objective is None else {"objective": candidate.objective}
+        params = {**self._rest, **self.plan.trees, **candidate.trees, **candidate.params, **objective}
+        for fold in folds:
+            stopper = EarlyStopping(self._patience, metric=self._metric, min_delta=self._min_delta)
+            shown = () if self._watch is None else self._watch.callbacks(candidate, fold, stopper)
+            model, scores = self._dealt.train(
+                fold, params | {"seed": self._seed + FOLDS * number + fold}, rounds,
+                callbacks=[*shown, _AtOnce(stopper)], conventions=self._conventions, start=candidate.start,
+                within_query=self._within,
+            )  # fmt: skip
+            trial.models[fold] = model
+            trial.scores[self._fold_of_row == fold] = scores
+            if self._watch is not None and not self._watch.trained(candidate, fold, model):
+                self._stopped = True
+                break
+        trial.seconds = time.monotonic() - begun
+        self._measure(trial)
+        if self._watch is not None:
+            self._watch.tried(trial)
+        return trial
+
+    def _measure(self, trial: Trial) -> None:
+        """Value and deviation of what was held out so far."""
+        seen = np.isfinite(trial.scores)
+        trial.per_query = self._values(trial.scores, seen)
+        trial.value = self._mean(trial.per_query)
+        trial.deviation = deviation(trial.scores, self._data.queries)
+
+    def _values(self, scores: Float64Array, seen: npt.NDArray[np.bool_]) -> Float64Array:
+        """float64[Q], the headline metric; NaN of queries that have no scores."""
+        values = self._bound.per_query(np.where(seen, scores, 0.0))[self._metric]
+        values[~np.logical_and.reduceat(seen, self._data.queries.ptr[:-1])] = np.nan
+        return values
+
+    def _mean(self, per_query: Float64Array) -> float:
+        """Over the queries that count, by their weights; NaN where none does."""
+        counted = np.isfinite(per_query)
+        weight = self._data.queries.each_weight[counted]
+        return float(weight @ per_query[counted] / weight.sum()) if counted.any() else math.nan
+
+    def _compare(self, trials: Sequence[Trial]) -> None:
+        """Each with the best, query by query, where both have been measured."""
+        best = max(trials, key=lambda trial: trial.value)
+        for trial in trials:
+            both = np.isfinite(trial.per_query) & np.isfinite(best.per_query)
+            if trial is best or not both.any():
+                continue
+            weights = self._data.queries.each_weight[both]
+            found = paired_difference(trial.per_query[both], best.per_query[both], weights=weights, seed=self._seed)
+            trial.difference = {"mean": found.mean, "low": found.low, "high": found.high}
+
+    def _averaged(self, trials: Sequence[Trial]) -> RankingModel:
+        """One model of all that have a weight, on the scale of the scores of one training."""
+        taken = sorted((trial for trial in trials if trial.weight > 0.0), key=lambda trial: -trial.weight)
+        folds = sorted({fold for trial in taken for fold in trial.models})
+        scale = sum(trial.weight * trial.deviation for trial in taken) / sum(trial.weight for trial in taken)
+        models, weights = [], []
+        together = np.full(self._data.n_documents, np.nan)
+        for fold in folds:
+            having = [trial for trial in taken if fold in trial.models]
+            total = sum(trial.weight for trial in having)
+            rows = self._fold_of_row == fold
+            together[rows] = sum(trial.weight / total / trial.deviation * trial.scores[rows] for trial in having)
+            for trial in having:
+                models.append(trial.models[fold])
+                weights.append(trial.weight / total / trial.deviation * scale / len(folds))
+        alike = len(taken) == 1
+        one = average(models, None if alike else weights)
+        one.info |= {"data": describe_data(self._data, self._data.queries), "quality": self._record(trials, together)}
+        return one
+
+    def _record(self, trials: Sequence[Trial], scores: Float64Array) -> dict[str, Any]:
+        """What the model's file says: nothing that changes from run to run."""
+        seen = np.isfinite(scores)
+        held_out = {}
+        for name in self._bound.names:
+            held_out[name] = self._interval(self._bound.per_query(np.where(seen, scores, 0.0))[name], seen)
+        return {
+            "preset": self.plan.preset, "folds": FOLDS, "metric": self._metric, "trees": dict(self.plan.trees),
+            "patience": self._patience, "left": [one.name for one in self.plan.candidates[len(trials) :]],
+            "candidates": [self._described(trial) for trial in trials], "held_out": held_out,
+        }  # fmt: skip
+
+    def _described(self, trial: Trial) -> dict[str, Any]:
+        candidate = trial.candidate
+        objective = {} if candidate.objective is None else {"objective": candidate.objective}
+        return {
+            "name": candidate.name, "parameters": dict(candidate.trees) | dict(candidate.params) | objective,
+            "start": candidate.start if isinstance(candidate.start, str) else "a model",
+            "rounds": [trial.models[fold].best_iteration for fold in sorted(trial.models)],
+            "weight": trial.weight, "difference": dict(trial.difference),
+        } | self._interval(trial.per_query, np.isfinite(trial.scores))  # fmt: skip
+
+    def _interval(self, per_query: Float64Array, seen: npt.NDArray[np.bool_]) -> dict[str, Any]:
+        """Mean and 95% interval over the queries that count and have scores."""
+        counted = np.isfinite(per_query) & np.logical_and.reduceat(seen, self._data.queries.ptr[:-1])
+        weights = self._data.queries.each_weight[counted]
+        low, high = bootstrap_intervals(per_query[counted][:, None], weights)
+        mean = float(weights @ per_query[counted] / weights.sum())
+        return {"value": mean, "low": float(low[0]), "high": float(high[0]), "queries": int(counted.sum())}
+
+
+class _AtOnce:
+    """Early stopping that does not wait until an objective has settled: what was held out tells what a round is worth.
+
+    Args:
+        stopper: that is asked.
+    """
+
+    before_iteration = False
+    order = 30
+
+    def __init__(self, stopper: EarlyStopping) -> None:
+        self._stopper = stopper
+
+    def __call__(self, env: Any) -> None:
+        self._stopper(env)

@@ -1,0 +1,68 @@
+"""Trees that suit the data: what stands in for the engines' own defaults where nothing was said.
+
+LightGBM's 31 leaves and steps of 0.1 are the same for 100 queries and for 100,000. The rules here were found on four
+sets and parts of them; `experiments/defaults` holds the evidence of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from boostrank.backends.base import Backend
+
+MANY = 1_000
+"""Queries from which on trees are larger, and early stopping less patient."""
+ROUNDS = 1_000
+"""At most, where early stopping chooses the round and nothing was said."""
+FIXED_ROUNDS = 100
+"""Where nothing chooses the round."""
+_REACH = 10.0  # learning rate x rounds, at least
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of the data that a training sees.
+
+    Args:
+        rows, queries, features: numbers of them.
+    """
+
+    rows: int
+    queries: int
+    features: int
+
+
+def suited(engine: Backend, sizes: Sizes, rounds: int | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of trees for data of these sizes, without those that are given.
+
+    Args:
+        engine: that grows them.
+        sizes: of the training set.
+        rounds: that were asked for; None: as many as early stopping finds.
+        given: parameters of the engine, by any of their names.
+    """
+    if not engine.grows_trees:
+        return {}
+    rate = 0.05 if rounds is None else min(0.1, max(0.05, _REACH / rounds))
+    trees: dict[str, Any] = {"learning_rate": rate, "num_leaves": 31 if sizes.queries >= MANY else 15}
+    if sizes.features > 3:
+        trees["feature_fraction"] = 0.5
+    return beside(engine, trees, given)
+
+
+def beside(engine: Backend, suggested: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the suggested parameters that are not given, by whichever name."""
+    known = engine.main_names(given)
+    return {
+        name: value for name, value in suggested.items() if next(iter(engine.main_names({name: value}))) not in known
+    }
+
+
+def patience(queries: int) -> int:
+    """Rounds without a better value after which a training stops, by how many queries it is watched on.
+
+    The mean over few queries goes up and down by more than a round gives it.
+    """
+    return 50 if queries >= MANY // 4 else 100
