@@ -9,6 +9,8 @@ import click
 
 from boostrank.core.errors import FileFormatError, InputError, did_you_mean
 
+_OF_TRAIN = {"quality"}
+"""What `boostrank tune` writes for `train` alone; other commands take the file as well."""
 _TABLES = {"set": "settings", "param": "params"}
 
 
@@ -30,6 +32,8 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
     known = {_key(p): p for p in context.command.params if p is not parameter and _key(p) != "help"}
     defaults: dict[str, Any] = {}
     for key, value in content.items():
+        if key in _OF_TRAIN and key not in known:
+            continue
         option = known.get(key.replace("_", "-"))
         if option is None:
             raise FileFormatError(f"unknown key {key!r}.{did_you_mean(key, known)}", file=path)

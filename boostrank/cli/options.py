@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import glob
+import math
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -117,7 +118,20 @@ def ranks(given: str) -> tuple[int, ...]:
     return found
 
 
+def seconds(given: str) -> float:
+    """`90s`, `30m`, `2h`; a number alone is of seconds."""
+    unit = {"s": 1.0, "m": 60.0, "h": 3600.0}.get(given[-1:].lower(), 0.0)
+    try:
+        found = float(given[:-1]) * unit if unit else float(given)
+    except ValueError:
+        found = 0.0
+    if not 0.0 < found < math.inf:
+        raise ValueError(f"{given!r} is not a duration such as 90s, 30m or 2h")
+    return found
+
+
 ASSIGNMENT, CUTOFFS = Parsed("NAME=VALUE", assignment), Parsed("K,K,...", ranks)
+DURATION = Parsed("DURATION", seconds)
 
 CONVENTIONS = ("default", "lightgbm", "xgboost", "catboost", "sklearn", "trec", "letor", "mslr")
 """Names of `boostrank.core.conventions.PRESETS`, whose module is too heavy for `--help`."""

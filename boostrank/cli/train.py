@@ -24,6 +24,7 @@ from boostrank.cli.saving import report_checkpoint, save_or_rescue
 from boostrank.cli.tables import aligned
 from boostrank.cli.train_folds import check_alone, train_on_folds
 from boostrank.cli.train_options import START_WORDS, train_options
+from boostrank.cli.train_quality import BEST, GOOD, QUICK, Preset, cannot_choose, preset_of, suit, train_presets
 from boostrank.training.callbacks import EarlyStopping, StopWhenAsked
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
     is to be one; Ctrl-C twice stops at once.
     """
     check_stdin(context, [*train, *valid])
+    preset = preset_of(context, given)
     if given["folds"]:
         check_alone(context, given, valid)
         given["route"] = "memory"
@@ -69,12 +71,12 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
             raise InputError(
                 f"{checkpoint.path}: an unfinished training lies there: --resume goes on with it; or remove the file"
             )
-        return _run(context, train, valid, model, given, checkpoint)
+        return _run(context, train, valid, model, given, checkpoint, preset)
 
 
 def _run(
     context: click.Context, files: tuple[str, ...], valid: tuple[str, ...], model: str, given: dict[str, Any],
-    checkpoint: Checkpoint | None,
+    checkpoint: Checkpoint | None, preset: Preset,
 ) -> int:  # fmt: skip
     """The exit status of the whole training, whose outputs can be written and belong to nobody else."""
     from boostrank.core.files import remove_leftovers
@@ -98,7 +100,8 @@ def _run(
     checked = split_params(params, given["rounds"], get_backend(given["backend"]))
     within = within_query(context, given)
     metric = headline([name for metric in checked.metrics for name in Metric.parse(metric).names])
-    stopper = _stopper(context, params, given, checked, metric, _set_names(valid))
+    alone = preset.name not in (GOOD, BEST)
+    stopper = _stopper(context, params, given, checked, metric, _set_names(valid)) if alone else None
     if given["dask"]:
         if stopper:
             params |= {"early_stopping_round": stopper.stopping_rounds, "early_stopping_min_delta": checked.min_delta}
@@ -106,7 +109,10 @@ def _run(
         trained, progress, stop = train_on_cluster(params, given, files, valid, names, metric, model)
         _report(trained, model, progress, stopped=stop.heeded, as_json=given["as_json"])
         return stop.exit_status if stop.heeded else DONE
-    reader = Reader(given, stream=_streaming(context, given, files, valid, checked))
+    stream = _streaming(context, given, files, valid, checked)
+    if stream is not None and not alone:
+        preset.instead(QUICK, "the rows are streamed, and stay on disk, where folds cannot be taken")
+    reader = Reader(given, stream=stream)
     train_set = reader.read(files)
     constant = train_set.constant_features()
     if constant:
@@ -116,9 +122,20 @@ def _run(
         patience = given["early_stopping"] or checked.stopping_rounds
         stopping = {"early_stopping_round": patience, "early_stopping_min_delta": checked.min_delta} if patience else {}
         within = chosen_within_query(within, params | stopping, given, train_set)
-    if given["folds"]:
-        return train_on_folds(params, given, checked, train_set, metric, model, within)
     valid_sets = [reader.read(path, like=train_set) for path in valid]
+    if preset.name in (GOOD, BEST):
+        reason = cannot_choose(params, given, checked, train_set)
+        if reason is None:
+            by_name = dict(zip(_set_names(valid), valid_sets, strict=True))
+            return train_presets(preset, params, given, train_set, by_name, model, within)
+        preset.instead(QUICK, reason)
+        _stopper(context, params, given, checked, metric, _set_names(valid))
+    rounds = suit(preset, params, given, checked, train_set, valid_sets)
+    if given["folds"]:
+        return train_on_folds(params, given | {"rounds": rounds}, checked, train_set, metric, model, within)
+    patience = given["early_stopping"] or checked.stopping_rounds
+    if stopper is None and patience and valid:  # of a preset
+        stopper = EarlyStopping(patience, metric=metric, dataset=_set_names(valid)[0], min_delta=checked.min_delta)
 
     with graceful_stop() as stop:
         with RoundProgress(metric) as progress, contextlib.redirect_stdout(sys.stderr):  # the engines print
@@ -127,7 +144,7 @@ def _run(
                     data.features.watch = progress.binning
             callbacks: list[Any] = [progress, *([stopper] if stopper else []), StopWhenAsked(stop, stopper, checkpoint)]
             trained = train(
-                params, train_set, given["rounds"],
+                params, train_set, rounds,
                 # Without a file to watch, the training set shows that something is learnt.
                 valid_sets=valid_sets or [train_set], valid_names=_set_names(valid) or ["training"],
                 init_model=given["init_model"], callbacks=callbacks, backend=given["backend"],

@@ -13,6 +13,7 @@ from boostrank.cli.options import (
     ASSIGNMENT,
     COUNT,
     CUTOFFS,
+    DURATION,
     DataFile,
     InputFile,
     conventions_option,
@@ -91,6 +92,15 @@ train_options = with_options(
                  "cross-fitted regression first, in seconds; FILE is one that --backend linear wrote; auto, the "
                  "default, is linear for the objective auto, none for others. LightGBM and XGBoost."),
     within_query_options,
+    _output("--quality", type=click.Choice(("plain", "quick", "good", "best")), show_default="good",
+            help="What is chosen where no option says it. good: trees that suit the data, several objectives on folds "
+                 "of whole queries, and the average of those that proved good, in one model file; the queries of "
+                 "--valid are folds' as well. best: more of them, within --time. quick: one training, of trees that "
+                 "suit, stopped early where there is --valid. plain: one training, the engine's own defaults."),
+    _output("--time", "seconds", metavar="DURATION", type=DURATION, show_default="30m",
+            help="Limit of --quality best: 90s, 30m, 2h."),
+    _output("--candidates", "max_candidates", type=COUNT,
+            help="Limit of --quality best by number, in place of --time: what repeats a model to the byte."),
     _output("--folds", metavar="K", type=click.IntRange(2),
             help="In place of --valid: hold out each of K folds of whole queries once, stop a model on each, and "
                  "average the K models into one file."),

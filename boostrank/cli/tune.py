@@ -179,6 +179,7 @@ def _as_toml(found: TuningResult, given: dict[str, Any], within: WithinQuery | N
             tables["set"][name] = value
         else:
             tables["set" if find_param(name, known) else "param"][name] = value
+    options["quality"] = "plain"  # as it was tried
     options["rounds"] = found.best_rounds if found.folds else found.rounds
     if not found.folds:
         options["early-stopping"] = found.patience

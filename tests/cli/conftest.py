@@ -15,7 +15,7 @@ from boostrank.cli import main
 
 Run = Callable[..., Result]
 COMMAND = [sys.executable, "-m", "boostrank"]
-FEW = ("--rounds", "4", "--num-leaves", "7", "--threads", "1")
+FEW = ("--quality", "plain", "--rounds", "4", "--num-leaves", "7", "--threads", "1")
 
 
 def invoke(*arguments: object) -> Result:

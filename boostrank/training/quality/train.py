@@ -8,6 +8,7 @@ first, and only those that cannot be told from the best one share the others.
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -71,7 +72,8 @@ class Plan:
     Args:
         preset: its name.
         candidates: in the order of trying.
-        folds: of how many queries.
+        folds: how many, and
+        queries: that are dealt into them.
         rounds: of each training, at most.
         trees: parameters that stand in for the engine's defaults.
         race: whether the candidates meet on one fold first.
@@ -86,6 +88,11 @@ class Plan:
     trees: Mapping[str, Any]
     race: bool
     seconds: float | None
+
+    @property
+    def trainings(self) -> int:
+        """How many there will be, at most."""
+        return len(self.candidates) + self.folds - 1 if self.race else len(self.candidates) * self.folds
 
 
 @dataclass(eq=False)
@@ -185,8 +192,10 @@ class _Search:
         self._rest = dict(params or {})
         self._seed = pop_seed(self._rest)
         self._data = train_set
+        self._valid_from = [len(train_set.queries)]
         for one in valid_sets:
             self._data = self._data.joined(one)
+            self._valid_from.append(len(self._data.queries))
         self._conventions, self._start, self._watch = conventions, start, watch
         self._within = WithinQuery.given(within_query)
         checked = split_params(self._rest, rounds or ROUNDS, self._engine)
@@ -353,13 +362,17 @@ class _Search:
     def _record(self, trials: Sequence[Trial], scores: Float64Array) -> dict[str, Any]:
         """What the model's file says: nothing that changes from run to run."""
         seen = np.isfinite(scores)
-        held_out = {}
-        for name in self._bound.names:
-            held_out[name] = self._interval(self._bound.per_query(np.where(seen, scores, 0.0))[name], seen)
+        values = self._bound.per_query(np.where(seen, scores, 0.0))
+        held_out = {name: self._interval(values[name], seen) for name in values}
+        valid = []
+        for first, last in itertools.pairwise(self._valid_from):
+            of_set = np.full(len(self._data.queries), np.nan)
+            of_set[first:last] = values[self._metric][first:last]
+            valid.append(self._interval(of_set, seen))
         return {
             "preset": self.plan.preset, "folds": FOLDS, "metric": self._metric, "trees": dict(self.plan.trees),
             "patience": self._patience, "left": [one.name for one in self.plan.candidates[len(trials) :]],
-            "candidates": [self._described(trial) for trial in trials], "held_out": held_out,
+            "candidates": [self._described(trial) for trial in trials], "held_out": held_out, "valid": valid,
         }  # fmt: skip
 
     def _described(self, trial: Trial) -> dict[str, Any]:
@@ -375,6 +388,8 @@ class _Search:
     def _interval(self, per_query: Float64Array, seen: npt.NDArray[np.bool_]) -> dict[str, Any]:
         """Mean and 95% interval over the queries that count and have scores."""
         counted = np.isfinite(per_query) & np.logical_and.reduceat(seen, self._data.queries.ptr[:-1])
+        if not counted.any():
+            return {"value": math.nan, "low": math.nan, "high": math.nan, "queries": 0}
         weights = self._data.queries.each_weight[counted]
         low, high = bootstrap_intervals(per_query[counted][:, None], weights)
         mean = float(weights @ per_query[counted] / weights.sum())
