@@ -80,8 +80,10 @@ def candidates(
     has_objective = any(name in given for name in OBJECTIVE_NAMES)
     found: dict[str, Candidate] = {}
     for one in listed:
+        if one.trees == RANDOM_SPLITS and not engine.random_splits:
+            one = replace(one, name=one.name.removesuffix(", random splits"), trees={})
         own = beside(engine, one.trees, trees)
-        if own != one.trees or ("extra_trees" in own and not engine.random_splits):
+        if own != one.trees:  # an option says otherwise
             continue
         if has_objective:
             one = Candidate(one.name.partition(", ")[2] or "as given", trees=own, start=AUTO_START)

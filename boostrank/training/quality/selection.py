@@ -13,7 +13,7 @@ import numpy as np
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 
-STEPS = 20
+STEPS = 10
 
 
 def deviation(scores: Float64Array, queries: QueryIndex) -> float:
