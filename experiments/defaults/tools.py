@@ -17,7 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 import boostrank
+from boostrank.backends import get_backend
 from boostrank.formats import format_of
+from boostrank.training.quality.train import train_quality
+from boostrank.training.quality.trees import Sizes
+from boostrank.training.quality.trees import patience as stopping_patience
+from boostrank.training.quality.trees import suited as suited_trees
 from experiments.peers.engines import METRIC, Stopping
 
 ROUNDS, PATIENCE = 1000, 50
@@ -52,6 +57,7 @@ class Tool:
         params: in that library's words.
         suited: whether trees that suit the number of queries are given too.
         folds: trained on so many folds of all queries, each stopped on its own, and scores averaged; 0: not.
+        preset: of boostrank's; given one, it is told nothing else.
         group: one of `GROUPS`.
     """
 
@@ -60,10 +66,13 @@ class Tool:
     params: Mapping[str, Any] = field(default_factory=dict)
     suited: bool = False
     folds: int = 0
+    preset: str = ""
     group: str = "defaults"
 
     def fit(self, train: Data, valid: Data, seed: int, threads: int) -> Fitted:
         """Train on queries of one fold."""
+        if self.preset:
+            return _preset(self.preset, train, valid, seed, threads)
         patience = PATIENCE
         params = dict(self.params)
         if self.suited:
@@ -96,12 +105,14 @@ class Tool:
         return {
             "library": self.library, "version": version, "params": dict(self.params), "suited": self.suited,
             "folds": self.folds, "rounds": ROUNDS, "patience": PATIENCE,
+            **({"preset": self.preset} if self.preset else {}),
         }  # fmt: skip
 
 
 LAMBDARANK, RANK_NDCG, YETIRANK = {"objective": "lambdarank"}, {"objective": "rank:ndcg"}, {"loss_function": "YetiRank"}
 TOOLS = (
-    Tool("boostrank", "boostrank"),
+    Tool("boostrank", "boostrank", preset="good"),
+    Tool("boostrank quick", "boostrank", preset="quick"),
     Tool("lightgbm", "lightgbm", LAMBDARANK),
     Tool("xgboost", "xgboost", RANK_NDCG),
     Tool("catboost", "catboost", YETIRANK),
@@ -111,7 +122,12 @@ TOOLS = (
     Tool("catboost, trees that suit", "catboost", YETIRANK, suited=True, group="suited"),
     Tool("boostrank, 4 folds", "boostrank", folds=4, group="folds"),
     Tool("lightgbm, 4 folds", "lightgbm", LAMBDARANK, folds=4, group="folds"),
+    Tool("xgboost, 4 folds", "xgboost", RANK_NDCG, folds=4, group="folds"),
     Tool("catboost, 4 folds", "catboost", YETIRANK, folds=4, group="folds"),
+    Tool("boostrank, 4 folds, trees that suit", "boostrank", suited=True, folds=4, group="folds"),
+    Tool("lightgbm, 4 folds, trees that suit", "lightgbm", LAMBDARANK, suited=True, folds=4, group="folds"),
+    Tool("xgboost, 4 folds, trees that suit", "xgboost", RANK_NDCG, suited=True, folds=4, group="folds"),
+    Tool("catboost, 4 folds, trees that suit", "catboost", YETIRANK, suited=True, folds=4, group="folds"),
 )
 GROUPS = ("defaults", "suited", "folds")
 
@@ -137,6 +153,21 @@ def joined(first: Data, second: Data) -> Data:
 def _boostrank(params: dict[str, Any], train: Data, valid: Data, seed: int, threads: int, patience: int) -> Fitted:
     own = {"num_threads": threads, "seed": seed, "verbosity": -1, "early_stopping_round": patience, "eval_at": 10}
     model = boostrank.train(own | params, train, ROUNDS, valid_sets=[valid])
+    return _fitted(model, threads)
+
+
+def _preset(name: str, train: Data, valid: Data, seed: int, threads: int) -> Fitted:
+    """What `boostrank train` does with no options but this one."""
+    own: dict[str, Any] = {"num_threads": threads, "seed": seed, "verbosity": -1, "eval_at": 10}
+    if name == "quick":
+        engine = get_backend("lightgbm")
+        trees = suited_trees(engine, Sizes(train.n_documents, len(train.queries), train.n_features), None, {})
+        return _boostrank(own | trees, train, valid, seed, threads, stopping_patience(len(valid.queries)))
+    model = train_quality(own, train, quality=name, valid_sets=[valid])
+    return _fitted(model, threads)
+
+
+def _fitted(model: boostrank.RankingModel, threads: int) -> Fitted:
     format = format_of(model.to_bytes())
     trees = format.served(format.parse(model.to_bytes())).forest.roots.size  # a start's too
     return Fitted(lambda rows: model.predict(rows, threads=threads), trees)

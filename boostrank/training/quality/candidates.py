@@ -32,6 +32,7 @@ class Candidate:
         params: of the objective.
         trees: of the engine, beside those that suit all.
         rounds: over which its schedules run, at most; None: all there are.
+        quick: whether a round takes no longer than one of LightGBM's LambdaRank.
     """
 
     name: str
@@ -40,11 +41,12 @@ class Candidate:
     params: Mapping[str, Any] = field(default_factory=dict)
     trees: Mapping[str, Any] = field(default_factory=dict)
     rounds: int | None = None
+    quick: bool = True
 
 
 GOOD: tuple[Candidate, ...] = (
     Candidate("auto", "auto", AUTO_START),
-    Candidate("yetirank, random splits", "yetirank", LINEAR, trees=RANDOM_SPLITS),
+    Candidate("yetirank, random splits", "yetirank", LINEAR, trees=RANDOM_SPLITS, quick=False),
     Candidate("auto, random splits", "auto", AUTO_START, trees=RANDOM_SPLITS),
     Candidate("reg-shf-sdcg", "reg-shf-sdcg", params={"train_discount": "linear"}, rounds=400),
 )

@@ -39,12 +39,12 @@ from boostrank.training.train import train
 from boostrank.training.within_choice import choose_within_query
 from boostrank.training.within_query import WithinQuery
 
-FOLDS = 4
+FOLDS, FOLDS_OF_LARGE = 4, 3
 PRESETS = ("quick", "good", "best")
 FEWEST = 8
 """Queries in which grades differ, with which a choice is tried at all."""
-LARGE = 8_000_000
-"""Rows x features from which on candidates meet on one fold first."""
+LARGE = 4_000_000
+"""Rows x features from which on candidates meet on one fold first, so that all of it takes three trainings' time."""
 SECONDS = 1800.0
 """Limit of `best`."""
 
@@ -209,16 +209,17 @@ class _Search:
         self._rules = Conventions.of(conventions, checked.gain)
         sizes = Sizes(self._data.n_documents, len(self._data.queries), self._data.n_features)
         trees = suited(self._engine, sizes, rounds, checked.engine)
-        listed = (*GOOD, *MORE) if quality == "best" else GOOD
-        found = candidates(self._engine, listed, self._rest, start, checked.engine)
         race = quality == "good" and sizes.rows * sizes.features > LARGE
+        listed = (*GOOD, *MORE) if quality == "best" else [one for one in GOOD if one.quick or not race]
+        found = candidates(self._engine, listed, self._rest, start, checked.engine)
+        folds = FOLDS_OF_LARGE if race else FOLDS
         limit = (SECONDS if time_limit is None else time_limit) if quality == "best" and most is None else None
         self.plan = Plan(
-            quality, tuple(found[:most] if most else found), FOLDS, sizes.queries, checked.rounds, trees, race, limit
+            quality, tuple(found[:most] if most else found), folds, sizes.queries, checked.rounds, trees, race, limit
         )
-        self._patience = checked.stopping_rounds or patience(sizes.queries // FOLDS)
+        self._patience = checked.stopping_rounds or patience(sizes.queries // folds)
         self._min_delta = checked.min_delta
-        self._dealt = DealtFolds(self._data, FOLDS, self._seed, self._engine)
+        self._dealt = DealtFolds(self._data, folds, self._seed, self._engine)
         self._fold_of_row = np.repeat(self._dealt.fold, self._data.queries.sizes)
         self._bound = BoundMetrics(
             self._metrics, self._data.labels, self._data.queries, self._rules, self._threads
@@ -245,8 +246,8 @@ class _Search:
                 spent = time.monotonic() - self._begun
                 if spent + max(trial.seconds for trial in trials) > self.plan.seconds:
                     break
-            trial = self._trial(candidate, number, range(FOLDS))
-            if len(trial.models) == FOLDS or not trials:
+            trial = self._trial(candidate, number, range(self.plan.folds))
+            if len(trial.models) == self.plan.folds or not trials:
                 trials.append(trial)
             if self._stopped:
                 break
@@ -270,7 +271,7 @@ class _Search:
         self._compare(trials)
         trials.sort(key=lambda trial: -trial.value)
         left = [trial for trial in trials if trial.difference.get("high", 0.0) >= 0.0]
-        for fold in range(1, FOLDS):
+        for fold in range(1, self.plan.folds):
             if self._stopped:
                 break
             trial = left[(fold - 1) % len(left)]
@@ -278,7 +279,7 @@ class _Search:
             trial.models |= more.models
             trial.scores = np.where(np.isfinite(more.scores), more.scores, trial.scores)
             trial.seconds += more.seconds
-            self._measure(trial)
+            trial.deviation = deviation(trial.scores, self._data.queries)
         for trial in left:
             trial.weight = 1.0 / len(left)
         return trials
@@ -294,7 +295,7 @@ class _Search:
             stopper = EarlyStopping(self._patience, metric=self._metric, min_delta=self._min_delta)
             shown = () if self._watch is None else self._watch.callbacks(candidate, fold, stopper)
             model, scores = self._dealt.train(
-                fold, params | {"seed": self._seed + FOLDS * number + fold}, rounds,
+                fold, params | {"seed": self._seed + self.plan.folds * number + fold}, rounds,
                 callbacks=[*shown, _AtOnce(stopper)], conventions=self._conventions, start=candidate.start,
                 within_query=self._within,
             )  # fmt: skip
@@ -370,8 +371,8 @@ class _Search:
             of_set[first:last] = values[self._metric][first:last]
             valid.append(self._interval(of_set, seen))
         return {
-            "preset": self.plan.preset, "folds": FOLDS, "metric": self._metric, "trees": dict(self.plan.trees),
-            "patience": self._patience, "left": [one.name for one in self.plan.candidates[len(trials) :]],
+            "preset": self.plan.preset, "folds": self.plan.folds, "metric": self._metric,
+            "trees": dict(self.plan.trees), "patience": self._patience, "left": [one.name for one in self.plan.candidates[len(trials) :]],
             "candidates": [self._described(trial) for trial in trials], "held_out": held_out, "valid": valid,
         }  # fmt: skip
 
