@@ -372,7 +372,8 @@ class _Search:
             valid.append(self._interval(of_set, seen))
         return {
             "preset": self.plan.preset, "folds": self.plan.folds, "metric": self._metric,
-            "trees": dict(self.plan.trees), "patience": self._patience, "left": [one.name for one in self.plan.candidates[len(trials) :]],
+            "trees": dict(self.plan.trees), "patience": self._patience,
+            "left": [one.name for one in self.plan.candidates[len(trials) :]],
             "candidates": [self._described(trial) for trial in trials], "held_out": held_out, "valid": valid,
         }  # fmt: skip
 
