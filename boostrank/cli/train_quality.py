@@ -6,7 +6,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -122,20 +122,18 @@ def suit(
     """
     if preset.name != QUICK:
         return int(given["rounds"])
-    from boostrank.training.quality.trees import FIXED_ROUNDS, ROUNDS, Sizes, patience, suited
+    from boostrank.training.quality.trees import Sizes, quick
 
     held_out = len(data.queries) // given["folds"] if given["folds"] else sum(len(one.queries) for one in valid[:1])
-    rounds = given["rounds"] if preset.rounds_given else ROUNDS if held_out else FIXED_ROUNDS
     sizes = Sizes(data.n_documents, len(data.queries), data.n_features)
-    open_rounds = rounds if preset.rounds_given or not held_out else None
-    trees = suited(get_backend(given["backend"]), sizes, open_rounds, checked.engine)
-    params |= trees
-    if held_out and not preset.rounds_given and not given["early_stopping"] and not checked.stopping_rounds:
-        given["early_stopping"] = patience(held_out)
-    if trees:
-        stops = f", stops after {given['early_stopping']} without gain" if given["early_stopping"] else ""
-        say(f"quality quick: {_words(trees)}; {rounds:,} rounds{' at most' if held_out else ''}{stops}")
-    return int(rounds)
+    stopping = bool(given["early_stopping"] or checked.stopping_rounds)
+    asked = int(given["rounds"]) if preset.rounds_given else None
+    found = quick(get_backend(given["backend"]), sizes, checked.engine, asked, held_out, stopping)
+    params |= found.trees
+    given["early_stopping"] = given["early_stopping"] or found.patience or None
+    stops = f", stops after {given['early_stopping']} without gain" if given["early_stopping"] else ""
+    say(f"quality quick: {_words(found.trees)}; {found.rounds:,} rounds{' at most' if stops else ''}{stops}")
+    return found.rounds
 
 
 def train_presets(
@@ -201,7 +199,7 @@ def _value(metric: str, one: dict[str, Any]) -> str:
     return f"{metric} {one['value']:.4f} [{one['low']:.4f}, {one['high']:.4f}] on {one['queries']:,} queries"
 
 
-def _words(trees: dict[str, Any]) -> str:
+def _words(trees: Mapping[str, Any]) -> str:
     """Parameters of trees as text."""
     return ", ".join(f"{name}={value:g}" for name, value in trees.items()) or "trees as given"
 
@@ -230,7 +228,7 @@ class _Log:
         race = ", on one fold first" if plan.race and many > 1 else ""
         say(
             f"quality {plan.preset}: {many} candidate{'s' * (many > 1)} on {plan.folds} folds of {plan.queries:,} "
-            f"queries{race}, then the average of the good ones{within}; {_words(dict(plan.trees))}, up to "
+            f"queries{race}, then the average of the good ones{within}; {_words(plan.trees)}, up to "
             f"{plan.rounds:,} rounds"
         )
 

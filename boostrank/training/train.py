@@ -36,13 +36,15 @@ from boostrank.training.within_query import WithinColumns, WithinQuery
 if TYPE_CHECKING:
     from boostrank.training.start import Fitted
 
+PLAIN = "plain"
+DEFAULT_ROUNDS = 100
 _BASIC = "; monotone_constraints_method='basic' keeps it, also where other features are missing"
 
 
 def train(
     params: Mapping[str, Any] | None,
     train_set: Any,
-    num_boost_round: int = 100,
+    num_boost_round: int | None = None,
     valid_sets: Any = None,
     valid_names: Sequence[str] | str | None = None,
     feval: Any = None,
@@ -55,6 +57,9 @@ def train(
     checkpoint: Checkpoint | None = None,
     start: RankingModel | str | os.PathLike[str] | None = AUTO_START,
     within_query: WithinQuery | str | Sequence[str] | None = None,
+    quality: str = PLAIN,
+    time_limit: float | None = None,
+    max_candidates: int | None = None,
 ) -> RankingModel:
     """Train a ranker. Signature and habits are those of `lgb.train`.
 
@@ -64,7 +69,8 @@ def train(
             `boostrank objectives`), an `Objective`, a callable as `lgb.train` takes it, or one of the engine's own
             as "lightgbm:lambdarank" or "xgboost:rank:ndcg". `metric` and `eval_at` name our metrics.
         train_set: `RankingDataset`, or the engine's own (`lgb.Dataset` with group, `xgb.DMatrix` with qid).
-        num_boost_round: rounds; schedules that span the training span these (and those of `init_model`).
+        num_boost_round: rounds, 100 if nothing is said; schedules that span the training span these (and those of
+            `init_model`).
         valid_sets: data sets to evaluate each round; may hold `train_set` itself.
         valid_names: names for the log; `valid_0`, ... by default, "training" for the training set.
         feval: one function or a list, (scores, engine's data set) -> (name, value, higher is better) or a list.
@@ -83,6 +89,11 @@ def train(
             "auto": linear for the objective `auto` where it can be; "none" or None: nothing.
         within_query: columns beside each feature that say what it is among the documents of its query: a `WithinQuery`,
             or its kinds, as "rank,zscore". The model computes them by itself, and `init_model` goes on with its own.
+        quality: "plain": one training, the engine's own defaults where nothing is said, as `lgb.train` has them.
+            "quick": one, with trees that suit the data, stopped early where there is a validation set and no
+            `num_boost_round`. "good", "best": several objectives and trees on folds of whole queries, averaged; see
+            `boostrank.training.quality.train.train_quality`.
+        time_limit, max_candidates: of "best", in seconds and in number.
 
     Returns:
         The model; `.booster` is the engine's own. Its leaves are rounded, once, to what every program adds up alike
@@ -92,9 +103,21 @@ def train(
         InputError: parameters or data that cannot be used; nothing was trained.
         TrainingError: a gradient that is not finite, or nothing to learn.
     """
+    if quality != PLAIN:
+        from boostrank.training.quality.train import train_preset
+
+        alone = {"feval": feval, "init_model": init_model, "keep_training_booster": keep_training_booster,
+                 "callbacks": callbacks, "checkpoint": checkpoint}  # fmt: skip
+        return train_preset(
+            quality, params, train_set, num_boost_round, valid_sets, valid_names, alone, backend=backend,
+            conventions=conventions, start=start, within_query=within_query, time_limit=time_limit,
+            max_candidates=max_candidates,
+        )  # fmt: skip
+    if time_limit is not None or max_candidates is not None:
+        raise ParameterError("time_limit and max_candidates are limits of quality='best'")
     return run(
-        params, train_set, num_boost_round, valid_sets, valid_names, feval, init_model, keep_training_booster,
-        callbacks, backend=backend, conventions=conventions, checkpoint=checkpoint, start=start,
+        params, train_set, DEFAULT_ROUNDS if num_boost_round is None else num_boost_round, valid_sets, valid_names,
+        feval, init_model, keep_training_booster, callbacks, backend=backend, conventions=conventions, checkpoint=checkpoint, start=start,
         within_query=within_query,
     )  # fmt: skip
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from boostrank.backends import get_backend
 from boostrank.backends.events import Callback
-from boostrank.core.errors import ParameterError
+from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.resampling import bootstrap_intervals, paired_difference
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
@@ -33,7 +33,7 @@ from boostrank.training.params import STOPPING_NAMES, headline, pop_seed, split_
 from boostrank.training.provenance import describe_data
 from boostrank.training.quality.candidates import GOOD, MORE, Candidate, candidates
 from boostrank.training.quality.selection import deviation, selected
-from boostrank.training.quality.trees import ROUNDS, Sizes, patience, suited
+from boostrank.training.quality.trees import ROUNDS, Sizes, patience, quick, suited
 from boostrank.training.start import AUTO_START
 from boostrank.training.train import train
 from boostrank.training.within_choice import choose_within_query
@@ -165,6 +165,54 @@ def train_quality(
         params, train_set, num_boost_round, quality, valid_sets, time_limit, max_candidates, backend, conventions,
         start, within_query, watch,
     ).model()  # fmt: skip
+
+
+def train_preset(
+    quality: str, params: Mapping[str, Any] | None, train_set: Any, num_boost_round: int | None, valid_sets: Any,
+    valid_names: Any, alone: Mapping[str, Any], *, backend: str, conventions: Any, start: Any, within_query: Any,
+    time_limit: float | None, max_candidates: int | None,
+) -> RankingModel:  # fmt: skip
+    """What `boostrank.train` does with a preset.
+
+    Args:
+        quality: its name.
+        alone: arguments of one training by name.
+        params, train_set, num_boost_round, valid_sets, valid_names, backend, conventions, start, within_query,
+            time_limit, max_candidates: as for `boostrank.train`.
+
+    Raises:
+        ParameterError: no preset; arguments that do not go with it.
+        DataError: data that it cannot choose by.
+    """
+    if quality not in PRESETS:
+        raise ParameterError(f"quality={quality!r}: there are {', '.join(['plain', *PRESETS])}")
+    if quality != "best" and (time_limit is not None or max_candidates is not None):
+        raise ParameterError("time_limit and max_candidates are limits of quality='best'")
+    if not isinstance(train_set, RankingDataset):
+        raise ParameterError(f"quality={quality!r} looks at the rows: give a RankingDataset")
+    sets = [] if valid_sets is None else list(valid_sets) if isinstance(valid_sets, list | tuple) else [valid_sets]
+    held_out = [one for one in sets if one is not train_set]
+    if quality == "quick":
+        engine = get_backend(backend)
+        checked = split_params(params, num_boost_round or ROUNDS, engine)
+        sizes = Sizes(train_set.n_documents, len(train_set.queries), train_set.n_features)
+        watched = len(held_out[0].queries) if held_out and isinstance(held_out[0], RankingDataset) else 0
+        found = quick(engine, sizes, checked.engine, num_boost_round, watched, stops=bool(checked.stopping_rounds))
+        stopping = {"early_stopping_round": found.patience} if found.patience else {}
+        return train(
+            {**(params or {}), **found.trees, **stopping}, train_set, found.rounds, valid_sets, valid_names, **alone,
+            backend=backend, conventions=conventions, start=start, within_query=within_query,
+        )  # fmt: skip
+    given = [name for name, value in alone.items() if value]
+    if given:
+        raise ParameterError(f"{given[0]}= is for one training, and quality={quality!r} makes many: 'quick' is one")
+    reason = unfit(train_set)
+    if reason is not None:
+        raise DataError(f"quality={quality!r}: the data set {reason}")
+    return train_quality(
+        params, train_set, num_boost_round, quality=quality, valid_sets=held_out, time_limit=time_limit,
+        max_candidates=max_candidates, backend=backend, conventions=conventions, start=start, within_query=within_query,
+    )  # fmt: skip
 
 
 def unfit(data: RankingDataset) -> str | None:

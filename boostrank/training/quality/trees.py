@@ -34,6 +34,40 @@ class Sizes:
     features: int
 
 
+@dataclass(frozen=True)
+class Quick:
+    """What `quick` sets.
+
+    Args:
+        trees: parameters of the engine.
+        rounds: to train, at most.
+        patience: of early stopping; 0: none, or the one that was asked for.
+    """
+
+    trees: Mapping[str, Any]
+    rounds: int
+    patience: int
+
+
+def quick(
+    engine: Backend, sizes: Sizes, given: Mapping[str, Any], rounds: int | None, held_out: int, stops: bool
+) -> Quick:
+    """One training whose trees suit the data.
+
+    Args:
+        engine: that trains.
+        sizes: of the training set.
+        given: parameters of the engine, by any of their names.
+        rounds: that were asked for; None: nothing was said.
+        held_out: queries by which it could stop; 0: none.
+        stops: whether early stopping was asked for.
+    """
+    chosen = rounds if rounds is not None else ROUNDS if held_out else FIXED_ROUNDS
+    trees = suited(engine, sizes, None if rounds is None and held_out else chosen, given)
+    own = held_out > 0 and rounds is None and not stops
+    return Quick(trees, chosen, patience(held_out) if own else 0)
+
+
 def suited(engine: Backend, sizes: Sizes, rounds: int | None, given: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters of trees for data of these sizes, without those that are given.
 
