@@ -117,8 +117,8 @@ def train(
         raise ParameterError("time_limit and max_candidates are limits of quality='best'")
     return run(
         params, train_set, DEFAULT_ROUNDS if num_boost_round is None else num_boost_round, valid_sets, valid_names,
-        feval, init_model, keep_training_booster, callbacks, backend=backend, conventions=conventions, checkpoint=checkpoint, start=start,
-        within_query=within_query,
+        feval, init_model, keep_training_booster, callbacks, backend=backend, conventions=conventions,
+        checkpoint=checkpoint, start=start, within_query=within_query,
     )  # fmt: skip
 
 
