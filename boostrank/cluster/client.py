@@ -47,8 +47,8 @@ from boostrank.training import constraints, cross_fit
 from boostrank.training.model import RankingModel, TrainingSummary
 from boostrank.training.params import is_auto, split_params
 from boostrank.training.provenance import describe_training
+from boostrank.training.single import with_objective_of
 from boostrank.training.start import AUTO_START, LINEAR, say_without_start
-from boostrank.training.train import with_objective_of
 
 
 class ClusterTraining:

@@ -26,7 +26,7 @@ from boostrank.training.callbacks import History, StopWhenAsked
 from boostrank.training.guarded_gradient import GuardedGradient
 from boostrank.training.params import TrainingParameters
 from boostrank.training.round_metrics import RoundMetrics
-from boostrank.training.train import stopping
+from boostrank.training.single import stopping
 
 # Added to the seed for each worker: the noise on its queries is its own. Above every seed that people choose, and
 # away from those that `kernels.objective.options` derives from them.

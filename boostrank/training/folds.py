@@ -28,8 +28,8 @@ from boostrank.training.model import RankingModel
 from boostrank.training.params import pop_seed, split_params
 from boostrank.training.provenance import describe_data
 from boostrank.training.query_folds import fold_numbers
+from boostrank.training.single import run
 from boostrank.training.start import AUTO_START
-from boostrank.training.train import run, train
 from boostrank.training.within_choice import choose_within_query
 from boostrank.training.within_query import WithinQuery
 
@@ -82,7 +82,7 @@ def train_folds(
     within = WithinQuery.given(within_query)
     if within is not None and within.is_auto:
         within = choose_within_query(
-            train, within, params, train_set, num_boost_round, backend=backend, conventions=conventions, start=start
+            run, within, params, train_set, num_boost_round, backend=backend, conventions=conventions, start=start
         )
     models: list[RankingModel] = []
     values: dict[str, list[Float64Array]] = {}

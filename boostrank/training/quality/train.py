@@ -34,8 +34,8 @@ from boostrank.training.provenance import describe_data
 from boostrank.training.quality.candidates import GOOD, MORE, Candidate, candidates
 from boostrank.training.quality.selection import deviation, selected
 from boostrank.training.quality.trees import ROUNDS, Sizes, patience, quick, suited
+from boostrank.training.single import run
 from boostrank.training.start import AUTO_START
-from boostrank.training.train import train
 from boostrank.training.within_choice import choose_within_query
 from boostrank.training.within_query import WithinQuery
 
@@ -199,7 +199,7 @@ def train_preset(
         watched = len(held_out[0].queries) if held_out and isinstance(held_out[0], RankingDataset) else 0
         found = quick(engine, sizes, checked.engine, num_boost_round, watched, stops=bool(checked.stopping_rounds))
         stopping = {"early_stopping_round": found.patience} if found.patience else {}
-        return train(
+        return run(
             {**(params or {}), **found.trees, **stopping}, train_set, found.rounds, valid_sets, valid_names, **alone,
             backend=backend, conventions=conventions, start=start, within_query=within_query,
         )  # fmt: skip
@@ -278,7 +278,7 @@ class _Search:
         """Try, choose, average."""
         if self._within is not None and self._within.is_auto:
             self._within = choose_within_query(
-                train, self._within, self._rest | {"seed": self._seed}, self._data, self.plan.rounds,
+                run, self._within, self._rest | {"seed": self._seed}, self._data, self.plan.rounds,
                 backend=self._engine.name, conventions=self._conventions, start=self._start,
             )  # fmt: skip
         if self._watch is not None:
