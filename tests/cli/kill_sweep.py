@@ -39,7 +39,7 @@ def command(folder: Path, backend: str, model: Path) -> list[str]:
     return [
         "train", str(folder / "train.txt"), "--valid", str(folder / "valid.txt"), "-m", str(model),
         "--backend", backend, "--rounds", str(ROUNDS), "--num-leaves", "7", "--threads", "1",
-        "--objective", "reg-shf-sdcg", "--early-stopping", "200", *sampling,
+        "--quality", "plain", "--objective", "reg-shf-sdcg", "--early-stopping", "200", *sampling,
     ]  # fmt: skip
 
 

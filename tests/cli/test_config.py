@@ -9,6 +9,7 @@ import pytest
 from tests.cli.conftest import invoke, sidecar
 
 CONFIG = """
+quality = "plain"
 objective = "shf-sdcg"
 rounds = 3
 num_leaves = 7
@@ -54,7 +55,7 @@ def test_the_command_line_wins_and_tables_are_merged_name_by_name(data: Path, tm
 def test_files_can_be_named_there_too(data: Path, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(
         f"train = '{data / 'train.txt'}'\nvalid = '{data / 'valid.txt'}'\nmodel = '{tmp_path / 'm'}'\n"
-        "rounds = 2\nthreads = 1\n"
+        "quality = 'plain'\nrounds = 2\nthreads = 1\n"
     )
     result = invoke("train", "--config", tmp_path / "run.toml")
     assert result.exit_code == 0, result.stderr

@@ -24,7 +24,7 @@ from tests.cli.conftest import COMMAND, FEW, invoke, messages
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
 
 ROWS, COLUMNS, LIST, LEAVES = 60_000, 120, 40, 31
-TRAIN = ("--rounds", "2", "--num-leaves", LEAVES, "--threads", "2")
+TRAIN = ("--quality", "plain", "--rounds", "2", "--num-leaves", LEAVES, "--threads", "2")
 ROUTES = [
     (engine, route)
     for engine, routes in {"lightgbm": ("memory", "bins", "again"), "xgboost": ("memory", "bins", "external")}.items()

@@ -15,7 +15,7 @@ import pytest
 from boostrank.metric import evaluate
 from tests.formats.real_models import lightgbm_models, xgboost_models
 
-from .conftest import invoke
+from .conftest import FEW, invoke
 
 HOSTILE = "<img src=x onerror=alert(1)>&\"'\u202e"
 
@@ -30,7 +30,7 @@ def noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def old(data: Path) -> Path:
     path = data / "older.txt"
-    result = invoke("train", data / "train.txt", "--model", path, "--rounds", 2, "--num-leaves", 4, "--threads", 1)
+    result = invoke("train", data / "train.txt", "--model", path, *FEW, "--rounds", 2, "--num-leaves", 4)
     assert result.exit_code == 0, result.stderr
     return path
 

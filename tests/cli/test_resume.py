@@ -156,7 +156,7 @@ def test_fault_073_any_number_of_threads_gives_the_same_bytes(backend: str, data
     models = []
     for threads in (1, 2, 7):
         model = tmp_path / str(threads)
-        words = "--rounds", 6, "--threads", threads, "--backend", backend
+        words = "--quality", "plain", "--rounds", 6, "--threads", threads, "--backend", backend
         assert invoke("train", data / "train.txt", "-m", model, *words).exit_code == 0
         models.append(model.read_bytes())
     assert models[0] == models[1] == models[2]

@@ -35,7 +35,10 @@ def test_fault_078_a_signal_finishes_the_round_and_writes_the_model(
     number: signal.Signals, data: Path, tmp_path: Path
 ) -> None:
     model = tmp_path / "m"
-    process = start("train", data / "train.txt", "-m", model, "--rounds", 100_000, "--num-leaves", 4, "--threads", 1)
+    process = start(
+        "train", data / "train.txt", "-m", model, "--quality", "plain", "--rounds", 100_000, "--num-leaves", 4,
+        "--threads", 1,
+    )  # fmt: skip
     assert process.stderr is not None
     while not process.stderr.readline().startswith("round 1/"):
         assert process.poll() is None
@@ -66,7 +69,7 @@ def test_a_stop_keeps_the_best_round_so_far_however_early_stopping_was_asked_for
     asking_in(monkeypatch, 50)
     result = invoke(
         "train", data / "train.txt", "--valid", data / "valid.txt", "-m", tmp_path / "m", "--objective", "lambdarank",
-        "--rounds", 100, "--num-leaves", 7, "--threads", 1, *patience,
+        "--quality", "plain", "--rounds", 100, "--num-leaves", 7, "--threads", 1, *patience,
     )  # fmt: skip
     assert result.exit_code == 130
     history = sidecar(tmp_path / "m")["evals_result"]["valid"]["ndcg@10"]  # type: ignore[index]

@@ -92,6 +92,7 @@ def test_an_objective_of_the_engine_can_be_named(data: Path, tmp_path: Path) -> 
 def test_early_stopping_keeps_the_best_round_of_the_largest_cut_off(data: Path, tmp_path: Path) -> None:
     result = invoke(
         "train", data / "train.txt", "--valid", data / "valid.txt", "-m", tmp_path / "m", "--early-stopping", 2,
+        "--quality", "plain",
         "--rounds", 60, "--num-leaves", 7, "--threads", 1, "--objective", "lambdarank", "--json",
     )  # fmt: skip
     printed = json.loads(result.stdout)
@@ -104,7 +105,7 @@ def test_early_stopping_keeps_the_best_round_of_the_largest_cut_off(data: Path, 
 def test_early_stopping_by_the_engine_s_parameter_is_the_same(name: str, data: Path, tmp_path: Path) -> None:
     common = (
         "train", data / "train.txt", "--valid", data / "valid.txt", "--rounds", 60, "--num-leaves", 7, "--threads", 1,
-        "--objective", "lambdarank",
+        "--objective", "lambdarank", "--quality", "plain",
     )  # fmt: skip
     assert invoke(*common, "-m", tmp_path / "a", "--early-stopping", 2).exit_code == 0
     assert invoke(*common, "-m", tmp_path / "b", "--param", f"{name}=2").exit_code == 0

@@ -24,7 +24,7 @@ def test_a_second_training_is_refused_and_what_a_killed_one_leaves_is_not_in_the
 ) -> None:
     first = start(
         "train", data / "train.txt", "-m", tmp_path / "m", "--checkpoint", tmp_path / "c", "--checkpoint-every", 1,
-        "--rounds", 100_000, "--num-leaves", 4, "--threads", 1,
+        "--quality", "plain", "--rounds", 100_000, "--num-leaves", 4, "--threads", 1,
     )  # fmt: skip
     while not (tmp_path / "c").exists():
         assert first.poll() is None

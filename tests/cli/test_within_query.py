@@ -113,7 +113,7 @@ def test_a_search_trains_with_the_columns_and_writes_them_down(
 
     monkeypatch.setattr(module, "train", recorded)
     search = (
-        "tune", data / "train.txt", "-o", tmp_path / "tuned.toml", *FEW, "--folds", 2, "--trials", 1,
+        "tune", data / "train.txt", "-o", tmp_path / "tuned.toml", *FEW[2:], "--folds", 2, "--trials", 1,
         "--objective", "regression",
     )  # fmt: skip
     result = invoke(*search, "--within-query", "zscore", "--of", "f1,3")

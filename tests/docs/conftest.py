@@ -31,7 +31,7 @@ def made_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for place in ("data/vali",) if name == "new" else ("shards", "data/shards"):
             (folder / place).mkdir(parents=True, exist_ok=True)
             (folder / place / f"{number}.txt").write_text(text)
-    few = "--rounds 6 --num-leaves 7 --threads 1"
+    few = "--quality plain --rounds 6 --num-leaves 7 --threads 1"
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         run_line("boostrank make-data demo/data --queries 300 --seed 1")
