@@ -98,6 +98,9 @@ def _run(
     params = train_params(context, given)
     # Everything that can be refused is, before a byte is read.
     checked = split_params(params, given["rounds"], get_backend(given["backend"]))
+    preset.rounds_given |= checked.rounds != given["rounds"]  # by a parameter
+    given["rounds"] = checked.rounds
+    _check_patience(context, params, given)
     within = within_query(context, given)
     metric = headline([name for metric in checked.metrics for name in Metric.parse(metric).names])
     alone = preset.name not in (GOOD, BEST)
@@ -112,6 +115,7 @@ def _run(
     stream = _streaming(context, given, files, valid, checked)
     if stream is not None and not alone:
         preset.instead(QUICK, "the rows are streamed, and stay on disk, where folds cannot be taken")
+        stopper = _stopper(context, params, given, checked, metric, _set_names(valid))
     reader = Reader(given, stream=stream)
     train_set = reader.read(files)
     constant = train_set.constant_features()
@@ -129,7 +133,7 @@ def _run(
             by_name = dict(zip(_set_names(valid), valid_sets, strict=True))
             return train_presets(preset, params, given, train_set, by_name, model, within)
         preset.instead(QUICK, reason)
-        _stopper(context, params, given, checked, metric, _set_names(valid))
+        stopper = _stopper(context, params, given, checked, metric, _set_names(valid))
     rounds = suit(preset, params, given, checked, train_set, valid_sets)
     if given["folds"]:
         return train_on_folds(params, given | {"rounds": rounds}, checked, train_set, metric, model, within)
@@ -328,6 +332,15 @@ def _check_sides(
     resolve_params(takes, settings, owner=f"objective {name!r}")
 
 
+def _check_patience(context: click.Context, params: dict[str, Any], given: dict[str, Any]) -> None:
+    """Refuse a patience that is given twice."""
+    from boostrank.training.params import STOPPING_NAMES
+
+    for name in STOPPING_NAMES:
+        if params.get(name) is not None and given["early_stopping"]:
+            raise click.UsageError(f"{name} is given twice: by --param, and by its own option", context)
+
+
 def _stopper(
     context: click.Context, params: dict[str, Any], given: dict[str, Any], checked: TrainingParameters,
     metric: str | None, names: list[str],
@@ -339,8 +352,7 @@ def _stopper(
     from boostrank.training.params import STOPPING_NAMES
 
     for name in STOPPING_NAMES:
-        if params.pop(name, None) is not None and given["early_stopping"]:
-            raise click.UsageError(f"{name} is given twice: by --param, and by its own option", context)
+        params.pop(name, None)
     patience = given["early_stopping"] or checked.stopping_rounds
     if not patience or given["folds"]:  # each fold has its own
         return None

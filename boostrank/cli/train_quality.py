@@ -186,7 +186,9 @@ def _print_table(record: dict[str, Any], watch: _Log, model: RankingModel) -> No
         )  # fmt: skip
     for line in aligned(rows):
         say(line)
-    if record["left"]:
+    if record["left"] and watch.stopped:
+        say(f"not tried: {', '.join(record['left'])}")
+    elif record["left"]:
         tried = len(record["candidates"])
         say(f"not tried for want of time: {', '.join(record['left'])} (--candidates {tried} repeats this model)")
     say(f"the average of {len(model.info.averaged or ())} models, {model.best_iteration:,} rounds in all, "
@@ -219,7 +221,7 @@ class _Log:
     @property
     def stopped(self) -> bool:
         """Whether somebody stopped it before the end."""
-        return bool(self.stop.made)
+        return self.stop.heeded or bool(self.stop.made and self._trainings < self._plan.trainings)
 
     def planned(self, plan: Plan) -> None:
         self._plan = plan

@@ -120,15 +120,17 @@ class DealtFolds:
         seed: of the deal.
         engine: that trains.
         whole: the data set with the bins that other deals have made; None: none have.
+        counted: as of `fold_numbers`.
 
     Attributes:
         fold: int64[Q], of each query.
     """
 
     def __init__(
-        self, data: RankingDataset, folds: int, seed: int, engine: Backend, whole: Whole | None = None
-    ) -> None:
-        numbers = fold_numbers(data, folds, seed)
+        self, data: RankingDataset, folds: int, seed: int, engine: Backend, whole: Whole | None = None,
+        counted: npt.NDArray[np.bool_] | None = None,
+    ) -> None:  # fmt: skip
+        numbers = fold_numbers(data, folds, seed, counted)
         self.fold = numbers % folds
         self.whole = whole or Whole(data)
         self._data, self._engine = data, engine

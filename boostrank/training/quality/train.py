@@ -248,8 +248,9 @@ class _Search:
         self._within = WithinQuery.given(within_query)
         checked = split_params(self._rest, rounds or ROUNDS, self._engine)
         self._threads = checked.threads
-        for name in STOPPING_NAMES:
-            self._rest.pop(name, None)
+        if rounds is None and checked.rounds != ROUNDS:  # by a parameter
+            rounds = checked.rounds
+        stopping_given = [self._rest.pop(name, None) for name in STOPPING_NAMES] != [None] * len(STOPPING_NAMES)
         metric = headline(checked.metrics)
         if metric is None:
             raise ParameterError(f"quality={quality!r} chooses by a metric: metric='ndcg'")
@@ -260,18 +261,20 @@ class _Search:
         race = quality == "good" and sizes.rows * sizes.features > LARGE
         listed = (*GOOD, *MORE) if quality == "best" else [one for one in GOOD if one.quick or not race]
         found = candidates(self._engine, listed, self._rest, start, checked.engine)
+        found = [one for one in found if self._takes(one)]
         folds = FOLDS_OF_LARGE if race else FOLDS
         limit = (SECONDS if time_limit is None else time_limit) if quality == "best" and most is None else None
         self.plan = Plan(
             quality, tuple(found[:most] if most else found), folds, sizes.queries, checked.rounds, trees, race, limit
         )
-        self._patience = checked.stopping_rounds or patience(sizes.queries // folds)
+        self._patience = checked.stopping_rounds if stopping_given else patience(sizes.queries // folds)
         self._min_delta = checked.min_delta
-        self._dealt = DealtFolds(self._data, folds, self._seed, self._engine)
-        self._fold_of_row = np.repeat(self._dealt.fold, self._data.queries.sizes)
         self._bound = BoundMetrics(
             self._metrics, self._data.labels, self._data.queries, self._rules, self._threads
         )  # fmt: skip
+        counted = np.isfinite(self._bound.per_query(np.zeros(sizes.rows))[metric])
+        self._dealt = DealtFolds(self._data, folds, self._seed, self._engine, counted=counted)
+        self._fold_of_row = np.repeat(self._dealt.fold, self._data.queries.sizes)
         self._stopped = False
 
     def model(self) -> RankingModel:
@@ -332,20 +335,31 @@ class _Search:
             trial.weight = 1.0 / len(left)
         return trials
 
+    def _takes(self, candidate: Candidate) -> bool:
+        """Whether a candidate's objective knows what parameters of an objective were given."""
+        try:
+            split_params(self._params(candidate), 1, self._engine)
+        except ParameterError:
+            return False
+        return True
+
+    def _params(self, candidate: Candidate) -> dict[str, Any]:
+        objective = {} if candidate.objective is None else {"objective": candidate.objective}
+        return {**self._rest, **candidate.params, **objective}
+
     def _trial(self, candidate: Candidate, number: int, folds: Sequence[int]) -> Trial:
         """The trainings of a candidate that leave out these folds, until somebody stops them."""
         begun = time.monotonic()
         trial = Trial(candidate, {}, np.full(self._data.n_documents, np.nan), np.full(len(self._data.queries), np.nan))
         rounds = min(self.plan.rounds, candidate.rounds or self.plan.rounds)
-        objective = {} if candidate.objective is None else {"objective": candidate.objective}
-        params = {**self._rest, **self.plan.trees, **candidate.trees, **candidate.params, **objective}
+        params = {**self._params(candidate), **self.plan.trees, **candidate.trees}
         for fold in folds:
             stopper = EarlyStopping(self._patience, metric=self._metric, min_delta=self._min_delta)
             shown = () if self._watch is None else self._watch.callbacks(candidate, fold, stopper)
             model, scores = self._dealt.train(
                 fold, params | {"seed": self._seed + self.plan.folds * number + fold}, rounds,
-                callbacks=[*shown, _AtOnce(stopper)], conventions=self._conventions, start=candidate.start,
-                within_query=self._within,
+                callbacks=[*shown, *([_AtOnce(stopper)] if self._patience else [])], conventions=self._conventions,
+                start=candidate.start, within_query=self._within,
             )  # fmt: skip
             trial.models[fold] = model
             trial.scores[self._fold_of_row == fold] = scores

@@ -1,0 +1,380 @@
+"""Quality presets: what `good` and `best` try, choose and average, against slow twins."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boostrank import RankingDataset, RankingModel
+from boostrank.backends import get_backend
+from boostrank.core.errors import ParameterError
+from boostrank.core.queries import QueryIndex
+from boostrank.metric import BoundMetrics
+from boostrank.training.quality import train as module
+from boostrank.training.quality.candidates import GOOD, MORE, Candidate
+from boostrank.training.quality.selection import deviation, selected
+from boostrank.training.quality.train import Plan, Trial, train_quality, unfit
+from boostrank.training.quality.trees import Sizes, suited
+from tests.tuning.test_tuning import made
+
+PARAMS: dict[str, Any] = {"num_threads": 1, "eval_at": [3, 5], "seed": 7}
+OWN: dict[str, dict[str, Any]] = {"lightgbm": {"verbosity": -1, "min_data_in_leaf": 3}, "xgboost": {}}
+ENGINES = list(OWN)
+pytestmark = [
+    pytest.mark.usefixtures("leaves_as_grown"),
+    pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning"),
+]
+
+
+def weighted(data: RankingDataset) -> RankingDataset:
+    weights = np.array([0.5, 1.5, 2.5])[np.arange(len(data.queries)) % 3]
+    return replace(data, queries=replace(data.queries, weights=weights))
+
+
+DATA, VALID = weighted(made(50, 2)), weighted(made(22, 5))
+
+
+@dataclass
+class Seen:
+    """A watch that keeps everything, and stops after so many trainings."""
+
+    stop_after: int = 1000
+    plan: Plan | None = None
+    models: list[tuple[str, int, RankingModel]] = field(default_factory=list)
+    trials: list[Trial] = field(default_factory=list)
+
+    def planned(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def callbacks(self, *_: Any) -> list[Any]:
+        return []
+
+    def trained(self, candidate: Candidate, fold: int, model: RankingModel) -> bool:
+        self.models.append((candidate.name, fold, model))
+        return len(self.models) < self.stop_after
+
+    def tried(self, trial: Trial) -> None:
+        self.trials.append(trial)
+
+
+def good(
+    data: RankingDataset = DATA, rounds: int | None = 6, *, stop_after: int = 1000, backend: str = "lightgbm",
+    params: dict[str, Any] | None = None, **options: Any,
+) -> tuple[RankingModel, Seen]:  # fmt: skip
+    """A model, and what was seen of it; without starts, which take time."""
+    seen = Seen(stop_after)
+    given = PARAMS | OWN[backend] | (params or {})
+    one = train_quality(given, data, rounds, backend=backend, watch=seen, **{"start": "none", **options})
+    assert one.info.quality is not None
+    return one, seen
+
+
+def fold_of(data: RankingDataset, folds: int = 4) -> np.ndarray:
+    """The fold of each query: a permutation of their numbers, dealt like cards."""
+    return np.random.default_rng(7).permutation(len(data.queries)) % folds
+
+
+def twin(
+    data: RankingDataset, seen: Seen, folds: int = 4
+) -> tuple[dict[str, float], dict[str, np.ndarray], dict[str, float]]:
+    """Each candidate's weight, held-out scores and deviation, from its models, step by step."""
+    fold, rows = fold_of(data, folds), data.queries.of_rows()
+    scores: dict[str, np.ndarray] = {}
+    for name, k, model in seen.models:
+        own = model.predict(data)
+        held = fold[rows] == k
+        scores.setdefault(name, np.full(data.n_documents, np.nan))[held] = own[held]
+    deviations = {}
+    for name, one in scores.items():
+        apart = np.concatenate([part - part.mean() for part in np.split(one, data.queries.ptr[1:-1])])
+        deviations[name] = math.sqrt(np.mean(apart[~np.isnan(apart)] ** 2))
+    if np.isnan(list(scores.values())).any():  # a race
+        return {}, scores, deviations
+    counts = dict.fromkeys(scores, 0)
+    for _ in range(10):
+        values = {}
+        for name in scores:
+            trying = {**counts, name: counts[name] + 1}
+            values[name] = value_of(data, sum(trying[c] * scores[c] / deviations[c] for c in scores))
+        counts[max(values, key=lambda name: values[name])] += 1
+    return {name: count / 10 for name, count in counts.items()}, scores, deviations
+
+
+def value_of(data: RankingDataset, scores: Any, metric: str = "ndcg@5", queries: slice = slice(None)) -> float:
+    """A metric's mean by the weights of queries, over those of `queries` that count."""
+    per_query = BoundMetrics([metric], data.labels, data.queries).per_query(np.asarray(scores))[metric][queries]
+    weights = data.queries.each_weight[queries]
+    counted = ~np.isnan(per_query)
+    return float(np.average(per_query[counted], weights=weights[counted]))
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def tried(request: pytest.FixtureRequest) -> tuple[RankingModel, Seen]:
+    return good(backend=request.param, valid_sets=[VALID])
+
+
+def test_the_model_is_the_weighted_sum_of_members_chosen_greedily_on_queries_they_had_not_seen(
+    tried: tuple[RankingModel, Seen],
+) -> None:
+    one, seen = tried
+    data = DATA.joined(VALID)
+    record: Any = one.info.quality
+    assert [name for name, *_ in seen.models] == [c["name"] for c in record["candidates"] for _ in range(4)]
+    assert sorted(c["name"] for c in record["candidates"]) == sorted(
+        {c.name if one.backend == "lightgbm" else c.name.removesuffix(", random splits") for c in GOOD}
+    )
+    weights, scores, deviations = twin(data, seen)
+    assert {c["name"]: c["weight"] for c in record["candidates"]} == pytest.approx(weights)
+    assert sum(weights.values()) == pytest.approx(1.0)
+    scale = sum(weights[name] * deviations[name] for name in weights)
+    expected = sum(weights[n] / deviations[n] * scale / 4 * model.predict(data) for n, _, model in seen.models)
+    np.testing.assert_allclose(one.predict(data), expected, atol=1e-6)
+    together = sum(weights[name] / deviations[name] * scores[name] for name in weights)
+    assert record["held_out"]["ndcg@5"]["value"] == pytest.approx(value_of(data, together))
+    assert record["held_out"]["ndcg@3"]["value"] == pytest.approx(value_of(data, together, "ndcg@3"))
+    for c in record["candidates"]:
+        assert c["value"] == pytest.approx(value_of(data, scores[c["name"]]))
+        assert c["low"] < c["value"] < c["high"]
+    values = {c["name"]: c["value"] for c in record["candidates"]}
+    for c in record["candidates"]:
+        best = max(values.values())
+        assert c["difference"].get("mean", 0.0) == pytest.approx(c["value"] - best)
+
+
+def test_queries_of_valid_are_dealt_too_and_measured_by_models_that_had_not_seen_them(
+    tried: tuple[RankingModel, Seen],
+) -> None:
+    one, seen = tried
+    data = DATA.joined(VALID)
+    first, last = len(DATA.queries), len(data.queries)
+    assert np.bincount(fold_of(data)[first:last]).min() > 2
+    weights, scores, deviations = twin(data, seen)
+    together = sum(weights[name] / deviations[name] * scores[name] for name in weights)
+    record: Any = one.info.quality
+    assert len(record["valid"]) == 1
+    assert record["valid"][0]["value"] == pytest.approx(value_of(data, together, queries=slice(first, last)))
+    assert record["valid"][0]["queries"] <= last - first < record["held_out"]["ndcg@5"]["queries"]
+    assert one.info.data is not None
+    assert (one.info.data["rows"], one.info.data["queries"]) == (data.n_documents, last)
+
+
+def test_greedy_selection_adds_what_makes_the_average_best() -> None:
+    rng = np.random.default_rng(3)
+    truth, scores = rng.normal(size=40), rng.normal(size=(3, 40))
+    scores += truth * np.array([[0.5], [0.6], [0.2]])
+
+    def value(one: np.ndarray) -> float:
+        return float(np.corrcoef(one, truth)[0, 1])
+
+    counts = [0, 0, 0]
+    for _ in range(10):
+        options = [[c + (i == j) for j, c in enumerate(counts)] for i in range(3)]
+        counts = max(options, key=lambda option: value(sum(c * s for c, s in zip(option, scores, strict=True))))
+    assert len(set(counts)) == 3
+    np.testing.assert_allclose(selected(scores, value), np.array(counts) / 10)
+    np.testing.assert_array_equal(selected(scores, lambda _: 0.5), [1, 0, 0])
+
+
+def test_the_deviation_is_within_queries_of_those_that_have_scores() -> None:
+    queries = QueryIndex.from_sizes(np.array([2, 3, 1]))
+    scores = np.array([1.0, 3.0, np.nan, np.nan, np.nan, 9.0])
+    assert deviation(scores, queries) == pytest.approx(math.sqrt((1 + 1 + 0) / 3))
+    assert deviation(np.full(6, 5.0), queries) == 1e-12
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_the_same_bytes_come_again_and_with_two_threads(backend: str) -> None:
+    made_with = [good(backend=backend, params={"num_threads": threads})[0] for threads in (1, 1, 2)]
+    assert made_with[0].to_bytes() == made_with[1].to_bytes() == made_with[2].to_bytes()
+    assert made_with[0].info.quality == made_with[1].info.quality == made_with[2].info.quality
+
+
+@pytest.mark.parametrize(
+    ("backend", "names"), [("lightgbm", ("num_leaf", "shrinkage_rate")), ("xgboost", ("max_leaves", "eta"))]
+)
+def test_what_is_given_by_any_name_is_in_every_candidate(backend: str, names: tuple[str, str]) -> None:
+    given = {"objective": "lambdarank", names[0]: 3, names[1]: 0.3, "extra_trees": True}
+    if backend == "xgboost":
+        del given["extra_trees"]
+    one, seen = good(rounds=4, backend=backend, params=given)
+    record: Any = one.info.quality
+    assert [c["name"] for c in record["candidates"]] == ["as given"]
+    assert record["trees"] == {"feature_fraction": 0.5}
+    engine = get_backend(backend)
+    for _, _, model in seen.models:
+        assert model.info.objective is not None
+        assert model.info.objective["name"] == "lambdarank"
+        found = engine.main_names(dict(model.info.parameters or {}))
+        mains = [next(iter(engine.main_names({name: 0}))) for name in names]
+        assert [found[main] for main in mains] == [3, 0.3]
+        trees = engine.format.trees(engine.format.parse(model.to_bytes()), 4)
+        assert 0 < trees.splits.sum() <= 2 * trees.count
+
+
+def test_an_objective_that_is_given_meets_the_trees_that_are_left_to_choose() -> None:
+    engine = get_backend("lightgbm")
+    from boostrank.training.quality.candidates import candidates
+
+    def names(given: dict[str, Any], start: Any = "auto") -> list[str]:
+        return [one.name for one in candidates(engine, (*GOOD, *MORE), given, start, given)]
+
+    assert names({"app": "sdcg"}) == ["as given", "random splits", "small trees", "large trees"]
+    assert names({"app": "sdcg", "num_leaf": 5}) == ["as given", "random splits"]
+    assert names({"extra_tree": False, "max_leaves": 5}) == [
+        "auto", "reg-shf-sdcg", "yetirank", "lambdarank", "xe-ndcg",
+    ]  # fmt: skip
+    listed = candidates(engine, GOOD, {}, "linear", {})
+    assert {one.start for one in listed} == {"linear"}
+    assert [one.start for one in candidates(engine, GOOD, {}, "auto", {})] == ["auto", "linear", "auto", "none"]
+
+
+def test_candidates_whose_objective_does_not_know_a_given_parameter_are_left_out() -> None:
+    _, seen = good(rounds=2, params={"k": 5})
+    assert seen.plan is not None
+    assert [c.name for c in seen.plan.candidates] == ["auto", "auto, random splits", "reg-shf-sdcg"]
+    assert all("_level': 5" in str(model.info.objective) for name, _, model in seen.models if "auto" in name)
+    assert all("'k': 5" in str(model.info.objective) for name, _, model in seen.models if "reg" in name)
+    with pytest.raises(ParameterError, match="no parameter 'sigma'"):
+        good(rounds=2, params={"sigma": 2.0})
+
+
+def test_rounds_and_patience_that_are_given_stay() -> None:
+    trees = {"learning_rate": 0.1, "num_leaves": 15, "feature_fraction": 0.5}
+    one, seen = good(rounds=None, params={"objective": "regression", "n_iter": 5, "n_iter_no_change": 0})
+    assert one.info.quality is not None
+    assert (one.info.quality["trees"], one.info.quality["patience"]) == (trees, 0)
+    assert {model.best_iteration for _, _, model in seen.models} == {5}
+    one, seen = good(rounds=30, params={"objective": "regression", "early_stopping_round": 2})
+    assert one.info.quality is not None
+    assert one.info.quality["patience"] == 2
+    assert max(len(model.evals_result["held out"]["ndcg@5"]) - model.best_iteration for *_, model in seen.models) == 2
+
+
+def test_trees_suit_sizes_where_nothing_was_said() -> None:
+    engine = get_backend("lightgbm")
+    few, many = Sizes(500, 50, 4), Sizes(50_000, 2_000, 100)
+    assert suited(engine, few, None, {}) == {"learning_rate": 0.05, "num_leaves": 15, "feature_fraction": 0.5}
+    assert suited(engine, many, 1000, {})["num_leaves"] == 31
+    assert suited(engine, few, 20, {"eta": 0.2, "colsample_bytree": 1.0}) == {"num_leaves": 15}
+    assert "feature_fraction" not in suited(engine, replace(few, features=3), None, {})
+    assert suited(get_backend("linear"), few, None, {}) == {}
+
+
+@pytest.mark.parametrize(("after", "members"), [(1, 1), (3, 3), (4, 4), (6, 4)])
+def test_a_stop_leaves_a_model_of_what_is_there(after: int, members: int) -> None:
+    one, seen = good(stop_after=after)
+    record: Any = one.info.quality
+    assert len(seen.models) == after
+    expected = np.mean([model.predict(DATA) for _, _, model in seen.models[:members]], axis=0)
+    np.testing.assert_allclose(one.predict(DATA), expected, atol=1e-12)
+    assert [c["name"] for c in record["candidates"]] == ["auto"]
+    assert record["left"] == [c.name for c in GOOD[1:]]
+    held = np.isin(fold_of(DATA), np.arange(members))
+    assert 0 < record["held_out"]["ndcg@5"]["queries"] <= held.sum()
+
+
+def test_best_begins_no_candidate_that_would_pass_its_time_and_a_number_repeats_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+
+    class Slow(Seen):
+        def trained(self, candidate: Candidate, fold: int, model: RankingModel) -> bool:
+            now[0] += 10.0  # 40 seconds a candidate
+            return super().trained(candidate, fold, model)
+
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    given = {"quality": "best", "start": "none"}
+    one = train_quality(PARAMS | OWN["lightgbm"], DATA, 4, time_limit=119.0, watch=Slow(), **given)  # type: ignore[arg-type]
+    record: Any = one.info.quality
+    assert [c["name"] for c in record["candidates"]] == [c.name for c in GOOD[:2]]
+    assert record["left"] == [c.name for c in (*GOOD[2:], *MORE)]
+    again, seen = good(rounds=4, quality="best", max_candidates=2)
+    assert seen.plan is not None
+    assert seen.plan.seconds is None
+    assert again.to_bytes() == one.to_bytes()
+    assert {**again.info.quality, "left": record["left"]} == record  # type: ignore[dict-item]
+    now[0] = 0.0
+    three = train_quality(PARAMS | OWN["lightgbm"], DATA, 4, time_limit=120.0, watch=Slow(), **given)  # type: ignore[arg-type]
+    assert len(three.info.quality["candidates"]) == 3  # type: ignore[index]
+
+
+def test_large_data_race_on_one_fold_and_the_good_share_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LARGE", 100)
+    bad = Candidate("bad", "regression", trees={"num_leaves": 2}, rounds=1)
+    slow = Candidate("slow", "yetirank", quick=False)
+    monkeypatch.setattr(module, "GOOD", (bad, *GOOD, slow))
+    one, seen = good(rounds=8)
+    record: Any = one.info.quality
+    assert seen.plan is not None
+    quick = ["bad", *(c.name for c in GOOD if c.quick)]
+    assert [c.name for c in seen.plan.candidates] == quick
+    assert (seen.plan.race, seen.plan.folds, record["folds"], seen.plan.trainings) == (True, 3, 3, len(seen.models))
+    names = {name for name, *_ in seen.models}
+    assert [(n, k) for n, k, _ in seen.models[: len(quick)]] == [(name, 0) for name in quick]
+    assert [k for _, k, _ in seen.models[len(quick) :]] == [1, 2]
+    by_name = {c["name"]: c for c in record["candidates"]}
+    assert by_name["bad"]["weight"] == 0.0
+    assert by_name["bad"]["difference"]["high"] < 0.0
+    left = [c for c in record["candidates"] if c["weight"]]
+    assert {c["name"] for c in left} == {n for n in names if by_name[n]["difference"].get("high", 0.0) >= 0.0}
+    assert {c["weight"] for c in left} == {1.0 / len(left)}
+    assert sum(len(c["rounds"]) for c in left) == len(left) + 2
+    assert left[0]["value"] == max(c["value"] for c in record["candidates"])
+    fold, rows = fold_of(DATA, 3), DATA.queries.of_rows()
+    first = next(model for n, k, model in seen.models if (n, k) == (left[0]["name"], 0))
+    held = np.where(fold[rows] == 0, first.predict(DATA), 0.0)
+    per_query = BoundMetrics(["ndcg@5"], DATA.labels, DATA.queries).per_query(held)["ndcg@5"]
+    counted = (fold == 0) & ~np.isnan(per_query)
+    expected = np.average(per_query[counted], weights=DATA.queries.each_weight[counted])
+    assert left[0]["value"] == pytest.approx(expected)
+    _, _, deviations = twin(DATA, seen, 3)
+    scale = np.mean([deviations[c["name"]] for c in left])
+    expected = np.zeros(DATA.n_documents)
+    for k in range(3):
+        having = [(n, model) for n, at, model in seen.models if at == k and by_name[n]["weight"]]
+        for n, model in having:
+            expected += model.predict(DATA) / deviations[n] * scale / 3 / len(having)
+    np.testing.assert_allclose(one.predict(DATA), expected, atol=1e-6)
+
+
+def test_columns_within_queries_are_the_models(tmp_path: Any) -> None:
+    one, seen = good(rounds=3, params={"objective": "regression"}, within_query="rank")
+    assert one.column_names[4:] == tuple(f"rank(f{i}|query)" for i in range(1, 5))
+    weights, _, deviations = twin(DATA, seen)
+    scale = sum(weights[name] * deviations[name] for name in weights)
+    expected = sum(weights[n] / deviations[n] * scale / 4 * model.predict(DATA) for n, _, model in seen.models)
+    one.save(tmp_path / "m")
+    np.testing.assert_allclose(RankingModel.load(tmp_path / "m").predict(DATA), expected, atol=1e-6)
+
+
+def test_data_that_folds_cannot_be_taken_of_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = DATA.take(np.arange(9))
+    labels = np.where(few.queries.of_rows() < 2, 1.0, few.labels)
+    assert unfit(replace(few, labels=labels)) == "has 7 queries whose labels differ, and a choice needs 8"
+    assert unfit(few) is None
+    with pytest.raises(ParameterError, match="chooses by a metric"):
+        good(params={"metric": "none"})
+    with pytest.raises(ParameterError, match="good or best"):
+        good(quality="quick")
+
+
+def test_a_fold_has_queries_that_count_where_they_are_few() -> None:
+    labels = np.where(DATA.queries.of_rows() < 9, DATA.labels, 0.0)
+    data = replace(DATA, labels=labels)
+    counted = ~np.isnan(BoundMetrics(["ndcg@5"], labels, data.queries).per_query(np.zeros(labels.size))["ndcg@5"])
+    assert 8 <= counted.sum() <= 9
+    fewest = []
+    for seed in range(4):
+        fold = np.random.default_rng(seed).permutation(50) % 4
+        fewest.append(np.bincount(fold[counted], minlength=4).min())
+        one, seen = good(data, 2, params={"objective": "regression", "extra_trees": False, "seed": seed})
+        assert len(seen.models) == 4
+        assert one.info.quality is not None
+        assert one.info.quality["held_out"]["ndcg@5"]["queries"] == counted.sum()
+    assert min(fewest) == 0  # what chance alone would do
