@@ -17,13 +17,15 @@ import numpy.typing as npt
 from boostrank.backends import get_backend
 from boostrank.backends.base import Backend
 from boostrank.backends.events import Callback
+from boostrank.backends.limits import Limits
+from boostrank.core.gains import Gain
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.part import Whole
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.training.averaging import average
-from boostrank.training.cross_fit import FOLDS, FoldStarts
+from boostrank.training.cross_fit import FOLDS, CrossFitted, FoldStarts
 from boostrank.training.model import RankingModel
 from boostrank.training.params import pop_seed, split_params
 from boostrank.training.provenance import describe_data
@@ -137,6 +139,7 @@ class DealtFolds:
         self._part = self.whole.part if engine.shares_bins else data.take
         inner = (numbers // folds + self.fold) % FOLDS  # shifted: folds of one query have different ones
         self._starts = FoldStarts(self.fold, inner)
+        self._made: dict[Any, CrossFitted] = {}
 
     def held_out(self, fold: int) -> RankingDataset:
         """The queries of a fold."""
@@ -161,12 +164,19 @@ class DealtFolds:
             params, outside, num_boost_round, list(valid.values()), list(valid), kept.take,
             callbacks=[kept, *callbacks], backend=self._engine.name, conventions=conventions, start=start,
             within_query=within_query,
-            fitted=partial(self._starts.without, fold) if self._engine.shares_bins else None, measured=watched,
+            fitted=partial(self._start, fold) if self._engine.shares_bins else None, measured=watched,
         )  # fmt: skip
         scores = kept.scores(model.best_iteration)
         if scores is None:
             scores = model.predict(self._data.take(np.flatnonzero(self.fold == fold)))
         return model, scores
+
+    def _start(self, fold: int, data: RankingDataset, gain: Gain, threads: int, limits: Limits) -> CrossFitted:
+        """The start of trainings that leave out a fold: the same for all that have the same gain and limits."""
+        key = fold, gain, data.n_features, limits.direction.tobytes(), limits.unused
+        if key not in self._made:
+            self._made[key] = self._starts.without(fold, data, gain, threads, limits)
+        return self._made[key]
 
 
 class _Kept:
