@@ -187,10 +187,10 @@ def _print_table(record: dict[str, Any], watch: _Log, model: RankingModel) -> No
     for line in aligned(rows):
         say(line)
     if record["left"] and watch.stopped:
-        say(f"not tried: {', '.join(record['left'])}")
+        say(f"not tried: {'; '.join(record['left'])}")
     elif record["left"]:
         tried = len(record["candidates"])
-        say(f"not tried for want of time: {', '.join(record['left'])} (--candidates {tried} repeats this model)")
+        say(f"not tried for want of time: {'; '.join(record['left'])} (--candidates {tried} repeats this model)")
     say(f"the average of {len(model.info.averaged or ())} models, {model.best_iteration:,} rounds in all, "
         f"{duration(time.monotonic() - watch.begun)}")  # fmt: skip
     if watch.stopped:
