@@ -52,6 +52,7 @@ class Report:
         about: of the model, in words.
         results: section -> what it found.
         missing: section -> why there is nothing, of those that were asked for.
+        unsuited: sections that such a model has nothing for, and that nobody asked for.
 
     Raises:
         MissingDependency: what draws (`sections`, `charts`, `tables`, `to_html`, `save`) without the extra `report`;
@@ -63,6 +64,7 @@ class Report:
     about: str
     results: Mapping[str, Any]
     missing: Mapping[str, str]
+    unsuited: frozenset[str] = frozenset()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in SECTIONS.names():
@@ -75,6 +77,8 @@ class Report:
         need_report_extra()
         shown = []
         for section in on_page_order():
+            if section.name in self.unsuited:
+                continue
             reason = self.missing.get(section.name, "it was not asked for")
             absent = PageSection(section.name, section.title, [tag("p", f"This cannot be told: {reason}.")])
             shown.append(section.on_page(self.results[section.name]) if section.name in self.results else absent)
@@ -202,7 +206,9 @@ def report(
         dict(matters or {}), docnos, seed, threads, progress,
     )  # fmt: skip
     errors: dict[str, BoostrankError] = {}
-    running = {section.name: section for section in wanted if section.name not in unwanted}
+    named = set() if only is None else {section.name for section in wanted}
+    unsuited = frozenset(one.name for one in SECTIONS if not one.applies(ranker)) - named
+    running = {section.name: section for section in wanted if section.name not in {*unwanted, *unsuited}}
     # Each after those whose results it uses.
     order = TopologicalSorter({name: [one for one in s.after if one in running] for name, s in running.items()})
     for section in order.static_order():
@@ -222,7 +228,7 @@ def report(
         f"{ranker.backend}{trained}, {ranker.best_iteration:,} rounds, {ranker.n_features:,} features; "
         f"{len(data.queries):,} queries of {data.n_documents:,} documents"
     )
-    return Report(called, files if data_name is None else data_name, about, context.results, missing)
+    return Report(called, files if data_name is None else data_name, about, context.results, missing, unsuited)
 
 
 def on_page_order() -> list[Section]:

@@ -84,6 +84,7 @@ class Section:
         place: on the page, ascending.
         after: sections that run before it where they are asked for; it finds their results in the context.
         short: what the navigation says; "" for the title.
+        applies: whether there is anything to ask of a model; of others the page says nothing, unless `only` names it.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Section:
     after: tuple[str, ...] = ()
     short: str = ""
     aliases: tuple[str, ...] = ()
+    applies: Callable[[RankingModel], bool] = lambda model: True
 
     def on_page(self, result: Any) -> PageSection:
         """The section of a page that shows a result."""

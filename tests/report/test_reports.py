@@ -111,7 +111,7 @@ def test_a_part_that_cannot_be_had_leaves_the_others(
 def test_frames_tables_and_sections_have_their_names(found: Report) -> None:
     names = ["verdict", "importance", "shapes", "learning", "queries"]
     assert [section.name for section in found.sections] == names
-    assert sorted(names) == section_names() == SECTIONS.names()
+    assert sorted([*names, "choice"]) == section_names() == SECTIONS.names()
     assert {"verdict", "importance", "prefixes", "objective", "gradient", "queries", "parts"} <= set(found.frames)
     assert {"metrics", "worst", "prefixes"} <= set(found.tables)
     assert found.to_dict()["missing"] == {}
@@ -221,7 +221,7 @@ def test_the_command_line_offers_a_new_section(clicks: Path) -> None:
         "main(['report', '--help'])"
     )
     help_text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "clicks, importance, learning, queries, shapes, verdict" in " ".join(help_text.split())
+    assert "choice, clicks, importance, learning, queries, shapes, verdict" in " ".join(help_text.split())
 
 
 def test_a_report_can_be_copied(found: Report) -> None:

@@ -1,0 +1,209 @@
+"""Choice among candidates: what a preset tried, as the report shows it, and records of strangers."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boostrank
+from boostrank.backends import get_backend
+from boostrank.core.errors import ModelError
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.synthetic import make_ranking_data
+from boostrank.report import report
+from boostrank.report.html.page import page
+from boostrank.report.sections.choice import SPEC, choice
+from boostrank.training.model import RankingModel
+
+for _module in ("pandas", "altair", "vl_convert"):
+    pytest.importorskip(_module, reason="the page's charts need the extra `report`")
+
+PARAMS = {"objective": "lambdarank", "num_threads": 1, "verbosity": -1, "min_data_in_leaf": 5, "metric": "ndcg"}
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingDataset:
+    return make_ranking_data(60, seed=6, mean_length=8).dataset
+
+
+@pytest.fixture(scope="module")
+def trained(data: RankingDataset, tmp_path_factory: pytest.TempPathFactory) -> RankingModel:
+    """By `good`, read from its file."""
+    model = boostrank.train(
+        PARAMS, data.take(np.arange(30)), 5, quality="good", valid_sets=[data.take(np.arange(30, 45))]
+    )
+    path = tmp_path_factory.mktemp("choice") / "model.txt"
+    model.save(path)
+    return RankingModel.load(path)
+
+
+@pytest.fixture(scope="module")
+def plain(data: RankingDataset) -> RankingModel:
+    return boostrank.train(PARAMS, data.take(np.arange(30)), 3)
+
+
+def interval(value: float, queries: int = 90) -> dict[str, Any]:
+    return {"value": value, "low": value - 0.1, "high": value + 0.1, "queries": queries}
+
+
+def record(**more: Any) -> dict[str, Any]:
+    """As a training would write it."""
+    made = [
+        {"name": "slow", "parameters": {"objective": "yetirank"}, "start": "linear", "rounds": [7, 11], "weight": 0.25,
+         "difference": {"mean": -0.2, "low": -0.3, "high": -0.1}, **interval(0.5)},
+        {"name": "<b>quick", "parameters": {}, "start": "none", "rounds": [1200, 1200], "weight": 0.75,
+         "difference": {}, **interval(0.7)},
+        {"name": "none", "parameters": {}, "start": "none", "rounds": [3, 4], "weight": 0.0,
+         "difference": {"mean": -0.1, "low": -0.3, "high": 0.1}, **interval(0.6)},
+    ]  # fmt: skip
+    return {
+        "preset": "best", "folds": 2, "metric": "ndcg@10", "trees": {"num_leaves": 15}, "patience": 50,
+        "left": ["rare & dear", "last"], "candidates": made,
+        "held_out": {"ndcg@10": interval(0.72), "map": interval(0.4)}, "valid": [],
+    } | more  # fmt: skip
+
+
+def with_records(model: RankingModel, quality: Any, price: Any = None) -> RankingModel:
+    info = dict(model.info) | {"quality": quality} | ({} if price is None else {"price": price})
+    return RankingModel(get_backend(model.backend), model.booster, info=info)
+
+
+def text_of(model: RankingModel) -> str:
+    return page("Report", [SPEC.on_page(choice(model))])
+
+
+def test_a_trained_preset_has_its_section(trained: RankingModel, data: RankingDataset) -> None:
+    found = report(trained, data.take(np.arange(45, 60)), only=("choice",), threads=1)
+    made, written = found.choice, trained.info.quality
+    assert written is not None
+    assert found.missing == {}
+    assert [one.name for one in made.candidates] == [
+        one["name"] for one in sorted(written["candidates"], key=lambda one: -one["value"])
+    ]
+    assert made.models == len(trained.info.averaged or ()) >= 4
+    assert made.rounds == trained.best_iteration
+    assert sum(one.weight for one in made.candidates) == pytest.approx(1.0)
+    assert math.isnan(made.candidates[0].difference.value)
+    assert made.candidates[1].difference.high >= made.candidates[1].difference.value
+    html = found.to_html()
+    assert f"The model is the average of {made.models} models</b>, {made.rounds:,} rounds in all" in html
+    assert f"the choice among {len(made.candidates)} candidates went by the same queries" in html
+    assert "Validation sets were dealt into the folds" in html
+    value = written["held_out"][written["metric"]]
+    assert f"of held-out queries is {value['value']:.4f} [{value['low']:.4f}, {value['high']:.4f}] over" in html
+    frame = found.frames["candidates"]
+    assert frame["value"].tolist() == [one.held_out.value for one in made.candidates]
+    assert {"choice-candidates"} == set(found.charts)
+    assert found.charts["choice-candidates"].to_svg().startswith("<svg")
+    plain_data = json.loads(json.dumps(found.to_dict(), allow_nan=False))["choice"]
+    assert plain_data["candidates"][0]["difference"]["value"] is None
+    assert plain_data["held_out"][made.metric]["queries"] == value["queries"]
+
+
+def test_a_model_without_a_record_hears_nothing(plain: RankingModel, data: RankingDataset) -> None:
+    found = report(plain, data.take(np.arange(45, 60)), only=("verdict",), threads=1)
+    assert "choice" not in [section.name for section in found.sections]
+    assert "#choice" not in found.to_html()
+    whole = report(plain, data.take(np.arange(45, 60)), skip=("importance", "shapes", "learning"), threads=1)
+    assert whole.missing == {}
+    assert whole.choice is None
+    assert [section.name for section in whole.sections] == ["verdict", "importance", "shapes", "learning", "queries"]
+    assert whole.to_dict()["choice"] is None
+
+
+def test_who_asks_for_it_by_name_hears_why_there_is_none(plain: RankingModel, data: RankingDataset) -> None:
+    with pytest.raises(ModelError, match="no record of candidates"):
+        report(plain, data, only=("choice",), threads=1)
+    found = report(plain, data, only=("choice", "verdict"), threads=1)
+    assert "no record of candidates" in found.missing["choice"]
+    assert "This cannot be told: the model&#x27;s file has no record" in found.to_html()
+
+
+def test_what_was_tried_and_left_is_shown(plain: RankingModel) -> None:
+    model = with_records(plain, record())
+    found = choice(model)
+    assert [one.name for one in found.candidates] == ["<b>quick", "none", "slow"]
+    html = text_of(model)
+    assert "by weight: <bdi>&lt;b&gt;quick</bdi> (0.75); <bdi>slow</bdi> (0.25)." in html
+    assert "Not tried for want of time: <bdi>rare &amp; dear</bdi>; <bdi>last</bdi>." in html
+    assert "Early stopping and the choice among 3 candidates went by the same queries" in html
+    assert "of one of 2 folds, and stops after 50 rounds without gain on them. Each candidate leaves out" in html
+    assert "num_leaves=15" in html
+    table = next(part for part in SPEC.on_page(found).parts if getattr(part, "name", "") == "candidates")
+    rows = {row[0]: row for row in table.rows}  # type: ignore[union-attr]
+    assert [cell.look for cell in (rows["slow"][4], rows["none"][4])] == ["worse", ""]
+    assert [rows[name][7].shown for name in ("slow", "<b>quick")] == ["7 to 11", "1,200"]
+    assert found.to_frame()["rounds_most"].tolist() == [1200, 4, 11]
+    kinds = SPEC.on_page(found).parts[2].frame["kind"].tolist()  # type: ignore[union-attr]
+    assert kinds == ["the average", "in the average", "left out", "in the average"]
+
+
+def test_candidates_that_met_on_one_fold_are_not_charted_beside_the_average(plain: RankingModel) -> None:
+    model = with_records(plain, record(held_out={"ndcg@10": interval(0.72, 180)}, patience=0, left=[]))
+    found = choice(model)
+    assert found.raced
+    html = text_of(model)
+    assert "The candidates met on one fold" in html
+    assert "without gain" not in html
+    assert "The choice among 3 candidates went by" in html
+    assert "Not tried" not in html
+    assert "the average" not in SPEC.on_page(found).parts[2].frame["kind"].tolist()  # type: ignore[union-attr]
+
+
+CURVE = [
+    {"trees": 400, "value": 0.72, "rounds": 100, "of": ["slow", "quick"], "single": False},
+    {"trees": 12, "value": 0.61, "rounds": 12, "of": ["quick"], "single": True},
+]
+
+
+def test_a_curve_of_trees_is_drawn(plain: RankingModel) -> None:
+    found = choice(with_records(plain, record(), {"trees": 400, "curve": CURVE}))
+    assert [point.trees for point in found.curve] == [12, 400]
+    shown = SPEC.on_page(found)
+    chart = next(part for part in shown.parts if getattr(part, "name", "") == "choice-price")
+    assert chart.to_svg().startswith("<svg")  # type: ignore[union-attr]
+    html = page("Report", [shown])
+    assert "one model of quick" in html
+    assert SPEC.frames(found)["price"]["of"].tolist() == ["quick", "slow; quick"]
+    cut = {"trees": 12, "rounds": 12, "value": 0.61, "of": ["quick"], "single": True, "max_trees": 15}
+    html = text_of(with_records(plain, record(), cut))
+    assert ", of <bdi>quick</bdi>, at most 12 rounds each: cut to 12 trees, where at most 15 were asked for." in html
+    assert "Made of 1 of 3 candidates" in html
+
+
+BROKEN: tuple[Any, ...] = (None, True, -1, 10**400, math.nan, math.inf, "text", "", [], [None, {}], {}, {"value": "x"})
+
+
+def test_no_record_of_a_stranger_breaks_the_page(plain: RankingModel) -> None:
+    """Every key with every kind of junk, and half of the others beside it."""
+    whole, first = record(), record()["candidates"][0]
+    price = {"trees": 400, "max_trees": 400, "of": ["slow"], "rounds": 5, "curve": CURVE}
+    for shift, part in itertools.product(range(len(BROKEN)), (0, 1)):
+
+        def broken(of: dict[str, Any], shift: int = shift, part: int = part) -> dict[str, Any]:
+            return of | {key: BROKEN[(i + shift) % len(BROKEN)] for i, key in enumerate(of) if i % 2 == part}
+
+        candidates = [broken(first), {}, *whole["candidates"]]
+        curve = [broken(CURVE[0]), {}, *CURVE]
+        quality = broken(whole) | {"candidates": candidates}
+        model = with_records(plain, quality, broken(price) | {"curve": curve})
+        found = choice(model)
+        assert len(found.candidates) == 5
+        text_of(model)
+        SPEC.frames(found)
+        json.dumps(found.to_dict(), allow_nan=False)
+    found = choice(with_records(plain, {"candidates": [{}]}))
+    assert found.candidates[0].name == found.preset == found.metric == "unknown"
+    assert "<b>The model is the average of several models</b>" in text_of(with_records(plain, {"candidates": [{}]}))
+    for junk in BROKEN[:-2]:
+        choice(with_records(plain, whole, {"trees": 3, "curve": junk}))
+        assert with_records(plain, junk).info.quality is None
+        assert not SPEC.applies(with_records(plain, junk))
+        if junk != BROKEN[-3]:
+            with pytest.raises(ModelError, match="names none"):
+                choice(with_records(plain, whole | {"candidates": junk}))
