@@ -71,8 +71,8 @@ training_options = with_options(
     conventions_option(METRICS),
     _metrics("--early-stopping", type=COUNT,
              help="Stop after N rounds without a better value of the first metric, at its largest cut-off, on the "
-                  "first --valid file; keep the best round. An objective that changes over the rounds is watched once "
-                  "it has settled."),
+                  "first --valid file, or on the fold that is held out; keep the best round. An objective that changes "
+                  "over the rounds is watched once it has settled."),
 )  # fmt: skip
 within_query_options = with_options(
     _output("--within-query", metavar="KIND,...",
@@ -84,7 +84,8 @@ within_query_options = with_options(
 )  # fmt: skip
 train_options = with_options(
     _output("--valid", multiple=True, type=DataFile(),
-            help="Evaluate on this file, or files ('valid/*.gz') as one set; may be repeated."),
+            help="Evaluate on this file, or files ('valid/*.gz') as one set; may be repeated. --quality good and best "
+                 "deal its queries into their folds: models that hold a query out measure it, others learn from it."),
     _output("-m", "--model", required=True, type=click.Path(), help="Where the model is written."),
     _output("--init-model", type=InputFile(), help="Continue this model."),
     _output("--start", metavar="auto|linear|none|FILE", type=StartFile(), default="auto", show_default=False,
@@ -93,10 +94,10 @@ train_options = with_options(
                  "default, is linear for the objective auto, none for others. LightGBM and XGBoost."),
     within_query_options,
     _output("--quality", type=click.Choice(("plain", "quick", "good", "best")), show_default="good",
-            help="What is chosen where no option says it. good: trees that suit the data, several objectives on folds "
-                 "of whole queries, and the average of those that proved good, in one model file; the queries of "
-                 "--valid are folds' as well. best: more of them, within --time. quick: one training, of trees that "
-                 "suit, stopped early where there is --valid. plain: one training, the engine's own defaults."),
+            help="What is chosen where no option says it. good: several objectives and trees on folds of queries, "
+                 "up to 1,000 rounds stopped early, and the average of those that proved good, in one model file. "
+                 "best: more of them, within --time. quick: one training, of trees that suit the data, stopped early "
+                 "where there is --valid. plain: one training, with the defaults below."),
     _output("--time", "seconds", metavar="DURATION", type=DURATION, show_default="30m",
             help="Limit of --quality best: 90s, 30m, 2h."),
     _output("--candidates", "max_candidates", type=COUNT,

@@ -33,6 +33,8 @@ _FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 # The examples are written for real data; here they get small files, and end soon.
 _SMALLER = [
     (r"--rounds \d+", "--rounds 6"),
+    (r"(?m)^boostrank train ", "boostrank train --rounds 6 "),
+    (r"--time \w+", "--time 1s"),
     (r"num_boost_round=\d+", "num_boost_round=6"),
     (r"shards, \d+,", "shards, 6,"),
     (r"n_estimators=\d+", "n_estimators=6"),
