@@ -23,9 +23,11 @@ from boostrank.cli.options import COUNT, Command, option
 def command(
     directory: str, queries: int, seed: int, mean_length: float, max_length: int, useless: int, label_noise: float
 ) -> None:
-    """Write train.txt, valid.txt and test.txt (libsvm with `qid:`) to DIR, and roles.json: which feature is what.
+    """Write train.txt, valid.txt and test.txt (libsvm with `qid:`) to DIR, and what is true of them.
 
-    60% of the queries are for training, 20% each for validation and test.
+    60% of the queries are for training, 20% each for validation and test. roles.json says which feature is what;
+    test-relevance.txt has the relevance of each document of test.txt before the judges' noise, a number a line:
+    `boostrank evaluate` takes it for scores, and what it gets is the best that a ranker can.
     """
     from boostrank.core.files import check_writable, write_atomically
     from boostrank.data.libsvm.reader import write_libsvm
@@ -33,16 +35,19 @@ def command(
 
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
-    notes = folder / "roles.json"
+    notes, truth = folder / "roles.json", folder / "test-relevance.txt"
     check_writable(notes)
     data = make_ranking_data(
         queries, seed=seed, mean_length=mean_length, max_length=max_length, useless=useless, label_noise=label_noise
     )
-    for name, part in data.split()._asdict().items():
+    parts = data.split()
+    for name, part in parts._asdict().items():
         path = folder / f"{name}.txt"
         write_libsvm(path, part.dataset)
         say(f"{part.dataset.n_documents:,} rows, {len(part.dataset.queries):,} queries: {path}")
         click.echo(path)
+    write_atomically(truth, "".join(f"{value:.9g}\n" for value in parts.test.relevance.tolist()).encode())
+    click.echo(truth)
     features = [
         {"number": number, "name": name, "role": role}
         for number, (name, role) in enumerate(zip(data.dataset.feature_names, data.roles, strict=True), start=1)

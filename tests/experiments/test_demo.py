@@ -1,0 +1,55 @@
+"""The demo's table says what the models and the files say."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import boostrank
+from boostrank.data.synthetic import make_ranking_data
+from boostrank.metric import PairedDifference, evaluate
+from experiments.defaults import demo
+from tests.cli.conftest import invoke
+
+
+@pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
+def test_the_table_is_that_of_the_model_on_the_test_queries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    invoke("make-data", tmp_path, "--queries", 60, "--mean-length", 15)
+    train, valid, test, truth, model = (
+        str(tmp_path / f"{name}.txt") for name in ("train", "valid", "test", "test-relevance", "model")
+    )
+    monkeypatch.setattr(sys, "argv", ["demo", train, valid, test, "--truth", truth, "--model", model, "--threads", "1"])
+    demo.main()
+    printed = capsys.readouterr().out
+    assert "from 48 queries" in printed
+    made = make_ranking_data(60, mean_length=15).split().test
+    asked = {
+        "boostrank": boostrank.RankingModel.load(model).predict(made.dataset),
+        "best possible": made.relevance,
+        "random order": np.zeros(made.relevance.size),
+    }
+    for name, scores in asked.items():
+        result = evaluate(demo.METRIC, made.dataset.labels, scores, made.dataset.queries)[demo.METRIC]
+        row = rf"^{name} +{result.mean:.4f} ±{(result.high - result.low) / 2:.4f}"
+        assert re.search(row, printed, re.MULTILINE), (name, result.mean)
+    rows = dict(re.findall(r"^(\w.*?)  +(0.*)$", printed, re.MULTILINE))
+    ndcg = {name: float(row.split()[0]) for name, row in rows.items()}
+    lead = float(rows["LightGBM lambdarank"].split()[2])
+    assert lead == pytest.approx(ndcg["boostrank"] - ndcg["LightGBM lambdarank"], abs=1.1e-4)
+    assert "LightGBM" in printed.splitlines()[-2]
+
+
+def test_the_verdict_goes_by_the_intervals() -> None:
+    def between(low: float, high: float) -> PairedDifference:
+        return PairedDifference((low + high) / 2, low, high, 0.5, 9)
+
+    said = demo.verdict(
+        {"A": between(0.1, 0.2), "B": between(-0.1, 0.2), "C": between(-0.2, -0.1), "D": between(0.1, 0.3)}
+    )
+    assert said.startswith("boostrank is ahead of A and D, level with B, behind C ")
