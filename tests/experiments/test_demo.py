@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 import boostrank
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import PairedDifference, evaluate
-from experiments.defaults import demo
+from experiments.defaults import demo, tools
 from tests.cli.conftest import invoke
 
 
@@ -21,13 +22,19 @@ def test_the_table_is_that_of_the_model_on_the_test_queries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     invoke("make-data", tmp_path, "--queries", 60, "--mean-length", 15)
-    train, valid, test, truth, model = (
-        str(tmp_path / f"{name}.txt") for name in ("train", "valid", "test", "test-relevance", "model")
+    train, valid, test, truth, model, same = (
+        str(tmp_path / f"{name}.txt") for name in ("train", "valid", "test", "test-relevance", "model", "same")
     )
-    monkeypatch.setattr(sys, "argv", ["demo", train, valid, test, "--truth", truth, "--model", model, "--threads", "1"])
+    given = ["demo", train, valid, test, "--truth", truth, "--model", model, "--threads", "1"]
+    monkeypatch.setattr(sys, "argv", given)
+    monkeypatch.setattr(tools, "ROUNDS", 5)
+    train_few = partial(demo.ours, rounds=3)
+    monkeypatch.setattr(demo, "ours", lambda *data, **_: train_few(*data))
     demo.main()
     printed = capsys.readouterr().out
     assert "from 48 queries" in printed
+    invoke("train", train, "--valid", valid, "--rounds", 3, "--threads", 1, "--model", same)
+    assert Path(same).read_bytes() == Path(model).read_bytes()
     made = make_ranking_data(60, mean_length=15).split().test
     asked = {
         "boostrank": boostrank.RankingModel.load(model).predict(made.dataset),
