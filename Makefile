@@ -34,7 +34,7 @@ help:
 	@echo "make clean     remove .venv, the demo's output and caches"
 	@echo "PYTHON=python3.12 chooses the interpreter (3.11 or later) that .venv is made from."
 
-# No options for any tool. Few queries to learn from, as where people judge, and four times as many; the same test queries.
+# No options for any tool. Few queries to learn from, as where people judge, and many; the same test queries.
 DATA := demo/data
 COMPARE = $(BIN)/python -m experiments.defaults.demo --truth $(DATA)/test-relevance.txt
 
@@ -42,14 +42,12 @@ demo: $(VENV)/.installed
 	$(BIN)/boostrank make-data $(DATA) --queries 6000 --seed 1
 	$(BIN)/boostrank sample $(DATA)/train.txt --queries 300 -o $(DATA)/few-train.txt
 	$(BIN)/boostrank sample $(DATA)/valid.txt --queries 100 -o $(DATA)/few-valid.txt
-	$(BIN)/boostrank sample $(DATA)/train.txt --queries 1200 -o $(DATA)/more-train.txt
-	$(BIN)/boostrank sample $(DATA)/valid.txt --queries 400 -o $(DATA)/more-valid.txt
 	@echo
 	@echo "Each tool with its own defaults, on generated queries (boostrank/data/synthetic.py); NDCG@10 of queries it never saw."
 	@echo
 	@$(COMPARE) $(DATA)/few-train.txt $(DATA)/few-valid.txt $(DATA)/test.txt --model demo/few.txt
-	@$(COMPARE) $(DATA)/more-train.txt $(DATA)/more-valid.txt $(DATA)/test.txt --model demo/more.txt
-	@echo "The models lie in demo/few.txt and demo/more.txt: LightGBM's own text format, and how they were made beside them."
+	@$(COMPARE) $(DATA)/train.txt $(DATA)/valid.txt $(DATA)/test.txt --model demo/model.txt
+	@echo "The models lie in demo/few.txt and demo/model.txt: LightGBM's own text format, and how they were made beside them."
 	@echo "Next, with a file of your own (label qid:ID number:value ...):"
 	@echo
 	@echo "    . $(BIN)/activate"

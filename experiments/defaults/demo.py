@@ -32,7 +32,10 @@ from experiments.peers.engines import METRIC
 
 FEW = 40  # queries that are enough to compile kernels
 SLOW = 5.0  # seconds from which on compiling is mentioned
-NAMES = {"lightgbm": "LightGBM lambdarank", "xgboost": "XGBoost rank:ndcg", "catboost": "CatBoost YetiRank"}
+NAMES = {
+    "boostrank quick": "boostrank, quick", "lightgbm": "LightGBM lambdarank", "xgboost": "XGBoost rank:ndcg",
+    "catboost": "CatBoost YetiRank",
+}  # fmt: skip
 
 
 def main() -> None:
@@ -76,9 +79,9 @@ def main() -> None:
     _print_row("boostrank", _interval(best), "", f"{served_trees(model):,}", f"{seconds:.1f}")
     differences = {}
     for tool in TOOLS:
-        if tool.group != "defaults" or tool.library == "boostrank":
+        if tool.group != "defaults" or tool.name == "boostrank":
             continue
-        name = NAMES[tool.library]
+        name = NAMES[tool.name]
         if tool.missing:
             _print_row(name, "not installed")
             continue
@@ -88,7 +91,8 @@ def main() -> None:
         seconds = time.perf_counter() - begin
         result = measured(fitted.predict(test.features))
         difference = paired_difference(best.per_query, result.per_query)
-        differences[name.split()[0]] = difference
+        if tool.library != "boostrank":
+            differences[name.split()[0]] = difference
         _print_row(name, _interval(result), _interval(difference, "+"), f"{fitted.trees:,}", f"{seconds:.1f}")
     if options.truth:
         _print_row("best possible", _interval(measured(read_scores(options.truth, test.n_documents))))
