@@ -25,7 +25,6 @@ from boostrank.cli.scores import read_scores
 from boostrank.core.errors import DataWarning
 from boostrank.core.machine import resolve_threads
 from boostrank.metric import BoundMetrics, MetricResult, PairedDifference, paired_difference
-from boostrank.training.quality.train import train_quality
 from experiments.common import arguments
 from experiments.defaults.tools import TOOLS, Data, served_trees
 from experiments.peers.engines import METRIC
@@ -81,7 +80,7 @@ def main() -> None:
     for tool in TOOLS:
         if tool.group != "defaults" or tool.name == "boostrank":
             continue
-        name = NAMES[tool.name]
+        name = NAMES.get(tool.name, tool.name)
         if tool.missing:
             _print_row(name, "not installed")
             continue
@@ -103,7 +102,8 @@ def main() -> None:
 
 def ours(train: Data, valid: Data, threads: int, rounds: int | None = None) -> boostrank.RankingModel:
     """The model of `boostrank train TRAIN --valid VALID`."""
-    return train_quality({"num_threads": threads, "verbosity": -1}, train, rounds, valid_sets=[valid])
+    params = {"num_threads": threads, "verbosity": -1}
+    return boostrank.train(params, train, rounds, valid_sets=[valid], quality="good")
 
 
 def verdict(differences: Mapping[str, PairedDifference]) -> str:
