@@ -198,4 +198,6 @@ def test_sections_are_chosen_and_left_out(model: Path, data: Path) -> None:
         assert {name for name in ("verdict", "importance", "shapes", "learning", "queries") if found[name]} == there
     result = invoke("report", model, "--data", data / "test.txt", "--json", "--only", "verdicts")
     assert result.exit_code == 2
-    assert "'verdicts' is not one of 'importance', 'learning', 'queries', 'shapes', 'verdict'" in result.stderr
+    assert (
+        "'verdicts' is not one of 'choice', 'importance', 'learning', 'queries', 'shapes', 'verdict'" in result.stderr
+    )

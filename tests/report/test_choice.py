@@ -197,6 +197,12 @@ def test_no_record_of_a_stranger_breaks_the_page(plain: RankingModel) -> None:
         text_of(model)
         SPEC.frames(found)
         json.dumps(found.to_dict(), allow_nan=False)
+    beyond = {"value": math.inf, "low": -math.inf, "weight": 10**400}
+    odd = choice(with_records(plain, {"candidates": [None, beyond]}, {"curve": [{"trees": 0}, *CURVE]}))
+    assert [(one.held_out.value, one.held_out.low, one.weight) for one in odd.candidates] == [
+        pytest.approx((math.nan,) * 3, nan_ok=True)
+    ]
+    assert len(odd.curve) == 2
     found = choice(with_records(plain, {"candidates": [{}]}))
     assert found.candidates[0].name == found.preset == found.metric == "unknown"
     assert "<b>The model is the average of several models</b>" in text_of(with_records(plain, {"candidates": [{}]}))
