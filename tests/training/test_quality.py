@@ -306,13 +306,13 @@ def test_best_begins_no_candidate_that_would_pass_its_time_and_a_number_repeats_
 
 def test_large_data_race_on_one_fold_and_the_good_share_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LARGE", 100)
-    bad = Candidate("bad", "regression", trees={"num_leaves": 2}, rounds=1)
-    slow = Candidate("slow", "yetirank", quick=False)
+    bad = Candidate("bad", "regression", trees={"num_leaves": 2}, rounds=1, large=True)
+    slow = Candidate("slow", "yetirank")
     monkeypatch.setattr(module, "GOOD", (bad, *GOOD, slow))
     one, seen = good(rounds=8)
     record: Any = one.info.quality
     assert seen.plan is not None
-    quick = ["bad", *(c.name for c in GOOD if c.quick)]
+    quick = ["bad", *(c.name for c in GOOD if c.large)]
     assert [c.name for c in seen.plan.candidates] == quick
     assert (seen.plan.race, seen.plan.folds, record["folds"], seen.plan.trainings) == (True, 3, 3, len(seen.models))
     names = {name for name, *_ in seen.models}

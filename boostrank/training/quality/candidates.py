@@ -32,7 +32,7 @@ class Candidate:
         params: of the objective.
         trees: of the engine, beside those that suit all.
         rounds: over which its schedules run, at most; None: all there are.
-        quick: whether a round takes no longer than one of LightGBM's LambdaRank.
+        large: whether it is tried on large data too, where there is time for few.
     """
 
     name: str
@@ -41,13 +41,13 @@ class Candidate:
     params: Mapping[str, Any] = field(default_factory=dict)
     trees: Mapping[str, Any] = field(default_factory=dict)
     rounds: int | None = None
-    quick: bool = True
+    large: bool = False
 
 
 GOOD: tuple[Candidate, ...] = (
-    Candidate("auto", "auto", AUTO_START),
-    Candidate("yetirank, random splits", "yetirank", LINEAR, trees=RANDOM_SPLITS, quick=False),
-    Candidate("auto, random splits", "auto", AUTO_START, trees=RANDOM_SPLITS),
+    Candidate("auto", "auto", AUTO_START, large=True),
+    Candidate("yetirank, random splits", "yetirank", LINEAR, trees=RANDOM_SPLITS),
+    Candidate("auto, random splits", "auto", AUTO_START, trees=RANDOM_SPLITS, large=True),
     Candidate("reg-shf-sdcg", "reg-shf-sdcg", params={"train_discount": "linear"}, rounds=400),
 )
 MORE: tuple[Candidate, ...] = (

@@ -259,7 +259,7 @@ class _Search:
         sizes = Sizes(self._data.n_documents, len(self._data.queries), self._data.n_features)
         trees = suited(self._engine, sizes, rounds, checked.engine)
         race = quality == "good" and sizes.rows * sizes.features > LARGE
-        listed = (*GOOD, *MORE) if quality == "best" else [one for one in GOOD if one.quick or not race]
+        listed = (*GOOD, *MORE) if quality == "best" else [one for one in GOOD if one.large or not race]
         found = candidates(self._engine, listed, self._rest, start, checked.engine)
         found = [one for one in found if self._takes(one)]
         folds = FOLDS_OF_LARGE if race else FOLDS
