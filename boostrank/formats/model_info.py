@@ -29,6 +29,8 @@ class ModelInfo(Mapping[str, Any]):
         folds: of a model from `train_folds`, what its parts were worth.
         within_query: the columns within queries: `kinds`, `of` (names of features), and the `choice` that
             cross-validation made, where it was asked.
+        price: `trees` that prediction walks, and the `max_trees` that were asked for; of a preset, the `curve` of a
+            metric against trees.
         quality: what a preset of `boostrank.training.quality` tried, and what it took.
         extra: what else a sidecar holds, of a later version or another program.
     """
@@ -46,6 +48,7 @@ class ModelInfo(Mapping[str, Any]):
     folds: Mapping[str, Any] | None = None
     within_query: Mapping[str, Any] | None = None
     quality: Mapping[str, Any] | None = None
+    price: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod

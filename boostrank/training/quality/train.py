@@ -30,6 +30,7 @@ from boostrank.training.callbacks import EarlyStopping
 from boostrank.training.folds import DealtFolds
 from boostrank.training.model import RankingModel
 from boostrank.training.params import STOPPING_NAMES, headline, pop_seed, split_params
+from boostrank.training.price import Limit, Member, Prices
 from boostrank.training.provenance import describe_data
 from boostrank.training.quality.candidates import GOOD, MORE, Candidate, candidates
 from boostrank.training.quality.selection import deviation, selected
@@ -136,6 +137,8 @@ def train_quality(
     start: Any = AUTO_START,
     within_query: WithinQuery | str | Sequence[str] | None = None,
     watch: Watch | None = None,
+    max_trees: int | None = None,
+    max_microseconds: float | None = None,
 ) -> RankingModel:
     """Try several objectives and trees, and average what proved good into one model.
 
@@ -152,9 +155,14 @@ def train_quality(
             has stopped.
         backend, conventions, start, within_query: as for `boostrank.train`.
         watch: sees what is done.
+        max_trees: that a program walks for a document, at most, those of a linear start among them: the average is cut
+            to them, see `boostrank.training.price`.
+        max_microseconds: that a document may take, as measured here on one thread: comes to a number of trees, which
+            the record holds and `max_trees` repeats.
 
     Returns:
-        The average. `info.quality` holds what was tried, and what each got.
+        The average. `info.quality` holds what was tried, and what each got, `info.price` what it is worth with fewer
+        trees.
 
     Raises:
         InputError: as `boostrank.train`; fewer queries than folds need.
@@ -163,7 +171,7 @@ def train_quality(
         raise ParameterError(f"quality={quality!r}: here it is {' or '.join(PRESETS[1:])}")
     return _Search(
         params, train_set, num_boost_round, quality, valid_sets, time_limit, max_candidates, backend, conventions,
-        start, within_query, watch,
+        start, within_query, watch, Limit(max_trees, max_microseconds),
     ).model()  # fmt: skip
 
 
@@ -233,10 +241,11 @@ class _Search:
     def __init__(
         self, params: Mapping[str, Any] | None, train_set: RankingDataset, rounds: int | None, quality: str,
         valid_sets: Sequence[RankingDataset], time_limit: float | None, most: int | None, backend: str,
-        conventions: Conventions | str | None, start: Any, within_query: Any, watch: Watch | None,
+        conventions: Conventions | str | None, start: Any, within_query: Any, watch: Watch | None, price: Limit,
     ) -> None:  # fmt: skip
+        price.check(backend, train_set)
         self._begun = time.monotonic()
-        self._engine = get_backend(backend)
+        self._engine, self._limit = get_backend(backend), price
         self._rest = dict(params or {})
         self._seed = pop_seed(self._rest)
         self._data = train_set
@@ -404,22 +413,23 @@ class _Search:
 
     def _averaged(self, trials: Sequence[Trial]) -> RankingModel:
         """One model of all that have a weight, on the scale of the scores of one training."""
-        taken = sorted((trial for trial in trials if trial.weight > 0.0), key=lambda trial: -trial.weight)
-        folds = sorted({fold for trial in taken for fold in trial.models})
-        scale = sum(trial.weight * trial.deviation for trial in taken) / sum(trial.weight for trial in taken)
-        models, weights = [], []
-        together = np.full(self._data.n_documents, np.nan)
-        for fold in folds:
-            having = [trial for trial in taken if fold in trial.models]
-            total = sum(trial.weight for trial in having)
-            rows = self._fold_of_row == fold
-            together[rows] = sum(trial.weight / total / trial.deviation * trial.scores[rows] for trial in having)
-            for trial in having:
-                models.append(trial.models[fold])
-                weights.append(trial.weight / total / trial.deviation * scale / len(folds))
-        alike = len(taken) == 1
-        one = average(models, None if alike else weights)
-        one.info |= {"data": describe_data(self._data, self._data.queries), "quality": self._record(trials, together)}
+        members = [Member(one.candidate.name, one.models, one.scores, one.weight) for one in trials if one.weight > 0.0]
+        prices = Prices(
+            members, self._data, self._dealt.fold, lambda scores: self._bound.per_query(scores)[self._metric],
+            self._threads,
+        )  # fmt: skip
+        cut, trees = prices.whole, None
+        if self._limit:
+            whole = average(*prices.models(cut)) if self._limit.microseconds else trials[0].models[0]
+            trees = self._limit.in_trees(whole, self._data)
+            assert trees is not None
+            cut = prices.at(trees)
+        one = average(*prices.models(cut))
+        price = prices.record(cut) | self._limit.record(trees)
+        one.info |= {
+            "data": describe_data(self._data, self._data.queries), "quality": self._record(trials, cut.together),
+            "price": price | {"curve": [prices.record(point) for point in prices.curve()]},
+        }  # fmt: skip
         return one
 
     def _record(self, trials: Sequence[Trial], scores: Float64Array) -> dict[str, Any]:
