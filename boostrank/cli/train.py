@@ -18,6 +18,7 @@ from boostrank.cli.errors import DONE, say
 from boostrank.cli.interrupt import graceful_stop
 from boostrank.cli.options import Command, DataFile
 from boostrank.cli.plan import announced
+from boostrank.cli.price import check_limits, price_of, say_price
 from boostrank.cli.progress import RoundProgress, duration
 from boostrank.cli.reading import Reader, check_not_read, reading_options
 from boostrank.cli.saving import report_checkpoint, save_or_rescue
@@ -97,6 +98,7 @@ def _run(
         given["backend"] = backend_for(context, given["backend"])
     params = train_params(context, given)
     # Everything that can be refused is, before a byte is read.
+    check_limits(context, given)
     checked = split_params(params, given["rounds"], get_backend(given["backend"]))
     preset.rounds_given |= checked.rounds != given["rounds"]  # by a parameter
     given["rounds"] = checked.rounds
@@ -118,6 +120,7 @@ def _run(
         stopper = _stopper(context, params, given, checked, metric, _set_names(valid))
     reader = Reader(given, stream=stream)
     train_set = reader.read(files)
+    check_limits(context, given, train_set)
     constant = train_set.constant_features()
     if constant:
         more = f", and {len(constant) - 8} more" if len(constant) > 8 else ""
@@ -153,6 +156,7 @@ def _run(
                 valid_sets=valid_sets or [train_set], valid_names=_set_names(valid) or ["training"],
                 init_model=given["init_model"], callbacks=callbacks, backend=given["backend"],
                 conventions=given["conventions"], checkpoint=checkpoint, start=given["start"], within_query=within,
+                max_trees=given["max_trees"], max_microseconds=given["max_microseconds"],
             )  # fmt: skip
         stop.saving = True
         save_or_rescue(trained, model, checkpoint)
@@ -160,7 +164,11 @@ def _run(
             checkpoint.remove()
     if checkpoint and checkpoint.resumed_at:
         say(f"resumed after round {checkpoint.resumed_at}")
-    _report(trained, model, progress, stopped=stop.heeded, as_json=given["as_json"])
+    _report(
+        trained, model, progress, stopped=stop.heeded, as_json=given["as_json"],
+        more=price_of(trained, train_set) if given["as_json"] else {},
+    )  # fmt: skip
+    say_price(trained, train_set)
     if checkpoint:
         report_checkpoint(checkpoint, stopped=stop.heeded)
     return stop.exit_status if stop.heeded else DONE
@@ -368,13 +376,16 @@ def _set_names(paths: tuple[str, ...]) -> list[str]:
     return stems if distinct else [f"valid_{i}" for i in range(len(paths))]
 
 
-def _report(model: RankingModel, path: str, progress: RoundProgress, *, stopped: bool, as_json: bool) -> None:
+def _report(
+    model: RankingModel, path: str, progress: RoundProgress, *, stopped: bool, as_json: bool,
+    more: dict[str, Any] | None = None,
+) -> None:  # fmt: skip
     summary = model.summary
     assert summary is not None  # it was just trained
     if as_json:
         fields = dataclasses.asdict(summary) | {"tree_seconds": summary.tree_seconds}
         fields |= {"model": path, "backend": model.backend, "objective": model.info["objective"]["name"]}
-        fields |= {"rounds": progress.rounds, "stopped": stopped, "metrics": model.best_score}
+        fields |= {"rounds": progress.rounds, "stopped": stopped, "metrics": model.best_score, **(more or {})}
         click.echo(json.dumps(fields))
     if stopped:
         say(f"stopped after round {progress.rounds} of {progress.total}")

@@ -12,6 +12,7 @@ import click
 
 from boostrank.cli.errors import DONE, say
 from boostrank.cli.interrupt import graceful_stop
+from boostrank.cli.price import price_of, say_price
 from boostrank.cli.progress import RoundProgress
 from boostrank.training.callbacks import EarlyStopping, StopWhenAsked
 
@@ -65,13 +66,16 @@ def train_on_folds(
             one = train_folds(
                 params, train_set, given["rounds"], folds=folds, callbacks=callbacks, after=after,
                 backend=given["backend"], conventions=given["conventions"], start=given["start"], within_query=within,
+                max_trees=given["max_trees"], max_microseconds=given["max_microseconds"],
             )  # fmt: skip
         stop.saving = True
         one.save(path)
     record = one.info["folds"]
     stopped = len(record["rounds"]) < folds or stop.heeded
     if given["as_json"]:
-        click.echo(json.dumps({"model": path, "backend": one.backend, "stopped": stopped} | record))
+        click.echo(
+            json.dumps({"model": path, "backend": one.backend, "stopped": stopped} | record | price_of(one, train_set))
+        )
         return stop.exit_status if stopped else DONE
     if stopped:
         say(f"stopped in fold {len(record['rounds'])} of {folds}; the model holds what is there")
@@ -81,5 +85,7 @@ def train_on_folds(
             f"{metric} {value['value']:.4f} [{value['low']:.4f}, {value['high']:.4f}] of single models on the "
             f"{value['queries']:,} queries that each had not seen"
         )
-    click.echo(f"{path}: the average of {len(record['rounds'])} models, {one.best_iteration} rounds in all")
+    say_price(one, train_set, metric)
+    made = "one of" if one.info.price and one.info.price["single"] else "the average of"
+    click.echo(f"{path}: {made} {len(record['rounds'])} models, {one.best_iteration} rounds in all")
     return stop.exit_status if stopped else DONE

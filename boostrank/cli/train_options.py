@@ -102,6 +102,12 @@ train_options = with_options(
             help="Limit of --quality best: 90s, 30m, 2h."),
     _output("--candidates", "max_candidates", type=COUNT,
             help="Limit of --quality best by number, in place of --time: what repeats a model to the byte."),
+    _output("--max-trees", metavar="N", type=COUNT,
+            help="Trees of the model at most, those of a linear start (one a feature) among them: what is averaged is "
+                 "cut to them by the scores of held-out queries, one training after so many rounds."),
+    _output("--max-microseconds", metavar="U", type=click.FloatRange(0, min_open=True),
+            help="What a document may take, by a short timing of one thread here; a line says to which --max-trees it "
+                 "came, which repeats the model."),
     _output("--folds", metavar="K", type=click.IntRange(2),
             help="In place of --valid: hold out each of K folds of whole queries once, stop a model on each, and "
                  "average the K models into one file."),

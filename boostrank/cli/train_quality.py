@@ -15,6 +15,7 @@ import click
 from boostrank.backends import get_backend
 from boostrank.cli.errors import DONE, say
 from boostrank.cli.interrupt import StopRequest, graceful_stop
+from boostrank.cli.price import price_of, say_price
 from boostrank.cli.progress import RoundProgress, duration
 from boostrank.cli.saving import save_or_rescue
 from boostrank.cli.tables import aligned
@@ -152,7 +153,7 @@ def train_presets(
                 params, data, given["rounds"] if preset.rounds_given else None, quality=preset.name,
                 valid_sets=tuple(valid.values()), time_limit=given["seconds"], max_candidates=given["max_candidates"],
                 backend=given["backend"], conventions=given["conventions"], start=given["start"], within_query=within,
-                watch=watch,
+                watch=watch, max_trees=given["max_trees"], max_microseconds=given["max_microseconds"],
             )  # fmt: skip
         stop.saving = True
         save_or_rescue(one, path, None)
@@ -161,9 +162,10 @@ def train_presets(
     if given["as_json"]:
         seconds = {trial.candidate.name: round(trial.seconds, 3) for trial in watch.trials}
         more = {"model": path, "backend": one.backend, "stopped": watch.stopped, "seconds": seconds}
-        click.echo(json.dumps(more | {"rounds": one.best_iteration} | record))
+        click.echo(json.dumps(more | {"rounds": one.best_iteration} | record | price_of(one, data)))
         return stop.exit_status if watch.stopped else DONE
     _print_table(record, watch, one)
+    say_price(one, data, record["metric"])
     for name, value in zip(valid, record["valid"], strict=True):
         say(f"{name}: {_value(record['metric'], value)}, each query by models that had not seen it")
     value = record["held_out"][record["metric"]]

@@ -18,6 +18,7 @@ from boostrank.backends import get_backend
 from boostrank.backends.base import Backend
 from boostrank.backends.events import Callback
 from boostrank.backends.limits import Limits
+from boostrank.core.errors import ParameterError
 from boostrank.core.gains import Gain
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array
@@ -27,7 +28,8 @@ from boostrank.metric import BoundMetrics, Conventions
 from boostrank.training.averaging import average
 from boostrank.training.cross_fit import FOLDS, CrossFitted, FoldStarts
 from boostrank.training.model import RankingModel
-from boostrank.training.params import pop_seed, split_params
+from boostrank.training.params import headline, pop_seed, split_params
+from boostrank.training.price import Limit, Member, Prices
 from boostrank.training.provenance import describe_data
 from boostrank.training.query_folds import fold_numbers
 from boostrank.training.single import run
@@ -51,6 +53,8 @@ def train_folds(
     conventions: Conventions | str | None = None,
     start: RankingModel | str | None = AUTO_START,
     within_query: WithinQuery | str | Sequence[str] | None = None,
+    max_trees: int | None = None,
+    max_microseconds: float | None = None,
 ) -> RankingModel:
     """Train one model for each fold on the queries outside of it, stopped on those inside, and average the models.
 
@@ -68,6 +72,8 @@ def train_folds(
         backend: "lightgbm" or "xgboost".
         conventions: of the metrics.
         start, within_query: as for `boostrank.train`; "auto" is asked once, of all queries.
+        max_trees, max_microseconds: as for `boostrank.train`, of the average: its models go with fewer rounds each, or
+            one of them alone where held-out queries say surely that this is better.
 
     Returns:
         The averaged model. `info["folds"]` holds the rounds of each, and each metric over all queries that were held
@@ -77,7 +83,8 @@ def train_folds(
     Raises:
         InputError: as `boostrank.train` and `query_folds`.
     """
-    rest, engine = dict(params or {}), get_backend(backend)
+    rest, engine, limit = dict(params or {}), get_backend(backend), Limit(max_trees, max_microseconds)
+    limit.check(backend, train_set)
     seed = pop_seed(rest)
     checked = split_params(rest, num_boost_round, engine)
     rules = Conventions.of(conventions, checked.gain)
@@ -87,6 +94,7 @@ def train_folds(
             run, within, params, train_set, num_boost_round, backend=backend, conventions=conventions, start=start
         )
     models: list[RankingModel] = []
+    together = np.full(train_set.n_documents, np.nan)
     values: dict[str, list[Float64Array]] = {}
     weights: list[Float64Array] = []
     dealt = DealtFolds(train_set, folds, seed, engine)
@@ -98,6 +106,7 @@ def train_folds(
             conventions=conventions, start=start, within_query=within, watched=watched,
         )  # fmt: skip
         models.append(model)
+        together[np.repeat(dealt.fold == k, train_set.queries.sizes)] = scores
         inside = dealt.held_out(k)
         measured = BoundMetrics(checked.metrics, inside.labels, inside.queries, rules, checked.threads)
         for name, per_query in measured.per_query(scores).items():
@@ -106,9 +115,24 @@ def train_folds(
         if after is not None and not after(k, model):
             break
     one = average(models)
+    price = {}
+    if limit:
+        metric = headline(checked.metrics)
+        if metric is None:
+            raise ParameterError("max_trees, max_microseconds: folds are cut by a metric: metric='ndcg'")
+        bound = BoundMetrics([metric], train_set.labels, train_set.queries, rules, checked.threads)
+        prices = Prices(
+            [Member("folds", dict(enumerate(models)), together)], train_set, dealt.fold,
+            lambda scores: bound.per_query(scores)[metric], checked.threads,
+        )  # fmt: skip
+        trees = limit.in_trees(one, train_set)
+        assert trees is not None
+        cut = prices.at(trees)
+        one = average(*prices.models(cut))
+        price = {"price": prices.record(cut) | limit.record(trees)}
     held_out = {name: _mean(np.concatenate(v), np.concatenate(weights)) for name, v in values.items()}
     rounds = [model.best_iteration for model in models]
-    one.info |= {"folds": {"folds": folds, "rounds": rounds, "held_out": held_out}}
+    one.info |= {"folds": {"folds": folds, "rounds": rounds, "held_out": held_out}} | price
     one.info |= {"data": describe_data(train_set, train_set.queries)}
     return one
 

@@ -40,7 +40,7 @@ class Member:
         name: of the way.
         models: fold -> the model that left it out.
         scores: float64[N], of held-out rows by the model that left them out; NaN of folds without a model.
-        weight: in the average, above 0.
+        weight: in the average; of 0: it may be taken alone.
     """
 
     name: str
@@ -94,7 +94,12 @@ class Prices:
         self._fold_of_row = np.repeat(self._fold, data.queries.sizes)
         self._values = values
         self._folds = sorted({k for one in self.members for k in one.models})
-        self._order = sorted(range(len(self.members)), key=lambda i: -self.members[i].weight)
+        self._order = sorted(
+            (i for i, one in enumerate(self.members) if one.weight > 0.0), key=lambda i: -self.members[i].weight
+        )
+        self._singles = self._order + [
+            i for i, one in enumerate(self.members) if one.weight == 0.0 and set(one.models) == set(self._folds)
+        ]
         counts = [tree_counts(next(iter(one.models.values()))) for one in self.members]
         self._start, self._each = [start for start, _ in counts], [each for _, each in counts]
         self._rounds = [{k: model.best_iteration for k, model in one.models.items()} for one in self.members]
@@ -103,7 +108,7 @@ class Prices:
 
     @property
     def whole(self) -> Cut:
-        """All members, as they are."""
+        """All members of any weight, as they are."""
         return self._cut(tuple(self._order), self._longest)
 
     def at(self, trees: int) -> Cut:
@@ -115,16 +120,16 @@ class Prices:
         self._known.clear()
         if self.trees(tuple(self._order), self._longest) <= trees:
             return self.whole
-        sets = [tuple(self._order[:m]) for m in range(len(self._order), 1, -1)] + [(i,) for i in self._order]
+        sets = [tuple(self._order[:m]) for m in range(len(self._order), 1, -1)] + [(i,) for i in self._singles]
         fitting = [(one, self._most(one, trees)) for one in sets if self._covers(one)]
         cuts = [self._cut(one, rounds) for one, rounds in fitting if rounds]
         alone = [
             self._cut((i,), min(self._longest, (trees - self._start[i]) // self._each[i]), single=True)
-            for i in self._order
+            for i in self._singles
             if trees - self._start[i] >= self._each[i]
         ]
         if not alone:
-            fewest = min(range(len(self.members)), key=lambda i: self._start[i] + self._each[i])
+            fewest = min(self._singles, key=lambda i: self._start[i] + self._each[i])
             raise _too_few(trees, self._start[fewest], self._each[fewest])
         single = max(alone, key=lambda cut: cut.value)
         if not cuts:
@@ -259,9 +264,10 @@ def cut_model(model: RankingModel, rounds: int) -> RankingModel:
     """The same model, of which prediction uses at most so many rounds, at least one."""
     if model.best_iteration <= rounds:
         return model
+    summary = None if model.summary is None else replace(model.summary, best_round=rounds)
     return RankingModel(
         get_backend(model.backend), model.booster, best_rounds=rounds, info=model.info, evals_result=model.evals_result,
-        summary=model.summary,
+        summary=summary,
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from boostrank.core.errors import ParameterError
 from boostrank.metric import Conventions
 from boostrank.training.checkpoint import Checkpoint
 from boostrank.training.model import RankingModel
+from boostrank.training.price import Limit, limited
 from boostrank.training.quality.train import train_preset
 from boostrank.training.single import run
 from boostrank.training.start import AUTO_START
@@ -39,6 +40,8 @@ def train(
     quality: str = PLAIN,
     time_limit: float | None = None,
     max_candidates: int | None = None,
+    max_trees: int | None = None,
+    max_microseconds: float | None = None,
 ) -> RankingModel:
     """Train a ranker. Signature and habits are those of `lgb.train`.
 
@@ -73,6 +76,10 @@ def train(
             `num_boost_round`. "good", "best": several objectives and trees on folds of whole queries, averaged; see
             `boostrank.training.quality.train.train_quality`.
         time_limit, max_candidates: of "best", in seconds and in number.
+        max_trees: that a program walks for a document, those of a linear start (one a feature) among them: one training
+            uses no more of its rounds, an average is cut as `boostrank.training.price` says.
+        max_microseconds: that a document may take, measured here, on one thread and rows of `train_set`: comes to a
+            number of trees, which `info.price` holds and `max_trees` repeats.
 
     Returns:
         The model; `.booster` is the engine's own. Its leaves are rounded, once, to what every program adds up alike
@@ -82,18 +89,21 @@ def train(
         InputError: parameters or data that cannot be used; nothing was trained.
         TrainingError: a gradient that is not finite, or nothing to learn.
     """
+    limit = Limit(max_trees, max_microseconds)
+    limit.check(backend, train_set)
     if quality != PLAIN:
         alone = {"feval": feval, "init_model": init_model, "keep_training_booster": keep_training_booster,
                  "callbacks": callbacks, "checkpoint": checkpoint}  # fmt: skip
         return train_preset(
             quality, params, train_set, num_boost_round, valid_sets, valid_names, alone, backend=backend,
             conventions=conventions, start=start, within_query=within_query, time_limit=time_limit,
-            max_candidates=max_candidates,
+            max_candidates=max_candidates, limit=limit,
         )  # fmt: skip
     if time_limit is not None or max_candidates is not None:
         raise ParameterError("time_limit and max_candidates are limits of quality='best'")
-    return run(
+    model = run(
         params, train_set, DEFAULT_ROUNDS if num_boost_round is None else num_boost_round, valid_sets, valid_names,
         feval, init_model, keep_training_booster, callbacks, backend=backend, conventions=conventions,
         checkpoint=checkpoint, start=start, within_query=within_query,
     )  # fmt: skip
+    return limited(model, limit, train_set)

@@ -31,8 +31,9 @@ Floats = npt.NDArray[np.float64]
 
 FOLDS = 4
 ROUNDS, PATIENCE = 400, 100
-TREES = {
-    "learning_rate": 0.05,
+RATE = 0.05
+TREES: dict[str, Any] = {
+    "learning_rate": RATE,
     "num_leaves": 15,
     "feature_fraction": 0.5,
     "verbosity": -1,
@@ -221,7 +222,7 @@ def refit(place: Place, model: boostrank.RankingModel, k: int, keep: float, roun
         old = np.array([booster.get_leaf_output(first + t, leaf) for leaf in range(count)])
         gradient = bound.gradient(scores, t)
         g, h = (np.bincount(leaves[:, t], part, count) for part in (gradient.grad, gradient.hess))
-        new = np.where(h > 0.0, -TREES["learning_rate"] * g / np.maximum(h, 1e-3), old)
+        new = np.where(h > 0.0, -RATE * g / np.maximum(h, 1e-3), old)
         value = keep * old + (1.0 - keep) * new
         scores, result = scores + value[leaves[:, t]], result + value[on_test[:, t]]
     return result

@@ -30,7 +30,7 @@ from boostrank.training.callbacks import EarlyStopping
 from boostrank.training.folds import DealtFolds
 from boostrank.training.model import RankingModel
 from boostrank.training.params import STOPPING_NAMES, headline, pop_seed, split_params
-from boostrank.training.price import Limit, Member, Prices
+from boostrank.training.price import Limit, Member, Prices, limited
 from boostrank.training.provenance import describe_data
 from boostrank.training.quality.candidates import GOOD, MORE, Candidate, candidates
 from boostrank.training.quality.selection import deviation, selected
@@ -178,7 +178,7 @@ def train_quality(
 def train_preset(
     quality: str, params: Mapping[str, Any] | None, train_set: Any, num_boost_round: int | None, valid_sets: Any,
     valid_names: Any, alone: Mapping[str, Any], *, backend: str, conventions: Any, start: Any, within_query: Any,
-    time_limit: float | None, max_candidates: int | None,
+    time_limit: float | None, max_candidates: int | None, limit: Limit,
 ) -> RankingModel:  # fmt: skip
     """What `boostrank.train` does with a preset.
 
@@ -187,6 +187,7 @@ def train_preset(
         alone: arguments of one training by name.
         params, train_set, num_boost_round, valid_sets, valid_names, backend, conventions, start, within_query,
             time_limit, max_candidates: as for `boostrank.train`.
+        limit: what the model may cost.
 
     Raises:
         ParameterError: no preset; arguments that do not go with it.
@@ -207,10 +208,11 @@ def train_preset(
         watched = len(held_out[0].queries) if held_out and isinstance(held_out[0], RankingDataset) else 0
         found = quick(engine, sizes, checked.engine, num_boost_round, watched, stops=bool(checked.stopping_rounds))
         stopping = {"early_stopping_round": found.patience} if found.patience else {}
-        return run(
+        model = run(
             {**(params or {}), **found.trees, **stopping}, train_set, found.rounds, valid_sets, valid_names, **alone,
             backend=backend, conventions=conventions, start=start, within_query=within_query,
         )  # fmt: skip
+        return limited(model, limit, train_set)
     given = [name for name, value in alone.items() if value]
     if given:
         raise ParameterError(f"{given[0]}= is for one training, and quality={quality!r} makes many: 'quick' is one")
@@ -220,6 +222,7 @@ def train_preset(
     return train_quality(
         params, train_set, num_boost_round, quality=quality, valid_sets=held_out, time_limit=time_limit,
         max_candidates=max_candidates, backend=backend, conventions=conventions, start=start, within_query=within_query,
+        max_trees=limit.trees, max_microseconds=limit.microseconds,
     )  # fmt: skip
 
 
@@ -413,7 +416,7 @@ class _Search:
 
     def _averaged(self, trials: Sequence[Trial]) -> RankingModel:
         """One model of all that have a weight, on the scale of the scores of one training."""
-        members = [Member(one.candidate.name, one.models, one.scores, one.weight) for one in trials if one.weight > 0.0]
+        members = [Member(one.candidate.name, one.models, one.scores, one.weight) for one in trials]
         prices = Prices(
             members, self._data, self._dealt.fold, lambda scores: self._bound.per_query(scores)[self._metric],
             self._threads,
