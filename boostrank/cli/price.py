@@ -38,20 +38,22 @@ def say_price(model: RankingModel, data: RankingDataset, metric: str | None = No
         return
     taken, trees = microseconds(model, data), count_trees(model)
     curve = price.get("curve", ())
-    rows = [["trees", "microseconds", metric or "", "made of"]]
+    rows = [["made of", "trees", "microseconds", metric or ""]]
     for point in curve:
         what = "one model of " if point["single"] else ""
         rounds = f", up to {point['rounds']} rounds each" if point is not curve[-1] else ""
         rows.append(
-            [f"{point['trees']:,}", f"{taken / trees * point['trees']:.3g}", f"{point['value']:.4f}",
-             f"{what}{'; '.join(point['of'])}{rounds}"]
+            [f"{what}{'; '.join(point['of'])}{rounds}", f"{point['trees']:,}", f"{taken / trees * point['trees']:.3g}",
+             f"{point['value']:.4f}"]
         )  # fmt: skip
     for line in aligned(rows) if len(rows) > 1 else ():
         say(line)
-    limit = price.get("max_trees")
-    by_time = f": --max-microseconds {price['max_microseconds']:g}, here --max-trees {limit}"
-    asked = "" if limit is None else by_time if "max_microseconds" in price else f": --max-trees {limit}"
-    say(f"{trees:,} trees, {taken:.3g} microseconds a document on one thread{asked}")
+    asked = ""
+    if "max_microseconds" in price:
+        asked = f": --max-microseconds {price['max_microseconds']:g}, which --max-trees {price['max_trees']} repeats"
+    elif "max_trees" in price:
+        asked = f": --max-trees {price['max_trees']}"
+    say(f"{trees:,} trees, {taken:.3g} microseconds a document, as measured here on one thread{asked}")
     if taken > price.get("max_microseconds", taken):
         say(
             f"that is {taken / price['max_microseconds'] - 1.0:.0%} above the limit: other work on the machine, or "

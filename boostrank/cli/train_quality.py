@@ -193,7 +193,8 @@ def _print_table(record: dict[str, Any], watch: _Log, model: RankingModel) -> No
     elif record["left"]:
         tried = len(record["candidates"])
         say(f"not tried for want of time: {'; '.join(record['left'])} (--candidates {tried} repeats this model)")
-    say(f"the average of {len(model.info.averaged or ())} models, {model.best_iteration:,} rounds in all, "
+    many = len(model.info.averaged or ())
+    say(f"{f'the average of {many} models' if many > 1 else 'one model'}, {model.best_iteration:,} rounds in all, "
         f"{duration(time.monotonic() - watch.begun)}")  # fmt: skip
     if watch.stopped:
         say("stopped before the end: the model holds what is there")

@@ -1,0 +1,79 @@
+"""`--max-trees` and `--max-microseconds`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from boostrank.cli.errors import BAD_INPUT
+from tests.cli.conftest import invoke, sidecar
+
+FEW = ("--rounds", "5", "--num-leaves", "4", "--threads", "1", "--metric", "ndcg@5")
+
+
+def trees_of(model: Path) -> int:
+    return model.read_text().count("\nTree=")
+
+
+def price_of(model: Path) -> dict[str, object]:
+    price = sidecar(model)["price"]
+    assert isinstance(price, dict)
+    return price
+
+
+def test_what_a_preset_makes_keeps_to_the_trees_and_has_its_curve(data: Path, tmp_path: Path) -> None:
+    path, again = tmp_path / "m.txt", tmp_path / "again.txt"
+    best = ("train", data / "train.txt", "--quality", "best", "--candidates", "1", *FEW)
+    result = invoke(*best, "--max-trees", "40", "--model", path)
+    assert result.exit_code == 0, result.stderr
+    price = price_of(path)
+    assert trees_of(path) == price["trees"]
+    assert trees_of(path) <= 40 == price["max_trees"]
+    curve = price["curve"]
+    assert isinstance(curve, list)
+    assert [point["trees"] for point in curve] == sorted({point["trees"] for point in curve})
+    assert curve[-1]["trees"] > 40
+    lines = result.stderr.splitlines()
+    table = lines[next(i for i, line in enumerate(lines) if line.startswith("made of")) :]
+    assert table[0].split() == ["made", "of", "trees", "microseconds", "ndcg@5"]
+    assert [line.split()[-3] for line in table[1 : len(curve) + 1]] == [str(point["trees"]) for point in curve]
+    assert table[len(curve) + 1].startswith(f"{price['trees']} trees, ")
+    assert table[len(curve) + 1].endswith(": --max-trees 40")
+
+    result = invoke(*best, "--max-trees", "40", "--json", "--model", again)
+    assert result.exit_code == 0, result.stderr
+    assert again.read_bytes() == path.read_bytes()
+    assert json.loads(result.stdout)["price"].items() >= price.items()
+
+
+@pytest.mark.parametrize("more", [("--quality", "quick"), ("--folds", "2")])
+def test_one_training_and_folds_keep_to_them(data: Path, tmp_path: Path, more: tuple[str, ...]) -> None:
+    path = tmp_path / "m.txt"
+    asked = ("train", data / "train.txt", *FEW, *more, "--start", "none", "--model", path)
+    result = invoke(*asked, "--max-trees", "4")
+    assert result.exit_code == 0, result.stderr
+    assert trees_of(path) == price_of(path)["trees"] == 4
+    assert "4 trees, " in result.stderr
+    result = invoke(*asked, "--max-microseconds", "1e6")
+    assert result.exit_code == 0, result.stderr
+    assert trees_of(path) == (5 if more[0] == "--quality" else 10)
+    assert f", which --max-trees {price_of(path)['max_trees']} repeats" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--quality", "quick", "--objective", "auto", "--max-trees", "1"), "max_trees=1: the model has at least "),
+        (("--backend", "linear", "--max-trees", "5"), "models of backend='linear' have no trees"),
+        (("--dask", "local:2", "--max-trees", "5"), "not on a cluster"),
+    ],
+)
+def test_limits_that_cannot_be_kept_are_refused(
+    data: Path, tmp_path: Path, more: tuple[str, ...], message: str
+) -> None:
+    result = invoke("train", data / "train.txt", "--rounds", "2", *more, "--model", tmp_path / "m.txt")
+    assert result.exit_code == BAD_INPUT
+    assert message in result.stderr
+    assert not (tmp_path / "m.txt").exists()
