@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help demo test matrix short check docs wheel-test experiments ohsumed parity discount start serving curvature selection candidates peers defaults bench kill-sweep bench-scale clean within-query
+.PHONY: help demo test matrix short check docs wheel-test experiments ohsumed parity discount start serving curvature selection price candidates peers defaults bench kill-sweep bench-scale clean within-query
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM and XGBoost, all with no options"
@@ -25,6 +25,7 @@ help:
 	@echo "make serving   what each program that serves rankers makes of each kind of model"
 	@echo "make curvature what the trees divide by: majoriser, Gauss-Newton, pair force, constant (needs the data)"
 	@echo "make selection which rounds to keep, and what averaging gives (needs the data)"
+	@echo "make price     what an ensemble keeps with fewer trees, and in which ways (needs the data; an hour or two)"
 	@echo "make peers     the peers' objectives and ours, tuned alike, on every set (needs the data; hours; resumes)"
 	@echo "make kill-sweep  kill trainings 200 times, resume them, compare their files"
 	@echo "make candidates  what a preset may choose from, and how it should (needs the data; hours; resumes)"
@@ -115,10 +116,10 @@ kill-sweep: $(VENV)/.installed-test
 	$(BIN)/python -m tests.cli.kill_sweep 200
 
 # XGBoost's threads spin while they wait: beside any other work they must not.
-demo ohsumed parity discount start serving curvature selection candidates peers defaults bench: export OMP_WAIT_POLICY ?= passive
+demo ohsumed parity discount start serving curvature selection price candidates peers defaults bench: export OMP_WAIT_POLICY ?= passive
 bench: $(VENV)/.installed-bench
 peers defaults: $(VENV)/.installed-peers
-ohsumed parity discount start serving curvature selection candidates peers defaults bench: $(VENV)/.installed
+ohsumed parity discount start serving curvature selection price candidates peers defaults bench: $(VENV)/.installed
 	$(BIN)/python -m experiments.$@.run
 
 within-query: export OMP_WAIT_POLICY ?= passive
