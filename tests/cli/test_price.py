@@ -25,24 +25,24 @@ def price_of(model: Path) -> dict[str, object]:
 
 def test_what_a_preset_makes_keeps_to_the_trees_and_has_its_curve(data: Path, tmp_path: Path) -> None:
     path, again = tmp_path / "m.txt", tmp_path / "again.txt"
-    best = ("train", data / "train.txt", "--quality", "best", "--candidates", "1", *FEW)
-    result = invoke(*best, "--max-trees", "40", "--model", path)
+    best = ("train", data / "train.txt", "--quality", "best", "--candidates", "1", "--start", "none", *FEW)
+    result = invoke(*best, "--max-trees", "6", "--model", path)
     assert result.exit_code == 0, result.stderr
     price = price_of(path)
     assert trees_of(path) == price["trees"]
-    assert trees_of(path) <= 40 == price["max_trees"]
+    assert trees_of(path) <= 6 == price["max_trees"]
     curve = price["curve"]
     assert isinstance(curve, list)
     assert [point["trees"] for point in curve] == sorted({point["trees"] for point in curve})
-    assert curve[-1]["trees"] > 40
+    assert curve[-1]["trees"] > 6
     lines = result.stderr.splitlines()
     table = lines[next(i for i, line in enumerate(lines) if line.startswith("made of")) :]
     assert table[0].split() == ["made", "of", "trees", "microseconds", "ndcg@5"]
     assert [line.split()[-3] for line in table[1 : len(curve) + 1]] == [str(point["trees"]) for point in curve]
     assert table[len(curve) + 1].startswith(f"{price['trees']} trees, ")
-    assert table[len(curve) + 1].endswith(": --max-trees 40")
+    assert table[len(curve) + 1].endswith(": --max-trees 6")
 
-    result = invoke(*best, "--max-trees", "40", "--json", "--model", again)
+    result = invoke(*best, "--max-trees", "6", "--json", "--model", again)
     assert result.exit_code == 0, result.stderr
     assert again.read_bytes() == path.read_bytes()
     assert json.loads(result.stdout)["price"].items() >= price.items()
