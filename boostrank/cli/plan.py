@@ -126,12 +126,13 @@ def announced(
     chosen = plan.check()
     if chosen.cost is None:
         return chosen.name, f"plan: {chosen.words}; what {given['backend']} takes, nobody has measured"
+    trained = "in all" if given["quality"] == "plain" else f"for {checked.rounds:,} rounds of one training"
     first_time = ", compiling the objective included" if plan.work.compiles else ""
     return chosen.name, (
         f"plan: {_about(first, first.rows)} rows x {first.features:,} features"
         f"{f' and {added:,} columns within queries' if added else ''}, {chosen.words}: "
         f"{size_words(chosen.peak_bytes)}, {duration(chosen.cost.first_round_seconds)} to the first round, "
-        f"{duration(chosen.cost.seconds(checked.rounds))} in all, about{first_time} ({plan.why})"
+        f"{duration(chosen.cost.seconds(checked.rounds))} {trained}, about{first_time} ({plan.why})"
     )
 
 

@@ -53,6 +53,7 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
     """
     check_stdin(context, [*train, *valid])
     preset = preset_of(context, given)
+    given["quality"] = preset.name
     if given["folds"]:
         check_alone(context, given, valid)
         given["route"] = "memory"
