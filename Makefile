@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help demo test matrix short check docs wheel-test experiments ohsumed parity discount start serving curvature selection price candidates peers defaults bench kill-sweep bench-scale clean within-query
+.PHONY: help demo test matrix short check docs wheel-test experiments ohsumed parity discount start serving curvature selection price candidates peers defaults catboost bench kill-sweep bench-scale clean within-query
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM and XGBoost, all with no options"
@@ -30,6 +30,7 @@ help:
 	@echo "make kill-sweep  kill trainings 200 times, resume them, compare their files"
 	@echo "make candidates  what a preset may choose from, and how it should (needs the data; hours; resumes)"
 	@echo "make defaults  every tool with no options, on the same queries (needs the data; hours; resumes)"
+	@echo "make catboost  what CatBoost's trees are worth, by its loss and by ours (needs the data; hours; resumes)"
 	@echo "make bench     what each objective costs, against list length and beside LightGBM"
 	@echo "make bench-scale  reading, streaming, the second start, training larger than memory, memory planned and used (12 GB of disk)"
 	@echo "make clean     remove .venv, the demo's output and caches"
@@ -116,10 +117,10 @@ kill-sweep: $(VENV)/.installed-test
 	$(BIN)/python -m tests.cli.kill_sweep 200
 
 # XGBoost's threads spin while they wait: beside any other work they must not.
-demo ohsumed parity discount start serving curvature selection price candidates peers defaults bench: export OMP_WAIT_POLICY ?= passive
+demo ohsumed parity discount start serving curvature selection price candidates peers defaults catboost bench: export OMP_WAIT_POLICY ?= passive
 bench: $(VENV)/.installed-bench
-peers defaults: $(VENV)/.installed-peers
-ohsumed parity discount start serving curvature selection price candidates peers defaults bench: $(VENV)/.installed
+peers defaults catboost: $(VENV)/.installed-peers
+ohsumed parity discount start serving curvature selection price candidates peers defaults catboost bench: $(VENV)/.installed
 	$(BIN)/python -m experiments.$@.run
 
 within-query: export OMP_WAIT_POLICY ?= passive
