@@ -200,6 +200,7 @@ MEANS = (
         Ours(f"{objective}; bagging .7 by query", "boostrank", {**OURS[objective], **_PLAIN, "queries": 0.7})
         for objective in ("auto", "yetirank, linear")
     ),
+    Ours("auto, no start; plain", "boostrank", {"objective": "auto", "start": "none", **_PLAIN}),
     Ours("lambdarank; plain", "boostrank", LAMBDARANK),
     Ours("lambdarank; extra_trees", "boostrank", {**LAMBDARANK, "extra_trees": True}),
     Ours("lambdarank; bagging .7", "boostrank", LAMBDARANK | _BAGGING),
