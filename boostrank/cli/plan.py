@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -79,8 +79,9 @@ def command(files: tuple[str, ...], valid: tuple[str, ...], as_json: bool, **giv
 
 
 def announced(
-    train: Sequence[str], valid: Sequence[str], given: Mapping[str, Any], checked: TrainingParameters, route: str
-) -> tuple[str, str]:
+    train: Sequence[str], valid: Sequence[str], given: Mapping[str, Any], checked: TrainingParameters, route: str,
+    rounds: Callable[[float], tuple[float, str]],
+) -> tuple[str, str]:  # fmt: skip
     """(route, the line that says what it costs) for `boostrank train`.
 
     Args:
@@ -88,6 +89,7 @@ def announced(
         given: values of the options.
         checked: the parameters.
         route: that was asked for, or "auto".
+        rounds: rows x features -> rounds that the time is of, and whether it is "about" or "at most" that.
 
     Raises:
         InputError: nothing fits.
@@ -126,13 +128,14 @@ def announced(
     chosen = plan.check()
     if chosen.cost is None:
         return chosen.name, f"plan: {chosen.words}; what {given['backend']} takes, nobody has measured"
-    trained = "in all" if given["quality"] == "plain" else f"for {checked.rounds:,} rounds of one training"
+    many, word = rounds(float(first.rows or 0) * first.features)
+    seconds = chosen.cost.first_round_seconds + many * chosen.cost.round_seconds
     first_time = ", compiling the objective included" if plan.work.compiles else ""
     return chosen.name, (
         f"plan: {_about(first, first.rows)} rows x {first.features:,} features"
         f"{f' and {added:,} columns within queries' if added else ''}, {chosen.words}: "
         f"{size_words(chosen.peak_bytes)}, {duration(chosen.cost.first_round_seconds)} to the first round, "
-        f"{duration(chosen.cost.seconds(checked.rounds))} {trained}, about{first_time} ({plan.why})"
+        f"{duration(seconds)} in all, {word}{first_time} ({plan.why})"
     )
 
 

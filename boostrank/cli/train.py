@@ -25,7 +25,17 @@ from boostrank.cli.saving import report_checkpoint, save_or_rescue
 from boostrank.cli.tables import aligned
 from boostrank.cli.train_folds import check_alone, train_on_folds
 from boostrank.cli.train_options import START_WORDS, train_options
-from boostrank.cli.train_quality import BEST, GOOD, QUICK, Preset, cannot_choose, preset_of, suit, train_presets
+from boostrank.cli.train_quality import (
+    BEST,
+    GOOD,
+    QUICK,
+    Preset,
+    cannot_choose,
+    preset_of,
+    suit,
+    time_of,
+    train_presets,
+)
 from boostrank.training.callbacks import EarlyStopping, StopWhenAsked
 
 if TYPE_CHECKING:
@@ -53,7 +63,6 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
     """
     check_stdin(context, [*train, *valid])
     preset = preset_of(context, given)
-    given["quality"] = preset.name
     if given["folds"]:
         check_alone(context, given, valid)
         given["route"] = "memory"
@@ -115,7 +124,7 @@ def _run(
         trained, progress, stop = train_on_cluster(params, given, files, valid, names, metric, model)
         _report(trained, model, progress, stopped=stop.heeded, as_json=given["as_json"])
         return stop.exit_status if stop.heeded else DONE
-    stream = _streaming(context, given, files, valid, checked)
+    stream = _streaming(context, given, files, valid, checked, preset)
     if stream is not None and not alone:
         preset.instead(QUICK, "the rows are streamed, and stay on disk, where folds cannot be taken")
         stopper = _stopper(context, params, given, checked, metric, _set_names(valid))
@@ -232,7 +241,7 @@ def _checkpoint(context: click.Context, given: dict[str, Any], model: str) -> Ch
 
 def _streaming(
     context: click.Context, given: dict[str, Any], train: tuple[str, ...], valid: tuple[str, ...],
-    checked: TrainingParameters,
+    checked: TrainingParameters, preset: Preset,
 ) -> dict[str, Any] | None:  # fmt: skip
     """Streaming options; None where features come to memory. Prints what the route will cost.
 
@@ -254,7 +263,7 @@ def _streaming(
         raise click.UsageError("--route memory uses no cache", context)
     if route == "auto" and cache:
         route = "bins"
-    route, line = announced(train, valid, given, checked, route)
+    route, line = announced(train, valid, given, checked, route, time_of(preset, given, valid))
     if line:
         say(line)
     if route == "memory":

@@ -6,7 +6,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +92,25 @@ def preset_of(context: click.Context, given: dict[str, Any]) -> Preset:
             option = {"seconds": "--time", "max_candidates": "--candidates"}[name]
             raise click.UsageError(f"{option} is a limit of --quality best", context)
     return preset
+
+
+def time_of(preset: Preset, given: dict[str, Any], valid: Sequence[str]) -> Callable[[float], tuple[float, str]]:
+    """Rows x features -> (rounds over all rows that the training's time is of, "about" or "at most")."""
+    from boostrank.training.quality.train import work_of
+    from boostrank.training.quality.trees import FIXED_ROUNDS, ROUNDS
+
+    stopped = preset.name in (GOOD, BEST) or bool(preset.name == QUICK and (valid or given["folds"]))
+    rounds = given["rounds"]
+    if not preset.rounds_given and preset.name != PLAIN:
+        rounds = ROUNDS if stopped else FIXED_ROUNDS
+    word = "at most" if stopped and not preset.rounds_given else "about"
+
+    def found(cells: float) -> tuple[float, str]:
+        if preset.name in (GOOD, BEST):
+            return rounds * work_of(preset.name, cells), word
+        return rounds * max(1, (given["folds"] or 1) - 1), word
+
+    return found
 
 
 def cannot_choose(

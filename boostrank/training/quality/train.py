@@ -50,6 +50,20 @@ SECONDS = 1800.0
 """Limit of `best`."""
 
 
+def work_of(quality: str, cells: float) -> float:
+    """What a preset takes at most, in trainings on all rows to the same number of rounds.
+
+    Args:
+        quality: "good" or "best", this one without its limit of time.
+        cells: rows x features.
+    """
+    race = quality == "good" and cells > LARGE
+    if race:
+        return (sum(one.large for one in GOOD) + FOLDS_OF_LARGE - 1) * (1.0 - 1.0 / FOLDS_OF_LARGE)
+    many = len(GOOD) + (len(MORE) if quality == "best" else 0)
+    return many * FOLDS * (1.0 - 1.0 / FOLDS)
+
+
 class Watch(Protocol):
     """Who wants to see, or to stop, what is tried."""
 
