@@ -17,7 +17,8 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.report import report
 from boostrank.report.html.page import page
-from boostrank.report.sections.choice import SPEC, choice
+from boostrank.report.html.tables import Table
+from boostrank.report.sections.choice import SPEC, Choice, choice
 from boostrank.training.model import RankingModel
 
 for _module in ("pandas", "altair", "vl_convert"):
@@ -161,8 +162,18 @@ CURVE = [
 ]
 
 
-def test_a_curve_of_trees_is_drawn(plain: RankingModel) -> None:
-    found = choice(with_records(plain, record(), {"trees": 400, "curve": CURVE}))
+def price_table(found: Choice) -> Table:
+    return next(part for part in SPEC.on_page(found).parts if isinstance(part, Table) and part.name == "price")
+
+
+def test_a_curve_of_trees_is_drawn(plain: RankingModel, data: RankingDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = with_records(plain, record(), {"trees": 400, "curve": CURVE})
+    monkeypatch.setattr("boostrank.report.sections.choice.microseconds", lambda *_: 6.0)  # of 3 trees
+    made = report(model, data.take(np.arange(45, 60)), only=("choice",), threads=1)
+    assert made.tables["price"].rows[0] == [12, 24.0, 0.61, 12, "one model of quick"]
+    assert made.frames["price"]["microseconds"].tolist() == [24.0, 800.0]
+    found = choice(model)
+    assert [column.name for column in price_table(found).columns] == ["trees", "value", "rounds", "of"]
     assert [point.trees for point in found.curve] == [12, 400]
     shown = SPEC.on_page(found)
     chart = next(part for part in shown.parts if getattr(part, "name", "") == "choice-price")
@@ -172,7 +183,7 @@ def test_a_curve_of_trees_is_drawn(plain: RankingModel) -> None:
     assert SPEC.frames(found)["price"]["of"].tolist() == ["quick", "slow; quick"]
     cut = {"trees": 12, "rounds": 12, "value": 0.61, "of": ["quick"], "single": True, "max_trees": 15}
     html = text_of(with_records(plain, record(), cut))
-    assert ", of <bdi>quick</bdi>, at most 12 rounds each: cut to 12 trees, where at most 15 were asked for." in html
+    assert ", of <bdi>quick</bdi>, at most 12 rounds each: 12 trees, where at most 15 were asked for." in html
     assert "Made of 1 of 3 candidates" in html
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from boostrank.backends import get_backend
 from boostrank.core.errors import ModelError
 from boostrank.core.formatting import count_of
 from boostrank.core.jsonable import jsonable
@@ -24,6 +25,7 @@ from boostrank.report.html.tables import Cell, Column, Table, fixed, interval_ce
 from boostrank.report.html.vega import COLOURS, alt
 from boostrank.report.section import Context, Section
 from boostrank.training.model import RankingModel
+from boostrank.training.price import count_trees, microseconds
 
 UNKNOWN = "unknown"
 _AVERAGE, _TAKEN, _LEFT_OUT = "the average", "in the average", "left out"
@@ -276,7 +278,7 @@ def _made(found: Choice) -> Markup:
     made = [", by weight: ", *made, "."] if made else ["."]
     if found.cut is not None:
         rounds = "" if found.cut.rounds is None else f", at most {count_of(found.cut.rounds, 'round')} each"
-        cut = f": cut to {count_of(found.cut.trees, 'tree')}, where at most {found.max_trees:,} were asked for."
+        cut = f": {count_of(found.cut.trees, 'tree')}, where at most {found.max_trees:,} were asked for."
         made = [", of ", *_listed(map(bdi, found.cut.of or (UNKNOWN,))), rounds, cut]
     return join(tag("b", f"The model is {head}"), f", {count_of(found.rounds, 'round')} in all", *made)
 
@@ -405,7 +407,7 @@ def _price(found: Choice) -> list[Part]:
     columns = [
         Column("trees", "trees", "number", ","),
         *([Column("microseconds", "microseconds", "number",
-                  fixed(point.microseconds for point in found.curve), "of a document, one thread of this machine")]
+                  fixed(point.microseconds for point in found.curve), "of a document, on one thread of this machine")]
           if timed else []),
         Column("value", found.metric, "number", ".4f", "over held-out queries"),
         Column("rounds", "rounds", "number", ",", "of each model, at most"),
@@ -441,7 +443,12 @@ def _brief(found: Choice) -> Markup:
 
 
 def _run(context: Context) -> Choice:
-    return choice(context.model)
+    """The choice, and what the points of its curve take on this machine: as much a tree as the model's own."""
+    found = choice(context.model)
+    if not found.curve or context.data.on_disk or not get_backend(context.model.backend).grows_trees:
+        return found
+    each = microseconds(context.model, context.data) / count_trees(context.model)
+    return replace(found, curve=tuple(replace(point, microseconds=each * point.trees) for point in found.curve))
 
 
 SPEC = Section(
