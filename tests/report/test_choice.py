@@ -20,6 +20,7 @@ from boostrank.report.html.page import page
 from boostrank.report.html.tables import Table
 from boostrank.report.sections.choice import SPEC, Choice, choice
 from boostrank.training.model import RankingModel
+from boostrank.training.price import count_trees
 
 for _module in ("pandas", "altair", "vl_convert"):
     pytest.importorskip(_module, reason="the page's charts need the extra `report`")
@@ -82,6 +83,7 @@ def test_a_trained_preset_has_its_section(trained: RankingModel, data: RankingDa
     found = report(trained, data.take(np.arange(45, 60)), only=("choice",), threads=1)
     made, written = found.choice, trained.info.quality
     assert written is not None
+    assert trained.info.price is not None
     assert found.missing == {}
     assert [one.name for one in made.candidates] == [
         one["name"] for one in sorted(written["candidates"], key=lambda one: -one["value"])
@@ -97,6 +99,9 @@ def test_a_trained_preset_has_its_section(trained: RankingModel, data: RankingDa
     assert "Validation sets were dealt into the folds" in html
     value = written["held_out"][written["metric"]]
     assert f"of held-out queries is {value['value']:.4f} [{value['low']:.4f}, {value['high']:.4f}] over" in html
+    assert [point.trees for point in made.curve] == [point["trees"] for point in trained.info.price["curve"]]
+    assert made.curve[-1].trees == count_trees(trained)
+    assert all(point.microseconds > 0.0 for point in made.curve)
     frame = found.frames["candidates"]
     assert frame["value"].tolist() == [one.held_out.value for one in made.candidates]
     assert "choice-candidates" in found.charts

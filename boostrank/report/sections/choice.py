@@ -401,8 +401,8 @@ def _price(found: Choice) -> list[Part]:
         x=x, y=alt.Y("value:Q", title=found.metric, scale=alt.Scale(zero=False)), tooltip=tips,
     ).properties(height=_HEIGHT)  # fmt: skip
     about = (
-        "The model with all its trees, and what comes of a half, a quarter and so on: held-out queries, each scored by "
-        "the models that had not seen it, which are one fold's: what averaging over folds adds is not in it."
+        "The average with all its trees, and what comes of a half, a quarter and so on: held-out queries, each scored "
+        "by the models that had not seen it, which are one fold's: what averaging over folds adds is not in it."
     )
     columns = [
         Column("trees", "trees", "number", ","),
