@@ -36,7 +36,11 @@ def say_price(model: RankingModel, data: RankingDataset, metric: str | None = No
     price = model.info.price
     if price is None:
         return
-    taken, trees = microseconds(model, data), count_trees(model)
+    trees = count_trees(model)
+    if data.on_disk:
+        say(f"{trees:,} trees: --max-trees {price['max_trees']}")
+        return
+    taken = microseconds(model, data)
     curve = price.get("curve", ())
     rows = [["made of", "trees", "microseconds", metric or ""]]
     for point in curve:

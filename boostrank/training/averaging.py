@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from boostrank.backends import get_backend
@@ -51,4 +52,5 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
         | ({} if model.info.averaged is None else {"averaged": model.info.averaged})
         for i, model in enumerate(models)
     ]
-    return RankingModel(engine, booster, info=first.info | {"averaged": origins})
+    info = replace(first.info, price=None)  # of the first alone
+    return RankingModel(engine, booster, info=info | {"averaged": origins})

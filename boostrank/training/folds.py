@@ -29,7 +29,7 @@ from boostrank.training.averaging import average
 from boostrank.training.cross_fit import FOLDS, CrossFitted, FoldStarts
 from boostrank.training.model import RankingModel
 from boostrank.training.params import headline, pop_seed, split_params
-from boostrank.training.price import Limit, Member, Prices
+from boostrank.training.price import Limit, Member, Prices, bind_metric
 from boostrank.training.provenance import describe_data
 from boostrank.training.query_folds import fold_numbers
 from boostrank.training.single import run
@@ -120,10 +120,9 @@ def train_folds(
         metric = headline(checked.metrics)
         if metric is None:
             raise ParameterError("max_trees, max_microseconds: folds are cut by a metric: metric='ndcg'")
-        bound = BoundMetrics([metric], train_set.labels, train_set.queries, rules, checked.threads)
         prices = Prices(
             [Member("folds", dict(enumerate(models)), together)], train_set, dealt.fold,
-            lambda scores: bound.per_query(scores)[metric], checked.threads,
+            bind_metric(metric, rules, checked.threads), checked.threads,
         )  # fmt: skip
         trees = limit.in_trees(one, train_set)
         assert trees is not None

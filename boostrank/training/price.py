@@ -23,13 +23,19 @@ from boostrank.core.errors import ParameterError
 from boostrank.core.resampling import paired_difference
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.metric import BoundMetrics, Conventions
 from boostrank.training.model import RankingModel
 from boostrank.training.quality.selection import deviation
 
 _HALVINGS = 6
 """Points of a curve below the whole."""
+_CURVE_ROWS = 50_000
+"""Rows, about, of the queries that a curve is measured on; predictions of more would be felt beside the trainings."""
 _ROWS, _TIMES = 4096, 3
 """Rows of which a prediction is timed, and how often."""
+
+
+Bind = Callable[[RankingDataset], Callable[[Float64Array], Float64Array]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,18 +87,18 @@ class Prices:
         members: at least one.
         data: all rows, those of all folds.
         fold: int64[Q], of each query.
-        values: metric of scores, float64[N], per query, float64[Q], NaN where it does not count; higher is better.
+        bind: data -> scores, float64[N] -> metric per query, float64[Q], NaN where it does not count; higher is better.
         threads: of predictions.
     """
 
     def __init__(
         self, members: Sequence[Member], data: RankingDataset, fold: npt.NDArray[Any],
-        values: Callable[[Float64Array], Float64Array], threads: int | None = None,
+        bind: Bind, threads: int | None = None,
     ) -> None:  # fmt: skip
         self.members = list(members)
         self._data, self._fold, self._threads = data, np.asarray(fold), threads
         self._fold_of_row = np.repeat(self._fold, data.queries.sizes)
-        self._values = values
+        self._bind, self._values = bind, bind(data)
         self._folds = sorted({k for one in self.members for k in one.models})
         self._order = sorted(
             (i for i, one in enumerate(self.members) if one.weight > 0.0), key=lambda i: -self.members[i].weight
@@ -138,8 +144,16 @@ class Prices:
         return single if self._surely_better(single, best) else best
 
     def curve(self) -> list[Cut]:
-        """The whole, and what comes of a half of its trees, a quarter and so on, fewest trees first; without scores."""
-        found = [self.whole]
+        """The whole, and what comes of a half of its trees, a quarter and so on, fewest trees first; without scores.
+
+        Of many rows, on a sample of the queries.
+        """
+        chosen = self._data.queries.sample(_CURVE_ROWS, 0)
+        if chosen.size < len(self._data.queries):
+            rows = np.isin(self._data.queries.of_rows(), chosen)
+            members = [replace(one, scores=one.scores[rows]) for one in self.members]
+            return Prices(members, self._data.take(chosen), self._fold[chosen], self._bind, self._threads).curve()
+        found = [replace(self.whole, scores={}, together=np.zeros(0), per_query=np.zeros(0))]
         for i in range(1, _HALVINGS + 1):
             try:
                 cut = self.at(self.whole.trees >> i)
@@ -231,7 +245,10 @@ class Prices:
             scores = np.array(member.scores)
             for fold, model in member.models.items():
                 if rounds < self._rounds[i][fold]:
-                    inside = self._data.take(np.flatnonzero(self._fold == fold))
+                    queries = np.flatnonzero(self._fold == fold)
+                    if not queries.size:
+                        continue
+                    inside = self._data.take(queries)
                     scores[self._fold_of_row == fold] = model.predict(
                         inside, num_iteration=rounds, threads=self._threads
                     )
@@ -245,6 +262,16 @@ class Prices:
             return False
         weights = self._data.queries.each_weight[both]
         return paired_difference(a.per_query[both], b.per_query[both], weights=weights).low > 0.0
+
+
+def bind_metric(metric: str, rules: Conventions, threads: int | None) -> Bind:
+    """What `Prices` measures a metric by."""
+
+    def bind(data: RankingDataset) -> Callable[[Float64Array], Float64Array]:
+        bound = BoundMetrics([metric], data.labels, data.queries, rules, threads)
+        return lambda scores: bound.per_query(scores)[metric]
+
+    return bind
 
 
 def tree_counts(model: RankingModel) -> tuple[int, int]:

@@ -136,7 +136,7 @@ def measured(place: Place) -> dict[str, tuple[Floats, float]]:
     start = max(tree_counts(member.models[0])[0] for member in members)
 
     def prices(of: list[Member]) -> Prices:
-        return Prices(of, place.train, place.fold, place.held_out, threads)
+        return Prices(of, place.train, place.fold, lambda _: place.held_out, threads)
 
     def take(way: str, of: Prices, factor: float | None, limit: Any = None) -> None:
         cut = of.whole if factor is None else of.at(start + max(1, int(factor * one)))

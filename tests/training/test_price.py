@@ -64,7 +64,7 @@ def members(data: RankingDataset) -> list[Member]:
 
 @pytest.fixture(scope="module")
 def prices(data: RankingDataset, members: list[Member]) -> Prices:
-    return Prices(members, data, dealt(data), metric(data), 1)
+    return Prices(members, data, dealt(data), metric, 1)
 
 
 def file_trees(model: RankingModel) -> int:
@@ -106,7 +106,7 @@ def test_a_cut_is_worth_what_its_models_score_where_they_were_held_out(
 
 
 def test_members_of_a_cut_weigh_what_they_did(data: RankingDataset, members: list[Member]) -> None:
-    prices = Prices(members, data, dealt(data), metric(data), 1)
+    prices = Prices(members, data, dealt(data), metric, 1)
     cut = prices.whole
     one = average(*prices.models(cut)).predict(data)
     expected = np.zeros(data.n_documents)
@@ -125,13 +125,13 @@ def test_the_best_of_all_sets_of_members_is_taken(data: RankingDataset, members:
     def values(scores: Float64Array) -> Float64Array:
         return np.array([-np.abs(scores[a:b] - likes[a:b]).sum() for a, b in pairwise(data.queries.ptr)])
 
-    prices = Prices(members, data, dealt(data), values, 1)
+    prices = Prices(members, data, dealt(data), lambda _: values, 1)
     assert prices.at(prices.whole.trees - 1).members == (0,)
 
 
 def test_one_model_whose_rounds_go_further_is_taken_where_it_is_better_beyond_noise(data: RankingDataset) -> None:
     slow = member("slow", data, 90, objective="regression", learning_rate=0.3, num_leaves=2, early_stopping_round=90)
-    prices = Prices([slow], data, dealt(data), metric(data), 1)
+    prices = Prices([slow], data, dealt(data), metric, 1)
     longest = max(model.best_iteration for model in slow.models.values())
     assert longest > 60
     by_rounds = {rounds: prices._cut((0,), rounds).value for rounds in (1, 2, longest)}
@@ -159,11 +159,31 @@ def test_the_curve_ends_on_the_whole(prices: Prices) -> None:
     }  # fmt: skip
 
 
+def test_the_curve_of_many_rows_is_that_of_a_sample(
+    data: RankingDataset, members: list[Member], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(price, "_CURVE_ROWS", data.n_documents // 2)
+    seen: list[int] = []
+
+    def bind(part: RankingDataset) -> Callable[[Float64Array], Float64Array]:
+        seen.append(len(part.queries))
+        return metric(part)
+
+    prices = Prices(members, data, dealt(data), bind, 1)
+    curve = prices.curve()
+    assert seen == [60, 29]
+    chosen = data.queries.sample(data.n_documents // 2, 0)
+    assert curve[-1].trees == prices.whole.trees
+    assert curve[-1].value == pytest.approx(np.nanmean(prices.whole.per_query[chosen]), abs=0.05)
+    monkeypatch.setattr(price, "_CURVE_ROWS", data.n_documents)
+    assert prices.curve()[-1].value == prices.whole.value != curve[-1].value
+
+
 def test_fewer_trees_than_a_start_has_are_refused(data: RankingDataset, members: list[Member]) -> None:
     start, each = tree_counts(members[0].models[0])
     assert each == 1
     assert start > 1
-    prices = Prices(members[:1], data, dealt(data), metric(data), 1)
+    prices = Prices(members[:1], data, dealt(data), metric, 1)
     assert prices.at(start + 1).single
     with pytest.raises(ParameterError, match=f"max_trees={start}: .* at least {start + 1}, of which {start} .* start="):
         prices.at(start)

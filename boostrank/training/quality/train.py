@@ -30,7 +30,7 @@ from boostrank.training.callbacks import EarlyStopping
 from boostrank.training.folds import DealtFolds
 from boostrank.training.model import RankingModel
 from boostrank.training.params import STOPPING_NAMES, headline, pop_seed, split_params
-from boostrank.training.price import Limit, Member, Prices, limited
+from boostrank.training.price import Limit, Member, Prices, bind_metric, limited
 from boostrank.training.provenance import describe_data
 from boostrank.training.quality.candidates import GOOD, MORE, Candidate, candidates
 from boostrank.training.quality.selection import deviation, selected
@@ -432,9 +432,8 @@ class _Search:
         """One model of all that have a weight, on the scale of the scores of one training."""
         members = [Member(one.candidate.name, one.models, one.scores, one.weight) for one in trials]
         prices = Prices(
-            members, self._data, self._dealt.fold, lambda scores: self._bound.per_query(scores)[self._metric],
-            self._threads,
-        )  # fmt: skip
+            members, self._data, self._dealt.fold, bind_metric(self._metric, self._rules, self._threads), self._threads
+        )
         cut, trees = prices.whole, None
         if self._limit:
             whole = average(*prices.models(cut)) if self._limit.microseconds else trials[0].models[0]
