@@ -56,7 +56,7 @@ def _run(folder: Path) -> None:
     for line in (
         "--help",
         "make-data data --queries 60",
-        "train data/train.txt --valid data/valid.txt --rounds 5 --model model.txt",
+        "train data/train.txt --valid data/valid.txt --quality quick --rounds 5 --model model.txt",
         "predict model.txt data/test.txt -o scores.txt",
         "report model.txt --data data/test.txt -o report.html",
         "check-objective --template",
