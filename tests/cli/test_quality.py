@@ -38,7 +38,7 @@ def test_good_is_the_default_and_says_what_it_does_what_it_tried_and_what_that_g
     lines = messages(done)
     record: Any = sidecar(path)["quality"]
     queries = sum(len(boostrank.RankingDataset.read(data / f"{name}.txt").queries) for name in ("train", "valid"))
-    assert " s in all, about" in next(line for line in lines if line.startswith("plan: "))
+    assert " in all, about" in next(line for line in lines if line.startswith("plan: "))
     (planned,) = (line for line in lines if line.startswith("quality "))
     assert planned == (
         f"quality good: 4 candidates on 4 folds of {queries} queries, then the average of the good ones; "
