@@ -179,7 +179,7 @@ def train_presets(
     assert one.info.quality is not None
     record = dict(one.info.quality)
     if given["as_json"]:
-        seconds = {trial.candidate.name: round(trial.seconds, 3) for trial in watch.trials}
+        seconds = {name: round(taken, 3) for name, taken in watch.seconds.items()}
         more = {"model": path, "backend": one.backend, "stopped": watch.stopped, "seconds": seconds}
         click.echo(json.dumps(more | {"rounds": one.best_iteration} | record | price_of(one, data)))
         return stop.exit_status if watch.stopped else DONE
@@ -195,7 +195,7 @@ def train_presets(
 
 def _print_table(record: dict[str, Any], watch: _Log, model: RankingModel) -> None:
     """What was tried, and what it got."""
-    seconds = {trial.candidate.name: trial.seconds for trial in watch.trials}
+    seconds = watch.seconds
     rows = [["candidate", record["metric"], "minus the best", "rounds", "weight", "time"]]
     for one in sorted(record["candidates"], key=lambda one: -one["value"]):
         apart, low, high = (one["difference"].get(key) for key in ("mean", "low", "high"))
@@ -207,6 +207,8 @@ def _print_table(record: dict[str, Any], watch: _Log, model: RankingModel) -> No
         )  # fmt: skip
     for line in aligned(rows):
         say(line)
+    for name, reason in record["failed"].items():
+        say(f"{name} could not be trained: {reason}")
     if record["left"] and watch.stopped:
         say(f"not tried: {'; '.join(record['left'])}")
     elif record["left"]:
@@ -233,7 +235,7 @@ class _Log:
     """A line for each candidate; a live one for the training at work, on a terminal."""
 
     stop: StopRequest
-    trials: list[Trial] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
     begun: float = field(default_factory=time.monotonic)
     _shown: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     _plan: Any = None
@@ -275,4 +277,5 @@ class _Log:
         return not self.stop.made
 
     def tried(self, trial: Trial) -> None:
-        self.trials.append(trial)
+        name = trial.candidate.name  # more than once, where candidates share folds
+        self.seconds[name] = self.seconds.get(name, 0.0) + trial.seconds

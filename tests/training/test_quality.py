@@ -12,7 +12,7 @@ import pytest
 
 from boostrank import RankingDataset, RankingModel
 from boostrank.backends import get_backend
-from boostrank.core.errors import ParameterError
+from boostrank.core.errors import ParameterError, TrainingError
 from boostrank.core.queries import QueryIndex
 from boostrank.metric import BoundMetrics
 from boostrank.training.quality import train as module
@@ -378,3 +378,17 @@ def test_a_fold_has_queries_that_count_where_they_are_few() -> None:
         assert one.info.quality is not None
         assert one.info.quality["held_out"]["ndcg@5"]["queries"] == counted.sum()
     assert min(fewest) == 0  # what chance alone would do
+
+
+def test_what_cannot_be_trained_is_left_out_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Candidate("broken", lambda scores, data: (np.full(scores.size, np.nan), np.ones(scores.size)))
+    monkeypatch.setattr(module, "GOOD", (GOOD[0], broken, GOOD[3]))
+    one, _ = good(rounds=3)
+    record: Any = one.info.quality
+    assert [c["name"] for c in record["candidates"]] == [GOOD[0].name, GOOD[3].name]
+    assert list(record["failed"]) == ["broken"]
+    assert "round 0" in record["failed"]["broken"]
+    assert record["left"] == []
+    monkeypatch.setattr(module, "GOOD", (broken,))
+    with pytest.raises(TrainingError, match="round 0"):
+        good(rounds=3)

@@ -1,9 +1,8 @@
 """Presets: `good` and `best` try several ways to train on folds of whole queries, and average what proved good.
 
-Every candidate leaves out each fold once, so that all of them have scores of all queries that they have not seen. Where
-these tell the candidates apart, the better ones weigh more; where they cannot, all are averaged: averaging is the safe
-choice where queries are few. On large data, where trainings are dear and queries many, the candidates meet on one fold
-first, and only those that cannot be told from the best one share the others.
+Every candidate leaves out each fold once, so that all of them have scores of all queries that they have not seen. From
+these, greedy selection makes the weights of an average. On large data, where trainings are dear and queries many, the
+candidates meet on one fold first, and those that cannot be told from the best one share the others.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import numpy.typing as npt
 
 from boostrank.backends import get_backend
 from boostrank.backends.events import Callback
-from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.errors import BoostrankError, DataError, ParameterError
 from boostrank.core.resampling import bootstrap_intervals, paired_difference
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
@@ -302,6 +301,7 @@ class _Search:
         self._dealt = DealtFolds(self._data, folds, self._seed, self._engine, counted=counted)
         self._fold_of_row = np.repeat(self._dealt.fold, self._data.queries.sizes)
         self._stopped = False
+        self._failed: list[tuple[str, BoostrankError]] = []
 
     def model(self) -> RankingModel:
         """Try, choose, average."""
@@ -323,11 +323,14 @@ class _Search:
                 spent = time.monotonic() - self._begun
                 if spent + max(trial.seconds for trial in trials) > self.plan.seconds:
                     break
-            trial = self._trial(candidate, number, range(self.plan.folds))
+            trial = self._try(candidate, number, range(self.plan.folds))
+            if trial is None:
+                continue
             if len(trial.models) == self.plan.folds or not trials:
                 trials.append(trial)
             if self._stopped:
                 break
+        self._check(trials)
         self._compare(trials)
         seen = np.isfinite(trials[0].scores)  # all, unless somebody stopped the first candidate
         scores = np.stack([np.where(seen, trial.scores / trial.deviation, 0.0) for trial in trials])
@@ -341,10 +344,11 @@ class _Search:
         """Every candidate on the first fold; those that cannot be told from the best one share the others."""
         trials: list[Trial] = []
         for number, candidate in enumerate(self.plan.candidates):
-            trials.append(self._trial(candidate, number, [0]))
+            trial = self._try(candidate, number, [0])
+            trials += [] if trial is None else [trial]
             if self._stopped:
                 break
-        trials = [trial for trial in trials if trial.models]
+        self._check(trials)
         self._compare(trials)
         trials.sort(key=lambda trial: -trial.value)
         left = [trial for trial in trials if trial.difference.get("high", 0.0) >= 0.0]
@@ -360,6 +364,19 @@ class _Search:
         for trial in left:
             trial.weight = 1.0 / len(left)
         return trials
+
+    def _try(self, candidate: Candidate, number: int, folds: Sequence[int]) -> Trial | None:
+        """As `_trial`; None, and a reason in `failed`, where it cannot be trained: what others gave is not lost."""
+        try:
+            return self._trial(candidate, number, folds)
+        except BoostrankError as error:
+            self._failed.append((candidate.name, error))
+            return None
+
+    def _check(self, trials: Sequence[Trial]) -> None:
+        """Raise what the first candidate has raised, if none could be trained."""
+        if not trials:
+            raise self._failed[0][1]
 
     def _takes(self, candidate: Candidate) -> bool:
         """Whether a candidate's objective knows what parameters of an objective were given."""
@@ -461,7 +478,8 @@ class _Search:
         return {
             "preset": self.plan.preset, "folds": self.plan.folds, "metric": self._metric,
             "trees": dict(self.plan.trees), "patience": self._patience,
-            "left": [one.name for one in self.plan.candidates[len(trials) :]],
+            "left": [one.name for one in self.plan.candidates[len(trials) + len(self._failed) :]],
+            "failed": {name: str(error) for name, error in self._failed},
             "candidates": [self._described(trial) for trial in trials], "held_out": held_out, "valid": valid,
         }  # fmt: skip
 
