@@ -45,7 +45,8 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
             raise ParameterError("the models have different features, or the same in another order")
     engine = get_backend(first.backend)
     parsed = [engine.format.parse(model.to_bytes()) for model in models]
-    booster = engine.with_even_leaves(engine.from_bytes(engine.format.merge(parsed, weights)))
+    merged = engine.format.merge(parsed) if weights is None else engine.format.merge(parsed, weights)
+    booster = engine.with_even_leaves(engine.from_bytes(merged))
     origins: list[dict[str, Any]] = [
         {"rounds": model.best_iteration, "params": dict(model.info.parameters or {})}
         | ({} if weights is None else {"weight": float(weights[i])})
