@@ -44,7 +44,7 @@ PRESETS = ("quick", "good", "best")
 FEWEST = 8
 """Queries in which grades differ, with which a choice is tried at all."""
 LARGE = 4_000_000
-"""Rows x features from which on candidates meet on one fold first, so that all of it takes about three trainings' time."""
+"""Rows x features from which on candidates meet on one fold first: all of it takes about three trainings' time."""
 SECONDS = 1800.0
 """Limit of `best`."""
 
