@@ -93,7 +93,7 @@ def _run(
     from boostrank.core.files import remove_leftovers
     from boostrank.formats.model_files import sidecar_path
     from boostrank.metric import Metric
-    from boostrank.training.params import headline, split_params
+    from boostrank.training.params import STOPPING_NAMES, headline, split_params
     from boostrank.training.train import train
 
     remove_leftovers(sidecar_path(model))  # those of the model went when it was tried whether it can be written
@@ -138,7 +138,8 @@ def _run(
     if within is not None and within.is_auto and not given["init_model"]:
         patience = given["early_stopping"] or checked.stopping_rounds
         stopping = {"early_stopping_round": patience, "early_stopping_min_delta": checked.min_delta} if patience else {}
-        within = chosen_within_query(within, params | stopping, given, train_set)
+        others = {name: value for name, value in params.items() if name not in STOPPING_NAMES}
+        within = chosen_within_query(within, others | stopping, given, train_set)
     valid_sets = [reader.read(path, like=train_set) for path in valid]
     if preset.name in (GOOD, BEST):
         reason = cannot_choose(params, given, checked, train_set)

@@ -118,12 +118,12 @@ def cannot_choose(
 ) -> str | None:
     """Why `good` and `best` have nothing to choose by, or cannot average; None if they can."""
     from boostrank.training.quality.train import unfit
+    from boostrank.training.quality.trees import drops_trees
 
     reason = unfit(data)
     if reason is not None:
         return f"the data set {reason}"
-    named = get_backend(given["backend"]).main_names(checked.engine)
-    if "dart" in (named.get("boosting"), named.get("booster")):
+    if drops_trees(get_backend(given["backend"]), checked.engine):
         return "dart cannot be stopped early, nor averaged on XGBoost"
     return None if checked.metrics else "there is no metric to choose by"
 
@@ -146,6 +146,7 @@ def suit(
 
     held_out = len(data.queries) // given["folds"] if given["folds"] else sum(len(one.queries) for one in valid[:1])
     sizes = Sizes(data.n_documents, len(data.queries), data.n_features)
+    held_out = held_out if checked.metrics else 0
     stopping = bool(given["early_stopping"] or checked.stopping_rounds)
     asked = int(given["rounds"]) if preset.rounds_given else None
     found = quick(get_backend(given["backend"]), sizes, checked.engine, asked, held_out, stopping)
@@ -212,7 +213,7 @@ def _print_table(record: dict[str, Any], watch: _Log, model: RankingModel) -> No
     if record["left"] and watch.stopped:
         say(f"not tried: {'; '.join(record['left'])}")
     elif record["left"]:
-        tried = len(record["candidates"])
+        tried = len(record["candidates"]) + len(record["failed"])
         say(f"not tried for want of time: {'; '.join(record['left'])} (--candidates {tried} repeats this model)")
     many = len(model.info.averaged or ())
     say(f"{f'the average of {many} models' if many > 1 else 'one model'}, {model.best_iteration:,} rounds in all, "
@@ -260,6 +261,7 @@ class _Log:
 
     def callbacks(self, candidate: Candidate, fold: int, stopper: EarlyStopping) -> Sequence[Any]:
         self._training_begun = time.monotonic()
+        self._shown.close()  # of one that could not be trained
         stopping = StopWhenAsked(self.stop, stopper)
         if not sys.stderr.isatty():
             return [stopping]

@@ -53,5 +53,5 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
         | ({} if model.info.averaged is None else {"averaged": model.info.averaged})
         for i, model in enumerate(models)
     ]
-    info = replace(first.info, price=None)  # of the first alone
+    info = replace(first.info, price=None, quality=None, folds=None)  # of the first alone
     return RankingModel(engine, booster, info=info | {"averaged": origins})

@@ -26,7 +26,7 @@ DEFAULT_OBJECTIVE = "auto"
 DEFAULT_EVAL_AT = (1, 3, 5, 10)
 
 OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss")
-_ROUNDS = (
+ROUNDS_NAMES = (
     "num_iterations", "num_iteration", "n_iter", "num_tree", "num_trees", "num_round", "num_rounds", "nrounds",
     "num_boost_round", "n_estimators", "max_iter",
 )  # fmt: skip
@@ -103,7 +103,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     """
     rest = dict(params or {})
     chosen = pop_param(rest, OBJECTIVE_NAMES, default_objective(backend.name))
-    rounds = _whole(pop_param(rest, _ROUNDS, num_boost_round), "num_boost_round", 1)
+    rounds = _whole(pop_param(rest, ROUNDS_NAMES, num_boost_round), "num_boost_round", 1)
     stopping = max(0, _whole(pop_param(rest, STOPPING_NAMES, None) or 0, "early_stopping_round", -1))  # 0 and -1: off
     min_delta = float(rest.pop("early_stopping_min_delta", 0.0))
     rest.pop("first_metric_only", None)  # always so: see callbacks.EarlyStopping

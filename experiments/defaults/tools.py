@@ -133,7 +133,7 @@ GROUPS = ("defaults", "suited", "folds")
 
 
 def suited(library: str, large: bool) -> dict[str, Any]:
-    """Trees that did well for all libraries alike in `design/quality.md`: smaller steps, half of the features."""
+    """Trees that did well for all libraries alike on other sets: smaller steps, half of the features."""
     rate, leaves = (0.05, 31) if large else (0.025, 15)
     if library == "xgboost":
         return {"eta": rate, "max_leaves": leaves, "max_depth": 0, "grow_policy": "lossguide", "colsample_bytree": 0.5}

@@ -248,3 +248,15 @@ def test_ctrl_c_while_the_model_is_written_changes_nothing(
     assert done.exit_code == 0
     assert "stopped before the end" not in done.stderr
     assert (tmp_path / "m").read_bytes() == good[0].read_bytes()
+
+
+@pytest.mark.parametrize("option", [("--param", "boosting=dart"), ("--metric", "none")])
+def test_where_good_cannot_be_had_quick_trains_all_its_rounds_beside_a_validation_file(
+    option: tuple[str, str], data: Path, tmp_path: Path
+) -> None:
+    done = invoke(
+        "train", data / "train.txt", "--valid", data / "valid.txt", "-m", tmp_path / "m", "--start", "none",
+        "--threads", 1, "--num-leaves", 3, *option,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    assert "; 100 rounds" in next(line for line in messages(done) if "; 100 rounds" in line)

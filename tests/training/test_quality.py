@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boostrank import RankingDataset, RankingModel
+from boostrank import RankingDataset, RankingModel, train
 from boostrank.backends import get_backend
 from boostrank.core.errors import ParameterError, TrainingError
 from boostrank.core.queries import QueryIndex
@@ -19,7 +19,7 @@ from boostrank.training.quality import train as module
 from boostrank.training.quality.candidates import GOOD, MORE, Candidate
 from boostrank.training.quality.selection import deviation, selected
 from boostrank.training.quality.train import Plan, Trial, train_quality, unfit
-from boostrank.training.quality.trees import Sizes, suited
+from boostrank.training.quality.trees import Sizes, quick, suited
 from tests.tuning.test_tuning import made
 
 PARAMS: dict[str, Any] = {"num_threads": 1, "eval_at": [3, 5], "seed": 7}
@@ -392,3 +392,33 @@ def test_what_cannot_be_trained_is_left_out_with_its_reason(monkeypatch: pytest.
     monkeypatch.setattr(module, "GOOD", (broken,))
     with pytest.raises(TrainingError, match="round 0"):
         good(rounds=3)
+
+
+@pytest.mark.parametrize("quality", ["good", "best"])
+def test_dart_is_refused_since_its_rounds_rescale_earlier_trees(quality: str) -> None:
+    with pytest.raises(ParameterError, match="dart"):
+        train_quality({**PARAMS, "boosting": "dart"}, DATA, 2, quality=quality)
+
+
+@pytest.mark.parametrize("params", [{"boosting": "dart"}, {"metric": "none"}])
+def test_quick_stops_early_only_where_it_can(params: dict[str, Any]) -> None:
+    watched = DATA.take(np.arange(4))
+    model = train({**PARAMS, **params, "num_iterations": 3, "objective": "lambdarank"}, DATA, valid_sets=[watched],
+                  quality="quick")  # fmt: skip
+    assert model.best_iteration == 3
+    trees = quick(get_backend("lightgbm"), Sizes(100, 10, 5), {"boosting": "dart"}, None, 4, stops=False)
+    assert (trees.rounds, trees.patience) == (100, 0)
+
+
+def test_a_parameter_of_the_objective_that_is_given_is_that_of_all_candidates() -> None:
+    one, seen = good(rounds=2, params={"train_discount": "log"})
+    assert "reg-shf-sdcg" in {name for name, *_ in seen.models}
+    for _, _, model in seen.models:
+        assert model.info.parameters["train_discount"] == "log"  # type: ignore[index]
+    assert one.info.quality is not None
+
+
+def test_limits_that_are_none_are_refused() -> None:
+    for limit in ({"time_limit": 0.0}, {"time_limit": float("nan")}, {"max_candidates": 0}):
+        with pytest.raises(ParameterError, match=next(iter(limit))):
+            train_quality(PARAMS, DATA, 2, quality="best", **limit)  # type: ignore[arg-type]

@@ -20,20 +20,22 @@ import numpy.typing as npt
 from boostrank.backends import get_backend
 from boostrank.backends.events import Callback
 from boostrank.core.errors import BoostrankError, DataError, ParameterError
+from boostrank.core.params import find_param
 from boostrank.core.resampling import bootstrap_intervals, paired_difference
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions
+from boostrank.objective.mixture import accepted_params
 from boostrank.training.averaging import average
 from boostrank.training.callbacks import EarlyStopping
 from boostrank.training.folds import DealtFolds
 from boostrank.training.model import RankingModel
-from boostrank.training.params import STOPPING_NAMES, headline, pop_seed, split_params
+from boostrank.training.params import ROUNDS_NAMES, STOPPING_NAMES, headline, pop_seed, split_params
 from boostrank.training.price import Limit, Member, Prices, bind_metric, limited
 from boostrank.training.provenance import describe_data
 from boostrank.training.quality.candidates import GOOD, MORE, Candidate, candidates
 from boostrank.training.quality.selection import deviation, selected
-from boostrank.training.quality.trees import ROUNDS, Sizes, patience, quick, suited
+from boostrank.training.quality.trees import ROUNDS, Sizes, drops_trees, patience, quick, suited
 from boostrank.training.single import run
 from boostrank.training.start import AUTO_START
 from boostrank.training.within_choice import choose_within_query
@@ -182,6 +184,10 @@ def train_quality(
     """
     if quality not in PRESETS[1:]:
         raise ParameterError(f"quality={quality!r}: here it is {' or '.join(PRESETS[1:])}")
+    if time_limit is not None and not time_limit > 0.0:
+        raise ParameterError(f"time_limit={time_limit}: seconds, above 0")
+    if max_candidates is not None and max_candidates < 1:
+        raise ParameterError(f"max_candidates={max_candidates}: at least 1")
     return _Search(
         params, train_set, num_boost_round, quality, valid_sets, time_limit, max_candidates, backend, conventions,
         start, within_query, watch, Limit(max_trees, max_microseconds),
@@ -217,9 +223,13 @@ def train_preset(
     if quality == "quick":
         engine = get_backend(backend)
         checked = split_params(params, num_boost_round or ROUNDS, engine)
+        if num_boost_round is None and checked.rounds != ROUNDS:  # by a parameter
+            num_boost_round = checked.rounds
         sizes = Sizes(train_set.n_documents, len(train_set.queries), train_set.n_features)
         watched = len(held_out[0].queries) if held_out and isinstance(held_out[0], RankingDataset) else 0
-        found = quick(engine, sizes, checked.engine, num_boost_round, watched, stops=bool(checked.stopping_rounds))
+        stops = any(name in (params or {}) for name in STOPPING_NAMES)
+        watched = watched if checked.metrics else 0
+        found = quick(engine, sizes, checked.engine, num_boost_round, watched, stops)
         stopping = {"early_stopping_round": found.patience} if found.patience else {}
         model = run(
             {**(params or {}), **found.trees, **stopping}, train_set, found.rounds, valid_sets, valid_names, **alone,
@@ -267,7 +277,9 @@ class _Search:
         self._data = train_set
         self._valid_from = [len(train_set.queries)]
         for one in valid_sets:
-            self._data = self._data.joined(one)
+            if not isinstance(one, RankingDataset):
+                raise ParameterError(f"quality={quality!r} deals validation queries into folds: give a RankingDataset")
+            self._data = self._data.joined(one.with_features(train_set.feature_names, whose="the training set"))
             self._valid_from.append(len(self._data.queries))
         self._conventions, self._start, self._watch = conventions, start, watch
         self._within = WithinQuery.given(within_query)
@@ -275,6 +287,10 @@ class _Search:
         self._threads = checked.threads
         if rounds is None and checked.rounds != ROUNDS:  # by a parameter
             rounds = checked.rounds
+        for name in ROUNDS_NAMES:
+            self._rest.pop(name, None)
+        if drops_trees(self._engine, checked.engine):
+            raise ParameterError(f"quality={quality!r} stops trainings early and averages them, which dart cannot have")
         stopping_given = [self._rest.pop(name, None) for name in STOPPING_NAMES] != [None] * len(STOPPING_NAMES)
         metric = headline(checked.metrics)
         if metric is None:
@@ -288,7 +304,8 @@ class _Search:
         found = candidates(self._engine, listed, self._rest, start, checked.engine)
         found = [one for one in found if self._takes(one)]
         folds = FOLDS_OF_LARGE if race else FOLDS
-        limit = (SECONDS if time_limit is None else time_limit) if quality == "best" and most is None else None
+        limit = SECONDS if time_limit is None and most is None else time_limit
+        limit = limit if quality == "best" else None
         self.plan = Plan(
             quality, tuple(found[:most] if most else found), folds, sizes.queries, checked.rounds, trees, race, limit
         )
@@ -356,7 +373,9 @@ class _Search:
             if self._stopped:
                 break
             trial = left[(fold - 1) % len(left)]
-            more = self._trial(trial.candidate, self.plan.candidates.index(trial.candidate), [fold])
+            more = self._try(trial.candidate, self.plan.candidates.index(trial.candidate), [fold])
+            if more is None:
+                continue
             trial.models |= more.models
             trial.scores = np.where(np.isfinite(more.scores), more.scores, trial.scores)
             trial.seconds += more.seconds
@@ -387,8 +406,14 @@ class _Search:
         return True
 
     def _params(self, candidate: Candidate) -> dict[str, Any]:
-        objective = {} if candidate.objective is None else {"objective": candidate.objective}
-        return {**self._rest, **candidate.params, **objective}
+        objective, own = {}, dict(candidate.params)
+        if candidate.objective is not None:
+            objective = {"objective": candidate.objective}
+        if own:  # what an option says, by whichever name, stays
+            takes = accepted_params(candidate.objective)
+            given = {find_param(name, takes) for name in self._rest}
+            own = {name: value for name, value in own.items() if find_param(name, takes) not in given}
+        return {**self._rest, **own, **objective}
 
     def _trial(self, candidate: Candidate, number: int, folds: Sequence[int]) -> Trial:
         """The trainings of a candidate that leave out these folds, until somebody stops them."""

@@ -59,13 +59,20 @@ def quick(
         sizes: of the training set.
         given: parameters of the engine, by any of their names.
         rounds: that were asked for; None: nothing was said.
-        held_out: queries by which it could stop; 0: none.
+        held_out: queries by which it could stop; 0: none, or nothing is measured on them.
         stops: whether early stopping was asked for.
     """
+    held_out = 0 if drops_trees(engine, given) else held_out
     chosen = rounds if rounds is not None else ROUNDS if held_out else FIXED_ROUNDS
     trees = suited(engine, sizes, None if rounds is None and held_out else chosen, given)
     own = held_out > 0 and rounds is None and not stops
     return Quick(trees, chosen, patience(held_out) if own else 0)
+
+
+def drops_trees(engine: Backend, given: Mapping[str, Any]) -> bool:
+    """Whether parameters ask for dart, whose later rounds rescale earlier trees: it is not stopped early."""
+    named = engine.main_names(given)
+    return "dart" in (named.get("boosting"), named.get("booster"))
 
 
 def suited(engine: Backend, sizes: Sizes, rounds: int | None, given: Mapping[str, Any]) -> dict[str, Any]:
