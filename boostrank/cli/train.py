@@ -142,7 +142,7 @@ def _run(
         within = chosen_within_query(within, others | stopping, given, train_set)
     valid_sets = [reader.read(path, like=train_set) for path in valid]
     if preset.name in (GOOD, BEST):
-        reason = cannot_choose(params, given, checked, train_set)
+        reason = cannot_choose(given["backend"], checked, train_set)
         if reason is None:
             by_name = dict(zip(_set_names(valid), valid_sets, strict=True))
             return train_presets(preset, params, given, train_set, by_name, model, within)

@@ -113,9 +113,7 @@ def time_of(preset: Preset, given: dict[str, Any], valid: Sequence[str]) -> Call
     return found
 
 
-def cannot_choose(
-    params: dict[str, Any], given: dict[str, Any], checked: TrainingParameters, data: RankingDataset
-) -> str | None:
+def cannot_choose(backend: str, checked: TrainingParameters, data: RankingDataset) -> str | None:
     """Why `good` and `best` have nothing to choose by, or cannot average; None if they can."""
     from boostrank.training.quality.train import unfit
     from boostrank.training.quality.trees import drops_trees
@@ -123,7 +121,7 @@ def cannot_choose(
     reason = unfit(data)
     if reason is not None:
         return f"the data set {reason}"
-    if drops_trees(get_backend(given["backend"]), checked.engine):
+    if drops_trees(get_backend(backend), checked.engine):
         return "dart cannot be stopped early, nor averaged on XGBoost"
     return None if checked.metrics else "there is no metric to choose by"
 
@@ -132,7 +130,7 @@ def suit(
     preset: Preset, params: dict[str, Any], given: dict[str, Any], checked: TrainingParameters, data: RankingDataset,
     valid: Sequence[RankingDataset],
 ) -> int:  # fmt: skip
-    """Rounds of `quick`; trees that suit the data, and early stopping, go where nothing was said.
+    """Rounds of `quick`; trees that suit the data, and early stopping, where no option gives them.
 
     Args:
         preset: with another name nothing is changed.
@@ -223,6 +221,8 @@ def _print_table(record: dict[str, Any], watch: _Log, model: RankingModel) -> No
 
 
 def _value(metric: str, one: dict[str, Any]) -> str:
+    if not one["queries"]:
+        return f"{metric}: no query counts"
     return f"{metric} {one['value']:.4f} [{one['low']:.4f}, {one['high']:.4f}] on {one['queries']:,} queries"
 
 

@@ -144,7 +144,6 @@ class DealtFolds:
         folds: at least 2.
         seed: of the deal.
         engine: that trains.
-        whole: the data set with the bins that other deals have made; None: none have.
         counted: as of `fold_numbers`.
 
     Attributes:
@@ -152,14 +151,13 @@ class DealtFolds:
     """
 
     def __init__(
-        self, data: RankingDataset, folds: int, seed: int, engine: Backend, whole: Whole | None = None,
+        self, data: RankingDataset, folds: int, seed: int, engine: Backend,
         counted: npt.NDArray[np.bool_] | None = None,
     ) -> None:  # fmt: skip
         numbers = fold_numbers(data, folds, seed, counted)
         self.fold = numbers % folds
-        self.whole = whole or Whole(data)
         self._data, self._engine = data, engine
-        self._part = self.whole.part if engine.shares_bins else data.take
+        self._part = Whole(data).part if engine.shares_bins else data.take
         inner = (numbers // folds + self.fold) % FOLDS  # shifted: folds of one query have different ones
         self._starts = FoldStarts(self.fold, inner)
         self._made: dict[Any, CrossFitted] = {}

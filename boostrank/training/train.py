@@ -51,7 +51,7 @@ def train(
             `boostrank objectives`), an `Objective`, a callable as `lgb.train` takes it, or one of the engine's own
             as "lightgbm:lambdarank" or "xgboost:rank:ndcg". `metric` and `eval_at` name our metrics.
         train_set: `RankingDataset`, or the engine's own (`lgb.Dataset` with group, `xgb.DMatrix` with qid).
-        num_boost_round: rounds, 100 if nothing is said; schedules that span the training span these (and those of
+        num_boost_round: rounds; None: 100. Schedules that span the training span these (and those of
             `init_model`).
         valid_sets: data sets to evaluate each round; may hold `train_set` itself.
         valid_names: names for the log; `valid_0`, ... by default, "training" for the training set.
@@ -71,7 +71,7 @@ def train(
             "auto": linear for the objective `auto` where it can be; "none" or None: nothing.
         within_query: columns beside each feature that say what it is among the documents of its query: a `WithinQuery`,
             or its kinds, as "rank,zscore". The model computes them by itself, and `init_model` goes on with its own.
-        quality: "plain": one training, the engine's own defaults where nothing is said, as `lgb.train` has them.
+        quality: "plain": one training, the engine's own defaults for what is not given, as in `lgb.train`.
             "quick": one, with trees that suit the data, stopped early where there is a validation set and no
             `num_boost_round`. "good", "best": several objectives and trees on folds of whole queries, averaged; see
             `boostrank.training.quality.train.train_quality`.

@@ -111,8 +111,12 @@ def verdict(differences: Mapping[str, PairedDifference]) -> str:
     places: dict[str, list[str]] = {"ahead of": [], "level with": [], "behind": []}
     for name, d in differences.items():
         places["ahead of" if d.low > 0 else "behind" if d.high < 0 else "level with"].append(name)
-    said = [f"{place} {' and '.join(names)}" for place, names in places.items() if names]
-    return f"boostrank is {', '.join(said)} (95% intervals over queries)." if said else "No other tool is installed."
+    standing = [f"{place} {' and '.join(names)}" for place, names in places.items() if names]
+    return (
+        f"boostrank is {', '.join(standing)} (95% intervals over queries)."
+        if standing
+        else "No other tool is installed."
+    )
 
 
 def _interval(value: MetricResult | PairedDifference, sign: str = "") -> str:

@@ -57,7 +57,7 @@ class Tool:
         params: in that library's words.
         suited: whether trees that suit the number of queries are given too.
         folds: trained on so many folds of all queries, each stopped on its own, and scores averaged; 0: not.
-        preset: of boostrank's; given one, it is told nothing else.
+        preset: of boostrank's; given one, it has no other options.
         group: one of `GROUPS`.
     """
 

@@ -259,4 +259,4 @@ def test_where_good_cannot_be_had_quick_trains_all_its_rounds_beside_a_validatio
         "--threads", 1, "--num-leaves", 3, *option,
     )  # fmt: skip
     assert done.exit_code == 0, done.stderr
-    assert "; 100 rounds" in next(line for line in messages(done) if "; 100 rounds" in line)
+    assert any(line.startswith("quality quick: ") and line.endswith("; 100 rounds") for line in messages(done))

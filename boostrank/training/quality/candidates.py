@@ -18,7 +18,6 @@ from boostrank.training.start import AUTO_START, LINEAR
 RANDOM_SPLITS = {"extra_trees": True}
 """Of LightGBM alone."""
 SMALL, LARGE = {"num_leaves": 7}, {"num_leaves": 63}
-BY_NODE = {"feature_fraction_bynode": 0.5}
 
 
 @dataclass(frozen=True)

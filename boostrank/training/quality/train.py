@@ -93,7 +93,7 @@ class Plan:
         rounds: of each training, at most.
         trees: parameters that stand in for the engine's defaults.
         race: whether the candidates meet on one fold first.
-        seconds: that must not be passed; None: none.
+        seconds: after which no training begins; None: any.
     """
 
     preset: str
@@ -317,7 +317,7 @@ class _Search:
         counted = np.isfinite(self._bound.per_query(np.zeros(sizes.rows))[metric])
         self._dealt = DealtFolds(self._data, folds, self._seed, self._engine, counted=counted)
         self._fold_of_row = np.repeat(self._dealt.fold, self._data.queries.sizes)
-        self._stopped = False
+        self._stopped = self._complete = False
         self._failed: list[tuple[str, BoostrankError]] = []
 
     def model(self) -> RankingModel:
@@ -345,7 +345,8 @@ class _Search:
                 continue
             if len(trial.models) == self.plan.folds or not trials:
                 trials.append(trial)
-            if self._stopped:
+                self._complete = True
+            if self._stopped or self._late:
                 break
         self._check(trials)
         self._compare(trials)
@@ -383,6 +384,12 @@ class _Search:
         for trial in left:
             trial.weight = 1.0 / len(left)
         return trials
+
+    @property
+    def _late(self) -> bool:
+        """Whether the limit of time has passed, and there is a model already."""
+        spent = time.monotonic() - self._begun
+        return self._complete and self.plan.seconds is not None and spent > self.plan.seconds
 
     def _try(self, candidate: Candidate, number: int, folds: Sequence[int]) -> Trial | None:
         """As `_trial`; None, and a reason in `failed`, where it cannot be trained: what others gave is not lost."""
@@ -422,6 +429,8 @@ class _Search:
         rounds = min(self.plan.rounds, candidate.rounds or self.plan.rounds)
         params = {**self._params(candidate), **self.plan.trees, **candidate.trees}
         for fold in folds:
+            if trial.models and self._late:
+                break
             stopper = EarlyStopping(self._patience, metric=self._metric, min_delta=self._min_delta)
             shown = () if self._watch is None else self._watch.callbacks(candidate, fold, stopper)
             model, scores = self._dealt.train(
@@ -522,7 +531,7 @@ class _Search:
         """Mean and 95% interval over the queries that count and have scores."""
         counted = np.isfinite(per_query) & np.logical_and.reduceat(seen, self._data.queries.ptr[:-1])
         if not counted.any():
-            return {"value": math.nan, "low": math.nan, "high": math.nan, "queries": 0}
+            return {"value": None, "low": None, "high": None, "queries": 0}
         weights = self._data.queries.each_weight[counted]
         low, high = bootstrap_intervals(per_query[counted][:, None], weights)
         mean = float(weights @ per_query[counted] / weights.sum())

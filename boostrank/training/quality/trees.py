@@ -1,4 +1,4 @@
-"""Trees that suit the data: what stands in for the engines' own defaults where nothing was said.
+"""Trees that suit the data: what stands in for the engines' own defaults where no parameter is given.
 
 LightGBM's 31 leaves and steps of 0.1 are the same for 100 queries and for 100,000. The rules here were found on four
 sets and parts of them; `experiments/defaults` holds the evidence of each.
@@ -15,7 +15,7 @@ from boostrank.backends.base import Backend
 MANY = 1_000
 """Queries from which on trees are larger, and early stopping less patient."""
 ROUNDS = 1_000
-"""At most, where early stopping chooses the round and nothing was said."""
+"""At most, where early stopping chooses the round and no number is given."""
 FIXED_ROUNDS = 100
 """Where nothing chooses the round."""
 _REACH = 10.0  # learning rate x rounds, at least
@@ -58,7 +58,7 @@ def quick(
         engine: that trains.
         sizes: of the training set.
         given: parameters of the engine, by any of their names.
-        rounds: that were asked for; None: nothing was said.
+        rounds: that were asked for; None: none were.
         held_out: queries by which it could stop; 0: none, or nothing is measured on them.
         stops: whether early stopping was asked for.
     """
