@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+import boostrank
 from boostrank.cli import main
 
 Run = Callable[..., Result]
@@ -31,6 +34,17 @@ def messages(result: Result) -> list[str]:
 def start(*arguments: object) -> subprocess.Popen[str]:
     """Run in a process of its own, both streams piped."""
     return subprocess.Popen([*COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def interrupt_saving(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C as a model is about to be written."""
+    save = boostrank.RankingModel.save
+
+    def interrupted(model: boostrank.RankingModel, path: Path) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        save(model, path)
+
+    monkeypatch.setattr(boostrank.RankingModel, "save", interrupted)
 
 
 def sidecar(model: Path) -> dict[str, object]:

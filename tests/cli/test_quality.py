@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ import boostrank
 from boostrank.cli import train, train_quality
 from boostrank.training.callbacks import StopWhenAsked
 from boostrank.training.quality.candidates import GOOD, MORE
-from tests.cli.conftest import FEW, invoke, messages, sidecar
+from tests.cli.conftest import FEW, interrupt_saving, invoke, messages, sidecar
 
 QUICKLY = ("--rounds", "3", "--num-leaves", "4", "--threads", "1", "--start", "none")
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
@@ -237,13 +235,7 @@ def test_ctrl_c_leaves_a_model_of_what_is_there(
 def test_ctrl_c_while_the_model_is_written_changes_nothing(
     data: Path, good: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save = boostrank.RankingModel.save
-
-    def interrupted(model: boostrank.RankingModel, path: Path) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        save(model, path)
-
-    monkeypatch.setattr(boostrank.RankingModel, "save", interrupted)
+    interrupt_saving(monkeypatch)
     done = invoke("train", data / "train.txt", "--valid", data / "valid.txt", "-m", tmp_path / "m", *QUICKLY)
     assert done.exit_code == 0
     assert "stopped before the end" not in done.stderr

@@ -15,7 +15,7 @@ import pytest
 import boostrank
 from boostrank.cli import train
 from boostrank.training.callbacks import StopWhenAsked
-from tests.cli.conftest import FEW, invoke, sidecar, start
+from tests.cli.conftest import FEW, interrupt_saving, invoke, sidecar, start
 
 WAIT = """
 import time
@@ -90,13 +90,7 @@ def test_a_stop_in_the_last_round_is_a_complete_training(
 def test_a_signal_while_the_model_is_written_does_not_make_the_training_incomplete(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    save = boostrank.RankingModel.save
-
-    def interrupted(model: boostrank.RankingModel, path: Path) -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        save(model, path)
-
-    monkeypatch.setattr(boostrank.RankingModel, "save", interrupted)
+    interrupt_saving(monkeypatch)
     result = invoke("train", data / "train.txt", "-m", tmp_path / "m", *FEW)
     assert result.exit_code == 0
     assert "stopped after" not in result.stderr

@@ -304,6 +304,31 @@ def test_best_begins_no_candidate_that_would_pass_its_time_and_a_number_repeats_
     assert len(three.info.quality["candidates"]) == 3  # type: ignore[index]
 
 
+def test_a_candidate_that_gets_slower_is_given_up_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    class Slower(Seen):
+        def trained(self, candidate: Candidate, fold: int, model: RankingModel) -> bool:
+            now[0] += 1.0 if candidate.name == GOOD[0].name else 100.0
+            return super().trained(candidate, fold, model)
+
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    seen = Slower(1000)
+    one = train_quality(
+        PARAMS | OWN["lightgbm"], DATA, 2, quality="best", start="none", time_limit=50.0, watch=seen
+    )  # fmt: skip
+    record: Any = one.info.quality
+    assert [c["name"] for c in record["candidates"]] == [GOOD[0].name]
+    assert [name for name, *_ in seen.models].count(GOOD[1].name) == 1
+    assert record["left"][0] == GOOD[1].name
+
+
+def test_a_file_of_which_no_query_counts_has_no_number() -> None:
+    nothing = DATA.take(np.arange(3))
+    one, _ = good(rounds=2, valid_sets=[replace(nothing, labels=np.zeros(nothing.n_documents))])
+    assert one.info.quality["valid"] == [{"value": None, "low": None, "high": None, "queries": 0}]  # type: ignore[index]
+
+
 def test_large_data_race_on_one_fold_and_the_good_share_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LARGE", 100)
     bad = Candidate("bad", "regression", trees={"num_leaves": 2}, rounds=1, large=True)
