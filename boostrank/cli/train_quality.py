@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from boostrank.training.model import RankingModel
     from boostrank.training.params import TrainingParameters
     from boostrank.training.quality.candidates import Candidate
-    from boostrank.training.quality.train import Plan, Trial
+    from boostrank.training.quality.plan import Plan, Trial
     from boostrank.training.within_query import WithinQuery
 
 PLAIN, QUICK, GOOD, BEST = "plain", "quick", "good", "best"
@@ -96,7 +96,7 @@ def preset_of(context: click.Context, given: dict[str, Any]) -> Preset:
 
 def time_of(preset: Preset, given: dict[str, Any], valid: Sequence[str]) -> Callable[[float], tuple[float, str]]:
     """Rows x features -> (rounds over all rows that the training's time is of, "about" or "at most")."""
-    from boostrank.training.quality.train import work_of
+    from boostrank.training.quality.plan import work_of
     from boostrank.training.quality.trees import FIXED_ROUNDS, ROUNDS
 
     stopped = preset.name in (GOOD, BEST) or bool(preset.name == QUICK and (valid or given["folds"]))
@@ -115,7 +115,7 @@ def time_of(preset: Preset, given: dict[str, Any], valid: Sequence[str]) -> Call
 
 def cannot_choose(backend: str, checked: TrainingParameters, data: RankingDataset) -> str | None:
     """Why `good` and `best` have nothing to choose by, or cannot average; None if they can."""
-    from boostrank.training.quality.train import unfit
+    from boostrank.training.quality.plan import unfit
     from boostrank.training.quality.trees import drops_trees
 
     reason = unfit(data)

@@ -52,6 +52,8 @@ TREES: dict[str, dict[str, Any]] = {
     "features by node": {"learning_rate": 0.05, "num_leaves": 15, "feature_fraction_bynode": 0.3},
     "path_smooth=10": _SUITED | {"path_smooth": 10.0},
     "lambda_l2=20": _SUITED | {"lambda_l2": 20.0},
+    "5 documents in a leaf": _SUITED | {"min_data_in_leaf": 5},
+    "50 documents in a leaf": _SUITED | {"min_data_in_leaf": 50},
     "LightGBM's": {"learning_rate": 0.1, "num_leaves": 31},
 }
 TRAININGS = [
@@ -152,6 +154,7 @@ def main() -> None:
     parser = arguments(__doc__.split("\n")[0])
     parser.set_defaults(threads=1)
     parser.add_argument("--trainings", default=";".join(TRAININGS), help="OBJECTIVE/TREES, semicolons between")
+    parser.add_argument("--set", action="append", default=[], help="one set more, NAME=FILE,...")
     parser.add_argument("--pool", default=";".join(POOL), help="among which is chosen")
     parser.add_argument("--only-report", action="store_true", help="train nothing")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
@@ -159,7 +162,7 @@ def main() -> None:
     console, store = Console(stderr=True), options.out / "trainings"
     store.mkdir(parents=True, exist_ok=True)
     kept: dict[str, dict[int, Kept]] = {}
-    places = of_sets(options.data_root)
+    places = of_sets(options.data_root, options.set)
     for words in options.trainings.split(";"):
         for i, place in enumerate(places):
             name = hashlib.sha256(f"{place.name}/{i}/{words}".encode()).hexdigest()[:16]
@@ -178,10 +181,10 @@ def main() -> None:
     print(text)
 
 
-def of_sets(root: Path | None) -> list[Place]:
+def of_sets(root: Path | None, further: Sequence[str] = ()) -> list[Place]:
     """The choice folds of `experiments/defaults`; of the large set one, and parts of `PART` queries of two."""
     found, random = [], np.random.default_rng(5)
-    for name, data in read_sets(",".join(SETS), [], root).items():
+    for name, data in read_sets(",".join(SETS), further, root).items():
         large = len(data.queries) > 4 * PART
         for i, fold in enumerate(folds(data, "choice")[: 2 if large else None]):
             train, test = np.sort(np.concatenate(fold.parts)), data.take(fold.test)

@@ -15,10 +15,11 @@ from boostrank.backends import get_backend
 from boostrank.core.errors import ParameterError, TrainingError
 from boostrank.core.queries import QueryIndex
 from boostrank.metric import BoundMetrics
-from boostrank.training.quality import train as module
+from boostrank.training.quality import search as module
 from boostrank.training.quality.candidates import GOOD, MORE, Candidate
+from boostrank.training.quality.plan import Plan, Trial, unfit
 from boostrank.training.quality.selection import deviation, selected
-from boostrank.training.quality.train import Plan, Trial, train_quality, unfit
+from boostrank.training.quality.train import train_quality
 from boostrank.training.quality.trees import Sizes, quick, suited
 from tests.tuning.test_tuning import made
 
