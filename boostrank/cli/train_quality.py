@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from boostrank.training.model import RankingModel
     from boostrank.training.params import TrainingParameters
     from boostrank.training.quality.candidates import Candidate
-    from boostrank.training.quality.plan import Plan, Trial
+    from boostrank.training.quality.plan import Plan
     from boostrank.training.within_query import WithinQuery
 
 PLAIN, QUICK, GOOD, BEST = "plain", "quick", "good", "best"
@@ -252,10 +252,11 @@ class _Log:
         self._plan = plan
         many = len(plan.candidates)
         within = "" if plan.seconds is None else f" within {duration(plan.seconds)}"
-        race = ", on one fold first" if plan.race and many > 1 else ""
+        fewer = plan.trainings < many * plan.folds
+        most = f", at most {plan.trainings} trainings for the size of the data" if fewer else ""
         say(
             f"quality {plan.preset}: {many} candidate{'s' * (many > 1)} on {plan.folds} folds of {plan.queries:,} "
-            f"queries{race}, then the average of the good ones{within}; {_words(plan.trees)}, up to "
+            f"queries{most}, then the average of the good ones{within}; {_words(plan.trees)}, up to "
             f"{plan.rounds:,} rounds"
         )
 
@@ -271,13 +272,10 @@ class _Log:
         self._shown.close()
         self._trainings += 1
         spent = time.monotonic() - self._training_begun
+        self.seconds[candidate.name] = self.seconds.get(candidate.name, 0.0) + spent
         total = self._plan.trainings
         if self._trainings == 2 or (self._trainings == 1 and spent > _SHOWN_FROM):  # the first one also compiles
-            say(f"about {duration(spent * (total - self._trainings))} to go, {total} trainings in all")
+            say(f"at most {duration(spent * (total - self._trainings))} to go, {total} trainings")
         elif spent > _SHOWN_FROM:
             say(f"{candidate.name}, fold {fold + 1}: {model.best_iteration} rounds, {duration(spent)}")
         return not self.stop.made
-
-    def tried(self, trial: Trial) -> None:
-        name = trial.candidate.name  # more than once, where candidates share folds
-        self.seconds[name] = self.seconds.get(name, 0.0) + trial.seconds

@@ -149,12 +149,12 @@ def test_what_was_tried_and_left_is_shown(plain: RankingModel) -> None:
     assert kinds == ["the average", "in the average", "left out", "in the average"]
 
 
-def test_candidates_that_met_on_one_fold_are_not_charted_beside_the_average(plain: RankingModel) -> None:
+def test_candidates_that_were_beaten_early_are_not_charted_beside_the_average(plain: RankingModel) -> None:
     model = with_records(plain, record(held_out={"ndcg@10": interval(0.72, 180)}, patience=0, left=[]))
     found = choice(model)
     assert found.raced
     html = text_of(model)
-    assert "The candidates met on one fold" in html
+    assert "unless those before have shown that another is better" in html
     assert "without gain" not in html
     assert "The choice among 3 candidates went by" in html
     assert "Not tried" not in html

@@ -130,7 +130,7 @@ class Choice:
 
     @property
     def raced(self) -> bool:
-        """Whether candidates were measured on fewer queries than the average: they met on one fold."""
+        """Whether candidates were measured on fewer queries than the average: others had proved better."""
         whole = self.held_out.get(self.metric, _NOTHING).queries or 0
         return any((one.held_out.queries or whole) < whole for one in self.candidates)
 
@@ -319,15 +319,13 @@ def _how(found: Choice) -> Markup:
     folds = "folds" if found.folds is None else count_of(found.folds, "fold")
     stopped = f", and stops after {found.patience:,} rounds without gain on them" if found.patience else ""
     trained = f"training leaves out the queries of one of {folds}{stopped}."
-    race = (
-        "The candidates met on one fold; those that cannot be told from the best one there share the others, and weigh "
-        "the same."
+    each = "Each candidate leaves out each of them once"
+    fewer = (
+        ", unless those before have shown that another is better, beyond noise, or the data are too large for so many "
+        "trainings"
     )
-    greedy = (
-        "Each candidate leaves out each of them once. Weights are by greedy selection: time and again the candidate "
-        "that makes the average best is added."
-    )
-    return join("Preset ", bdi(found.preset), f": a {trained} {race if found.raced else greedy}")
+    greedy = "Weights are by greedy selection: time and again the candidate that makes the average best is added."
+    return join("Preset ", bdi(found.preset), f": a {trained} {each}{fewer if found.raced else ''}. {greedy}")
 
 
 def _chart(found: Choice) -> Chart | None:

@@ -45,11 +45,11 @@ class Candidate:
 
 GOOD: tuple[Candidate, ...] = (
     Candidate("auto", "auto", AUTO_START, large=True),
-    Candidate("yetirank, random splits", "yetirank", LINEAR, trees=RANDOM_SPLITS),
     Candidate("auto, random splits", "auto", AUTO_START, trees=RANDOM_SPLITS, large=True),
     Candidate("reg-shf-sdcg", "reg-shf-sdcg", params={"train_discount": "linear"}, rounds=400),
 )
 MORE: tuple[Candidate, ...] = (
+    Candidate("yetirank, random splits", "yetirank", LINEAR, trees=RANDOM_SPLITS),
     Candidate("yetirank", "yetirank", LINEAR),
     Candidate("auto, small trees", "auto", AUTO_START, trees=SMALL),
     Candidate("auto, large trees", "auto", AUTO_START, trees=LARGE),

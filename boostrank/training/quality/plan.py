@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -16,12 +17,31 @@ from boostrank.training.model import RankingModel
 from boostrank.training.quality.candidates import GOOD, MORE, Candidate
 
 FOLDS, FOLDS_OF_LARGE = 4, 3
+FEWEST_TRAININGS = 3
 FEWEST = 8
 """Queries in which grades differ, with which a choice is tried at all."""
 LARGE = 4_000_000
-"""Rows x features from which on candidates meet on one fold first: all of it takes about three trainings' time."""
+"""Rows x features up to which `good` may try every candidate on every fold. On more there are fewer trainings, so that
+all of it takes about as long, until `FEWEST_TRAININGS` on two thirds of the rows are about three times one on all."""
 SECONDS = 1800.0
 """Limit of `best`."""
+
+
+def trainings_of(quality: str, candidates: int, cells: float) -> int:
+    """How many trainings a preset makes at most.
+
+    Args:
+        quality: "good" or "best", this one without its limit of time.
+        candidates: that it would try.
+        cells: rows x features.
+    """
+    many = candidates * FOLDS
+    return many if quality == "best" or cells <= LARGE else min(many, max(FEWEST_TRAININGS, int(many * LARGE / cells)))
+
+
+def folds_of(quality: str, cells: float) -> int:
+    """Parts that the queries are dealt into: three of large data, whose trainings on two thirds take less time."""
+    return FOLDS if quality == "best" or cells <= LARGE else FOLDS_OF_LARGE
 
 
 def work_of(quality: str, cells: float) -> float:
@@ -31,11 +51,8 @@ def work_of(quality: str, cells: float) -> float:
         quality: "good" or "best", this one without its limit of time.
         cells: rows x features.
     """
-    race = quality == "good" and cells > LARGE
-    if race:
-        return (sum(one.large for one in GOOD) + FOLDS_OF_LARGE - 1) * (1.0 - 1.0 / FOLDS_OF_LARGE)
     many = len(GOOD) + (len(MORE) if quality == "best" else 0)
-    return many * FOLDS * (1.0 - 1.0 / FOLDS)
+    return trainings_of(quality, many, cells) * (1.0 - 1.0 / folds_of(quality, cells))
 
 
 class Watch(Protocol):
@@ -50,9 +67,6 @@ class Watch(Protocol):
     def trained(self, candidate: Candidate, fold: int, model: RankingModel) -> bool:
         """After each; whether to go on."""
 
-    def tried(self, trial: Trial) -> None:
-        """After all trainings of a candidate."""
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -65,7 +79,7 @@ class Plan:
         queries: that are dealt into them.
         rounds: of each training, at most.
         trees: parameters that stand in for the engine's defaults.
-        race: whether the candidates meet on one fold first.
+        trainings: at most.
         seconds: after which no training begins; None: any.
     """
 
@@ -75,13 +89,8 @@ class Plan:
     queries: int
     rounds: int
     trees: Mapping[str, Any]
-    race: bool
+    trainings: int
     seconds: float | None
-
-    @property
-    def trainings(self) -> int:
-        """How many there will be, at most."""
-        return len(self.candidates) + self.folds - 1 if self.race else len(self.candidates) * self.folds
 
 
 @dataclass(eq=False)
@@ -93,9 +102,10 @@ class Trial:
         models: fold -> model that left it out.
         scores: float64[N], of held-out rows; NaN of folds that have no model.
         per_query: float64[Q], the headline metric; NaN where it is not counted or there is no model.
-        value: its mean.
+        value: its mean; infinite before the first training.
         deviation: of the scores within queries.
         weight: in the average.
+        lost: whether another was better beyond noise, so that it was trained no further.
         seconds: that its trainings took.
         difference: `mean`, `low` and `high` of its values less those of the best candidate, where both have some.
     """
@@ -104,9 +114,10 @@ class Trial:
     models: dict[int, RankingModel]
     scores: Float64Array
     per_query: Float64Array
-    value: float = 0.0
+    value: float = math.inf
     deviation: float = 1.0
     weight: float = 0.0
+    lost: bool = False
     seconds: float = 0.0
     difference: Mapping[str, float] = field(default_factory=dict)
 

@@ -1,8 +1,8 @@
 """Search of a preset: candidates are trained on folds of whole queries, and what proved good is averaged.
 
-Every candidate leaves out each fold once, so that all of them have scores of all queries that they have not seen. From
-these, greedy selection makes the weights of an average. On large data, where trainings are dear and queries many, the
-candidates meet on one fold first, and those that cannot be told from the best one share the others.
+Every candidate leaves out each fold once, unless the folds so far have shown that another is better, as in a race
+(Maron and Moore 1994, "Hoeffding races"). From the scores of queries that they have not seen, greedy selection makes
+the weights of an average.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from boostrank.backends import get_backend
 from boostrank.core.errors import BoostrankError, ParameterError
 from boostrank.core.params import find_param
-from boostrank.core.resampling import bootstrap_intervals, paired_difference
+from boostrank.core.resampling import RESAMPLES, bootstrap_intervals, paired_difference
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions
@@ -32,7 +32,7 @@ from boostrank.training.params import ROUNDS_NAMES, STOPPING_NAMES, headline, po
 from boostrank.training.price import Limit, Member, Prices, bind_metric
 from boostrank.training.provenance import describe_data
 from boostrank.training.quality.candidates import GOOD, MORE, Candidate, candidates
-from boostrank.training.quality.plan import FOLDS, FOLDS_OF_LARGE, LARGE, SECONDS, Plan, Trial, Watch
+from boostrank.training.quality.plan import FEWEST, SECONDS, Plan, Trial, Watch, folds_of, trainings_of
 from boostrank.training.quality.selection import deviation, selected
 from boostrank.training.quality.trees import ROUNDS, Sizes, drops_trees, patience, suited
 from boostrank.training.single import run
@@ -78,16 +78,17 @@ class Search:
         self._rules = Conventions.of(conventions, checked.gain)
         sizes = Sizes(self._data.n_documents, len(self._data.queries), self._data.n_features)
         trees = suited(self._engine, sizes, rounds, checked.engine)
-        race = quality == "good" and sizes.rows * sizes.features > LARGE
-        listed = (*GOOD, *MORE) if quality == "best" else [one for one in GOOD if one.large or not race]
+        cells = float(sizes.rows) * sizes.features
+        few = trainings_of(quality, len(GOOD), cells) < 2 * len(GOOD)
+        listed = (*GOOD, *MORE) if quality == "best" else [one for one in GOOD if one.large or not few]
         found = candidates(self._engine, listed, self._rest, start, checked.engine)
         found = [one for one in found if self._takes(one)]
-        folds = FOLDS_OF_LARGE if race else FOLDS
+        folds = folds_of(quality, cells)
         limit = SECONDS if time_limit is None and most is None else time_limit
         limit = limit if quality == "best" else None
-        self.plan = Plan(
-            quality, tuple(found[:most] if most else found), folds, sizes.queries, checked.rounds, trees, race, limit
-        )
+        tried = tuple(found[:most] if most else found)
+        trainings = min(trainings_of(quality, len(tried), cells), len(tried) * folds)
+        self.plan = Plan(quality, tried, folds, sizes.queries, checked.rounds, trees, trainings, limit)
         self._patience = checked.stopping_rounds if stopping_given else patience(sizes.queries // folds)
         self._min_delta = checked.min_delta
         self._bound = BoundMetrics(
@@ -108,60 +109,68 @@ class Search:
             )  # fmt: skip
         if self._watch is not None:
             self._watch.planned(self.plan)
-        trials = self._raced() if self.plan.race else self._all()
-        return self._averaged(trials)
+        trials = self._by_candidate() if self.plan.preset == "best" else self._by_fold()
+        if not trials:
+            raise self._failed[0][1]
+        return self._averaged(self._weighed(trials))
 
-    def _all(self) -> list[Trial]:
-        """Every candidate on every fold, as far as time goes; weights by greedy selection."""
+    def _by_candidate(self) -> list[Trial]:
+        """One candidate after another, as far as time goes; those that had to stop for it are left out."""
         trials: list[Trial] = []
         for number, candidate in enumerate(self.plan.candidates):
             if trials and self.plan.seconds is not None:
                 spent = time.monotonic() - self._begun
                 if spent + max(trial.seconds for trial in trials) > self.plan.seconds:
                     break
-            trial = self._try(candidate, number, range(self.plan.folds))
-            if trial is None:
-                continue
-            if len(trial.models) == self.plan.folds or not trials:
+            trial = self._new(candidate)
+            for fold in range(self.plan.folds):
+                if (trial.models and self._late) or not self._train(trial, number, fold):
+                    break
+                if self._stopped or (trials and self._lost(trial, self._best(trials))):
+                    break
+            if len(trial.models) == self.plan.folds or trial.lost or (trial.models and not trials):
                 trials.append(trial)
                 self._complete = True
             if self._stopped or self._late:
                 break
-        self._check(trials)
-        self._compare(trials)
-        seen = np.isfinite(trials[0].scores)  # all, unless somebody stopped the first candidate
-        scores = np.stack([np.where(seen, trial.scores / trial.deviation, 0.0) for trial in trials])
-        for trial, weight in zip(
-            trials, selected(scores, lambda one: self._mean(self._values(one, seen))), strict=True
-        ):
-            trial.weight = float(weight)
         return trials
 
-    def _raced(self) -> list[Trial]:
-        """Every candidate on the first fold; those that cannot be told from the best one share the others."""
-        trials: list[Trial] = []
-        for number, candidate in enumerate(self.plan.candidates):
-            trial = self._try(candidate, number, [0])
-            trials += [] if trial is None else [trial]
-            if self._stopped:
-                break
-        self._check(trials)
-        self._compare(trials)
-        trials.sort(key=lambda trial: -trial.value)
-        left = [trial for trial in trials if trial.difference.get("high", 0.0) >= 0.0]
-        for fold in range(1, self.plan.folds):
-            if self._stopped:
-                break
-            trial = left[(fold - 1) % len(left)]
-            more = self._try(trial.candidate, self.plan.candidates.index(trial.candidate), [fold])
-            if more is None:
-                continue
-            trial.models |= more.models
-            trial.scores = np.where(np.isfinite(more.scores), more.scores, trial.scores)
-            trial.seconds += more.seconds
-            trial.deviation = deviation(trial.scores, self._data.queries)
-        for trial in left:
-            trial.weight = 1.0 / len(left)
+    def _by_fold(self) -> list[Trial]:
+        """All candidates on one fold after another, without those that others have proved better than."""
+        trials = [self._new(candidate) for candidate in self.plan.candidates]
+        left, many = list(enumerate(trials)), 0
+        for fold in range(self.plan.folds):
+            for number, trial in sorted(left, key=lambda one: -one[1].value):
+                if many == self.plan.trainings or self._stopped:
+                    break
+                many += 1
+                if not self._train(trial, number, fold):
+                    left.remove((number, trial))
+            left = [one for one in left if not self._lost(one[1], self._best(trials))]
+        return [trial for trial in trials if trial.models]
+
+    def _best(self, trials: Sequence[Trial]) -> Trial:
+        """Of the trials with the most folds, that of the highest value."""
+        return max(trials, key=lambda trial: (len(trial.models), trial.value))
+
+    def _lost(self, trial: Trial, best: Trial) -> bool:
+        """Whether another is better beyond noise on the queries that both have left out; never after the last fold."""
+        if len(trial.models) < self.plan.folds:
+            self._compare(trial, best)
+            trial.lost = trial.difference.get("high", 0.0) < 0.0
+        return trial.lost
+
+    def _weighed(self, trials: list[Trial]) -> list[Trial]:
+        """Weights by greedy selection on the queries that all have left out; those that lost have none."""
+        best = self._best(trials)
+        for trial in trials:
+            self._compare(trial, best)
+        left = [trial for trial in trials if not trial.lost]
+        seen = np.logical_and.reduce([np.isfinite(trial.scores) for trial in left])
+        scores = np.stack([np.where(seen, trial.scores / trial.deviation, 0.0) for trial in left])
+        weights = selected(scores, lambda one: self._mean(self._values(one, seen)))
+        for trial, weight in zip(left, weights, strict=True):
+            trial.weight = float(weight)
         return trials
 
     @property
@@ -169,19 +178,6 @@ class Search:
         """Whether the limit of time has passed, and there is a model already."""
         spent = time.monotonic() - self._begun
         return self._complete and self.plan.seconds is not None and spent > self.plan.seconds
-
-    def _try(self, candidate: Candidate, number: int, folds: Sequence[int]) -> Trial | None:
-        """As `_trial`; None, and a reason in `failed`, where it cannot be trained: what others gave is not lost."""
-        try:
-            return self._trial(candidate, number, folds)
-        except BoostrankError as error:
-            self._failed.append((candidate.name, error))
-            return None
-
-    def _check(self, trials: Sequence[Trial]) -> None:
-        """Raise what the first candidate has raised, if none could be trained."""
-        if not trials:
-            raise self._failed[0][1]
 
     def _takes(self, candidate: Candidate) -> bool:
         """Whether a candidate's objective knows what parameters of an objective were given."""
@@ -201,32 +197,39 @@ class Search:
             own = {name: value for name, value in own.items() if find_param(name, takes) not in given}
         return {**self._rest, **own, **objective}
 
-    def _trial(self, candidate: Candidate, number: int, folds: Sequence[int]) -> Trial:
-        """The trainings of a candidate that leave out these folds, until somebody stops them."""
-        begun = time.monotonic()
-        trial = Trial(candidate, {}, np.full(self._data.n_documents, np.nan), np.full(len(self._data.queries), np.nan))
+    def _new(self, candidate: Candidate) -> Trial:
+        """A trial before its first training."""
+        rows, queries = self._data.n_documents, len(self._data.queries)
+        return Trial(candidate, {}, np.full(rows, np.nan), np.full(queries, np.nan))
+
+    def _train(self, trial: Trial, number: int, fold: int) -> bool:
+        """The training of a candidate that leaves out this fold.
+
+        Returns:
+            Whether there is one: where a candidate cannot be trained the reason is kept, and what others gave not lost.
+        """
+        candidate, begun = trial.candidate, time.monotonic()
         rounds = min(self.plan.rounds, candidate.rounds or self.plan.rounds)
         params = {**self._params(candidate), **self.plan.trees, **candidate.trees}
-        for fold in folds:
-            if trial.models and self._late:
-                break
-            stopper = EarlyStopping(self._patience, metric=self._metric, min_delta=self._min_delta)
-            shown = () if self._watch is None else self._watch.callbacks(candidate, fold, stopper)
+        stopper = EarlyStopping(self._patience, metric=self._metric, min_delta=self._min_delta)
+        shown = () if self._watch is None else self._watch.callbacks(candidate, fold, stopper)
+        try:
             model, scores = self._dealt.train(
                 fold, params | {"seed": self._seed + self.plan.folds * number + fold}, rounds,
                 callbacks=[*shown, *([_AtOnce(stopper)] if self._patience else [])], conventions=self._conventions,
                 start=candidate.start, within_query=self._within,
             )  # fmt: skip
-            trial.models[fold] = model
-            trial.scores[self._fold_of_row == fold] = scores
-            if self._watch is not None and not self._watch.trained(candidate, fold, model):
-                self._stopped = True
-                break
-        trial.seconds = time.monotonic() - begun
+        except BoostrankError as error:
+            self._failed.append((candidate.name, error))
+            trial.models.clear()
+            return False
+        trial.models[fold] = model
+        trial.scores[self._fold_of_row == fold] = scores
         self._measure(trial)
-        if self._watch is not None:
-            self._watch.tried(trial)
-        return trial
+        if self._watch is not None and not self._watch.trained(candidate, fold, model):
+            self._stopped = True
+        trial.seconds += time.monotonic() - begun
+        return True
 
     def _measure(self, trial: Trial) -> None:
         """Value and deviation of what was held out so far."""
@@ -247,16 +250,17 @@ class Search:
         weight = self._data.queries.each_weight[counted]
         return float(weight @ per_query[counted] / weight.sum()) if counted.any() else math.nan
 
-    def _compare(self, trials: Sequence[Trial]) -> None:
-        """Each with the best, query by query, where both have been measured."""
-        best = max(trials, key=lambda trial: trial.value)
-        for trial in trials:
-            both = np.isfinite(trial.per_query) & np.isfinite(best.per_query)
-            if trial is best or not both.any():
-                continue
-            weights = self._data.queries.each_weight[both]
-            found = paired_difference(trial.per_query[both], best.per_query[both], weights=weights, seed=self._seed)
-            trial.difference = {"mean": found.mean, "low": found.low, "high": found.high}
+    def _compare(self, trial: Trial, best: Trial) -> None:
+        """One with the best, query by query, where both have been measured."""
+        both = np.isfinite(trial.per_query) & np.isfinite(best.per_query)
+        trial.difference = {}
+        if trial is best or both.sum() < FEWEST:
+            return
+        weights = self._data.queries.each_weight[both]
+        found = paired_difference(
+            trial.per_query[both], best.per_query[both], weights=weights, resamples=RESAMPLES, seed=self._seed
+        )
+        trial.difference = {"mean": found.mean, "low": found.low, "high": found.high}
 
     def _averaged(self, trials: Sequence[Trial]) -> RankingModel:
         """One model of all that have a weight, on the scale of the scores of one training."""
