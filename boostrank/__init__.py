@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from boostrank.objective.description import Objective
     from boostrank.objective.mixture import Mixture
     from boostrank.objective.user_file import load_objective
+    from boostrank.sklearn.estimator import BoostRanker as BoostRanker
+    from boostrank.sklearn.splitters import QueryKFold as QueryKFold
+    from boostrank.sklearn.splitters import QueryShuffleSplit as QueryShuffleSplit
+    from boostrank.sklearn.splitters import QueryTimeSplit as QueryTimeSplit
     from boostrank.training.averaging import average
     from boostrank.training.callbacks import EarlyStopping
     from boostrank.training.checkpoint import Checkpoint
@@ -48,7 +52,8 @@ _NAMES = {
     "export.verification": "verify", "export.writing": "export_model",
     "kernels.objective.contract": "ObjectiveSpec objective_kernel", "kernels.objective.define": "define_objective",
     "kernels.runtime.jit": "inline", "metric": "Conventions Metric", "objective.description": "Objective",
-    "objective.mixture": "Mixture", "objective.user_file": "load_objective", "training.averaging": "average",
+    "objective.mixture": "Mixture", "objective.user_file": "load_objective",
+    "sklearn": "BoostRanker QueryKFold QueryShuffleSplit QueryTimeSplit", "training.averaging": "average",
     "training.callbacks": "EarlyStopping", "training.checkpoint": "Checkpoint",
     "training.conversion": "convert_start", "training.folds": "train_folds",
     "training.model": "RankingModel", "training.train": "train",
@@ -58,6 +63,7 @@ _HOMES = {name: f"boostrank.{module}" for module, names in _NAMES.items() for na
 
 _PACKAGES = ("cluster", "data", "export", "report", "tuning")
 
+# What needs scikit-learn is in `boostrank.sklearn.__all__`: `from boostrank import *` does without.
 __all__ = [
     "BoostrankError", "Checkpoint", "Conventions", "DataError", "EarlyStopping", "InputError", "Metric", "Mixture",
     "ModelError", "Objective", "ObjectiveSpec", "Param", "ParameterError", "QueryIndex", "RankingDataset",

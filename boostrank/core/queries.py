@@ -46,7 +46,10 @@ class QueryIndex:
             bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
             if bad.size:
                 q = int(bad[0])
-                raise DataError(f"query {self.qid[q]}: weight {weights[q]} is not a positive finite number")
+                raise DataError(
+                    f"query {self.qid[q]}: weight {weights[q]:g} is not a positive finite number; a query of weight "
+                    "zero is left out of the data"
+                )
         if self.k is not None:
             given = np.asarray(self.k)
             if given.shape != (ptr.size - 1,):
@@ -82,22 +85,7 @@ class QueryIndex:
         Raises:
             DataError: missing ids, or an id that comes back after another query began.
         """
-        given = np.asarray(ids)
-        if given.ndim != 1:
-            raise DataError(f"query ids must be one-dimensional, not of shape {given.shape}")
-        if given.dtype.kind == "O":
-            missing = [i for i, qid in enumerate(given) if qid is None or qid != qid or str(qid) == "<NA>"]
-            if missing:
-                raise DataError(f"row {missing[0]} has no query id")
-            if any(isinstance(qid, str) for qid in given):
-                given = given.astype(str)
-        if given.dtype.kind == "f":
-            if not bool(np.all(np.isfinite(given))):
-                raise DataError(f"row {int(np.flatnonzero(~np.isfinite(given))[0])} has no query id")
-            whole = given.astype(np.int64)
-            if not np.array_equal(whole, given):
-                raise DataError("query ids must be whole numbers or text")
-            given = whole
+        given = checked_ids(ids)
         starts = np.flatnonzero(np.concatenate([np.ones(min(1, given.size), bool), given[1:] != given[:-1]]))
         firsts = given[starts]
         _, first_at, counts = np.unique(firsts, return_index=True, return_counts=True)
@@ -183,3 +171,34 @@ class QueryIndex:
         weights = None if self.weights is None else self.weights[chosen]
         k = None if self.k is None else self.k[chosen]
         return QueryIndex(ptr, self.qid[chosen], weights, k), rows
+
+
+def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
+    """[N]: the query ids of rows as whole numbers or text.
+
+    Raises:
+        DataError: missing ids, or others than these.
+    """
+    given = np.asarray(ids)
+    if given.ndim != 1:
+        raise DataError(f"query ids must be one-dimensional, not of shape {given.shape}")
+    if given.dtype.kind == "O":
+        missing = [i for i, qid in enumerate(given) if qid is None or str(qid) == "<NA>" or qid != qid]
+        if missing:
+            raise DataError(f"row {missing[0]} has no query id")
+        if any(isinstance(qid, str) for qid in given):
+            given = given.astype(str)
+    if given.dtype.kind == "f":
+        if not bool(np.all(np.isfinite(given))):
+            raise DataError(f"row {int(np.flatnonzero(~np.isfinite(given))[0])} has no query id")
+        whole = given.astype(np.int64)
+        if not np.array_equal(whole, given):
+            raise DataError("query ids must be whole numbers or text")
+        given = whole
+    return given
+
+
+def query_numbers(ids: npt.NDArray[Any]) -> Int64Array:
+    """int64[N]: the number of the query of each row, from 0, in the order in which queries first appear."""
+    _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[inverse], np.int64)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.errors import DataError
-from boostrank.core.queries import QueryIndex
+from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.options import FeatureSpace, takes_reader_options
 from boostrank.data.readers import read_files
@@ -164,8 +164,8 @@ class RankingDataset:
         if qid is not None:
             ids = np.asarray(qid)
             if sort:
-                _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-                rows = np.argsort(first[inverse], kind="stable").astype(np.int64)
+                ids = checked_ids(ids)
+                rows = np.argsort(query_numbers(ids), kind="stable").astype(np.int64)
                 if np.array_equal(rows, np.arange(rows.size)):
                     rows = None
                 else:

@@ -1,0 +1,20 @@
+"""scikit-learn's side of boostrank: a ranker that is an estimator, and splitters that never cut a query.
+
+Nothing else of boostrank needs scikit-learn; it is the extra `sklearn`.
+"""
+
+from __future__ import annotations
+
+from boostrank.core.errors import MissingDependency
+
+try:
+    from sklearn.utils.validation import validate_data as _  # noqa: F401  # since 1.6
+except ImportError as error:
+    raise MissingDependency(
+        "BoostRanker and the splitters need scikit-learn 1.6 or later: pip install 'boostrank[sklearn]'"
+    ) from error
+
+from boostrank.sklearn.estimator import BoostRanker
+from boostrank.sklearn.splitters import QueryKFold, QueryShuffleSplit, QueryTimeSplit
+
+__all__ = ["BoostRanker", "QueryKFold", "QueryShuffleSplit", "QueryTimeSplit"]

@@ -1,0 +1,397 @@
+"""BoostRanker: `boostrank.train` as an estimator of scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from inspect import signature
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from boostrank.backends.events import Callback
+from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.metric import BoundMetrics, Conventions, Metric
+from boostrank.sklearn.columns import QID, has_qid, is_frame, without_qid
+from boostrank.training.model import RankingModel
+from boostrank.training.params import DEFAULT_EVAL_AT
+from boostrank.training.start import AUTO_START
+from boostrank.training.train import PLAIN, train
+
+_OF_TRAIN = (
+    "backend", "conventions", "start", "within_query", "quality", "time_limit", "max_candidates", "max_trees",
+    "max_microseconds",
+)  # fmt: skip
+_OF_ESTIMATOR = ("sort", "importance_type")
+_IMPORTANCES = ("gain", "split")
+
+
+class BoostRanker(BaseEstimator):  # type: ignore[misc]
+    """A ranker with scikit-learn's habits: `boostrank.train` by `fit`, for pipelines, searches and cross-validation.
+
+    Queries are given beside X and y (`fit(X, y, qid=qid)`), or as a column `qid` of a frame. The second does
+    everywhere in scikit-learn; the first too, once `sklearn.set_config(enable_metadata_routing=True)`:
+
+        cross_validate(BoostRanker(), X, y, cv=QueryKFold(5), params={"qid": qid})
+
+    Parameters that are None are not given: what holds then is `boostrank.train`'s default, which is the engine's, or
+    what `quality` chooses. Whatever `boostrank.train` takes in `params` may be given by name besides those below
+    (`BoostRanker(sigma=0.5, min_child_samples=5)`), under any name that it knows (`num_boost_round` for
+    `n_estimators`); `fit` refuses what it does not know.
+
+    Args:
+        objective: as of `boostrank.train`: a name, an `Objective`, a callable; None: `auto`.
+        backend: "lightgbm", "xgboost" or "linear".
+        quality: "plain", "quick", "good" or "best".
+        n_estimators: rounds; None: 100, or what the preset takes.
+        learning_rate, num_leaves, max_depth, min_child_weight, subsample, colsample_bytree, reg_alpha, reg_lambda: of
+            the trees, under these names on either engine.
+        min_child_samples: documents in a leaf, at least; LightGBM's alone.
+        early_stopping_rounds: patience on the first validation set, by `metric` (see `boostrank.train`; NDCG) at the
+            largest of `eval_at`.
+        eval_at: cut-offs of metrics; the largest is that of `score`. None: 1, 3, 5, 10.
+        start, within_query, conventions, time_limit, max_candidates, max_trees, max_microseconds: as of
+            `boostrank.train`.
+        sort: bring the rows of each query together (stably); otherwise they must follow each other.
+        importance_type: of `feature_importances_`: "gain" or "split".
+        random_state: seed; a generator of NumPy's draws one. None: the same each time.
+        n_jobs: threads; None and -1: every available core.
+        params: other parameters of `boostrank.train`.
+
+    Attributes:
+        model_: the `RankingModel`.
+        n_features_in_, feature_names_in_: of X; names where a frame had them, as text.
+    """
+
+    # What it takes of metadata that are routed, without being told to.
+    __metadata_request__fit = {"qid": True}  # noqa: RUF012
+    __metadata_request__predict = {"qid": True}  # noqa: RUF012
+    __metadata_request__score = {"qid": True}  # noqa: RUF012
+
+    def __init__(
+        self, objective: Any = None, *, backend: str = "lightgbm", quality: str = PLAIN,
+        n_estimators: int | None = None, learning_rate: float | None = None, num_leaves: int | None = None,
+        max_depth: int | None = None, min_child_samples: int | None = None, min_child_weight: float | None = None,
+        subsample: float | None = None, colsample_bytree: float | None = None, reg_alpha: float | None = None,
+        reg_lambda: float | None = None, early_stopping_rounds: int | None = None, eval_at: Any = None,
+        start: Any = AUTO_START, within_query: Any = None, conventions: Conventions | str | None = None,
+        time_limit: float | None = None, max_candidates: int | None = None, max_trees: int | None = None,
+        max_microseconds: float | None = None, sort: bool = False, importance_type: str = "gain",
+        random_state: Any = None, n_jobs: int | None = None, **params: Any,
+    ) -> None:  # fmt: skip
+        self.objective, self.backend, self.quality, self.n_estimators = objective, backend, quality, n_estimators
+        self.learning_rate, self.num_leaves, self.max_depth = learning_rate, num_leaves, max_depth
+        self.min_child_samples, self.min_child_weight = min_child_samples, min_child_weight
+        self.subsample, self.colsample_bytree = subsample, colsample_bytree
+        self.reg_alpha, self.reg_lambda, self.early_stopping_rounds = reg_alpha, reg_lambda, early_stopping_rounds
+        self.eval_at, self.start, self.within_query, self.conventions = eval_at, start, within_query, conventions
+        self.time_limit, self.max_candidates = time_limit, max_candidates
+        self.max_trees, self.max_microseconds = max_trees, max_microseconds
+        self.sort, self.importance_type, self.random_state, self.n_jobs = sort, importance_type, random_state, n_jobs
+        self.set_params(**params)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters, those given by keyword alone among them.
+
+        Args:
+            deep: of no use: no parameter is an estimator.
+        """
+        own: dict[str, Any] = super().get_params(deep=False)
+        return own | {name: value for name, value in vars(self).items() if _is_parameter(name)}
+
+    def set_params(self, **params: Any) -> BoostRanker:
+        """Set parameters; `fit` refuses names that nothing knows.
+
+        Raises:
+            ParameterError: a name that is none of a parameter.
+        """
+        for name, value in params.items():
+            if not _is_parameter(name) or hasattr(type(self), name):
+                raise ParameterError(f"{type(self).__name__} has no parameter {name!r}")
+            setattr(self, name, value)
+        return self
+
+    def fit(
+        self, X: Any, y: npt.ArrayLike, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None,
+        sample_weight: npt.ArrayLike | None = None, eval_set: Any = None, eval_names: Sequence[str] | None = None,
+        eval_qid: Any = None, eval_group: Any = None, eval_sample_weight: Any = None, eval_metric: Any = None,
+        eval_at: Any = None, feval: Any = None, init_model: Any = None, keep_training_booster: bool = False,
+        callbacks: Sequence[Callback] | None = None, checkpoint: Any = None,
+        feature_name: Sequence[str] | str = "auto", categorical_feature: Any = "auto",
+    ) -> BoostRanker:  # fmt: skip
+        """Train.
+
+        Args:
+            X: [N, d] array, sparse matrix or frame; NaN is missing. A frame may hold the queries as a column `qid`,
+                which is no feature then.
+            y: [N] relevance labels, 0 and more; bigger is better.
+            qid: [N] query id of each row. Neither this nor `group` nor a column: all rows are one query, with a
+                warning.
+            group: sizes of the queries in row order, instead of `qid`.
+            sample_weight: one positive number a query, or one a row that is constant within each query.
+            eval_set: (X, y) of each validation set, a list or one pair; the very objects X and y are the training set.
+            eval_names: of each.
+            eval_qid, eval_group, eval_sample_weight: of each a value as of `qid`, `group`, `sample_weight`.
+            eval_metric, eval_at: metrics of this training, in place of the parameters `metric` and `eval_at`.
+            feval, keep_training_booster, callbacks, checkpoint: as of `boostrank.train`.
+            init_model: to go on with, as of `boostrank.train`, or another BoostRanker, LGBMRanker or XGBRanker.
+            feature_name: d names, in place of a frame's.
+            categorical_feature: names or numbers of columns; "auto": those that a frame says are.
+
+        Returns:
+            The estimator.
+
+        Raises:
+            InputError: as `boostrank.train`; a ValueError.
+        """
+        given = (qid, group, sample_weight)
+        names = None if isinstance(feature_name, str) else list(feature_name)
+        data = self._dataset(X, y, *given, names=names, categories=categorical_feature, reset=True)
+        sets = self._evaluation_sets(X, y, data, eval_set, eval_qid, eval_group, eval_sample_weight)
+        params = self._train_params()
+        for name, value in {"metric": eval_metric, "eval_at": eval_at}.items():
+            params |= {} if value is None else {name: value}
+        if not (isinstance(categorical_feature, str) and categorical_feature == "auto"):
+            params["categorical_feature"] = categorical_feature
+        self.model_: RankingModel = train(
+            params, data, valid_sets=sets, valid_names=eval_names, feval=feval, init_model=_booster_of(init_model),
+            keep_training_booster=keep_training_booster, callbacks=callbacks, checkpoint=checkpoint,
+            **{name: getattr(self, name) for name in _OF_TRAIN},
+        )  # fmt: skip
+        self._metric = Metric("ndcg", _largest(params.get("eval_at", DEFAULT_EVAL_AT)))
+        return self
+
+    def predict(self, X: Any, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None) -> Float64Array:
+        """Score documents: higher is better within a query, and within a query alone.
+
+        Args:
+            X: as of `fit`; the columns of a frame go by name, in any order, if those of `fit` had names.
+            qid, group: queries, for models that look at whole ones (`within_query`); others need none.
+
+        Returns:
+            float64[N], in the order of the rows.
+
+        Raises:
+            NotFittedError: there is no model yet.
+            DataError: as `RankingModel.predict`.
+        """
+        check_is_fitted(self, "model_")
+        X, qid = _queries_of(X, qid, group)
+        return self.model_.predict(self._features(X), qid=qid, group=group, threads=self._threads)
+
+    def rank(self, X: Any, qid: npt.ArrayLike | None = None, *, group: npt.ArrayLike | None = None) -> Int64Array:
+        """Rank of each document within its query: 1 is best; equal scores keep their order.
+
+        Args:
+            X, qid, group: as of `fit`; one query where no queries are given and `fit` was given none.
+
+        Returns:
+            int64[N], in the order of the rows.
+
+        Raises:
+            NotFittedError, DataError: as `predict`.
+        """
+        check_is_fitted(self, "model_")
+        X, qid = _queries_of(X, qid, group)
+        group = self._one_query(X, "rank", qid, group)
+        return self.model_.rank(self._features(X), qid=qid, group=group, threads=self._threads)
+
+    def score(
+        self, X: Any, y: npt.ArrayLike, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None,
+        sample_weight: npt.ArrayLike | None = None,
+    ) -> float:  # fmt: skip
+        """Mean NDCG over queries, at the largest of `eval_at`; NDCG@10 by default.
+
+        By the conventions of the training: the objective's gain, the mean over the orders of tied documents, queries
+        without a relevant document left out. Candidates of a search that differ in `gain` are measured alike with
+        `conventions` alone.
+
+        Args:
+            X, y, qid, group, sample_weight: as of `fit`; queries must be given where `fit` was given some.
+
+        Raises:
+            NotFittedError: there is no model yet.
+            DataError: no queries, none that counts, or as `predict`.
+        """
+        check_is_fitted(self, "model_")
+        X, qid = _queries_of(X, qid, group)
+        group = self._one_query(X, "score", qid, group)
+        scores = self.model_.predict(self._features(X), qid=qid, group=group, threads=self._threads)
+        data = RankingDataset.from_arrays(
+            scores[:, None], y, qid=qid, group=group, weight=sample_weight, sort=self.sort
+        )  # fmt: skip
+        rules = Conventions(**(self.model_.info.conventions or {}))
+        bound = BoundMetrics(self._metric, data.labels, data.queries, rules, self._threads)
+        return bound.values(data.in_row_order(scores))[str(self._metric)]
+
+    @property
+    def booster_(self) -> Any:
+        """The engine's own booster."""
+        return self._fitted.booster
+
+    @property
+    def best_iteration_(self) -> int:
+        """Rounds that prediction uses."""
+        return self._fitted.best_iteration
+
+    @property
+    def best_score_(self) -> dict[str, dict[str, float]]:
+        """Validation set -> metric -> value at the best round."""
+        return self._fitted.best_score
+
+    @property
+    def evals_result_(self) -> Mapping[str, Mapping[str, list[float]]]:
+        """Validation set -> metric -> value in each round."""
+        return self._fitted.evals_result
+
+    @property
+    def feature_importances_(self) -> Float64Array:
+        """float64[d]: share of each feature in the gain of all splits, or in their number (`importance_type`).
+
+        A feature's columns within queries count as its own. Shares of a linear model are the engine's own measure.
+
+        Raises:
+            ParameterError: another `importance_type`.
+        """
+        if self.importance_type not in _IMPORTANCES:
+            raise ParameterError(f"importance_type={self.importance_type!r} is not one of {' | '.join(_IMPORTANCES)}")
+        model = self._fitted
+        trees = model.trees()
+        values = np.asarray(trees.gain if self.importance_type == "gain" else trees.splits, np.float64)
+        within = () if model.within_query is None else model.within_query.sources
+        shares = np.bincount([*range(model.n_features), *within], values, model.n_features)
+        return shares / (shares.sum() or 1.0)
+
+    @property
+    def _fitted(self) -> RankingModel:
+        check_is_fitted(self, "model_")
+        return self.model_
+
+    @property
+    def _threads(self) -> int | None:
+        return None if self.n_jobs is None or self.n_jobs < 1 else int(self.n_jobs)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        tags.target_tags.required = tags.target_tags.positive_only = True
+        return tags
+
+    def _train_params(self) -> dict[str, Any]:
+        """The parameters that are given, as `boostrank.train` takes them."""
+        params: dict[str, Any] = {}
+        for name, value in self.get_params().items():
+            if value is None or name in _OF_TRAIN or name in _OF_ESTIMATOR:
+                continue
+            if hasattr(value, "randint") or hasattr(value, "integers"):  # a generator of numbers
+                value = getattr(value, "integers", None) or value.randint
+                value = int(value(np.iinfo(np.int32).max))
+            params[name] = value.item() if isinstance(value, np.generic) else value
+        return params
+
+    def _features(self, X: Any, *, reset: bool = False) -> Any:
+        """Features without their queries, as the model takes them; with `reset` they are the ones from now on.
+
+        Raises:
+            ValueError: no table of numbers, or not as many columns as before.
+        """
+        if is_frame(X) and (reset or self._by_name):
+            if reset:
+                validate_data(self, X, reset=True, skip_check_array=True)
+            return X
+        fewest = 2 if reset else 1
+        return validate_data(
+            self, X, reset=reset, accept_sparse=True, ensure_all_finite=False, ensure_min_samples=fewest
+        )
+
+    def _dataset(
+        self, X: Any, y: Any, qid: Any, group: Any, weight: Any, *, names: Sequence[str] | None,
+        categories: Any = "auto", reset: bool = False, what: str = "fit",
+    ) -> RankingDataset:  # fmt: skip
+        """Rows as a data set."""
+        if y is None:
+            raise DataError(f"{type(self).__name__} requires y to be passed, but the target y is None")
+        X, qid = _queries_of(X, qid, group)
+        if reset:
+            self._by_name, self._knows_queries = is_frame(X) and names is None, qid is not None or group is not None
+        rows = self._features(X, reset=reset)
+        group = self._one_query(rows, what, qid, group)
+        if is_frame(rows):
+            names = None
+        return RankingDataset.from_arrays(
+            rows, y, qid=qid, group=group, weight=weight, feature_names=names, sort=self.sort
+        )
+
+    def _one_query(self, X: Any, what: str, qid: Any, group: Any) -> Any:
+        """Sizes of the queries; where none are given, and none were given to `fit`, of one query."""
+        if qid is not None or group is not None:
+            return group
+        line = f"{what}(X, y, qid=...), or a column {QID!r} of a frame"
+        if self._knows_queries:
+            raise DataError(
+                f"{what} needs to know the queries, as fit did: {line}; within scikit-learn's searches and "
+                "cross-validation such a column, or sklearn.set_config(enable_metadata_routing=True)"
+            )
+        if what == "fit":
+            warn_user(f"no queries were given: all rows are taken for one; give {line}", DataWarning)
+        return [X.shape[0]]
+
+    def _evaluation_sets(
+        self, X: Any, y: Any, data: RankingDataset, sets: Any, qid: Any, group: Any, weight: Any
+    ) -> list[RankingDataset] | None:
+        """Validation sets as data sets."""
+        if sets is None:
+            if any(one is not None for one in (qid, group, weight)):
+                raise ParameterError("eval_qid, eval_group and eval_sample_weight are of eval_set, which is not given")
+            return None
+        if isinstance(sets, tuple) and len(sets) == 2 and not isinstance(sets[0], tuple):
+            sets, qid, group, weight = [sets], *(None if one is None else [one] for one in (qid, group, weight))
+        made: list[RankingDataset] = []
+        for name, one in {"eval_qid": qid, "eval_group": group, "eval_sample_weight": weight}.items():
+            if one is not None and len(one) != len(sets):
+                raise ParameterError(f"{name} has {len(one)} entries for {len(sets)} validation sets")
+        for i, (features, labels) in enumerate(sets):
+            if features is X and labels is y:
+                made.append(data)
+                continue
+            of_set = [None if one is None else one[i] for one in (qid, group, weight)]
+            made.append(self._dataset(features, labels, *of_set, names=data.feature_names, what="eval_set"))
+        return made
+
+
+_NAMES = frozenset(signature(BoostRanker.__init__).parameters) - {"self", "params"}
+
+
+def _is_parameter(name: str) -> bool:
+    """Whether this may be the name of a parameter, and is none of an attribute that `fit` sets."""
+    return name in _NAMES or not (name.startswith("_") or name.endswith("_") or "__" in name)
+
+
+def _queries_of(X: Any, qid: Any, group: Any) -> tuple[Any, Any]:
+    """A frame that has a column of query ids without it, and these ids; or both as they are.
+
+    Raises:
+        DataError: queries that are given twice.
+    """
+    if not has_qid(X):
+        return X, qid
+    if qid is not None or group is not None:
+        raise DataError(f"queries are given twice: by qid= or group=, and as the column {QID!r} of X; leave one out")
+    return without_qid(X), np.asarray(X[QID])
+
+
+def _booster_of(model: Any) -> Any:
+    """What `boostrank.train` goes on with, of an estimator too."""
+    if hasattr(model, "get_booster"):
+        return model.get_booster()
+    return getattr(model, "model_", getattr(model, "booster_", model))
+
+
+def _largest(eval_at: Any) -> tuple[int, ...]:
+    """The largest of cut-offs, in whichever form `boostrank.train` takes them; none of none."""
+    cuts = eval_at.split(",") if isinstance(eval_at, str) else np.atleast_1d(eval_at)
+    return tuple(sorted(int(cut) for cut in cuts)[-1:])
