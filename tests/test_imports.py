@@ -68,7 +68,9 @@ def test_no_circle_of_imports_between_files():
     assert circles(import_graph(PACKAGE)) == []
 
 
-@pytest.mark.parametrize("package", ["boostrank", "boostrank.data.tools", "boostrank.report", "boostrank.tuning"])
+@pytest.mark.parametrize(
+    "package", ["boostrank", "boostrank.data.tools", "boostrank.report", "boostrank.sklearn", "boostrank.tuning"]
+)
 def test_every_public_name_is_there_without_a_warning(package):
     module = import_module(package)
     with warnings.catch_warnings():

@@ -1,0 +1,124 @@
+"""Splitters never cut a query, wherever its rows stand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from boostrank.core.errors import DataError, ParameterError
+from tests.sklearn.conftest import Rows
+
+pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install 'boostrank[sklearn]'")
+
+from boostrank.sklearn import QueryKFold, QueryShuffleSplit, QueryTimeSplit
+
+SPLITTERS = [
+    QueryKFold(3), QueryKFold(4, shuffle=True, random_state=1), QueryShuffleSplit(3, random_state=1),
+    QueryShuffleSplit(2, train_size=0.5, random_state=1), QueryTimeSplit(3), QueryTimeSplit(2, test_size=4, gap=2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("splitter", SPLITTERS, ids=repr)
+@pytest.mark.parametrize("scattered", [False, True])
+def test_no_query_is_cut(splitter: QueryKFold, scattered: bool, rows: Rows) -> None:
+    qid = np.random.default_rng(0).permutation(rows.qid) if scattered else rows.qid
+    splits = list(splitter.split(rows.X, rows.y, groups=qid))
+    assert len(splits) == splitter.get_n_splits(rows.X, rows.y, qid) > 1
+    for train, test in splits:
+        assert not set(qid[train]) & set(qid[test])
+        for part in (train, test):
+            assert part.size
+            np.testing.assert_array_equal(part, np.flatnonzero(np.isin(qid, qid[part])))
+
+
+def test_the_names_of_the_ids_do_not_matter(rows: Rows) -> None:
+    expected = list(QueryKFold(3).split(rows.X, groups=rows.qid))
+    frame = pd.DataFrame(rows.X).assign(qid=rows.qid)
+    texts = [f"query {qid}" for qid in rows.qid]
+    kept = ((rows.X, {"qid": rows.qid}), (rows.X, {"groups": texts}), (frame, {}), (list(rows.X), {"qid": texts}))
+    for X, given in kept:
+        for one, other in zip(QueryKFold(3).split(X, **given), expected, strict=True):
+            np.testing.assert_array_equal(one[1], other[1])
+
+
+def test_folds_hold_each_query_once_and_about_as_many(rows: Rows) -> None:
+    for shuffle, splitter in enumerate([QueryKFold(5), QueryKFold(5, shuffle=True, random_state=3)]):
+        tests = [rows.qid[test] for _, test in splitter.split(rows.X, qid=rows.qid)]
+        assert sorted(len(set(one)) for one in tests) == [4, 5, 5, 5, 5]
+        np.testing.assert_array_equal(np.sort(np.concatenate(tests)), np.sort(rows.qid))
+        in_blocks = np.array_equal(np.concatenate(tests), rows.qid)
+        assert in_blocks is not bool(shuffle)
+
+
+def test_sizes_are_numbers_of_queries(rows: Rows) -> None:
+    for splitter, sizes in (
+        (QueryShuffleSplit(2, random_state=0), (19, 5)),
+        (QueryShuffleSplit(2, train_size=6, random_state=0), (6, 18)),
+        (QueryShuffleSplit(2, test_size=0.5, random_state=0), (12, 12)),
+    ):
+        for train, test in splitter.split(rows.X, groups=rows.qid):
+            assert (len(set(rows.qid[train])), len(set(rows.qid[test]))) == sizes
+    first, second = (QueryShuffleSplit(2, random_state=0).split(rows.X, groups=rows.qid) for _ in range(2))
+    assert all(np.array_equal(a[1], b[1]) for a, b in zip(first, second, strict=True))
+
+
+def test_time_goes_forward(rows: Rows) -> None:
+    queries = list(dict.fromkeys(rows.qid))
+    time = np.random.default_rng(5).permutation(len(queries))
+    of_rows = np.repeat(time, rows.sizes)
+    dates = np.datetime64("2026-01-01") + of_rows
+    frame = pd.DataFrame(rows.X).assign(qid=rows.qid, when=dates)
+    expected = list(QueryTimeSplit(3, time=time).split(rows.X, groups=rows.qid))
+    assert [(len(set(rows.qid[a])), len(set(rows.qid[b]))) for a, b in expected] == [(6, 6), (12, 6), (18, 6)]
+    for train, test in expected:
+        assert of_rows[train].max() < of_rows[test].min()
+    for given, X in ((of_rows, rows.X), (dates, rows.X), ("when", frame)):
+        for one, other in zip(QueryTimeSplit(3, time=given).split(X, qid=rows.qid), expected, strict=True):
+            np.testing.assert_array_equal(one[0], other[0])
+    (train, test), *_ = QueryTimeSplit(3).split(rows.X, qid=rows.qid)
+    assert [*dict.fromkeys(rows.qid[train])] == queries[:6]
+    assert [*dict.fromkeys(rows.qid[test])] == queries[6:12]
+
+
+def test_queries_of_one_time_are_never_on_both_sides(rows: Rows) -> None:
+    day = np.arange(24) // 5
+    of_rows = np.repeat(day, rows.sizes)
+    for train, test in QueryTimeSplit(2, time=day).split(rows.X, groups=rows.qid):
+        assert of_rows[train].max() < of_rows[test].min()
+
+
+def test_what_cannot_be_split_is_refused(rows: Rows) -> None:
+    qid, X = rows.qid, rows.X
+
+    def split(splitter: QueryKFold, X: object = X, **given: object) -> None:
+        list(splitter.split(X, **given))
+
+    with pytest.raises(DataError, match=r"groups= or qid=, or a column qid"):
+        split(QueryKFold(3))
+    with pytest.raises(DataError, match="3 query ids for"):
+        split(QueryKFold(3), groups=qid[:3])
+    with pytest.raises(DataError, match="row 1 has no query id"):
+        split(QueryKFold(3), groups=[1, None, *qid[2:]])
+    with pytest.raises(DataError, match="groups= cut the query of row 0"):
+        split(QueryKFold(3), groups=np.arange(qid.size), qid=qid)
+    with pytest.raises(ParameterError, match="only 24 queries"):
+        split(QueryKFold(25), groups=qid)
+    with pytest.raises(ParameterError, match="only 24 queries"):
+        split(QueryTimeSplit(24), groups=qid)
+    with pytest.raises(ParameterError, match="no query comes before"):
+        split(QueryTimeSplit(2, time=np.zeros(24)), groups=qid)
+    with pytest.raises(DataError, match="row 0 has another time"):
+        split(QueryTimeSplit(2, time=np.arange(qid.size)[::-1]), groups=qid)
+    with pytest.raises(DataError, match="some are missing"):
+        split(QueryTimeSplit(2, time=[np.nan] * 24), groups=qid)
+    with pytest.raises(DataError, match="one a query, or one a row"):
+        split(QueryTimeSplit(2, time=[1, 2]), groups=qid)
+    with pytest.raises(DataError, match="column of a frame"):
+        split(QueryTimeSplit(2, time="when"), groups=qid)
+
+
+def test_coarser_groups_keep_queries_together(rows: Rows) -> None:
+    users = rows.qid // 4
+    for train, test in QueryKFold(3).split(rows.X, groups=users, qid=rows.qid):
+        assert not set(users[train]) & set(users[test])
