@@ -47,7 +47,7 @@ class QueryIndex:
             if bad.size:
                 q = int(bad[0])
                 raise DataError(
-                    f"query {self.qid[q]}: weight {weights[q]:g} is not a positive finite number; a query of weight "
+                    f"query {self.qid[q]}: weight {weights[q]} is not a positive finite number; a query of weight "
                     "zero is left out of the data"
                 )
         if self.k is not None:
