@@ -17,6 +17,7 @@ from boostrank.core.gains import Gain
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset
+from boostrank.data.tables.categories import Categories
 from boostrank.formats.base import LinearStart, ModelFormat
 
 if TYPE_CHECKING:
@@ -176,6 +177,18 @@ class Backend(Protocol):
     def categories_of(self, data: Any, names: Sequence[str]) -> tuple[int, ...]:
         """The columns of such a data set that hold codes of categories, no numbers, ascending."""
         return ()
+
+    def with_categories(self, params: dict[str, Any], columns: Sequence[int]) -> dict[str, Any]:
+        """Parameters for data of which these columns hold codes of categories, where the parameters say so."""
+        return params
+
+    def keep_categories(self, booster: Any, values: Sequence[Sequence[Any]]) -> None:
+        """Put the categories of each column that has some into a booster, where its file has a place for them."""
+        return None
+
+    def categories_in(self, booster: Any, names: Sequence[str]) -> dict[str, Categories]:
+        """Feature -> categories, of a booster that was trained elsewhere; none where it does not tell."""
+        return {}
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
         """The engine's own form of a data set.

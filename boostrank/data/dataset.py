@@ -20,6 +20,8 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.options import FeatureSpace, takes_reader_options
 from boostrank.data.readers import read_files
 from boostrank.data.store import missing_in
+from boostrank.data.tables.categories import Categories, check_codes, code_map, named_columns, say_unseen
+from boostrank.data.tables.numbers import EXACT, Float32Cast
 
 _ROWS_AT_A_TIME = 1 << 14
 _NUMBERED = re.compile(r"f\d+")
@@ -58,6 +60,7 @@ class RankingDataset:
         provenance: where it came from.
         comments: what stood behind `#` on each row, if it was asked for.
         input_rows: int64[N] when rows were sorted on the way in: row i was row input_rows[i] of the input.
+        categories: feature -> what its codes stand for, of those that hold codes of categories.
     """
 
     features: Features
@@ -67,6 +70,7 @@ class RankingDataset:
     provenance: Provenance = Provenance()
     comments: tuple[str, ...] | None = None
     input_rows: Int64Array | None = None
+    categories: Mapping[str, Categories] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         rows, columns = self.features.shape
@@ -136,12 +140,14 @@ class RankingDataset:
     def from_arrays(
         cls, X: Any, y: npt.ArrayLike, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None,
         weight: npt.ArrayLike | None = None, k: npt.ArrayLike | None = None, feature_names: Sequence[str] | None = None,
-        sort: bool = False,
+        sort: bool = False, categorical_feature: Sequence[str | int] | str | None = "auto",
     ) -> RankingDataset:  # fmt: skip
         """From an array, a sparse matrix or a data frame.
 
         Args:
-            X: [N, d]; numbers, cast to float32. A value that float32 cannot hold is refused.
+            X: [N, d] numbers; a table of pandas, polars, Arrow or another library that narwhals reads, or that hands
+                out an Arrow stream, may have categories too. Cast to float32: a number that is too large is refused,
+                and whole numbers that are rounded (above 2^24) are said. Null is missing.
             y: [N] relevance labels, bigger is better.
             qid: [N] query id of each row, numbers or text. Rows of one query must follow each other.
             group: sizes of the queries in row order, instead of `qid`.
@@ -150,21 +156,23 @@ class RankingDataset:
                 query, or one a row that is constant within each query. 0 means the whole list.
             feature_names: d names; a data frame brings its own.
             sort: bring the rows of each query together (stably); predictions come back in the order given here.
+            categorical_feature: columns of categories, by name or position, beside those whose type says so ("auto"
+                alone): pandas' and polars' categories, enumerations, Arrow's dictionaries. Named columns of text are
+                categories, and those of numbers are codes already: whole numbers from 0. Codes follow the order that
+                the type declares, or else that of the rows. Categories with an order (pandas, Arrow) that are not
+                named are split as numbers, by their codes.
 
         Raises:
-            DataError: what cannot be ranked, with the row and what mends it.
+            DataError: what cannot be ranked, with the row or column and what mends it.
         """
         if (qid is None) == (group is None):
             raise DataError("give one of the two: qid= (one id a row) or group= (sizes of the queries)")
-        if feature_names is None and hasattr(X, "columns"):
-            feature_names = [str(c) for c in X.columns]
-        features = as_features(X)
-        labels = np.asarray(y, dtype=np.float64).reshape(-1)
+        features, names, categories = _read_rows(X, feature_names, categorical_feature)
+        labels = _as_labels(y)
         rows: Int64Array | None = None
         if qid is not None:
-            ids = np.asarray(qid)
+            ids = checked_ids(qid)
             if sort:
-                ids = checked_ids(ids)
                 rows = np.argsort(query_numbers(ids), kind="stable").astype(np.int64)
                 if np.array_equal(rows, np.arange(rows.size)):
                     rows = None
@@ -187,20 +195,42 @@ class RankingDataset:
 
         cutoffs: Any = of_query(k, "cut-offs")
         queries = QueryIndex(queries.ptr, queries.qid, of_query(weight, "weights"), cutoffs)
-        names = tuple(feature_names) if feature_names is not None else ()
-        return cls(features, labels, queries, names, input_rows=rows)
+        return cls(features, labels, queries, names, input_rows=rows, categories=categories)
 
     @classmethod
     def from_frame(
-        cls, frame: Any, *, label: str = "label", qid: str = "qid", weight: str | None = None, sort: bool = False
-    ) -> RankingDataset:
-        """From a data frame that holds label and query id (and weight) as columns beside the features."""
-        named = [c for c in (label, qid, weight) if c is not None]
-        for column in named:
-            if column not in frame.columns:
-                raise DataError(f"the data frame has no column {column!r}; it has {', '.join(map(str, frame.columns))}")
-        y, ids, *weights = (frame[column].to_numpy() for column in named)
-        return cls.from_arrays(frame.drop(columns=named), y, qid=ids, weight=next(iter(weights), None), sort=sort)
+        cls, frame: Any, *, label: str = "label", qid: str = "qid", weight: str | None = None,
+        drop: Sequence[str] | str = (), sort: bool = False,
+        categorical_feature: Sequence[str | int] | str | None = "auto",
+    ) -> RankingDataset:  # fmt: skip
+        """From a table that holds label and query id (and weight) as columns beside the features.
+
+        Args:
+            frame: a table, as `X` of `from_arrays`.
+            label, qid, weight: names of columns.
+            drop: columns that are no features: ids of documents, dates.
+            sort: as of `from_arrays`.
+            categorical_feature: as of `from_arrays`; positions count the features.
+
+        Raises:
+            DataError: as `from_arrays`, and a column that is not there.
+        """
+        from boostrank.data.tables.frames import as_frame, names_of, values_of
+
+        table = as_frame(frame)
+        if table is None:
+            raise DataError(f"{type(frame).__name__} is no data frame: from_arrays takes arrays")
+        names, dropped = names_of(table), [drop] if isinstance(drop, str) else list(map(str, drop))
+        wanted = [str(c) for c in (label, qid, weight) if c is not None]
+        for column in (*wanted, *dropped):
+            if column not in names:
+                raise DataError(f"the data frame has no column {column!r}; it has {', '.join(names)}")
+        y, ids, *weights = (values_of(table, names.index(column)) for column in wanted)
+        kept = [i for i, name in enumerate(names) if name not in (*wanted, *dropped)]
+        return cls.from_arrays(
+            table[:, kept], y, qid=ids, weight=next(iter(weights), None), sort=sort,
+            categorical_feature=categorical_feature,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"
@@ -223,6 +253,14 @@ class RankingDataset:
         return bool(getattr(self.features, "is_sparse", None) or sparse.issparse(self.features))
 
     @property
+    def categorical(self) -> tuple[int, ...]:
+        """The columns that trees split by sets of categories, ascending; not those whose categories have an order."""
+        return tuple(
+            i for i, name in enumerate(self.feature_names)
+            if name in self.categories and not self.categories[name].ordered
+        )  # fmt: skip
+
+    @property
     def feature_space(self) -> FeatureSpace:
         """The features, which later files are read into."""
         return FeatureSpace(self.provenance.index_base, self.n_features, self.feature_names)
@@ -232,18 +270,33 @@ class RankingDataset:
         """Whether the features are `boostrank.data.store.StoredFeatures`."""
         return hasattr(self.features, "pieces")
 
-    def with_features(self, names: Sequence[str], *, whose: str) -> RankingDataset:
-        """The same rows with the features in the order of `names`.
+    def with_features(
+        self, names: Sequence[str], *, whose: str, categories: Mapping[str, Categories] | None = None
+    ) -> RankingDataset:
+        """The same rows with the features in the order of `names`, and the codes of categories that these have.
 
         Names that merely number the features (`f1`, `f2`, ...) go by position.
 
         Args:
             names: feature names of what this data set meets: a model, or a training set.
             whose: what that is, for the message.
+            categories: feature -> its categories there; codes of others are missing, and that is said.
 
         Raises:
-            DataError: another number of features, or other features.
+            DataError: another number of features, or other features; categories where there are none.
         """
+        found = self._in_order(names, whose)
+        return found if categories is None else found._coded(categories, whose)
+
+    def like(self, train_set: RankingDataset) -> RankingDataset:
+        """The same rows with the features of a training set, in its order and its codes of categories.
+
+        Raises:
+            DataError: as `with_features`.
+        """
+        return self.with_features(train_set.feature_names, whose="the training set", categories=train_set.categories)
+
+    def _in_order(self, names: Sequence[str], whose: str) -> RankingDataset:
         if tuple(names) == self.feature_names:
             return self
         if len(names) != self.n_features:
@@ -259,6 +312,31 @@ class RankingDataset:
         if all(map(_NUMBERED.fullmatch, names)) or all(map(_NUMBERED.fullmatch, self.feature_names)):
             return self
         raise DataError(f"the data has no feature {missing[0]!r}, which {whose} has ({len(missing)} are missing)")
+
+    def _coded(self, categories: Mapping[str, Categories], whose: str) -> RankingDataset:
+        """The same with the codes of these categories."""
+        maps = {}
+        for i, name in enumerate(self.feature_names):
+            changed = code_map(name, self.categories.get(name), categories.get(name), whose)
+            if changed is not None:
+                maps[i] = changed
+        if not maps:
+            return self if self.categories or not categories else replace(self, categories=dict(categories))
+        if not isinstance(self.features, np.ndarray):
+            raise DataError(
+                f"column {self.feature_names[next(iter(maps))]!r} has other codes of categories than {whose}, and its "
+                "rows are not in memory: read them like the training data (like=)"
+            )
+        features = self.features.copy()
+        for i, changed in maps.items():
+            name = self.feature_names[i]
+            codes = np.where(np.isnan(features[:, i]), len(changed), features[:, i]).astype(np.int64)
+            features[:, i] = np.append(changed, np.float32(np.nan))[codes]
+            counts, values = np.bincount(codes, minlength=len(changed)), self.categories[name].values or ()
+            say_unseen(
+                name, {v: int(counts[c]) for c, v in enumerate(values) if np.isnan(changed[c]) and counts[c]}, whose
+            )
+        return replace(self, features=features, categories=dict(categories))
 
     def take(self, queries: npt.ArrayLike) -> RankingDataset:
         """Some whole queries, in the order asked for."""
@@ -277,6 +355,8 @@ class RankingDataset:
         first, second = self.queries, other.queries
         if self.feature_names != other.feature_names:
             raise DataError("data sets of different features cannot be joined")
+        if self.categories != other.categories:
+            raise DataError("data sets of different categories cannot be joined: one.like(other) has the other's codes")
         if self.on_disk or other.on_disk:
             raise DataError("rows that lie on disk cannot be joined: read them to memory (--route memory)")
         if (first.k is None) != (second.k is None):
@@ -414,7 +494,54 @@ def _as_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
     if bool(lost.any()):
         where = tuple(int(i[0]) for i in np.nonzero(lost))
         raise DataError(f"feature value {values[where]!r} at {where} does not fit in float32; rescale the column")
+    if values.dtype.kind in "iu" and values.ndim == 2 and values.size and max(-out.min(), out.max()) >= EXACT:
+        cast = Float32Cast()
+        for column, name in enumerate(default_feature_names(values.shape[1])):
+            cast.cast(values[:, column], name)
+        cast.warn()
     return out
+
+
+def _read_rows(
+    X: Any, names: Sequence[str] | None, categorical_feature: Any
+) -> tuple[Features, tuple[str, ...], dict[str, Categories]]:
+    """Features, names and categories of whatever `from_arrays` is given."""
+    table = None
+    if not isinstance(X, np.ndarray) and not sparse.issparse(X):
+        from boostrank.data.tables.frames import FrameReader, as_frame, names_of
+
+        table = as_frame(X)
+    if table is None:
+        features = as_features(X)
+        found = tuple(names) if names is not None else default_feature_names(features.shape[1])
+        categories = {name: Categories() for name in named_columns(categorical_feature, found)}
+        for name in categories if len(found) == features.shape[1] else ():
+            column = features[:, found.index(name)]
+            check_codes(column.data if sparse.issparse(column) else column, name)
+        return features, found, categories
+    if names is not None:
+        given = tuple(map(str, names))
+        if len(set(given)) < len(given) or len(given) != len(table.columns):
+            raise DataError(f"{len(table.columns)} features need as many distinct feature names, not {len(given)}")
+        table = table.rename(dict(zip(table.columns, given, strict=True)))
+    found = names_of(table)
+    reader = FrameReader(found, categorical=named_columns(categorical_feature, found))
+    features = reader.read(table)
+    reader.warn()
+    return features, found, reader.categories
+
+
+def _as_labels(y: Any) -> Float64Array:
+    """float64[N] of labels in whatever form; missing ones are NaN, which a data set refuses by row."""
+    try:
+        return np.asarray(y, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        pass
+    try:
+        given = [np.nan if one is None or one != one else one for one in np.asarray(y, dtype=object).reshape(-1)]
+        return np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"labels must be numbers: {error}") from None
 
 
 def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights") -> Float64Array:

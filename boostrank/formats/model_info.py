@@ -22,7 +22,8 @@ class ModelInfo(Mapping[str, Any]):
         conventions: of the metrics.
         parameters: as they were given, the seed among them.
         training: `rounds` that were asked for, `rounds_before` of the model that was continued.
-        data: `rows`, `queries`, and of our own data sets files, features and fingerprint.
+        data: `rows`, `queries`, and of our own data sets files, features, fingerprint, and what codes of categories
+            stand for.
         versions: program -> version.
         start: the linear ranker that trees began with.
         averaged: of a model that is the mean of several, `rounds` and `params` of each.
@@ -106,8 +107,10 @@ class ModelInfo(Mapping[str, Any]):
 
 
 def schema_version(content: Mapping[str, Any]) -> int:
-    """Of a sidecar. Before 2, files of data would have been read without their columns within queries."""
-    return 2 if (content.get("within_query") or {}).get("kinds") else 1
+    """Of a sidecar. Before 2, data would have been read without their columns within queries, or with other codes of
+    their categories."""
+    coded = (content.get("data") or {}).get("categories")
+    return 2 if coded or (content.get("within_query") or {}).get("kinds") else 1
 
 
 _TYPES: dict[str, type] = {

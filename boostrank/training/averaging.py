@@ -43,6 +43,8 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
             raise ParameterError(f"a model of {model.backend} cannot be averaged with one of {first.backend}")
         if model.column_names != first.column_names:
             raise ParameterError("the models have different features, or the same in another order")
+        if model.categories != first.categories:
+            raise ParameterError("the models' codes of categories stand for different categories")
     engine = get_backend(first.backend)
     parsed = [engine.format.parse(model.to_bytes()) for model in models]
     merged = engine.format.merge(parsed) if weights is None else engine.format.merge(parsed, weights)

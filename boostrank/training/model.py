@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from boostrank.backends import get_backend
 from boostrank.backends.base import Backend
@@ -18,7 +20,8 @@ from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.dataset import RankingDataset, as_features
+from boostrank.data.dataset import RankingDataset, as_features, default_feature_names
+from boostrank.data.tables.categories import Categories, read_record
 from boostrank.formats import format_of
 from boostrank.formats.base import LinearStart
 from boostrank.formats.model_files import read_model_files, write_model_files
@@ -118,6 +121,14 @@ class RankingModel:
         """Names of the columns that the trees split by: the features, and behind them those of `within_query`."""
         return self.feature_names + (() if self.within_query is None else self.within_query.added)
 
+    @cached_property
+    def categories(self) -> dict[str, Categories]:
+        """Feature -> what its codes stand for, of those that hold categories."""
+        record = (self.info.data or {}).get("categories")
+        if record is None:  # trained by LightGBM alone, of a frame of pandas
+            return self._engine.categories_in(self.booster, self.feature_names)
+        return read_record(record)
+
     @property
     def index_base(self) -> int | None:
         """Number of the first feature in the file it was trained on; None for arrays or when unknown."""
@@ -171,8 +182,10 @@ class RankingModel:
         """Score documents: higher is better within a query.
 
         Args:
-            data: `RankingDataset`, array, sparse matrix, or data frame; names are matched where there are any. What a
-                sparse row does not name is zero; for a model trained on an XGBoost matrix of the user's own, or
+            data: `RankingDataset`, array, sparse matrix, or table (pandas, polars, Arrow, ...). The columns of a table
+                are found by their names, in any order, and others are left alone; its categories are those of the
+                training, and ones that it did not know are missing, which is said. In arrays, categories are codes.
+                What a sparse row does not name is zero; for a model trained on an XGBoost matrix of the user's own, or
                 by XGBoost alone, it is missing, as it was there.
             num_iteration: rounds to use; None for the best ones, 0 or less for all.
             threads: None means every available core, and one for a few rows.
@@ -182,8 +195,9 @@ class RankingModel:
             float64[N], in the order in which the rows were given.
 
         Raises:
-            DataError: another number of features than the model was trained on, a column that is missing, or no
-                queries for a model with columns within queries, or a linear one that scales features within each.
+            DataError: another number of features than the model was trained on, a column that is missing or of
+                another kind (text for numbers), or no queries for a model with columns within queries, or a linear one
+                that scales features within each.
         """
         data = self._with_queries(data, qid, group)
         return self._each_row(self._engine.predict, data, self._rounds(num_iteration), threads)
@@ -265,9 +279,7 @@ class RankingModel:
         """Data of which the model knows the queries, where they were given and scores depend on them."""
         if isinstance(data, RankingDataset) or (qid is None and group is None) or self.scores_rows_alone:
             return data
-        if hasattr(data, "columns"):
-            data = self._columns_of(data)
-        rows = as_features(data)
+        rows = self._rows(data)
         return RankingDataset.from_arrays(
             rows, np.zeros(rows.shape[0]), qid=qid, group=group, sort=True,
             feature_names=self.feature_names if rows.shape[1] == self.n_features else None,
@@ -291,7 +303,7 @@ class RankingModel:
                 f"the model's features are numbered from {self.index_base} in its files, this file's from {base}: "
                 "read it like the training file (like=, or --zero-based)"
             )
-        return data.with_features(self.feature_names, whose="the model")
+        return data.with_features(self.feature_names, whose="the model", categories=self.categories)
 
     def _features(self, data: Any, threads: int) -> Any:
         """Features as the engine takes them, in the model's order."""
@@ -300,9 +312,7 @@ class RankingModel:
             if self.within_query is not None:
                 features = self.within_query.rows(features, data.queries, threads)
             return self._engine.with_queries(self.booster, features, data.queries) if features.shape[0] else features
-        if hasattr(data, "columns"):
-            data = self._columns_of(data)
-        features = as_features(data)
+        features = self._rows(data)
         if features.shape[1] != self.n_features:
             raise DataError(f"the data has {features.shape[1]} features, the model {self.n_features}")
         if self.within_query is not None:
@@ -312,20 +322,25 @@ class RankingModel:
             )
         return self._engine.with_queries(self.booster, features, None) if features.shape[0] else features
 
-    def _columns_of(self, frame: Any) -> Any:
-        """The columns of a data frame in the model's order."""
-        names, wanted = [str(c) for c in getattr(frame, "column_names", frame.columns)], self.feature_names
-        if hasattr(frame, "iloc") and tuple(names) == wanted:
-            return frame
-        places: dict[str, int] = {}
-        for i, name in enumerate(names):
-            places.setdefault(name, i)
-        missing = [name for name in wanted if name not in places]
-        if missing:
-            raise DataError(f"the data frame has no column {missing[0]!r} ({len(missing)} of the model's are missing)")
-        if hasattr(frame, "iloc"):
-            return frame.iloc[:, [places[name] for name in wanted]]
-        return np.column_stack([np.asarray(frame[name]) for name in wanted])  # polars and pyarrow
+    def _rows(self, data: Any) -> Any:
+        """Features of an array or a table, its columns and codes the model's."""
+        if isinstance(data, np.ndarray) or sparse.issparse(data):
+            return as_features(data)
+        from boostrank.data.tables.frames import FrameReader, as_frame, names_of
+
+        table = as_frame(data)
+        if table is None:
+            return as_features(data)
+        found, wanted = names_of(table), self.feature_names
+        if not set(found) & set(wanted) and wanted == default_feature_names(len(wanted)):
+            raise DataError(
+                f"the model's columns have no names ({wanted[0]}, ...), the table's have: give them as an array in the "
+                "order of the training"
+            )
+        reader = FrameReader(wanted, known=self.categories, whose="the model")
+        rows = reader.read(table)
+        reader.warn()
+        return rows
 
     def rank(
         self, data: Any, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None, **options: Any

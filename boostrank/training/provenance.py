@@ -14,6 +14,7 @@ from boostrank.backends.base import Backend
 from boostrank.core.jsonable import jsonable
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.tables.categories import to_record
 from boostrank.formats.model_files import content_sha256
 from boostrank.formats.model_info import ModelInfo
 from boostrank.metric import Conventions
@@ -44,6 +45,8 @@ def describe_data(train_set: Any, queries: QueryIndex) -> dict[str, Any]:
             "reader": dict(train_set.provenance.options), "features": train_set.n_features,
             "feature_names": list(train_set.feature_names), "fingerprint": train_set.fingerprint,
         }  # fmt: skip
+        if train_set.categories:
+            data["categories"] = to_record(train_set.categories)
     return data
 
 
@@ -84,9 +87,10 @@ def _fingerprints(data: Any) -> dict[str, Any]:
         labels, group = (data.get_label(), None) if constructed else (data.label, data.group)
         sizes = queries_of_native(data)[1].sizes if constructed else group
         return {"labels": _digest(labels), "queries": _digest(sizes)}
+    known = {"categories": to_record(data.categories)} if data.categories else {}
     return {
         "data": data.fingerprint, "features": _digest("\n".join(data.feature_names)),
-        "weights": _digest(data.queries.weights), "k": _digest(data.queries.k),
+        "weights": _digest(data.queries.weights), "k": _digest(data.queries.k), **known,
     }  # fmt: skip
 
 

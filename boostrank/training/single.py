@@ -23,6 +23,7 @@ from boostrank.objective.description import TrainingObjective, queries_of_native
 from boostrank.objective.mixture import objective_from_dict
 from boostrank.training import constraints
 from boostrank.training.callbacks import EarlyStopping, Gated, History
+from boostrank.training.categories import with_categories
 from boostrank.training.checkpoint import Checkpoint, settings_of
 from boostrank.training.guarded_gradient import GuardedGradient
 from boostrank.training.model import RankingModel, TrainingSummary
@@ -57,13 +58,16 @@ def run(
     engine = get_backend(backend)
     if isinstance(init_model, str | os.PathLike):
         init_model = RankingModel.load(init_model)
-    given = split_params(with_objective_of(init_model, params), num_boost_round, engine)
+    left, train_set = with_categories(params, train_set, init_model)
+    given = split_params(with_objective_of(init_model, left), num_boost_round, engine)
     names = train_set.feature_names if isinstance(train_set, RankingDataset) else None
     given = replace(given, engine=engine.by_column(given.engine, names))
+    if names is not None and train_set.categorical:
+        given = replace(given, engine=engine.with_categories(given.engine, train_set.categorical))
     asked, within = WithinQuery.given(within_query), None
     if asked is not None and asked.is_auto and init_model is None and isinstance(train_set, RankingDataset):
         asked = choose_within_query(
-            run, asked, params, train_set, num_boost_round, backend=backend, conventions=conventions, start=start
+            run, asked, left, train_set, num_boost_round, backend=backend, conventions=conventions, start=start
         )
     if names is None and engine.is_native_dataset(train_set):
         names = engine.names_of(train_set)
@@ -144,6 +148,9 @@ def run(
         )  # fmt: skip
         booster, best = engine.train(request)
     booster = engine.with_even_leaves(booster)
+    if isinstance(source, RankingDataset):
+        ordered = (source.categories.get(name) for name in source.feature_names)
+        engine.keep_categories(booster, [one.values for one in ordered if one is not None and one.values is not None])
     broken = constraints.broken(engine, booster, given.engine, engine.feature_names(booster))
     if broken:
         warn_user(f"the engine's trees do not keep what they promise: {broken}{_BASIC}", DataWarning)
@@ -230,7 +237,9 @@ def _columns_within(
             raise ParameterError("the model that is continued has chosen its columns within queries: leave 'auto' out")
         return before and replace(before, features=names)
     # One thing alone is unused of a continued model too: categories.
-    within = asked.columns(names, train_set.provenance.index_base, engine.limits(given.engine, names).unused)
+    within = asked.columns(
+        names, train_set.provenance.index_base, limits_of(engine, given.engine, names, train_set).unused
+    )
     if booster is not None and within != (before and replace(before, features=names)):
         theirs = "has no columns within queries" if before is None else f"has {before.words()}"
         raise ParameterError(f"the model that is continued {theirs}, and goes on with that: leave within_query out")
@@ -250,7 +259,7 @@ def _with_columns(
             continue
         if not isinstance(one, RankingDataset):
             raise ParameterError(f"columns within queries are computed of a RankingDataset, not {type(one).__name__}")
-        found.append(within.dataset(one.with_features(train_set.feature_names, whose="the training set"), threads))
+        found.append(within.dataset(one.like(train_set), threads))
     return wide, found, {id(wide): train_set} | {id(a): b for a, b in zip(found, given, strict=True)}
 
 
@@ -283,7 +292,7 @@ def _datasets(
         same = source is train_set
         name = names[i] if i < len(names) else "training" if same else f"valid_{i}"
         if isinstance(train_set, RankingDataset) and isinstance(source, RankingDataset) and not same:
-            source = source.with_features(train_set.feature_names, whose="the training set")
+            source = source.like(train_set)
         valid.append((name, train if same else native(source, train)))
         rows.append(source)
     if len({n for n, _ in valid}) < len(valid):

@@ -52,15 +52,15 @@ def same_order(model: RankingModel, data: RankingDataset) -> None:
 
 
 def limits_of(engine: Backend, params: dict[str, Any], names: Sequence[str], train_set: Any) -> Limits:
-    """What a model must keep to: by the parameters, and by categories in a data set of the engine's own.
+    """What a model must keep to: by the parameters, and by the categories of the data.
 
     Raises:
         ParameterError: features that are not there, or a direction of a categorical one.
     """
     limits = engine.limits(params, names)
-    if not engine.is_native_dataset(train_set):
-        return limits
-    categories = engine.categories_of(train_set, names)
+    categories = train_set.categorical if isinstance(train_set, RankingDataset) else ()
+    if engine.is_native_dataset(train_set):
+        categories = engine.categories_of(train_set, names)
     turned = next((i for i in categories if limits.direction[i]), None)
     if turned is not None:
         raise ParameterError(f"monotone_constraints: {names[turned]!r} is categorical, and has no direction")

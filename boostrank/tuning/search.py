@@ -153,7 +153,7 @@ class _Search:
         if valid_set is None:  # (to train on, to measure on), all queries whole
             self._parts = query_folds(train_set, folds, self.seed)
         else:
-            self._parts = [(train_set, valid_set.with_features(train_set.feature_names, whose="the training set"))]
+            self._parts = [(train_set, valid_set.like(train_set))]
         self.folds = len(self._parts) if valid_set is None else 0
         self._prints = [train_set.fingerprint] + ([] if valid_set is None else [valid_set.fingerprint])
         self._measured = [

@@ -41,9 +41,10 @@ from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset, as_features
 from boostrank.data.dense import dense_batches, dense_rows
 from boostrank.data.part import PartRows
+from boostrank.data.tables.categories import Categories
 from boostrank.formats.base import LinearStart, engine_names
 from boostrank.formats.lightgbm.format import LIGHTGBM
-from boostrank.formats.lightgbm.parser import read_leaves, start_trees
+from boostrank.formats.lightgbm.parser import listed_categories, read_leaves, start_trees
 from boostrank.formats.lightgbm.start import read_start, start_text
 from boostrank.kernels.trees.curves import Curves
 
@@ -166,6 +167,23 @@ class LightGBM(Backend):
             listed += [data.categorical_feature, framed]
         found = [read_columns(one, names, "categorical_feature") for one in listed if one not in ("auto", "", [], None)]
         return tuple(sorted({column for columns in found for column in columns}))
+
+    def with_categories(self, params: dict[str, Any], columns: Sequence[int]) -> dict[str, Any]:
+        return params | {"categorical_column": list(columns)}
+
+    def keep_categories(self, booster: Any, values: Sequence[Sequence[Any]]) -> None:
+        if values:  # what LightGBM alone codes a frame of pandas by
+            booster.pandas_categorical = [list(one) for one in values]
+
+    def categories_in(self, booster: Any, names: Sequence[str]) -> dict[str, Categories]:
+        values = booster.pandas_categorical or ()
+        columns = listed_categories(booster.model_to_string(num_iteration=1).encode()) if values else {}
+        # LightGBM does not write whose they are: columns with an order have some too, and columns of codes have none.
+        fits = len(columns) == len(values) and all(
+            codes[-1] < len(one) and all(isinstance(value, str) for value in one)
+            for codes, one in zip(columns.values(), values, strict=True)
+        )
+        return {names[i]: Categories(tuple(one)) for i, one in zip(columns, values, strict=True)} if fits else {}
 
     def names_of(self, data: Any) -> tuple[str, ...] | None:
         if is_constructed(data):

@@ -104,6 +104,11 @@ class Linear(Backend):
             raise DataError(
                 "a linear model is trained on rows in memory: --route memory, or RankingDataset.from_libsvm"
             )
+        if data.categorical:
+            raise DataError(
+                f"feature {data.feature_names[data.categorical[0]]!r} holds categories, whose codes are no numbers for "
+                "a linear model: leave it out, or give a column of 0 and 1 for each"
+            )
         kind = _settings(params)["scaling"]
         features = by_query(data.features, data.queries) if kind == BY_QUERY else data.features
         scaling = measure_scaling(kind, features) if reference is None else reference.rows.scaling

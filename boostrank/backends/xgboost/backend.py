@@ -20,7 +20,7 @@ from boostrank.backends.limits import Limits, groups_with, read_directions, read
 from boostrank.backends.snapshot import Snapshot, round_seed
 from boostrank.backends.xgboost.params import OF_OBJECTIVES, base_score, renamed, translate
 from boostrank.backends.xgboost.private import last_line, reseed
-from boostrank.backends.xgboost.stream import matrix_in_pieces, matrix_info, matrix_options
+from boostrank.backends.xgboost.stream import matrix_in_pieces, matrix_info, matrix_options, types_of
 from boostrank.core.errors import DataError, ModelError, ParameterError, TrainingError
 from boostrank.core.gains import Gain
 from boostrank.core.machine import free_memory
@@ -143,16 +143,19 @@ class XGBoost(Backend):
         whole = data.features.whole if isinstance(data.features, PartRows) else None
         if whole is not None and reference is None:
             reference = whole.bins  # a quantile sketch costs more than all else of a matrix
-        options = matrix_options(params, reference if isinstance(reference, _BINNED) else None)
+        types = types_of(data)
+        binned = reference if isinstance(reference, _BINNED) else None
+        options = matrix_options(params, binned, categories=types is not None)
         if data.is_sparse or data.on_disk or whole is not None:
             matrix = matrix_in_pieces(data, options)
             matrix.set_info(**info)
             if whole is not None and whole.bins is None:
                 whole.bins = matrix
             return matrix
-        if reference is not None and not isinstance(reference, _BINNED):  # whose bins nobody else can have
-            return xgboost.DMatrix(data.features, **info)
-        return xgboost.QuantileDMatrix(data.features, **info, **options)
+        known = {} if types is None else {"feature_types": types}
+        if reference is not None and binned is None:  # whose bins nobody else can have
+            return xgboost.DMatrix(data.features, enable_categorical=types is not None, **info, **known)
+        return xgboost.QuantileDMatrix(data.features, **info, **options, **known)
 
     def train(self, request: TrainRequest) -> tuple[Any, int]:
         params = translate(request.params)

@@ -53,6 +53,7 @@ _WITHOUT_COUNTERPART = {
     "min_child_samples": "min_child_weight (with our objectives one unit of hessian is one average document)",
     "bagging_freq": "subsample alone (XGBoost samples in every round)",
     "subsample_freq": "subsample alone (XGBoost samples in every round)",
+    "categorical_feature": "feature_types of the DMatrix, or a RankingDataset, of which it is taken",
 }
 _ONE_SCORE = "a ranker has one score for a document"
 _AT_ZERO = "scores begin at 0, or with a start: see start= and init_model="
@@ -61,6 +62,7 @@ _LINEAR = "of booster=gblinear, which is no ranker of trees: backend='linear' tr
 _INNER = "XGBoost sets it by itself"
 _METRICS = "metrics are boostrank's own: name them by metric= and eval_at="
 _MATRIX = "of a DMatrix: build one and give it as the training set"
+_CATEGORIES = "of the data: RankingDataset.from_arrays(..., categorical_feature=), or a DMatrix of your own"
 _SURVIVAL = "of survival objectives, which rank nothing here"
 REFUSED: dict[str, str] = {
     **dict.fromkeys(("num_class", "num_target", "multi_strategy"), _ONE_SCORE),
@@ -68,7 +70,8 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("updater", "updater_seq", "process_type", "refresh_leaf"), _UPDATERS),
     **dict.fromkeys(("feature_selector", "top_k", "tolerance", "max_row_perbatch"), _LINEAR),
     **dict.fromkeys(("eval_metric", "disable_default_eval_metric"), _METRICS),
-    **dict.fromkeys(("enable_categorical", "feature_types", "feature_weights", "missing"), _MATRIX),
+    **dict.fromkeys(("feature_weights", "missing"), _MATRIX),
+    **dict.fromkeys(("enable_categorical", "feature_types"), _CATEGORIES),
     **dict.fromkeys(("aft_loss_distribution", "aft_loss_distribution_scale"), _SURVIVAL),
     **dict.fromkeys(
         ("cache_opt", "debug_synchronize", "default_direction", "extmem_single_page", "fail_on_invalid_gpu_id",

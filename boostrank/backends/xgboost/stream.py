@@ -35,9 +35,13 @@ class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
         parts: one after the other; without any, a piece of no rows.
         columns: of each.
         cache_prefix: where XGBoost writes its bins; None for in memory.
+        types: of each column, see `types_of`; None where all are numbers.
     """
 
-    def __init__(self, parts: Sequence[Features], columns: int, cache_prefix: str | None = None) -> None:
+    def __init__(
+        self, parts: Sequence[Features], columns: int, cache_prefix: str | None = None, types: list[str] | None = None
+    ) -> None:
+        self._types = {} if types is None else {"feature_types": types}
         self._pieces = [(part, *span) for part in parts for span in dense_batches(part)]
         if not self._pieces:
             self._pieces = [(np.zeros((0, columns), np.float32), 0, 0)]
@@ -50,7 +54,7 @@ class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
             return False
         features, start, stop = self._pieces[self._next]
         return_memory()  # what the sketches of the last batch left
-        input_data(data=dense_rows(features, start, stop))
+        input_data(data=dense_rows(features, start, stop), **self._types)
         self._next += 1
         watch = getattr(features, "watch", None)
         if watch is not None:
@@ -60,6 +64,12 @@ class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
     def reset(self) -> None:
         """Begin again."""
         self._next = 0
+
+
+def types_of(data: RankingDataset) -> list[str] | None:
+    """XGBoost's type of each column, "c" for codes of categories; None where there are none."""
+    codes = set(data.categorical)
+    return ["c" if i in codes else "float" for i in range(data.n_features)] if codes else None
 
 
 def matrix_info(labels: Float64Array, queries: QueryIndex, names: Sequence[str], *, weights: bool) -> dict[str, Any]:
@@ -72,10 +82,12 @@ def matrix_info(labels: Float64Array, queries: QueryIndex, names: Sequence[str],
     }
 
 
-def matrix_options(params: dict[str, Any], reference: Any) -> dict[str, Any]:
-    """Options of `QuantileDMatrix`, from engine parameters and the training set's bins, if it is a validation set's."""
+def matrix_options(params: dict[str, Any], reference: Any, *, categories: bool = False) -> dict[str, Any]:
+    """Options of `QuantileDMatrix`, from engine parameters, the training set's bins, if it is a validation set's, and
+    whether columns hold categories."""
     translated = translate(params)
-    return {"ref": reference, "max_bin": translated["max_bin"], "nthread": translated.get("nthread")}
+    known = {"enable_categorical": True} if categories else {}
+    return {"ref": reference, "max_bin": translated["max_bin"], "nthread": translated.get("nthread"), **known}
 
 
 def matrix_in_pieces(data: RankingDataset, options: dict[str, Any]) -> Any:
@@ -86,12 +98,12 @@ def matrix_in_pieces(data: RankingDataset, options: dict[str, Any]) -> Any:
             that goes with the matrix.
         options: of `QuantileDMatrix`.
     """
-    parts, columns = [data.features], data.features.shape[1]
+    parts, columns, types = [data.features], data.features.shape[1], types_of(data)
     if not (data.on_disk and data.features.external):
-        return xgboost.QuantileDMatrix(DenseBatches(parts, columns), **options)
+        return xgboost.QuantileDMatrix(DenseBatches(parts, columns, types=types), **options)
     folder = _Folder(data.features.store.folder)
     try:
-        matrix = xgboost.ExtMemQuantileDMatrix(DenseBatches(parts, columns, f"{folder.path}/bins"), **options)
+        matrix = xgboost.ExtMemQuantileDMatrix(DenseBatches(parts, columns, f"{folder.path}/bins", types), **options)
     except BaseException:
         folder.remove()
         raise

@@ -158,6 +158,12 @@ def start_trees(data: bytes) -> list[Tree]:
     return list(itertools.takewhile(lambda tree: tree.is_start, _trees(data)))
 
 
+def listed_categories(data: bytes) -> dict[int, list[int]]:
+    """Column -> the codes of its categories, of a model text of LightGBM's own making, unchecked."""
+    infos = _words(_header(data[: data.find(b"\n\n")].decode())["feature_infos"])
+    return {i: [int(code) for code in info.split(":")] for i, info in enumerate(infos) if info[0] not in "[n"}
+
+
 def read_leaves(data: bytes) -> Leaves | None:
     """The leaves in a model text of LightGBM's own making, unchecked; None where a score is no sum of them."""
     trees = list(_trees(data))

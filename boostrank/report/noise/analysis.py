@@ -199,7 +199,7 @@ class _Trainer:
         if conventions is None:
             conventions = Conventions(gain=checked.gain)
         self._backend, self._conventions, self._rounds = backend, conventions, rounds
-        self._valid = valid_set.with_features(train_set.feature_names, whose="the training set")
+        self._valid = valid_set.like(train_set)
         self._watched = [self._valid] if checked.stopping_rounds else None
         self._threads = checked.threads
         self.metrics = BoundMetrics(checked.metrics, valid_set.labels, valid_set.queries, conventions, checked.threads)

@@ -58,7 +58,7 @@ class Search:
         for one in valid_sets:
             if not isinstance(one, RankingDataset):
                 raise ParameterError(f"quality={quality!r} deals validation queries into folds: give a RankingDataset")
-            self._data = self._data.joined(one.with_features(train_set.feature_names, whose="the training set"))
+            self._data = self._data.joined(one.like(train_set))
             self._valid_from.append(len(self._data.queries))
         self._conventions, self._start, self._watch = conventions, start, watch
         self._within = WithinQuery.given(within_query)

@@ -1,0 +1,195 @@
+"""Data frames of four libraries: the same rows, the same categories, and refusals by name."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boostrank import RankingDataset
+from boostrank.core.errors import DataError, DataWarning
+from boostrank.data.tables.categories import Categories
+
+N = 6
+LABELS, GROUP = np.arange(N) % 3, [N]
+NAMES = ("number", "count", "flag", "kind")
+KINDS = ("pear", "apple", "fig")
+ROWS = np.array(
+    [[0.5, 1, 1, 1], [np.nan, 2, 0, np.nan], [-2.0, np.nan, np.nan, 0], [3.25, 4, 1, 1], [1, 5, 0, 2], [0, 6, 1, 0]],
+    np.float32,
+)
+COLUMNS: dict[str, list[Any]] = {
+    name: [None if np.isnan(value) else kind(value) for value in column]
+    for name, kind, column in zip(NAMES, (float, int, bool, lambda i: KINDS[int(i)]), ROWS.T, strict=True)
+}
+
+
+def pandas_frame(columns: dict[str, list[Any]], kinds: tuple[str, ...] = KINDS) -> Any:
+    pd = pytest.importorskip("pandas", reason="frames of pandas")
+    return pd.DataFrame(
+        {
+            "number": columns["number"], "count": pd.array(columns["count"], dtype="Int64"),
+            "flag": pd.array(columns["flag"], dtype="boolean"),
+            "kind": pd.Categorical(columns["kind"], categories=list(kinds)),
+        }
+    )  # fmt: skip
+
+
+def arrow_backed(columns: dict[str, list[Any]], kinds: tuple[str, ...] = KINDS) -> Any:
+    pytest.importorskip("pyarrow", reason="pandas backed by Arrow")
+    frame = pandas_frame(columns, kinds)
+    return frame.astype({"number": "double[pyarrow]", "count": "int64[pyarrow]", "flag": "bool[pyarrow]"})
+
+
+def polars_frame(columns: dict[str, list[Any]], kinds: tuple[str, ...] = KINDS) -> Any:
+    pl = pytest.importorskip("polars", reason="frames of polars")
+    return pl.DataFrame({**columns, "kind": pl.Series(columns["kind"], dtype=pl.Enum(list(kinds)))})
+
+
+def arrow_table(columns: dict[str, list[Any]], kinds: tuple[str, ...] = KINDS) -> Any:
+    pa = pytest.importorskip("pyarrow", reason="tables of Arrow")
+    codes = [None if one is None else kinds.index(one) for one in columns["kind"]]
+    # Two chunks, of which the second has a dictionary of its own.
+    turned = [None if code is None else len(kinds) - 1 - code for code in codes]
+    first = pa.DictionaryArray.from_arrays(pa.array(codes[:3], pa.int8()), list(kinds))
+    second = pa.DictionaryArray.from_arrays(pa.array(turned[3:], pa.int8()), list(kinds)[::-1])
+    return pa.table({**columns, "kind": pa.chunked_array([first, second])})
+
+
+LIBRARIES = [pandas_frame, arrow_backed, polars_frame, arrow_table]
+
+
+@pytest.mark.parametrize("made", LIBRARIES)
+def test_a_frame_of_any_library_is_the_same_rows(made: Any) -> None:
+    data = RankingDataset.from_arrays(made(COLUMNS), LABELS, group=GROUP)
+    np.testing.assert_array_equal(data.features, ROWS)
+    assert data.feature_names == NAMES
+    assert data.categories == {"kind": Categories(KINDS)}
+    assert data.categorical == (3,)
+
+
+def test_an_arrow_stream_of_an_unknown_library_is_a_frame() -> None:
+    table = arrow_table(COLUMNS)
+
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+            return table.__arrow_c_stream__(requested_schema)
+
+    data = RankingDataset.from_arrays(Stream(), LABELS, group=GROUP)
+    np.testing.assert_array_equal(data.features, ROWS)
+
+
+def test_a_large_frame_is_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("boostrank.data.tables.frames._CELLS_AT_A_TIME", 8)
+    for made in LIBRARIES:
+        np.testing.assert_array_equal(RankingDataset.from_arrays(made(COLUMNS), LABELS, group=GROUP).features, ROWS)
+
+
+@pytest.mark.parametrize("made", LIBRARIES)
+def test_labels_queries_weights_and_what_is_dropped_are_columns_of_the_frame(made: Any) -> None:
+    names = {"number": "grade", "count": "weight", "flag": "document", "kind": "query"}
+    columns = {"number": [0.0, 1, 2, 0, 1, 2], "count": [2, 2, 2, 3, 3, 3], "flag": [None] * N}
+    columns |= {"kind": ["pear"] * 3 + ["fig"] * 3}
+    frame = made(columns)
+    frame = frame.rename_columns(list(names.values())) if made is arrow_table else frame.rename(
+        **({"columns": names} if hasattr(frame, "iloc") else {"mapping": names})
+    )  # fmt: skip
+    values = np.arange(N, dtype=np.float64)
+    if made is arrow_table:
+        frame = frame.append_column("x", [values])
+    else:
+        frame = frame.assign(x=values) if hasattr(frame, "iloc") else frame.with_columns(x=values)
+    data = RankingDataset.from_frame(frame, label="grade", qid="query", weight="weight", drop=["document"])
+    assert data.feature_names == ("x",)
+    np.testing.assert_array_equal(data.features[:, 0], values)
+    np.testing.assert_array_equal(data.labels, columns["number"])
+    assert data.queries.qid.tolist() == ["pear", "fig"]
+    np.testing.assert_array_equal(data.queries.weights, [2, 3])
+
+
+def test_named_text_becomes_categories_in_the_order_of_the_rows_and_numbers_are_codes() -> None:
+    pl = pytest.importorskip("polars", reason="frames of polars")
+    frame = pl.DataFrame({"word": ["b", None, "a", "b"], "code": [3, 0, 2, 1]})
+    data = RankingDataset.from_arrays(frame, [0, 1, 0, 1], group=[4], categorical_feature=["word", 1])
+    np.testing.assert_array_equal(data.features, np.array([[0, 3], [np.nan, 0], [1, 2], [0, 1]], np.float32))
+    assert data.categories == {"word": Categories(("b", "a")), "code": Categories()}
+
+
+def test_categories_with_an_order_are_numbers_unless_they_are_named() -> None:
+    pd = pytest.importorskip("pandas", reason="frames of pandas")
+    sizes = pd.DataFrame({"size": pd.Categorical(["m", "s", "l"], categories=["s", "m", "l"], ordered=True)})
+    data = RankingDataset.from_arrays(sizes, [0, 1, 2], group=[3])
+    assert data.categorical == ()
+    np.testing.assert_array_equal(data.features[:, 0], [1, 0, 2])
+    assert RankingDataset.from_arrays(sizes, [0, 1, 2], group=[3], categorical_feature="name:size").categorical == (0,)
+
+
+@pytest.mark.parametrize(
+    ("column", "match"),
+    [
+        (["a", "b"], "column 'x' holds text .'a', .*name it in categorical_feature"),
+        ([datetime.date(2020, 1, 1)] * 2, "column 'x' holds times .*make it a number"),
+        ([[1.0], [2.0]], "column 'x' holds .*no number"),
+        ([1e39, 0.0], "column 'x' holds .*does not fit in float32"),
+    ],
+    ids=["text", "dates", "lists", "large"],
+)
+def test_what_is_no_number_is_refused_by_the_name_of_its_column(column: list[Any], match: str) -> None:
+    pl = pytest.importorskip("polars", reason="frames of polars")
+    with pytest.raises(DataError, match=match):
+        RankingDataset.from_arrays(pl.DataFrame({"x": column}), [0, 1], group=[2])
+
+
+@pytest.mark.parametrize(
+    ("values", "match"),
+    [([0.5, 1], "'x' holds 0.5: codes are whole"), ([-1, 0], "holds -1"), ([2.0**24, 0], "holds 1.67772e.07")],
+)
+def test_codes_are_whole_numbers_from_zero(values: list[float], match: str) -> None:
+    for rows in (np.array(values)[:, None], pytest.importorskip("polars", reason="polars").DataFrame({"x": values})):
+        with pytest.raises(DataError, match=match):
+            RankingDataset.from_arrays(rows, [0, 1], group=[2], feature_names=["x"], categorical_feature=["x"])
+
+
+def test_tables_that_are_no_rows_of_features_are_refused() -> None:
+    pd, pl = (pytest.importorskip(name, reason=f"frames of {name}") for name in ("pandas", "polars"))
+    for table, match in (
+        (pl.DataFrame({"x": [1.0]}).lazy(), "collect it first"),
+        (pd.Series([1.0]), "two-dimensional"),
+        (pd.DataFrame([[1.0, 2.0]], columns=["x", "x"]), "must be distinct"),
+        (pd.DataFrame({"x": pd.cut([1.0, 2.0], 2)}), "'x' are of type Interval: make them text"),
+        (pd.DataFrame({"x": pd.Categorical([1, "a"])}), "'a', a category that is text, where"),
+    ):
+        with pytest.raises(DataError, match=match):
+            RankingDataset.from_arrays(table, [1] * len(table) if hasattr(table, "iloc") else [1], group=[1])
+    for drop, column in (({"drop": "y"}, "y"), ({"weight": "w"}, "w"), ({"label": "grade"}, "grade")):
+        with pytest.raises(DataError, match=f"has no column '{column}'; it has"):
+            RankingDataset.from_frame(pd.DataFrame({"label": [1.0], "qid": [1], "x": [1.0]}), **drop)
+    with pytest.raises(DataError, match="categorical_feature: the data have no feature 'y'"):
+        RankingDataset.from_arrays(pd.DataFrame({"x": [1.0]}), [1], group=[1], categorical_feature=["y"])
+    with pytest.raises(DataError, match="there is no column 1"):
+        RankingDataset.from_arrays(np.zeros((1, 1)), [1], group=[1], categorical_feature=[1])
+
+
+def test_whole_numbers_that_float32_rounds_are_said() -> None:
+    pl = pytest.importorskip("polars", reason="frames of polars")
+    ids = np.array([[2**24 + 1, 1], [5, 2]])
+    for rows in (
+        ids,
+        pl.DataFrame({"f1": ids[:, 0], "f2": ids[:, 1]}),
+        pl.DataFrame({"f1": ids[:, 0], "f2": [0.5, 1]}),
+    ):
+        with pytest.warns(DataWarning, match="'f1': 1 whole numbers are rounded to float32, 16777217 to 16777216"):
+            RankingDataset.from_arrays(rows, [0, 1], group=[2])
+
+
+def test_labels_and_query_ids_may_be_columns_of_any_library() -> None:
+    pd = pytest.importorskip("pandas", reason="frames of pandas")
+    X = np.zeros((3, 1))
+    with pytest.raises(DataError, match="label of row 1 is nan"):
+        RankingDataset.from_arrays(X, pd.array([1, None, 2], dtype="Int64"), group=[3])
+    with pytest.raises(DataError, match="labels must be numbers"):
+        RankingDataset.from_arrays(X, ["a", "b", "c"], group=[3])
+    with pytest.raises(DataError, match="row 1 has no query id"):
+        RankingDataset.from_arrays(X, [1, 2, 0], qid=pd.array([7, None, 7], dtype="Int64"), sort=True)
