@@ -25,6 +25,7 @@ _PAGES: dict[str, tuple[str, str, list[tuple[str, tuple[str, ...] | None]]]] = {
         ],
     ),
     "report": ("boostrank.report", "What a ranker is worth, and what it rests on.", [("boostrank.report", None)]),
+    "sklearn": ("boostrank.sklearn", "The ranker and the splitters for scikit-learn.", [("boostrank.sklearn", None)]),
     "tuning": ("boostrank.tuning", "The search for parameters.", [("boostrank.tuning", None)]),
     "cluster": ("boostrank.cluster", "Training on several machines.", [("boostrank.cluster", None)]),
     "formats": (

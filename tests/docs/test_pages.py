@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 import subprocess
@@ -53,7 +54,10 @@ def test_every_name_of_boostrank_is_there() -> None:
     names = sorted(set(re.findall(r"(?<![./\w-])boostrank((?:\.[A-Za-z_]\w*)+)\b(?![/-])", text)))
     assert ".cluster.train" in names
     code = f"import pkgutil\nfor name in {names}: pkgutil.resolve_name('boostrank' + name)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    # Other than what tests start usually, with scikit-learn (tests/conftest.py): some names need it.
+    paths = [path for path in os.environ["PYTHONPATH"].split(os.pathsep) if not path.endswith("without_sklearn")]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *paths])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr
 
 
