@@ -60,7 +60,13 @@ TRAININGS = [
     *(f"auto/{trees}" for trees in TREES), *(f"{one}/suited" for one in OBJECTIVES if one != "auto"),
     "yetirank/random splits", "lambdarank/random splits",
 ]  # fmt: skip
-POOL = ("auto/suited", "yetirank/random splits", "auto/random splits", "reg-shf-sdcg/suited")
+POOL = ("auto/suited", "auto/random splits", "reg-shf-sdcg/suited")
+POOLS = (
+    ("auto/suited",), ("auto/suited", "auto/random splits"), ("auto/suited", "reg-shf-sdcg/suited"),
+    ("auto/random splits", "reg-shf-sdcg/suited"), POOL, ("auto/suited", "yetirank/random splits"),
+    (*POOL, "yetirank/random splits"), (*POOL[:2], "yetirank/random splits"),
+)  # fmt: skip
+RACES = (1.0, 1.64, 1.96, 2.6)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,8 +241,35 @@ def report(places: Sequence[Place], kept: dict[str, dict[int, Kept]], pool: Sequ
     if all(words in complete for words in pool):
         chosen = Chosen(places, [complete[words] for words in pool])
         rows = [row(name, lambda i, way=way: chosen.value(i, way)) for name, way in WAYS.items()]
+        for errors in RACES:
+            race = Race(errors)
+            rows.append(
+                row(f"raced by {errors} errors, greedy", lambda i, race=race: chosen.value(i, race.of(places[i])))
+            )
+            rows[-1][0] += f": {np.mean(race.trainings):.1f} trainings"
         parts += [f"### Ways to choose among {', '.join(pool)}", markdown(head, rows)]
+    rows, first = [], None
+    for names_of in POOLS:
+        if all(words in complete for words in names_of):
+            chosen = Chosen(places, [complete[words] for words in names_of])
+            each = [chosen.value(i, _greedy(10)) for i in range(len(places))]
+            first = first or each
+            rows.append([*row(" + ".join(names_of), lambda i, each=each: each[i]), apart(places, names, each, first)])
+    if rows:
+        parts += ["### Greedy selection, 10 steps, among", markdown([*head, f"minus {POOLS[0][0]}"], rows)]
     return "\n\n".join(parts), numbers
+
+
+def apart(places: Sequence[Place], names: Sequence[str], each: Sequence[Floats], first: Sequence[Floats]) -> str:
+    """Mean over the sets of what a row is above another, query by query, with its 95% interval over queries."""
+    means, variances = [], []
+    for name in names:
+        found = np.concatenate([each[i] - first[i] for i, place in enumerate(places) if place.name == name])
+        found = found[np.isfinite(found)]
+        means.append(found.mean())
+        variances.append(found.var() / found.size)
+    error = 1.96 * np.sqrt(np.sum(variances)) / len(names)
+    return f"{np.mean(means):+.4f} [{np.mean(means) - error:+.4f}, {np.mean(means) + error:+.4f}]"
 
 
 Values = Callable[[Floats], Floats]
@@ -262,6 +295,35 @@ def _within(errors: float) -> Way:
 
 def _greedy(steps: int) -> Way:
     return lambda scores, values: selected(scores, lambda one: float(np.nanmean(values(one))), steps)
+
+
+class Race:
+    """Candidates that are worse than the best by so many standard errors on the folds so far go no further."""
+
+    def __init__(self, errors: float) -> None:
+        self._errors = errors
+        self.trainings: list[int] = []
+
+    def of(self, place: Place) -> Way:
+        """The weights of those that are left, by greedy selection."""
+
+        def way(scores: Floats, values: Values) -> Floats:
+            each, left, many = np.array([values(one) for one in scores]), list(range(len(scores))), 0
+            for k in range(FOLDS):
+                many += len(left)
+                seen = (place.fold <= k) & np.isfinite(each[0])
+                best = max(left, key=lambda m: each[m][seen].mean())
+                apart = {m: each[best][seen] - each[m][seen] for m in left}
+                if k < FOLDS - 1:
+                    left = [
+                        m for m in left if apart[m].mean() <= self._errors * apart[m].std() / np.sqrt(apart[m].size)
+                    ]
+            self.trainings.append(many)
+            weights = np.zeros(len(scores))
+            weights[left] = _greedy(10)(scores[left], values)
+            return weights
+
+        return way
 
 
 def _bagged(scores: Floats, values: Values) -> Floats:

@@ -1,7 +1,7 @@
 """Candidates: objectives, starts and trees that a preset tries. One more is one line here.
 
-No single objective or tree setting is best everywhere (`experiments/defaults`): random splits gain on one set what they
-lose on another. What an option says is the same in all of them.
+No single objective or tree setting is best everywhere (`experiments/candidates`): random splits gain on one set what
+they lose on another. What an option says is the same in all of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Trees that suit the data: what stands in for the engines' own defaults where no parameter is given.
 
-LightGBM's 31 leaves and steps of 0.1 are the same for 100 queries and for 100,000. The rules here were found on four
-sets and parts of them; `experiments/defaults` holds the evidence of each.
+LightGBM's 31 leaves and steps of 0.1 are the same for 100 queries and for 100,000. The rules here were found on eight
+sets and parts of them; `experiments/candidates` holds the evidence of each.
 """
 
 from __future__ import annotations
