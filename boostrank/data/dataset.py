@@ -321,7 +321,7 @@ class RankingDataset:
             if changed is not None:
                 maps[i] = changed
         if not maps:
-            return self if self.categories or not categories else replace(self, categories=dict(categories))
+            return self if self.categories == categories else replace(self, categories=dict(categories))
         if not isinstance(self.features, np.ndarray):
             raise DataError(
                 f"column {self.feature_names[next(iter(maps))]!r} has other codes of categories than {whose}, and its "

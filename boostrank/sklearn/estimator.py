@@ -140,7 +140,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             feval, keep_training_booster, callbacks, checkpoint: as of `boostrank.train`.
             init_model: to go on with, as of `boostrank.train`, or another BoostRanker, LGBMRanker or XGBRanker.
             feature_name: d names, in place of a frame's.
-            categorical_feature: names or numbers of columns; "auto": those that a frame says are.
+            categorical_feature: as of `RankingDataset.from_arrays`.
 
         Returns:
             The estimator.
@@ -151,12 +151,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         given = (qid, group, sample_weight)
         names = None if isinstance(feature_name, str) else list(feature_name)
         data = self._dataset(X, y, *given, names=names, categories=categorical_feature, reset=True)
-        sets = self._evaluation_sets(X, y, data, eval_set, eval_qid, eval_group, eval_sample_weight)
+        given = (eval_qid, eval_group, eval_sample_weight)
+        sets = self._evaluation_sets(X, y, data, eval_set, *given, categorical_feature)
         params = self._train_params()
         for name, value in {"metric": eval_metric, "eval_at": eval_at}.items():
             params |= {} if value is None else {name: value}
-        if not (isinstance(categorical_feature, str) and categorical_feature == "auto"):
-            params["categorical_feature"] = categorical_feature
         self.model_: RankingModel = train(
             params, data, valid_sets=sets, valid_names=eval_names, feval=feval, init_model=_booster_of(init_model),
             keep_training_booster=keep_training_booster, callbacks=callbacks, checkpoint=checkpoint,
@@ -310,7 +309,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
 
     def _dataset(
         self, X: Any, y: Any, qid: Any, group: Any, weight: Any, *, names: Sequence[str] | None,
-        categories: Any = "auto", reset: bool = False, what: str = "fit",
+        categories: Any, reset: bool = False, what: str = "fit",
     ) -> RankingDataset:  # fmt: skip
         """Rows as a data set."""
         if y is None:
@@ -323,8 +322,9 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         if is_frame(rows):
             names = None
         return RankingDataset.from_arrays(
-            rows, y, qid=qid, group=group, weight=weight, feature_names=names, sort=self.sort
-        )
+            rows, y, qid=qid, group=group, weight=weight, feature_names=names, sort=self.sort,
+            categorical_feature=categories,
+        )  # fmt: skip
 
     def _one_query(self, X: Any, what: str, qid: Any, group: Any) -> Any:
         """Sizes of the queries; where none are given, and none were given to `fit`, of one query."""
@@ -341,7 +341,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return [X.shape[0]]
 
     def _evaluation_sets(
-        self, X: Any, y: Any, data: RankingDataset, sets: Any, qid: Any, group: Any, weight: Any
+        self, X: Any, y: Any, data: RankingDataset, sets: Any, qid: Any, group: Any, weight: Any, categories: Any
     ) -> list[RankingDataset] | None:
         """Validation sets as data sets."""
         if sets is None:
@@ -359,7 +359,11 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 made.append(data)
                 continue
             of_set = [None if one is None else one[i] for one in (qid, group, weight)]
-            made.append(self._dataset(features, labels, *of_set, names=data.feature_names, what="eval_set"))
+            made.append(
+                self._dataset(
+                    features, labels, *of_set, names=data.feature_names, categories=categories, what="eval_set"
+                )
+            )
         return made
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from boostrank.core.errors import DataWarning, warn_user
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.tables.categories import Categories, check_codes, named_columns
 from boostrank.training.model import RankingModel
@@ -16,10 +17,14 @@ from boostrank.training.params import pop_param
 
 NAMES = ("categorical_feature", "categorical_features", "categorical_column", "cat_feature", "cat_column")
 """LightGBM's, on every engine."""
+_LISTED = 4
 
 
-def with_categories(params: Mapping[str, Any] | None, train_set: Any, init_model: Any) -> tuple[dict[str, Any], Any]:
-    """Parameters without `categorical_feature`, and the training set that says it instead.
+def with_categories(
+    params: Mapping[str, Any] | None, train_set: Any, valid_sets: Any = None, init_model: Any = None
+) -> tuple[dict[str, Any], Any, Any]:
+    """Parameters without `categorical_feature`, and the training set that says it instead, where it is meant among the
+    validation sets too.
 
     A data set of an engine's own keeps its parameters. Codes are those of a model that is continued.
 
@@ -29,20 +34,29 @@ def with_categories(params: Mapping[str, Any] | None, train_set: Any, init_model
     """
     rest = dict(params or {})
     if not isinstance(train_set, RankingDataset):
-        return rest, train_set
-    names = train_set.feature_names
-    named = named_columns(pop_param(rest, NAMES, None), names)
-    changed = {
-        name: replace(train_set.categories.get(name, Categories()), ordered=False)
-        for name in named
-        if train_set.categories.get(name, Categories(ordered=True)).ordered
-    }
+        return rest, train_set, valid_sets
+    names, known, found = train_set.feature_names, train_set.categories, train_set
+    named = [
+        name for name in named_columns(pop_param(rest, NAMES, None), names)
+        if name not in known or known[name].ordered
+    ]  # fmt: skip
     features = train_set.features
-    for name in changed if isinstance(features, np.ndarray) or sparse.issparse(features) else ():
+    for name in named if isinstance(features, np.ndarray) or sparse.issparse(features) else ():
         column = features[:, names.index(name)]
         check_codes(column.data if sparse.issparse(column) else column, name)
-    if changed:
-        train_set = replace(train_set, categories={**train_set.categories, **changed})
-    if isinstance(init_model, RankingModel) and train_set.categories and names == init_model.feature_names:
-        train_set = train_set.with_features(names, whose="the model", categories=init_model.categories)
-    return rest, train_set
+    if named:
+        added = {name: replace(known.get(name, Categories()), ordered=False) for name in named}
+        found = replace(train_set, categories={**known, **added})
+    if isinstance(init_model, RankingModel) and names == init_model.feature_names:
+        found = found.with_features(names, whose="the model", categories=init_model.categories)
+    if found is not train_set and isinstance(valid_sets, list | tuple):
+        valid_sets = [found if one is train_set else one for one in valid_sets]
+    return rest, found, found if valid_sets is train_set else valid_sets
+
+
+def say_left_out(data: RankingDataset, what: str) -> None:
+    """Say that something goes without the categorical features of a data set."""
+    if data.categorical:
+        listed = ", ".join(repr(data.feature_names[i]) for i in data.categorical[:_LISTED])
+        more = f" and {len(data.categorical) - _LISTED} more" if len(data.categorical) > _LISTED else ""
+        warn_user(f"{what} goes without {listed}{more}: codes of categories are no numbers", DataWarning)

@@ -26,6 +26,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.part import Whole
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.training.averaging import average
+from boostrank.training.categories import with_categories
 from boostrank.training.cross_fit import FOLDS, CrossFitted, FoldStarts
 from boostrank.training.model import RankingModel
 from boostrank.training.params import headline, pop_seed, split_params
@@ -83,7 +84,8 @@ def train_folds(
     Raises:
         InputError: as `boostrank.train` and `query_folds`.
     """
-    rest, engine, limit = dict(params or {}), get_backend(backend), Limit(max_trees, max_microseconds)
+    rest, train_set, _ = with_categories(params, train_set)
+    engine, limit = get_backend(backend), Limit(max_trees, max_microseconds)
     limit.check(backend, train_set)
     seed = pop_seed(rest)
     checked = split_params(rest, num_boost_round, engine)
@@ -91,8 +93,9 @@ def train_folds(
     within = WithinQuery.given(within_query)
     if within is not None and within.is_auto:
         within = choose_within_query(
-            run, within, params, train_set, num_boost_round, backend=backend, conventions=conventions, start=start
-        )
+            run, within, rest | {"seed": seed}, train_set, num_boost_round, backend=backend, conventions=conventions,
+            start=start,
+        )  # fmt: skip
     models: list[RankingModel] = []
     together = np.full(train_set.n_documents, np.nan)
     values: dict[str, list[Float64Array]] = {}

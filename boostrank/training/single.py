@@ -23,7 +23,7 @@ from boostrank.objective.description import TrainingObjective, queries_of_native
 from boostrank.objective.mixture import objective_from_dict
 from boostrank.training import constraints
 from boostrank.training.callbacks import EarlyStopping, Gated, History
-from boostrank.training.categories import with_categories
+from boostrank.training.categories import say_left_out, with_categories
 from boostrank.training.checkpoint import Checkpoint, settings_of
 from boostrank.training.guarded_gradient import GuardedGradient
 from boostrank.training.model import RankingModel, TrainingSummary
@@ -58,7 +58,7 @@ def run(
     engine = get_backend(backend)
     if isinstance(init_model, str | os.PathLike):
         init_model = RankingModel.load(init_model)
-    left, train_set = with_categories(params, train_set, init_model)
+    left, train_set, valid_sets = with_categories(params, train_set, valid_sets, init_model)
     given = split_params(with_objective_of(init_model, left), num_boost_round, engine)
     names = train_set.feature_names if isinstance(train_set, RankingDataset) else None
     given = replace(given, engine=engine.by_column(given.engine, names))
@@ -237,9 +237,10 @@ def _columns_within(
             raise ParameterError("the model that is continued has chosen its columns within queries: leave 'auto' out")
         return before and replace(before, features=names)
     # One thing alone is unused of a continued model too: categories.
-    within = asked.columns(
-        names, train_set.provenance.index_base, limits_of(engine, given.engine, names, train_set).unused
-    )
+    unused = limits_of(engine, given.engine, names, train_set).unused
+    within = asked.columns(names, train_set.provenance.index_base, unused)
+    if asked.of is None:
+        say_left_out(train_set, "within_query")
     if booster is not None and within != (before and replace(before, features=names)):
         theirs = "has no columns within queries" if before is None else f"has {before.words()}"
         raise ParameterError(f"the model that is continued {theirs}, and goes on with that: leave within_query out")

@@ -15,6 +15,7 @@ from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.part import PartRows
 from boostrank.formats.base import LinearStart
+from boostrank.training.categories import say_left_out
 from boostrank.training.model import RankingModel
 from boostrank.training.params import is_auto
 
@@ -47,7 +48,7 @@ def same_order(model: RankingModel, data: RankingDataset) -> None:
     Raises:
         DataError: they have.
     """
-    if model.check_features(data) is not data:
+    if model.check_features(data).feature_names != data.feature_names:
         raise DataError("the training data have the model's features in another order: bring them into the model's")
 
 
@@ -150,6 +151,7 @@ def beginning(
             why = f"the data set {gone}" if gone else f"it is made of a RankingDataset, not {type(train_set).__name__}"
             raise ParameterError(f"no linear start: {why}; start='none' leaves it out")
         limits = limits_of(engine, params, rows.feature_names, train_set)
+        say_left_out(rows, "the linear start")
         made = (fitted or cross_fit.cross_fitted)(rows, gain, threads, limits)
         return Beginning(engine.begin_with(made.start), made.start, made.scores, made.description)
     ranker = RankingModel.load(start) if isinstance(start, str | os.PathLike) else start

@@ -29,6 +29,7 @@ from boostrank.kernels.objective.options import OPTIONS
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.objective.mixture import accepted_params
 from boostrank.objectives import OBJECTIVES
+from boostrank.training.categories import with_categories
 from boostrank.training.params import (
     OBJECTIVE_NAMES,
     STOPPING_NAMES,
@@ -132,7 +133,7 @@ class _Search:
     ) -> None:  # fmt: skip
         if train_set.on_disk:
             raise DataError("rows that lie on disk cannot be put into folds: read them to memory")
-        fixed = dict(params or {})
+        fixed, train_set, _ = with_categories(params, train_set)
         self.seed = pop_seed(fixed)
         self.patience = int(pop_param(fixed, STOPPING_NAMES, _PATIENCE) or _PATIENCE)
         self.objective = pop_param(fixed, OBJECTIVE_NAMES, default_objective(backend))

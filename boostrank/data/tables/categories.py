@@ -87,8 +87,8 @@ def check_codes(values: Float32Array | Float64Array, name: str) -> None:
     wrong = values[~np.isnan(values) & ((values < 0) | (values >= LARGEST_CODE) | (values != np.floor(values)))]
     if wrong.size:
         raise DataError(
-            f"categorical feature {name!r} holds {wrong[0]:g}: codes are whole numbers from 0 to {LARGEST_CODE - 1}; "
-            "make the column one of categories in a data frame (astype('category')), whose codes are made here"
+            f"categorical feature {name!r} holds {wrong[0]:g}: codes are whole numbers from 0 to {LARGEST_CODE - 1}, "
+            "NaN is missing; a column of categories in a data frame (astype('category')) gets its codes here"
         )
 
 

@@ -26,6 +26,7 @@ from boostrank.metric import BoundMetrics, Conventions
 from boostrank.objective.mixture import accepted_params
 from boostrank.training.averaging import average
 from boostrank.training.callbacks import EarlyStopping
+from boostrank.training.categories import with_categories
 from boostrank.training.folds import DealtFolds
 from boostrank.training.model import RankingModel
 from boostrank.training.params import ROUNDS_NAMES, STOPPING_NAMES, headline, pop_seed, split_params
@@ -51,7 +52,7 @@ class Search:
         price.check(backend, train_set)
         self._begun = time.monotonic()
         self._engine, self._limit = get_backend(backend), price
-        self._rest = dict(params or {})
+        self._rest, train_set, _ = with_categories(params, train_set)
         self._seed = pop_seed(self._rest)
         self._data = train_set
         self._valid_from = [len(train_set.queries)]

@@ -9,6 +9,7 @@ from boostrank.backends import get_backend
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Conventions
+from boostrank.training.categories import with_categories
 from boostrank.training.model import RankingModel
 from boostrank.training.params import STOPPING_NAMES, split_params
 from boostrank.training.price import Limit, limited
@@ -102,6 +103,7 @@ def train_preset(
         raise ParameterError("time_limit and max_candidates are limits of quality='best'")
     if not isinstance(train_set, RankingDataset):
         raise ParameterError(f"quality={quality!r} looks at the rows: give a RankingDataset")
+    params, train_set, valid_sets = with_categories(params, train_set, valid_sets, alone.get("init_model"))
     sets = [] if valid_sets is None else list(valid_sets) if isinstance(valid_sets, list | tuple) else [valid_sets]
     held_out = [one for one in sets if one is not train_set]
     if quality == "quick":

@@ -1,0 +1,214 @@
+"""Categories from the frame to the model and back: the same model, the same scores, in any library and order."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+
+import boostrank
+from boostrank import RankingDataset, RankingModel
+from boostrank.core.errors import DataError, DataWarning, ParameterError
+from boostrank.data.tables.categories import Categories
+from tests.data.test_frames import LIBRARIES, NAMES, arrow_table, pandas_frame, polars_frame
+
+ENGINES = ["lightgbm", "xgboost"]
+KINDS = ("pear", "apple", "fig", "plum", "kiwi")
+QID = np.repeat(np.arange(30), 20)
+PARAMS = {"objective": "lambdarank", "num_leaves": 8, "learning_rate": 0.2, "num_threads": 1, "metric": "none"}
+OWN: dict[str, dict[str, Any]] = {
+    "lightgbm": {"min_data_in_leaf": 5, "min_data_per_group": 5, "cat_smooth": 1, "verbosity": -1},
+    "xgboost": {"min_sum_hessian_in_leaf": 0.1},
+}
+
+
+def make_rows() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    rng = np.random.default_rng(0)
+    X = np.column_stack(
+        [rng.normal(size=600), rng.integers(0, 9, 600), rng.integers(0, 2, 600), rng.integers(0, len(KINDS), 600)]
+    ).astype(np.float32)
+    X[::7, 0] = X[::11, 1] = X[::13, 3] = np.nan
+    gain = 1.5 * np.isin(X[:, 3], [1, 4]) + 0.6 * np.nan_to_num(X[:, 0]) + 0.2 * rng.normal(size=600)
+    return X, np.clip(np.round(gain), 0, 3)
+
+
+X, Y = make_rows()
+COLUMNS = {
+    name: [None if np.isnan(value) else kind(value) for value in column]
+    for name, kind, column in zip(NAMES, (float, int, bool, lambda i: KINDS[int(i)]), X.T, strict=True)
+}
+
+
+def as_data(rows: Any = X, **options: Any) -> RankingDataset:
+    return RankingDataset.from_arrays(rows, Y, qid=QID, **options)
+
+
+def trained(backend: str, data: RankingDataset, rounds: int = 6, **options: Any) -> RankingModel:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*codes of categories are no numbers", DataWarning)
+        return boostrank.train(PARAMS | OWN[backend], data, rounds, backend=backend, **options)
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def codes(request: Any) -> RankingModel:
+    """Trained on an array of codes."""
+    return trained(request.param, as_data(feature_names=NAMES, categorical_feature=["kind"]), start="linear")
+
+
+def turned(frame: Any) -> Any:
+    """The frame with its columns in another order, and one more."""
+    order = ["kind", "flag", "number", "count"]
+    if hasattr(frame, "iloc"):
+        return frame[order].assign(document=1)
+    if hasattr(frame, "with_columns"):
+        return frame[order].with_columns(document=1)
+    return frame.select(order).append_column("document", [np.arange(frame.num_rows)])
+
+
+@pytest.mark.parametrize("made", LIBRARIES)
+def test_a_frame_gives_the_model_and_the_scores_of_its_codes(codes: RankingModel, made: Any, tmp_path: Any) -> None:
+    assert codes.trees().forest.categorical.any()
+    assert "kind" not in [codes.column_names[c] for c in codes.trees().forest.start.feature]
+    frame = made(COLUMNS, KINDS)
+    model = trained(codes.backend, as_data(frame), start="linear")
+    body, _, last = model.to_bytes().partition(b"pandas_categorical:")
+    assert body == codes.to_bytes().partition(b"pandas_categorical:")[0]
+    assert last == (b'[["pear", "apple", "fig", "plum", "kiwi"]]\n' if codes.backend == "lightgbm" else b"")
+    model.save(tmp_path / "model")
+    loaded, scores = RankingModel.load(tmp_path / "model"), codes.predict(X)
+    for other in LIBRARIES:
+        np.testing.assert_array_equal(loaded.predict(turned(other(COLUMNS, KINDS[::-1]))), scores)
+    np.testing.assert_array_equal(loaded.predict(X), scores)
+    np.testing.assert_array_equal(loaded.predict(as_data(made(COLUMNS, KINDS[::-1]))), scores)
+    assert loaded.categories == {"kind": Categories(KINDS)}
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_validation_sets_and_later_rows_are_coded_as_the_training_set(backend: str) -> None:
+    data, other = as_data(pandas_frame(COLUMNS, KINDS)), as_data(polars_frame(COLUMNS, KINDS[::-1]))
+    model = boostrank.train(
+        PARAMS | OWN[backend] | {"metric": "ndcg"}, data, 4, valid_sets=[data, other], backend=backend, start="none"
+    )
+    assert model.evals_result["training"] == model.evals_result["valid_1"]
+    more = trained(backend, other, 2, init_model=model, start="none")
+    at_once = trained(backend, data, 2, init_model=model, start="none")
+    assert more.to_bytes() == at_once.to_bytes()
+    assert data.joined(other.like(data)).categories == data.categories
+    with pytest.raises(DataError, match="different categories cannot be joined"):
+        data.joined(other)
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_folds_and_presets_know_the_categories(backend: str) -> None:
+    data = as_data(feature_names=NAMES)
+    named = {"cat_feature": "name:kind", "early_stopping_round": 2, "metric": "ndcg"}
+    with pytest.warns(DataWarning, match="the linear start goes without 'kind': codes of categories are no numbers"):
+        one = boostrank.train_folds(PARAMS | OWN[backend] | named, data, 3, folds=2, backend=backend, start="linear")
+    assert one.categories == {"kind": Categories()}
+    assert one.trees().forest.categorical.any()
+    quick = boostrank.train(
+        PARAMS | OWN[backend] | {"categorical_feature": [3]}, data, 3, quality="quick", backend=backend, start="none",
+        valid_sets=[data],
+    )  # fmt: skip
+    assert quick.trees().forest.categorical.any()
+    assert set(quick.trees().forest.feature[quick.trees().forest.categorical]) == {3}
+
+
+def test_categories_that_were_not_seen_are_missing_and_said(codes: RankingModel) -> None:
+    model = trained(codes.backend, as_data(pandas_frame(COLUMNS, KINDS)))
+    strange = [*(["mauve"] * 3), None, "teal", *COLUMNS["kind"][5:]]
+    gone = X.copy()
+    gone[:5, 3] = np.nan
+    for made in LIBRARIES:
+        frame = made(COLUMNS | {"kind": strange}, (*KINDS, "teal", "mauve", "grey"))
+        message = r"column 'kind': 4 values of 2 categories that the model does not know \('mauve', ...\): taken as mis"
+        for rows in (frame, as_data(frame)):
+            with pytest.warns(DataWarning, match=message):
+                scores = model.predict(rows)
+            np.testing.assert_array_equal(scores, model.predict(gone))
+
+
+def test_columns_that_do_not_fit_are_refused_by_name(codes: RankingModel) -> None:
+    frame = pandas_frame(COLUMNS, KINDS)
+    model = trained(codes.backend, as_data(frame))
+    for wrong, match in (
+        (frame.drop(columns="flag"), "no column 'flag', which the model has"),
+        (frame.rename(columns={"flag": "flags"}), "no column 'flag', which the model has.*'flags'"),
+        (frame.assign(number="a"), r"'number' holds text \('a', ...\), where the model has numbers"),
+        (frame.assign(kind=1), r"'kind' holds 1, a category that is a number, where the others \('pear', ...\) are te"),
+    ):
+        with pytest.raises(DataError, match=match):
+            model.predict(wrong)
+    with pytest.raises(DataError, match=r"'kind' holds categories .* has codes and does not know"):
+        codes.predict(frame)
+    with pytest.raises(DataError, match=r"'kind' holds categories .* has codes there and does not know"):
+        codes.predict(as_data(frame))
+    plain = trained(codes.backend, as_data())
+    with pytest.raises(DataError, match="the model's columns have no names"):
+        plain.predict(frame)
+    with pytest.raises(DataError, match="'flag' holds categories"):
+        model.predict(as_data(frame.assign(flag=frame["flag"].astype("category"))))
+
+
+def test_numbers_as_categories_go_by_value_in_other_libraries() -> None:
+    pd, pl = (pytest.importorskip(name, reason=f"frames of {name}") for name in ("pandas", "polars"))
+    shop = [None if np.isnan(v) else 10 * int(v) + 7 for v in X[:, 3]]
+    model = trained("lightgbm", as_data(pd.DataFrame({"shop": pd.Categorical(shop), "x": X[:, 0]})), start="none")
+    assert model.categories == {"shop": Categories((7, 17, 27, 37, 47))}
+    scores = model.predict(X[:, [3, 0]])
+    for frame in (
+        pl.DataFrame({"x": X[:, 0], "shop": shop}),
+        pd.DataFrame({"x": X[:, 0], "shop": np.array(shop, float)}),
+    ):
+        np.testing.assert_array_equal(model.predict(frame), scores)
+
+
+def test_lightgbm_alone_codes_a_frame_as_we_do_and_we_as_it_does(tmp_path: Any) -> None:
+    pytest.importorskip("pandas", reason="LightGBM has categories of pandas")
+    frame = pandas_frame(COLUMNS, KINDS).astype({"count": float, "flag": float})
+    model = trained("lightgbm", as_data(frame), start="none")
+    other = frame.assign(kind=frame["kind"].cat.reorder_categories(KINDS[::-1]))
+    model.save(tmp_path / "model")
+    alone = lgb.Booster(model_file=tmp_path / "model")
+    np.testing.assert_array_equal(alone.predict(other, raw_score=True), model.predict(frame))
+    os.remove(tmp_path / "model.meta.json")
+    np.testing.assert_array_equal(RankingModel.load(tmp_path / "model").predict(other), model.predict(frame))
+    theirs = lgb.train({"verbosity": -1, "num_threads": 1} | OWN["lightgbm"], lgb.Dataset(frame, Y), 3)
+    theirs.save_model(tmp_path / "theirs")
+    loaded = RankingModel.load(tmp_path / "theirs")
+    np.testing.assert_array_equal(loaded.predict(polars_frame(COLUMNS, KINDS[::-1])), theirs.predict(frame))
+
+
+def test_models_of_other_categories_are_not_averaged() -> None:
+    models = [trained("lightgbm", as_data(pandas_frame(COLUMNS, kinds)), 2) for kinds in (KINDS, KINDS[::-1])]
+    with pytest.raises(ParameterError, match="stand for different categories"):
+        boostrank.average(models)
+
+
+def test_what_takes_no_categories_says_so() -> None:
+    data = as_data(arrow_table(COLUMNS, KINDS))
+    with pytest.raises(DataError, match="feature 'kind' holds categories, whose codes are no numbers for a linear mod"):
+        boostrank.train({"metric": "none"}, data, 2, backend="linear")
+    with pytest.warns(DataWarning, match="within_query goes without 'kind': codes"):
+        model = boostrank.train(PARAMS, data, 2, start="none", within_query="rank")
+    assert "rank(kind|query)" not in model.column_names
+    with pytest.raises(ParameterError, match=r"within_query: .* cannot use 'kind', or not as a number"):
+        boostrank.train(PARAMS, data, 2, start="none", within_query=boostrank.WithinQuery("rank", of="kind"))
+    with pytest.raises(ParameterError, match="'kind' is categorical, and has no direction"):
+        boostrank.train(PARAMS | {"monotone_constraints": [0, 0, 0, 1]}, data, 2, backend="xgboost", start="none")
+
+
+def test_the_estimator_takes_text_and_its_validation_sets_too() -> None:
+    pytest.importorskip("sklearn", reason="BoostRanker needs scikit-learn")
+    frame = pandas_frame(COLUMNS, KINDS).astype({"kind": object})
+    given = {"qid": QID, "eval_qid": [QID], "categorical_feature": ["kind"]}
+    ranker = boostrank.BoostRanker(**PARAMS | OWN["lightgbm"] | {"metric": "ndcg"}, num_boost_round=3, start="none")
+    ranker.fit(frame, Y, eval_set=[(frame[::-1].copy()[::-1], Y)], **given)
+    assert ranker.model_.trees().forest.categorical.any()
+    np.testing.assert_array_equal(
+        ranker.predict(frame.astype({"kind": "category"})), ranker.predict(frame)
+    )  # fmt: skip
