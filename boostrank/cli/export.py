@@ -10,7 +10,7 @@ import click
 
 from boostrank.cli.errors import say
 from boostrank.cli.options import Command, DataFile, InputFile, option
-from boostrank.cli.reading import check_not_read, reading_options
+from boostrank.cli.reading import check_not_read, reading_options_but
 
 to_export = partial(option, section="Export")
 
@@ -46,7 +46,7 @@ class _Targets(Command):
     help="Write it although rows of this kind get other scores (thresholds, random, zeros, missing, infinite, "
     "categories), or documents of --data change places (moved).",
 )  # fmt: skip
-@reading_options
+@reading_options_but("feature_names")
 def command(
     model: str, to: str, output: str | None, how: bool, name: str | None, feature_names: str | None, data: str | None,
     allow: tuple[str, ...], **given: Any,

@@ -60,7 +60,7 @@ def command(files: tuple[str, ...], valid: tuple[str, ...], as_json: bool, **giv
     from boostrank.planning.plan import make_plan
     from boostrank.planning.sample import survey
 
-    options = reading_of(given)
+    options = reading_of(given) | {"format": given["data_format"]}
     surveys = {name_of(list(files)): survey(list(files), **options)}
     surveys |= {path: survey(path, **options) for path in valid}
     train, *others = surveys.values()
@@ -102,7 +102,7 @@ def announced(
             routes = [name for name in ENGINES[given["backend"]].routes if name != "again"]
             route = "memory" if given["memory_limit"] is None else routes[-1]
         return route, f"plan: --route {route}; what it will take, nobody knows: a pipe does not say how long it is"
-    options = reading_of(given)
+    options = reading_of(given) | {"format": given["data_format"]}
     try:
         first, *others = [survey(one, **options) for one in (list(train), *valid)]
         refused = given["on_bad_line"] == "stop" and any(found.refused_rows for found in (first, *others))

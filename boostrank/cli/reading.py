@@ -7,13 +7,13 @@ import glob
 import os
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from boostrank.cli.errors import say
-from boostrank.cli.options import option, with_options
+from boostrank.cli.options import F, option, with_options
 from boostrank.cli.progress import ReadProgress, duration
 from boostrank.core.errors import InputError
 from boostrank.data.options import DECLARED, FeatureSpace, ReaderOptions
@@ -21,6 +21,7 @@ from boostrank.data.options import DECLARED, FeatureSpace, ReaderOptions
 if TYPE_CHECKING:
     from boostrank.core.types import Float64Array
     from boostrank.data.dataset import RankingDataset
+    from boostrank.data.readers import ReaderSpec
     from boostrank.training.model import RankingModel
 
 SECTION = "Reading"
@@ -43,7 +44,23 @@ def _option(field: Any) -> Any:
 
 
 _FIELDS = [field for field in dataclasses.fields(ReaderOptions) if DECLARED[field.name].metavar is not None]
-reading_options = with_options(*map(_option, _FIELDS))
+_FORMATS = ("auto", "libsvm", "csv", "tsv", "parquet", "arrow")
+"""Names of `boostrank.data.readers.READERS`, which are too heavy for `--help`."""
+
+
+def reading_options_but(*others: str) -> Callable[[F], F]:
+    """The same without some that are a command's own; `--qid`, where it is one, is called `--qid-column`."""
+    own = [_option(field) for field in _FIELDS if field.name not in others]
+    if "qid" in others:
+        own.append(option("--qid-column", metavar="COLUMN", section=SECTION, help=DECLARED["qid"].help))
+    return with_options(
+        option("--format", "data_format", type=click.Choice(_FORMATS), default="auto", section=SECTION,
+               help="What the data are. auto: as the names of the files end, else as the files begin."),
+        *own,
+    )  # fmt: skip
+
+
+reading_options = reading_options_but()
 
 
 class Reader:
@@ -58,24 +75,39 @@ class Reader:
     def __init__(
         self, given: Mapping[str, Any], *, keep_comments: bool = False, stream: Mapping[str, Any] | None = None
     ) -> None:
-        self._stream = stream
+        self._stream, self._format = stream, given["data_format"]
         self._reading = ReaderOptions(**reading_of(given), keep_comments=keep_comments)
         self._options = self._reading.changed | {"threads": given["threads"]}
 
-    def read(self, paths: str | Sequence[str], *, like: RankingDataset | FeatureSpace | None = None) -> RankingDataset:
-        """One file, or several as one data set; says on standard error what was in it."""
+    def read(
+        self, paths: str | Sequence[str], *, like: RankingDataset | FeatureSpace | None = None, labelled: bool = True
+    ) -> RankingDataset:
+        """One file, or several as one data set; says on standard error what was in it.
+
+        Args:
+            paths: files.
+            like: the training data, or its features.
+            labelled: whether a table must have labels.
+        """
         from boostrank.data.libsvm.side_files import WEIGHT_SUFFIX
         from boostrank.data.readers import read_files
 
         started, name = time.monotonic(), name_of(paths)
         with ReadProgress(name) as progress:
             stream = {} if self._stream is None else {"stream": True, **self._stream}
-            data: RankingDataset = read_files(paths, like=like, progress=progress, **stream, **self._options)
-        how = "remembered" if data.on_disk and not data.features.is_open else "read"
-        beside = [f"weights from {file}, " for file in data.provenance.files[1:] if file.endswith(WEIGHT_SUFFIX)]
+            extra = {} if labelled else {"labelled": False}
+            data: RankingDataset = read_files(
+                paths, format=self._format, like=like, progress=progress, **stream, **self._options, **extra
+            )
+        action = "remembered" if data.on_disk and not data.features.is_open else "read"
+        how = data.provenance.options
+        roles = {"label": "labels", "qid": "queries", "weight": "weights"}
+        taken = [f"{word} from column {how[role]!r}" for role, word in roles.items() if role in how]
+        beside = [f"{', '.join(taken)}, "] if taken else []
+        beside += [f"weights from {file}, " for file in data.provenance.files[1:] if file.endswith(WEIGHT_SUFFIX)]
         say(
             f"{name}: {data.n_documents:,} rows, {len(data.queries):,} queries, {data.n_features:,} features, "
-            f"{''.join(beside[:1])}{how} in {duration(time.monotonic() - started)}"
+            f"{''.join(beside[:2])}{action} in {duration(time.monotonic() - started)}"
         )
         return data
 
@@ -89,41 +121,55 @@ class Reader:
             model, path: what scores them, and its file.
             num_iteration: rounds to use.
         """
-        from boostrank.data.readers import reader_of
         from boostrank.training.scoring import scores_of_files
 
         started, rows, name = time.monotonic(), 0, name_of(paths)
-        like, threads = self.feature_space(model, path), self._options["threads"]
+        like, threads = self.feature_space(model, path, paths), self._options["threads"]
         with ReadProgress(name) as progress:
             pieces = scores_of_files(
-                model, paths, num_iteration=num_iteration, like=like, progress=progress, **self._options
-            )
+                model, paths, num_iteration=num_iteration, like=like, progress=progress, format=self._format,
+                **self._options,
+            )  # fmt: skip
             for scores in pieces or ():
                 rows += scores.size
                 yield scores
         if pieces is None:
-            if reader_of(paths).stream is not None and not self._reading.regroup:
+            spec = self._reader(paths)
+            if spec.stream is not None and not self._reading.regroup:
                 self._stream = {"cache": False}
-            yield model.predict(self.read(paths, like=like), num_iteration=num_iteration, threads=threads)
+            data = self.read(paths, like=like, labelled=spec.name == "libsvm")
+            yield model.predict(data, num_iteration=num_iteration, threads=threads)
         else:
             took = duration(time.monotonic() - started)
             say(f"{name}: {rows:,} rows, {model.n_features:,} features, scored in {took}")
 
-    def feature_space(self, model: RankingModel, path: str) -> FeatureSpace:
-        """How the files of a model count features."""
+    def _reader(self, paths: str | Sequence[str]) -> ReaderSpec:
+        from boostrank.data.readers import reader_of
+
+        return reader_of([paths] if isinstance(paths, str) else list(paths), self._format)
+
+    def feature_space(self, model: RankingModel, path: str, data: str | Sequence[str]) -> FeatureSpace:
+        """How the files of a model count features, or what their columns are.
+
+        Args:
+            model, path: the model, and its file.
+            data: files that will be read.
+        """
         from boostrank.core.errors import DataWarning
 
-        base = model.index_base
-        if base is None:
+        base, columns = model.index_base, model.info.columns
+        if self._reader(data).name != "libsvm":
+            return FeatureSpace(base, model.n_features, model.feature_names, columns)
+        if base is None and not self._reading.feature_names:
             base = 0 if self._reading.zero_based == "true" else 1
             if self._reading.zero_based == "auto":
                 warnings.warn(
-                    f"{path} does not say what number its first feature has in files: taken as 1 "
+                    f"{path} does not say what number its first feature has in libsvm text: taken as 1 "
                     "(--zero-based true: 0; --zero-based false: 1, and no warning)",
                     DataWarning,
                     stacklevel=2,
                 )
-        return FeatureSpace(base, model.n_features, model.feature_names)
+        return FeatureSpace(base, model.n_features, model.feature_names, columns)
 
     def read_for(self, models: Mapping[str, RankingModel | None], path: str) -> Iterator[tuple[str, RankingDataset]]:
         """(ranker, the data as it wants them); read once for all that count features alike. None takes any.
@@ -131,7 +177,7 @@ class Reader:
         Raises:
             InputError: models that count features differently, and data that can be read only once.
         """
-        spaces = {name: self.feature_space(model, name) for name, model in models.items() if model is not None}
+        spaces = {name: self.feature_space(model, name, path) for name, model in models.items() if model is not None}
         first = next(iter(spaces), None)
         different = [name for name in spaces if spaces[name] != spaces[first]] if first else []
         if different and (path == "-" or (os.path.exists(path) and not os.path.isfile(path))):
@@ -149,7 +195,8 @@ class Reader:
 
 def reading_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of the reader among those of a command."""
-    return {field.name: given[field.name] for field in _FIELDS}
+    own = {field.name: given.get(field.name, field.default) for field in _FIELDS}
+    return own | ({"qid": given["qid_column"]} if "qid_column" in given else {})
 
 
 def name_of(paths: str | Sequence[str]) -> str:

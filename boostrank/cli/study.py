@@ -56,7 +56,7 @@ def read_for_model(
 
     ranker = RankingModel.load(model)
     reader = Reader(given, keep_comments=keep_comments)
-    return ranker, reader.read(data, like=reader.feature_space(ranker, model))
+    return ranker, reader.read(data, like=reader.feature_space(ranker, model, data))
 
 
 def read_matters(path: str) -> dict[str, float]:

@@ -53,10 +53,10 @@ if TYPE_CHECKING:
 @reading_options
 @click.pass_context
 def command(context: click.Context, /, train: tuple[str, ...], model: str, valid: tuple[str, ...], **given: Any) -> int:
-    """Train a ranker from TRAIN, libsvm text with `qid:`.
+    """Train a ranker from TRAIN: libsvm text with `qid:`, CSV, TSV, Parquet or Arrow.
 
-    TRAIN is one file or several, plain or compressed (.gz, .bz2, .xz, .zst), a quoted pattern, 'shards/*.gz', or `-`
-    for standard input. Several files are one data set, and a query lies in one of them.
+    TRAIN is one file or several, text plain or compressed (.gz, .bz2, .xz, .zst), a quoted pattern, 'shards/*.gz', or
+    `-` for standard input. Several files are one data set, and a query lies in one of them.
 
     Prints where the model lies. Ctrl-C and SIGTERM finish the round and write the model, and the checkpoint if there
     is to be one; Ctrl-C twice stops at once.

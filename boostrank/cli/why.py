@@ -11,7 +11,7 @@ from boostrank.cli import study
 from boostrank.cli.errors import say
 from boostrank.cli.options import COUNT, Command, DataFile, InputFile, option, with_options
 from boostrank.cli.progress import StepProgress
-from boostrank.cli.reading import reading_options
+from boostrank.cli.reading import reading_options_but
 from boostrank.cli.tables import aligned, print_table, shown, width_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _BAR, _LEAST = 20, 5
     study.results("--top", type=COUNT, default=12, help="Features in each table; --json and --html have all."),
     study.json_option, study.html_option, study.workers_option,
 )  # fmt: skip
-@reading_options
+@reading_options_but("qid")
 @click.pass_context
 def command(
     context: click.Context, /, model: str, data: str, a: str, b: str, qid: str, top: int, as_json: bool,

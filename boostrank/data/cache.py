@@ -154,7 +154,9 @@ def reader_version() -> str:
     """Digest of the code that turns text into numbers: another reader, other entries."""
     package = Path(__file__).parents[1]
     digest = hashlib.blake2b(digest_size=8)
-    code = [*sorted((package / "data/libsvm").glob("*.py")), package / "data/options.py"]
+    folders = (package / "data/libsvm", package / "data/tables")
+    code = [*(path for folder in folders for path in sorted(folder.glob("*.py")))]
+    code += [package / "data/options.py", package / "data/names.py"]
     for path in [*code, package / "kernels/runtime/intrinsics.py"]:
         digest.update(path.name.encode() + path.read_bytes())
     return f"{digest.hexdigest()} {sys.byteorder}"

@@ -100,7 +100,8 @@ class RankingDataset:
 
         Args:
             path: a file, plain or compressed; several; a pattern, `shards/*.gz`; or "-", standard input.
-            format: its name; "auto": as the names of the files end, libsvm if they do not say.
+            format: its name, such as csv or parquet; "auto": as the names of the files end, or, where they say nothing,
+                as the files begin.
             {options}
 
         Raises:
@@ -263,7 +264,9 @@ class RankingDataset:
     @property
     def feature_space(self) -> FeatureSpace:
         """The features, which later files are read into."""
-        return FeatureSpace(self.provenance.index_base, self.n_features, self.feature_names)
+        how = self.provenance.options
+        columns = {role: how[role] for role in ("label", "qid", "weight", "drop") if role in how}
+        return FeatureSpace(self.provenance.index_base, self.n_features, self.feature_names, columns)
 
     @property
     def on_disk(self) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from boostrank.core.errors import ParameterError
+from boostrank.data.names import numbered_names
 
 F = TypeVar("F", bound=Callable[..., Any])
 Progress = Callable[[int, int | None], None] | None
@@ -102,6 +103,22 @@ class ReaderOptions:
         "auto", "auto: dense when at least half of the cells are present. The numbers are the same.",
         choices=("auto", "dense", "csr"), metavar=None,
     )  # fmt: skip
+    label: str | None = _declare(
+        None, "Column of the labels in CSV, TSV, Parquet and Arrow files: label or relevance, where the name says it.",
+        metavar="COLUMN",
+    )  # fmt: skip
+    qid: str | None = _declare(
+        None, "Column of the query ids there: qid or query_id, where the name says it.", metavar="COLUMN"
+    )
+    weight: str | None = _declare(
+        None, "Column of the weights of queries there, one number for all rows of a query.", metavar="COLUMN"
+    )
+    drop: str | Sequence[str] | None = _declare(
+        None, "Columns there that are no features: doc_id,url.", metavar="COLUMN,..."
+    )
+    feature_names: str | Sequence[str] | Mapping[int, str] | None = _declare(
+        None, "File with the names of the features of libsvm text: a name a line, or lines `1: name`.", metavar="FILE"
+    )
     keep_comments: bool = _declare(False, "Keep what stands behind `#`, without the blanks around it.", metavar=None)
 
     def __post_init__(self) -> None:
@@ -117,6 +134,10 @@ class ReaderOptions:
             if not token or any(c.isspace() or c in "#:" or not c.isprintable() for c in token):
                 raise ParameterError(f"missing token {token!r} must be a word without blanks, ':' and '#'")
         object.__setattr__(self, "missing_tokens", tokens)
+        drop = self.drop.split(",") if isinstance(self.drop, str) else self.drop or ()
+        object.__setattr__(self, "drop", tuple(map(str, drop)) or None)
+        if self.feature_names is not None:
+            object.__setattr__(self, "feature_names", numbered_names(self.feature_names))
         object.__setattr__(self, "label_map", parse_label_map(self.label_map))
 
     @property
@@ -139,11 +160,14 @@ class FeatureSpace:
             `zero_based` is given.
         n_features: columns.
         feature_names: their names; empty for `f1`, `f2`, ...
+        columns: `label`, `qid`, `weight` and `drop` of the training file, if it was a table: what later ones take where
+            nothing else is said.
     """
 
     index_base: int | None
     n_features: int
     feature_names: tuple[str, ...] = ()
+    columns: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False)
 
 
 def _reading(*, like: Any = None, threads: int | None = None, progress: Progress = None) -> None:

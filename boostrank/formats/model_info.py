@@ -90,6 +90,12 @@ class ModelInfo(Mapping[str, Any]):
         return None if base is None else int(base)
 
     @property
+    def columns(self) -> dict[str, Any]:
+        """Columns beside features of a table that it was trained on: `label`, `qid`, `weight`, `drop`."""
+        reader = (self.data or {}).get("reader") or {}
+        return {name: reader[name] for name in ("label", "qid", "weight", "drop") if name in reader}
+
+    @property
     def absent(self) -> str | None:
         """What an entry was that a sparse row did not name: "zero", None where it is not told."""
         return (self.data or {}).get("absent")

@@ -209,13 +209,13 @@ def _reading(work: Work) -> float:
 def _linear_times(work: Work) -> tuple[float, float]:
     first, _ = _tree_times("lightgbm", "again", work)
     a_round = sum((one.rows or 0) * (one.features * _LINEAR_CELL + _LINEAR_ROW_ROUND) for one in work.data)
-    return _reading(work) + first, a_round * _REFERENCE_SPEED / work.train.bytes_a_second
+    return _reading(work) + first, a_round * _REFERENCE_SPEED / work.train.machine
 
 
 def _tree_times(backend: str, route: str, work: Work) -> tuple[float, float]:
     """(seconds to the first round, seconds a round)."""
     a_bin, a_cell, by_leaves = _TIMES[backend]
-    slower = _REFERENCE_SPEED / work.train.bytes_a_second
+    slower = _REFERENCE_SPEED / work.train.machine
     starting = _START + work.compiles * _COMPILATION
     rows, cells = sum(one.rows or 0 for one in work.data), sum((one.rows or 0) * one.features for one in work.data)
     binning = a_bin * cells / work.threads

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,11 +16,13 @@ from boostrank.core.errors import DataError
 from boostrank.core.types import Int64Array
 from boostrank.data.libsvm import parser as parse
 from boostrank.data.libsvm.blocks import Parser
-from boostrank.data.libsvm.chunks import FileSource, Load, Source, Text, open_source
+from boostrank.data.libsvm.chunks import PADDING, Load, Source, Text, open_source
 from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.reader import parser_of
 from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, find_sidecar, some_sizes
 from boostrank.data.libsvm.sources import AnySource, expand, size_of
+from boostrank.data.readers import reader_of
+from boostrank.data.tables.parser import TableParser
 
 SAMPLE_BYTES = 12 << 20
 """Files with up to this much text are read whole."""
@@ -48,6 +50,7 @@ class Survey:
         grades: label -> share of the rows, the commonest first.
         distinct: int64[d], distinct values of each column in the sample, up to where counting ended.
         bytes_a_second: of text, read and parsed by one thread of this machine, just now.
+        machine: the same of libsvm text, whatever the files are: what this machine is worth.
     """
 
     files: int
@@ -65,6 +68,10 @@ class Survey:
     grades: Mapping[float, float]
     distinct: Int64Array
     bytes_a_second: float
+    machine: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "machine", self.machine or self.bytes_a_second)
 
     @property
     def is_sparse(self) -> bool:
@@ -81,12 +88,12 @@ class Survey:
         return replace(self, features=columns, present=present, nonzero=nonzero, distinct=distinct)
 
 
-def survey(source: AnySource, **options: Any) -> Survey:
+def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey:
     """Look at some files.
 
     Args:
-        source: as for `boostrank.data.libsvm.reader.read_libsvm`. Of a pipe the sample is taken away: it can be read
-            once.
+        source: as for `RankingDataset.read`. Of a pipe the sample is taken away: it can be read once.
+        format: of the files.
         options: of `boostrank.data.options.ReaderOptions`.
 
     Raises:
@@ -97,15 +104,34 @@ def survey(source: AnySource, **options: Any) -> Survey:
     sizes = [size_of(one) for one in files]
     known = [size for size in sizes if size is not None]
     disk = sum(known) if len(known) == len(files) else None
-    reading = LibsvmOptions(**options | {"on_bad_line": "skip", "strict": False})
-    sample = _Sample(reading)
+    table = reader_of(files, format).table
+    options |= {"on_bad_line": "skip", "strict": False}
+    reading: LibsvmOptions = LibsvmOptions(**options) if table is None else table.options(**options)
+    open_one = open_source if table is None else table.open(reading)
+    sample = _Sample(reading, parser_of if table is None else lambda reading, _: TableParser(reading))
     for i, wanted in _places(sizes):
-        with closing(open_source(files[i], None)) as opened:
+        with closing(open_one(files[i], None)) as opened:
             sample.take(opened, wanted)
     if not sample.rows:
-        raise DataError(f"{files[0]}: no row of the sample can be read as `label qid:ID number:value ...`")
+        rows = "`label qid:ID number:value ...`" if table is None else "labels, query ids and numbers"
+        raise DataError(f"{files[0]}: no row of the sample can be read as {rows}")
     base = reading.base if reading.base is not None else int(not sample.has_zero)
-    return sample.survey(len(files), disk, base)
+    found = sample.survey(len(files), disk, base)
+    return found if table is None else replace(found, machine=_machine_speed())
+
+
+def _machine_speed() -> float:
+    """Bytes a second of libsvm text of our own, parsed by one thread."""
+    cells = b" ".join(b"%d:0.%d" % (number, 37 * number) for number in range(1, 137))
+    text = b"".join(b"1 qid:%d %b\n" % (query, cells) for query in range(600))
+    slots = LibsvmOptions(zero_based=False).for_parser()
+    slots[parse.EXPECT_QID] = 1
+    parser = Parser(slots, [])
+    for _ in range(2):  # compiled code is fetched at the first call
+        started = time.perf_counter()
+        parser(lambda buffer: Text(bytearray(text + PADDING), 0, len(text)))
+        seconds = time.perf_counter() - started
+    return len(text) / max(seconds, 1e-9)
 
 
 def is_pipe(source: AnySource) -> bool:
@@ -134,8 +160,9 @@ def _places(sizes: Sequence[int | None]) -> Iterator[tuple[int, list[float] | No
 class _Sample:
     """Adds up what the parsed places hold."""
 
-    def __init__(self, options: LibsvmOptions) -> None:
-        self._options = options
+    def __init__(self, options: LibsvmOptions, parser_of: Callable[..., Any]) -> None:
+        self._options, self._parser_of = options, parser_of
+        self._known_rows = 0
         self.rows = self._refused = self._text = self._cells = self._nonzero = self._top = self._grouped_files = 0
         self._boundaries = self._pairs = self._queries = self._longest = 0
         self._disk = self._unpacked = self._seconds = 0.0
@@ -148,11 +175,14 @@ class _Sample:
     def take(self, source: Source, places: list[float] | None) -> None:
         """The chunks of one file that are wanted; None: all of them, while they last."""
         sizes_file = find_sidecar(source.path, GROUP_SUFFIXES)
-        parser: Parser = parser_of(self._options, source)
+        parser: Parser = self._parser_of(self._options, source)
         self._sizes += some_sizes(sizes_file)
         self._grouped_files += sizes_file is not None
+        if source.rows is not None:
+            self._take_counted(parser, source)
+            return
         loads = source.loads(_PLACE_BYTES)
-        if isinstance(source, FileSource):
+        if source.any_order:
             chunks = list(loads)
             if places is not None:
                 self._exact = False
@@ -179,6 +209,19 @@ class _Sample:
         self._disk += disk
         self._unpacked += unpacked
 
+    def _take_counted(self, parser: Parser, source: Source) -> None:
+        """The first rows of a file that says how many it has."""
+        assert source.rows is not None
+        before, previous, started = self.rows + self._refused, None, time.perf_counter()
+        for load in source.loads(_PLACE_BYTES):
+            self._seconds += time.perf_counter() - started  # batches are unpacked by the iterator
+            _, previous = self._add(parser, load, previous)
+            started = time.perf_counter()
+            if source.text_bytes >= SAMPLE_BYTES:
+                break
+        self._known_rows += source.rows
+        self._exact &= self.rows + self._refused - before == source.rows
+
     def _add(self, parser: Parser, load: Load, previous: Any) -> tuple[int, Any]:
         """(bytes of text, id of the last query) of one chunk; `previous` is the id before it, where that is known."""
         texts: list[Text] = []
@@ -190,10 +233,12 @@ class _Sample:
         if not self._warm:  # compiled code is fetched at the first call
             parser(lambda buffer: Text(bytearray(b"0 qid:1 1:1\n\n\n"), 0, 12))
             self._warm = True
+            if isinstance(parser, TableParser):
+                load = self._warmed(parser, load)
         started = time.perf_counter()
         block = parser(measured)
         self._seconds += time.perf_counter() - started
-        size = texts[0].end - texts[0].start
+        size = texts[0].size
         self._text += size
         self._refused += int(block.counts[parse.BAD_ROWS])
         if not block.n_rows:
@@ -227,6 +272,13 @@ class _Sample:
         self._pairs += block.n_rows - 1
         return size, (ids[-1], int(lengths[-1]))
 
+    @staticmethod
+    def _warmed(parser: TableParser, load: Load) -> Load:
+        """The same load, once parsed: modules are imported at the first call."""
+        loaded = load(None)
+        parser(lambda _: loaded)
+        return lambda _: loaded
+
     def survey(self, files: int, disk: int | None, base: int) -> Survey:
         """The survey."""
         features = self._top + 1 - base
@@ -235,11 +287,15 @@ class _Sample:
         text = rows = queries = None
         if self._exact:
             text, rows, queries = float(self._text), self.rows, self._queries
-        elif disk is not None:
+        elif disk is not None and not self._known_rows:
             text = disk * self._unpacked / max(self._disk, 1)
             rows = round(text * self.rows / self._text)
             often = max(self._boundaries, 1) / max(self._pairs, 1)
             queries = max(files, round(rows * often))
+        if self._known_rows and not self._exact:
+            often = max(self._boundaries, 1) / max(self._pairs, 1)
+            rows, queries = self._known_rows, max(files, round(self._known_rows * often))
+            text = float(self._text) / self.rows * rows
         longest = self._longest
         if self._grouped_files == files and self._sizes:
             rows, queries, longest = sum(self._sizes), len(self._sizes), max(self._sizes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,10 @@ from boostrank.data.dataset import Features, Provenance, RankingDataset, default
 from boostrank.data.libsvm import parser as parse
 from boostrank.data.libsvm import side_files
 from boostrank.data.libsvm.blocks import Block, dense_matrix, sparse_matrix
-from boostrank.data.libsvm.options import LibsvmOptions
+from boostrank.data.libsvm.chunks import Source
+from boostrank.data.libsvm.options import NUMBERED, LibsvmOptions
 from boostrank.data.libsvm.reasons import NO_ROWS, BadRow
+from boostrank.data.names import names_in_head, same_names
 from boostrank.data.store import RowStore, StoredFeatures, check_not_scattered, missing_in
 
 BLANK_SHARE = 0.01  # more blank lines than this are worth a word
@@ -76,11 +78,16 @@ class DataFiles:
     def place(self, line: int) -> tuple[str, int]:
         """(file, its line) of a line counted through all files; line 0 means the whole."""
         part = next(part for part in reversed(self.parts) if part.lines < line or part is self.parts[0])
-        return part.name, line - part.lines
+        number = line - part.lines
+        if self.options.by_row and number:
+            return f"{part.name}: row {number}", 0
+        return part.name, number + self.options.header_lines * bool(number)
 
     def at(self, line: int) -> str:
         """The same in words."""
         file, line = self.place(line)
+        if self.options.by_row:
+            return file.removeprefix(f"{self.parts[0].name}: ") if len(self.parts) == 1 else file
         return f"line {line}" if len(self.parts) == 1 else f"{file}:{line}"
 
     def spans(self) -> list[tuple[Part, range, slice]]:
@@ -113,7 +120,7 @@ class DataFiles:
 
     def _why_refused(self, row: BadRow) -> FileFormatError:
         part, options = self.parts[-1], self.options
-        return row.error(part.name, self.n_lines - part.lines, max_feature=options.max_feature,
+        return row.error(part.name, self.n_lines - part.lines + options.header_lines, max_feature=options.max_feature,
                          like_training=options.space is not None)  # fmt: skip
 
 
@@ -208,10 +215,14 @@ class RowFiles(DataFiles):
         if counts[parse.MISSING]:
             missing_in_columns = missing()
             fullest = np.argsort(-missing_in_columns, kind="stable")[: np.count_nonzero(missing_in_columns)]
-            shown = ", ".join(f"{missing_in_columns[c]:,} in f{base + c}" for c in fullest[:_SHOWN_COLUMNS])
+            shown = ", ".join(f"{missing_in_columns[c]:,} in {self._shown(c, base)}" for c in fullest[:_SHOWN_COLUMNS])
             more = fullest.size - _SHOWN_COLUMNS
             shown += f", and in {more} more features" if more > 0 else ""
             self._warn(f"{counts[parse.MISSING]:,} missing values: {shown}")
+
+    def _shown(self, column: int, base: int) -> str:
+        """What a column is called in messages."""
+        return f"f{base + column}"
 
 
 class Assembly(RowFiles):
@@ -226,12 +237,20 @@ class Assembly(RowFiles):
         super().__init__(options)
         self.store = store
         self.blocks: list[Block | None] = []
+        self.names_in_text: dict[int, str] = {}
+        self._names_differ = False
         self._runs: list[Int64Array] = []
 
-    def enter(self, name: str, path: str | None) -> None:
+    def enter(self, name: str, path: str | None, source: Any = None) -> None:
         last = self._last
         super().enter(name, path)
         self._last = last if self.options.regroup else None
+        self._enter_source(source)
+
+    def _enter_source(self, source: Source) -> None:
+        """Look at what the next file says of its features."""
+        found = names_in_head(source.head, source.name)
+        self.names_in_text = same_names(self.names_in_text, found, source.name)
 
     def add(self, block: Block) -> None:
         """The next block.
@@ -284,14 +303,17 @@ class Assembly(RowFiles):
                 weights = weights[order]
             weights = side_files.weights_of_queries(weights_file, weights, queries)
             queries = QueryIndex(queries.ptr, queries.qid, weights)
-        space = options.space
-        names = (space.feature_names if space is not None else ()) or default_feature_names(columns, base)
+        names = self._names(base, columns)
         used = tuple(f for p in self.parts for f in (p.path or p.name, p.sizes_file, p.weights_file) if f is not None)
-        how = options.for_provenance() | {"queries": "qid" if self.n_queries else "sizes"}
-        return RankingDataset(
-            features, options.relabelled(labels), queries, names, Provenance(used, base, how),
+        how = self._how()
+        data = RankingDataset(
+            features, options.relabelled(labels), queries, names, Provenance(used, self._index_base(base), how),
             None if comments is None else tuple(comments), order,
         )  # fmt: skip
+        by_name = options.by_name(self._given_names(base), self.name)
+        if by_name is None or options.space is None:
+            return data
+        return data.with_features(options.space.feature_names, whose="the model")
 
     # Queries ---------------------------------------------------------------------------------------------------------
 
@@ -316,7 +338,7 @@ class Assembly(RowFiles):
                 words = (
                     f"qid {ids[i]} comes back after another query; it was first seen on {self.at(seen)}. The rows "
                     "of a query must follow each other: --regroup brings them together (data larger than memory: "
-                    "boostrank sort)"
+                    f"{self.options.sorted_by})"
                 )
                 if owner[i] == owner[i - 1]:
                     words = (
@@ -377,12 +399,40 @@ class Assembly(RowFiles):
 
     # Features --------------------------------------------------------------------------------------------------------
 
+    def _given_names(self, base: int = 1) -> Mapping[int, str]:
+        """Number -> name as the options or the text say; none where they do not."""
+        given: Any = self.options.feature_names
+        if isinstance(given, tuple):
+            given = {base + i: name for i, name in enumerate(given)}
+        if given and self.names_in_text and given != self.names_in_text and not self._names_differ:
+            self._names_differ = True
+            self._warn("the text names its features otherwise than --feature-names, which is taken")
+        return given or self.names_in_text
+
+    def _names(self, base: int, columns: int) -> tuple[str, ...]:
+        space, named = self.options.space, self._given_names(base)
+        if space is not None and self.options.by_name(named, self.name) is None:
+            names = space.feature_names
+            named_only = names and not named and space.index_base is None and self.options.zero_based == "auto"
+            if named_only and not all(map(NUMBERED.fullmatch, names)):
+                self._warn(f"the text names no features: they go by position, number {base} is {names[0]!r}")
+            return names or default_feature_names(columns, base)
+        return tuple(named.get(base + i, f"f{base + i}") for i in range(columns))
+
+    def _how(self) -> dict[str, Any]:
+        """What a model must remember of how the data were read."""
+        return self.options.for_provenance() | {"queries": "qid" if self.n_queries else "sizes"}
+
+    def _index_base(self, base: int) -> int | None:
+        """The number of the first feature, as a model must remember it."""
+        return base
+
     def _columns(self) -> tuple[int, int]:
         """(number of the first feature, how many there are)."""
         options, has_zero = self.options, self.has_zero
         base = options.base
         if base is None:
-            base = 0 if has_zero else 1
+            base = 0 if has_zero or 0 in self._given_names() else 1
         top, line = self.top.top_id, self.top.top_line
         if options.space is not None:
             columns = options.space.n_features
@@ -394,6 +444,20 @@ class Assembly(RowFiles):
                     file=file, line=line,
                 )  # fmt: skip
             return base, columns
+        named = self._given_names(base)
+        if options.n_features is None and named:
+            last = max(named)
+            unnamed = next((number for number in range(base, top + 1) if number not in named), None)
+            if unnamed is not None or min(named) < base:
+                words = f"feature {unnamed} has none" if unnamed is not None else f"the features count from {base}"
+                numbers = f"{min(named)} to {last}"
+                raise FileFormatError(f"there are names of the features {numbers}, but {words}", file=self.name)
+            if last > top:
+                self._warn_or_refuse(
+                    f"there are names of the features {base} to {last}, but no row has one above {top}: the others are "
+                    "0 throughout"
+                )
+            return base, last + 1 - base
         if options.n_features is None:
             return base, top + 1 - base
         if top + 1 - base > options.n_features:

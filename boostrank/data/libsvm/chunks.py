@@ -26,7 +26,8 @@ _BOM = b"\xef\xbb\xbf"
 _UTF16 = "looks like UTF-16: convert it, `iconv -f UTF-16 -t UTF-8`"
 _FOREIGN = {
     b"PK\x03\x04": "a zip archive: unpack it first",
-    b"PAR1": "a Parquet file: load it as a data frame and use RankingDataset.from_frame",
+    b"PAR1": "this is a Parquet file, not text: give --format parquet",
+    b"ARROW1": "this is an Arrow file, not text: give --format arrow",
     b"\xff\xfe": _UTF16, b"\xfe\xff": _UTF16,
 }  # fmt: skip
 
@@ -53,6 +54,11 @@ class Text:
     end: int
 
     @property
+    def size(self) -> int:
+        """Bytes of the lines."""
+        return self.end - self.start
+
+    @property
     def unterminated(self) -> bool:
         """Whether the last line has no newline."""
         return self.end > self.start and self.buffer[self.end - 1] != 10
@@ -73,9 +79,12 @@ class Source:
         done: bytes read so far (of the file itself, when it is compressed).
         text_bytes: bytes of text: of a file all, of a stream those read so far.
         is_packed: whether it is compressed.
+        any_order: whether its chunks can be read in any order.
+        rows: how many there are, None where the file does not say.
     """
 
-    is_packed = False
+    is_packed = any_order = False
+    rows: int | None = None
     text_bytes: int
     _fd: int | None = None
     _before: tuple[int, int] | None = None
@@ -97,6 +106,10 @@ class Source:
         """The chunks in order; each is read when its load is called, or when the iterator is advanced."""
         raise NotImplementedError
 
+    def skip(self, size: int) -> None:
+        """Begin behind so many bytes of the head."""
+        self.bom, self.head = self.bom + size, self.head[size:]
+
     @property
     def changed(self) -> bool:
         """Whether size or time of the file are others than when it was opened."""
@@ -109,6 +122,8 @@ class Source:
 
 class FileSource(Source):
     """An uncompressed regular file: chunks are read where they are parsed, in any order."""
+
+    any_order = True
 
     def __init__(self, fd: int, path: str, head: bytes, max_bytes: int | None, closing: contextlib.ExitStack) -> None:
         self.fd = self._fd = fd

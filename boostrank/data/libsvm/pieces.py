@@ -23,6 +23,7 @@ from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.reader import parser_of
 from boostrank.data.libsvm.reasons import BadRow
 from boostrank.data.libsvm.sources import AnySource, Opened, expand, parsed
+from boostrank.data.names import names_in_head, same_names
 from boostrank.data.options import FeatureSpace, Progress, takes_reader_options
 
 Work = Callable[[Any], Any]
@@ -55,13 +56,20 @@ def libsvm_pieces(
     with closing(Opened(expand(source), checked.max_bytes)) as opened:
         parser = parser_of(checked, opened.first, _PieceParser)
         parser.options[parse.MAX_ID] = files.last
+        names: Any = checked.feature_names or names_in_head(opened.first.head, opened.first.name)
+        if isinstance(names, tuple):
+            names = {files.base + i: name for i, name in enumerate(names)}
+        by_name = checked.by_name(names, opened.first.name)
+        numbers = np.arange(files.base, files.last + 1) if by_name is None else by_name
         if columns is not None:
             parser.column = np.full(files.last + 1, -1, np.int32)
-            parser.column[columns + files.base], parser.width = np.arange(columns.size), columns.size
+            parser.column[numbers[columns]], parser.width = np.arange(columns.size), columns.size
             parser.work = work
         for file, block in parsed(opened, parser, chunk_bytes, workers):
             if file is not current:
                 files.enter(file.name, file.path)
+                same_names(names_in_head(opened.first.head, opened.first.name), names_in_head(file.head, file.name),
+                           file.name)  # fmt: skip
                 current = file
             files.add(block)
             if progress is not None:
@@ -70,9 +78,10 @@ def libsvm_pieces(
                 yield from block.result
             elif block.n_rows:
                 if block.dense is not None:
-                    yield work(dense_matrix([block], files.base, like.n_features, 1))
+                    rows: Any = dense_matrix([block], files.base, like.n_features, 1)
                 else:
-                    yield work(sparse_matrix([block], files.base, like.n_features))
+                    rows = sparse_matrix([block], files.base, like.n_features)
+                yield work(rows if by_name is None else rows[:, by_name - files.base])
     files.finish()
     for words in files.warnings:
         warn_user(words, DataWarning)

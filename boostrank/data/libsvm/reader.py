@@ -10,6 +10,7 @@ a few chunks is in memory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from boostrank.data.libsvm.assemble import Assembly
 from boostrank.data.libsvm.blocks import Parser
 from boostrank.data.libsvm.chunks import Source
 from boostrank.data.libsvm.options import LibsvmOptions
+from boostrank.data.libsvm.reasons import check_no_table
 from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, find_sidecar
 from boostrank.data.libsvm.sources import AnySource, Opened, expand, parsed
 from boostrank.data.libsvm.writer import write_libsvm
@@ -65,18 +67,26 @@ def read_libsvm(
     checked = LibsvmOptions(like=like, **options)
     if chunk_bytes < 1:
         raise ParameterError(f"chunk_bytes={chunk_bytes!r} must be at least 1")
-    workers = resolve_threads(threads)
-    assembly, current = Assembly(checked, store), None
+    assembly = Assembly(checked, store)
     with closing(Opened(expand(source), checked.max_bytes)) as opened:
-        for file, block in parsed(opened, parser_of(checked, opened.first), chunk_bytes, workers):
-            if file is not current:
-                assembly.enter(file.name, file.path)
-                current = file
-            assembly.add(block)
-            if progress is not None:
-                progress(opened.done, opened.total)
-        data = assembly.finish(workers)
-    if store is not None:
+        parser: Parser = parser_of(checked, opened.first)
+        return assembled(opened, parser, assembly, chunk_bytes, resolve_threads(threads), progress)
+
+
+def assembled(
+    opened: Opened, parser: Callable[[Any], Any], assembly: Assembly, chunk_bytes: int, threads: int, progress: Progress
+) -> RankingDataset:  # fmt: skip
+    """The data set of sources whose chunks a parser turns into blocks; warns of what deserves a look."""
+    current = None
+    for file, block in parsed(opened, parser, chunk_bytes, threads):
+        if file is not current:
+            assembly.enter(file.name, file.path, file)
+            current = file
+        assembly.add(block)
+        if progress is not None:
+            progress(opened.done, opened.total)
+    data = assembly.finish(threads)
+    if assembly.store is not None:
         data.features.known["warnings"] = list(assembly.warnings)
     for words in assembly.warnings:
         warn_user(words, DataWarning)
@@ -85,6 +95,7 @@ def read_libsvm(
 
 def parser_of(options: LibsvmOptions, first: Source, kind: type[P] = Parser) -> P:
     """A parser for one or several files; beginning and sidecars of the first say whether rows have query ids."""
+    check_no_table(first.head, first.name)
     slots = options.for_parser()
     rows = (line.split(b"#", 1)[0].split() for line in first.head.split(b"\n"))
     probed = [row for row in rows if row][:_PROBED_LINES]

@@ -16,6 +16,7 @@ STAND_INS = frozenset({b"null", b"na", b"n/a", b"?", b"none", b"-", b"nil", b"mi
 NO_ROWS = "no rows: the file is empty or holds nothing but comments"
 
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+_CELL = re.compile(rb"(^|[ \t])(qid|\d+):")
 _LONGEST = 40
 
 
@@ -163,3 +164,31 @@ def _value(value: bytes, feature: int) -> str:
     if re.match(rb"[+-]?\d+,\d+\Z", value):
         hint = ": write a decimal point, not a comma"
     return f"value {shown(value)} of feature {feature} is not a number{hint}"
+
+
+def table_in(head: bytes) -> str | None:
+    """csv or tsv, if the text that begins so has a line with names of columns in front; None if it has not."""
+    line = head.partition(b"\n")[0].removesuffix(b"\r")
+    if line.lstrip().startswith(b"#") or _CELL.search(line):
+        return None
+    for name, separator in (("tsv", b"\t"), ("csv", b",")):
+        cells = [cell.strip().strip(b'"') for cell in line.split(separator)]
+        if len(cells) > 1 and all(cells) and not any(map(_NUMBER.match, cells)):
+            return name
+    return None
+
+
+def check_no_table(head: bytes, file: str) -> None:
+    """Refuse a table that is given as libsvm text.
+
+    Raises:
+        FileFormatError: it looks so.
+    """
+    kind = table_in(head)
+    line = head.partition(b"\n")[0]
+    if kind is None and b"," in line and not _CELL.search(line) and not line.lstrip().startswith(b"#"):
+        cells = line.strip().split(b",")
+        kind = "csv" if len(cells) > 2 and b" " not in line.strip() else None
+    if kind is not None:
+        words = f"this looks like {kind.upper()}: {shown(line)}, give --format {kind} (tools for files, as sort, take libsvm text)"
+        raise FileFormatError(words, file=file, line=1)

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.data.libsvm.blocks import Block
@@ -75,14 +75,18 @@ class Opened:
     Args:
         sources: as `expand` gives them.
         max_bytes: refuse more text than this, all files together.
+        open_one: opens one of them.
 
     Attributes:
         first: the first of them, open.
         total: bytes to be read, None when that is not known.
     """
 
-    def __init__(self, sources: Sequence[OneSource], max_bytes: int | None = None) -> None:
+    def __init__(
+        self, sources: Sequence[OneSource], max_bytes: int | None = None, open_one: Callable[..., Any] = open_source
+    ) -> None:
         self._sources, self._max_bytes, self._text, self._before = sources, max_bytes, 0, 0
+        self._open_one = open_one
         self._open: list[Source] = []
         self._current: Source | None = None
         sizes = [size_of(one) for one in sources]
@@ -96,7 +100,7 @@ class Opened:
 
     def _next(self, i: int) -> Source:
         left = None if self._max_bytes is None else self._max_bytes - self._text
-        source = open_source(self._sources[i], left)
+        source: Source = self._open_one(self._sources[i], left)
         self._open.append(source)
         self._current = source
         return source

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,12 +67,26 @@ def stream_libsvm(
         DataError: queries with scattered rows: `regroup` cannot move them on the disk.
         TrainingError: the disk is full.
     """
-    files = expand(source)
+    changed = LibsvmOptions(like=like, **options).changed
+    reading = options | {"like": like, "threads": threads, "progress": progress, "chunk_bytes": chunk_bytes}
+    return stream_rows(read_libsvm, source, changed, reading, cache, external_memory)
+
+
+def stream_rows(
+    read: Callable[..., RankingDataset], source: AnySource, key: Mapping[str, Any], options: dict[str, Any],
+    cache: str | os.PathLike[str] | bool, external_memory: bool,
+) -> RankingDataset:  # fmt: skip
+    """The data set of some files with its features on disk; arguments as of `stream_libsvm`.
+
+    Args:
+        read: reads the files, into `store`.
+        key: what of the options tells one reading from another, plain data.
+        options: of `read`.
+    """
+    files, like = expand(source), options["like"]
     paths = [os.fspath(one) for one in files if isinstance(one, (str, os.PathLike)) and os.path.isfile(one)]
-    key = LibsvmOptions(like=like, **options).changed
-    options |= {"like": like, "threads": threads, "progress": progress, "chunk_bytes": chunk_bytes}
     if cache is False or len(paths) < len(files) or "keep_comments" in key:
-        return _read(files, None, external_memory, options)
+        return _read(read, files, None, external_memory, options)
     folder = Path(paths[0]).parent / FOLDER if cache is True else Path(cache)
     let_clock_pass(paths)
     of_files = {"files": _states(paths), "reader": reader_version(), "options": key, "like": _like(like)}
@@ -80,8 +94,8 @@ def stream_libsvm(
     name = entry_name("data", *origin.names, origin.key["options"], origin.key["like"])
     known = origin.cache.load(name, origin.key)
     if known is not None:
-        return _remembered(known.note, known.arrays, origin, external_memory, options)
-    data = _read(files, origin, external_memory, options)
+        return _remembered(read, known.note, known.arrays, origin, external_memory, options)
+    data = _read(read, files, origin, external_memory, options)
     if _states(paths) == origin.key["files"]:
         note, arrays = _description(data)
         tell_refusal(origin, origin.cache.save(name, origin.key, note, arrays))
@@ -117,14 +131,15 @@ def _states(paths: Sequence[str]) -> list[Any]:
 
 
 def _read(
-    files: Sequence[OneSource], origin: Origin | None, external: bool, options: Mapping[str, Any]
-) -> RankingDataset:
+    read: Callable[..., RankingDataset], files: Sequence[OneSource], origin: Origin | None, external: bool,
+    options: Mapping[str, Any],
+) -> RankingDataset:  # fmt: skip
     store = None
     if origin is not None:  # beside the cache if that can be written: there is room; else with the temporary files
         with contextlib.suppress(OSError):
             origin.cache.folder.mkdir(parents=True, exist_ok=True)
             store = RowStore(origin.cache.folder)
-    data = read_libsvm(files, store=store or RowStore(), **options)
+    data = read(files, store=store or RowStore(), **options)
     return_memory()  # buffers of the reader's threads
     features: StoredFeatures = data.features
     features.origin, features.external = origin, external
@@ -152,15 +167,16 @@ def _description(data: RankingDataset) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _remembered(
-    note: dict[str, Any], arrays: dict[str, Any], origin: Origin, external: bool, options: Mapping[str, Any]
-) -> RankingDataset:
+    read: Callable[..., RankingDataset], note: dict[str, Any], arrays: dict[str, Any], origin: Origin, external: bool,
+    options: Mapping[str, Any],
+) -> RankingDataset:  # fmt: skip
     qid = arrays["qid"] if "qid" in arrays else np.array(note["qid"], dtype=object)
     queries = QueryIndex(arrays["ptr"], qid, arrays.get("weights"))
 
     def open_store() -> RowStore:
         with warnings.catch_warnings():  # the first reading has warned
             warnings.simplefilter("ignore", DataWarning)
-            again = _read(origin.names, origin, external, {**options, "progress": None})
+            again = _read(read, origin.names, origin, external, {**options, "progress": None})
         if _states(origin.names) != origin.key["files"] or not np.array_equal(again.queries.ptr, queries.ptr):
             raise DataError(f"{origin.names[0]}: the data changed since they were first read: start again")
         return again.features.store  # type: ignore[no-any-return]

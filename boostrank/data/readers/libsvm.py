@@ -5,4 +5,7 @@ from boostrank.data.libsvm.reader import read_libsvm
 from boostrank.data.libsvm.stream import stream_libsvm
 from boostrank.data.readers import ReaderSpec
 
-SPEC = ReaderSpec("libsvm", read_libsvm, stream_libsvm, libsvm_pieces, aliases=("svmrank", "letor", "svmlight"))
+SPEC = ReaderSpec(
+    "libsvm", read_libsvm, stream_libsvm, libsvm_pieces, (".libsvm", ".svm", ".svmlight", ".svmrank", ".letor"),
+    aliases=("svmrank", "letor", "svmlight"),
+)  # fmt: skip

@@ -14,7 +14,7 @@ from boostrank.core.errors import DataWarning, FileFormatError, warn_user
 from boostrank.core.types import Int64Array
 from boostrank.data.libsvm import parser as parse
 from boostrank.data.libsvm.chunks import LineTooLong, Text
-from boostrank.data.libsvm.reasons import NO_ROWS, BadRow
+from boostrank.data.libsvm.reasons import NO_ROWS, BadRow, check_no_table
 from boostrank.data.libsvm.side_files import WEIGHT_SUFFIX, find_sidecar
 from boostrank.data.libsvm.sources import AnySource, Opened, expand
 from boostrank.data.options import Progress
@@ -97,6 +97,7 @@ def _pieces(opened: Opened, progress: Progress) -> Iterator[Piece]:
                 carry = carry if not last else b""
                 opened.leave(current)
             current, last, lines = source, b"", 0
+            check_no_table(source.head, source.name)
             if (weights := find_sidecar(source.path, (WEIGHT_SUFFIX,))) is not None:
                 warn_user(f"{weights}: weights are not carried along", DataWarning)
         try:

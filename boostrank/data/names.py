@@ -1,0 +1,106 @@
+"""Names of the features of libsvm text: a file of them, or the comments at the head of the text.
+
+A file holds a name a line, in the order of the features, or `1 name`, `1: name` (the number that the feature has in the
+text; XGBoost's `0<TAB>name<TAB>q` too). In the text, comments in front of the first row say `# f1: name`, one a line.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from boostrank.core.errors import FileFormatError, InputError, ParameterError
+
+_PAIR = re.compile(r"[fF]?(\d+)(?:\s*[:=]\s*|\s+)(\S.*)")
+_OF_FEATMAP = re.compile(r"\t(q|i|int|float|c)\Z")
+_COMMENT = re.compile(rb"#\s*[fF](\d+)\s*[:=]\s*(\S.*)")
+_LARGEST = 2**31
+
+Names = Mapping[int, str] | tuple[str, ...]
+"""Number of a feature in the text -> name; or the names of all, in order."""
+
+
+def numbered_names(given: str | os.PathLike[str] | Sequence[str] | Mapping[int, str]) -> Names:
+    """Names of features, from a file of them, or as they are.
+
+    Raises:
+        InputError: the file cannot be read.
+        FileFormatError, ParameterError: a name that is blank or stands twice.
+    """
+    if isinstance(given, str | os.PathLike):
+        return read_names(os.fspath(given))
+    names: Names = dict(given) if isinstance(given, Mapping) else tuple(map(str, given))
+    values = list(names.values()) if isinstance(names, Mapping) else names
+    if not values or not all(name.strip() for name in values) or len(set(values)) < len(values):
+        raise ParameterError("feature_names must be distinct, and none of them blank")
+    return names
+
+
+def read_names(path: str) -> Names:
+    """Names of features in a file."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            lines = file.read().rstrip().split("\n")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise FileFormatError("not UTF-8 text with a feature name a line", file=path) from None
+    pairs = [(line, _PAIR.fullmatch(text.strip())) for line, text in enumerate(lines, 1)]
+    if all(pair for _, pair in pairs):
+        numbered = [(line, int(pair[1][:18]), _OF_FEATMAP.sub("", pair[2])) for line, pair in pairs if pair]
+        return _checked(numbered, path)
+    odd = next((line for line, pair in pairs if pair and re.match(r"\d+\s*:", lines[line - 1].strip())), None)
+    if odd is not None:
+        raise FileFormatError("some lines are `number: name`, others not: write all of them in one way", file=path,
+                              line=odd)  # fmt: skip
+    return tuple(_checked([(line, line, text) for line, text in enumerate(lines, 1)], path).values())
+
+
+def names_in_head(head: bytes, file: str) -> dict[int, str]:
+    """Names in the comments in front of the first row, `# f1: name`; none where there are none.
+
+    Args:
+        head: the first bytes of the text.
+        file: its name, for messages.
+
+    Raises:
+        FileFormatError: a number or a name that stands twice.
+    """
+    found = []
+    for line, text in enumerate(head.split(b"\n"), 1):
+        text = text.strip()
+        if text and not text.startswith(b"#"):
+            break
+        named = _COMMENT.fullmatch(text)
+        if named:
+            found.append((line, int(named[1][:18]), named[2].decode("utf-8", "backslashreplace")))
+    return _checked(found, file)
+
+
+def same_names(before: dict[int, str], found: dict[int, str], file: str) -> dict[int, str]:
+    """Names of the files so far and of the next, which may say none.
+
+    Raises:
+        FileFormatError: they differ.
+    """
+    if before and found and before != found:
+        number = min(n for n in before.keys() | found.keys() if before.get(n) != found.get(n))
+        words = f"feature {number} is {found.get(number)!r} here, but {before.get(number)!r} in a file before"
+        raise FileFormatError(words, file=file)
+    return found or before
+
+
+def _checked(found: Iterable[tuple[int, int, str]], file: str) -> dict[int, str]:
+    """Number -> name of (line, number, name)."""
+    names: dict[int, str] = {}
+    seen: dict[str, int] = {}
+    for line, number, text in found:
+        name = text.strip()
+        if not name:
+            raise FileFormatError("a blank line where a feature's name should stand", file=file, line=line)
+        if name in seen or number in names or number >= _LARGEST:
+            what = f"feature {number} has a name" if name not in seen else f"{name!r} stands on line {seen[name]} too"
+            raise FileFormatError(f"{what}: names are distinct, one a feature", file=file, line=line)
+        names[number], seen[name] = name, line
+    return names

@@ -1,0 +1,176 @@
+"""Columns of a table: which holds the labels, the query ids, the weights, and which are features, in which order."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from boostrank.core.errors import FileFormatError, did_you_mean
+from boostrank.data.libsvm.options import NUMBERED, misfit, quoted
+from boostrank.data.tables.options import TableOptions
+
+DEFAULTS = {"label": ("label", "relevance"), "qid": ("qid", "query_id"), "weight": ()}
+"""Names by which a column is taken where nothing is said."""
+
+_NO_FEATURES = {"weight", "weights", "id", "doc_id", "docid", "document_id", *DEFAULTS["label"], *DEFAULTS["qid"]}
+_INDEX = re.compile(r"__index_level_\d+__|Unnamed: 0")
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Places of columns in a file.
+
+    Args:
+        header: names of all columns.
+        names: of the features, in the order of the data set.
+        places: of the features in the file, in that order.
+        label, qid, weight: places of these; None: there is none.
+        how: what a model must remember: `label`, `qid`, `weight`, `drop`.
+        warnings: what deserves a look.
+    """
+
+    header: tuple[str, ...]
+    names: tuple[str, ...]
+    places: tuple[int, ...]
+    label: int | None
+    qid: int | None
+    weight: int | None
+    how: dict[str, Any]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """`label 'rel', query id 'query_id'`."""
+        shown = {"label": "label", "qid": "query id", "weight": "weight"}
+        return ", ".join(f"{word} {self.how[role]!r}" for role, word in shown.items() if role in self.how)
+
+
+def choose_columns(
+    header: Sequence[str], options: TableOptions, file: str, *, rows_alone: bool = False, labelled: bool = True,
+    has_sizes: bool = False,
+) -> Columns:  # fmt: skip
+    """Columns of a file with this header.
+
+    Args:
+        header: names of its columns.
+        options: of the reader.
+        file: its name, for messages.
+        rows_alone: whether features alone are wanted.
+        labelled: whether it must have labels.
+        has_sizes: whether group sizes lie beside it, so that it needs no query ids.
+
+    Raises:
+        FileFormatError: columns without a name or with the same one, that are named and not there, or that do not fit.
+    """
+    _check_header(header, file)
+    given, roles = options.roles, {}
+    for role in DEFAULTS:
+        name = _column_of(role, header, options, file)
+        if name is not None:
+            roles[role] = name
+    if labelled and not rows_alone and "label" not in roles:
+        raise FileFormatError(
+            f"no column is called {' or '.join(DEFAULTS['label'])}: --label COLUMN says which holds the labels; there "
+            f"are {quoted(header, 12)}", file=file, line=options.header_lines,
+        )  # fmt: skip
+    if not rows_alone and not has_sizes and "qid" not in roles:
+        raise FileFormatError(
+            f"no column is called {' or '.join(DEFAULTS['qid'])}: --qid COLUMN says which holds the query ids; there "
+            f"are {quoted(header, 12)}", file=file, line=options.header_lines,
+        )  # fmt: skip
+    twice = [name for name, count in Counter(roles.values()).items() if count > 1]
+    dropped = tuple(name for name in given.get("drop") or () if name in header or name in (options.drop or ()))
+    if twice or (both := [name for name in dropped if name in roles.values()]):
+        name = (twice or both)[0]
+        used = " and ".join([*(role for role in roles if roles[role] == name), *([] if twice else ["drop"])])
+        raise FileFormatError(f"column {name!r} is taken as {used}: one of them is another", file=file)
+    for name in dropped:
+        _check_there(name, "drop", header, options, file)
+    rest = [name for name in header if name not in roles.values() and name not in dropped]
+    names, order, positional = _features(rest, options, file)
+    how = roles | ({"drop": list(dropped)} if dropped else {})
+    warnings = [positional] if positional else []
+    if options.space is None:
+        suspects = [name for name in names if name.lower() in _NO_FEATURES]
+        if suspects:
+            words = f"{quoted(suspects)} {'is a feature' if len(suspects) == 1 else 'are features'} as it stands: "
+            if suspects[0].lower().startswith("weight"):
+                words += f"--weight {suspects[0]} weighs queries by it, "
+            warnings.append(words + f"--drop {','.join(suspects)} leaves it out")
+    places = {name: i for i, name in enumerate(header)}
+    taken = {role: places[roles[role]] if role in roles else None for role in DEFAULTS}
+    return Columns(
+        tuple(header), names, tuple(places[name] for name in order), **taken, how=how, warnings=tuple(warnings)
+    )
+
+
+def _check_header(header: Sequence[str], file: str) -> None:
+    if header and all(map(_NUMBER.fullmatch, header)):
+        raise FileFormatError("the first line holds numbers: a table begins with the names of its columns", file=file,
+                              line=1)  # fmt: skip
+    blank = next((i for i, name in enumerate(header, 1) if not name.strip()), None)
+    if blank is not None:
+        index = " (an index that pandas wrote? to_csv(index=False) leaves it out)" if blank == 1 else ""
+        raise FileFormatError(f"column {blank} has no name{index}", file=file, line=1)
+    name, count = Counter(header).most_common(1)[0] if header else ("", 0)
+    if count > 1:
+        raise FileFormatError(f"{count} columns are called {name!r}: give each a name of its own", file=file, line=1)
+
+
+def _column_of(role: str, header: Sequence[str], options: TableOptions, file: str) -> str | None:
+    """The column that is named for a role, or that has one of its names; None if there is none."""
+    name: str | None = getattr(options, role)
+    if name is not None:
+        return _check_there(name, role, header, options, file)
+    name = options.roles.get(role)
+    if name in header:
+        return name
+    found = [name for name in DEFAULTS[role] if name in header and name not in (options.drop or ())]
+    if len(found) > 1:
+        raise FileFormatError(
+            f"there are columns {' and '.join(map(repr, found))}: --{role} says which of them it is",
+            file=file, line=options.header_lines,
+        )  # fmt: skip
+    return found[0] if found else None
+
+
+def _check_there(name: str, role: str, header: Sequence[str], options: TableOptions, file: str) -> str:
+    if name not in header:
+        raise FileFormatError(
+            f"no column is called {name!r} (--{role}).{did_you_mean(name, header, list_all=len(header) < 13)}",
+            file=file, line=options.header_lines,
+        )  # fmt: skip
+    return name
+
+
+def _features(
+    rest: Sequence[str], options: TableOptions, file: str
+) -> tuple[tuple[str, ...], Sequence[str], str | None]:
+    """(names of the features, their columns in that order, what to say where they go by position)."""
+    space = options.space
+    if space is None:
+        index = next((name for name in rest if _INDEX.fullmatch(name)), None)
+        if index is not None:
+            words = f"column {index!r} is an index that pandas wrote: --drop '{index}' leaves it out"
+            raise FileFormatError(words, file=file, line=options.header_lines)
+        if not rest:
+            raise FileFormatError("no column is left for features", file=file, line=options.header_lines)
+        return tuple(rest), rest, None
+    wanted = space.feature_names
+    there, asked = set(rest), set(wanted)
+    missing = [name for name in wanted if name not in there]
+    more = [name for name in rest if name not in asked]
+    if not missing and not more:
+        return wanted, wanted, None
+    if all(map(NUMBERED.fullmatch, wanted)):
+        if len(rest) != space.n_features:
+            words = f"has {len(rest)} columns of features, the model or its training data {space.n_features}"
+            raise FileFormatError(f"{words}: {quoted(rest, 12)}", file=file, line=options.header_lines)
+        words = f"the training data names no features: columns go by position, {rest[0]!r} is the first of them"
+        return wanted, rest, words
+    mend = f": --drop {','.join(more[:5])}{',...' if len(more) > 5 else ''} leaves them out" if more else ""
+    raise FileFormatError(misfit(missing, more, mend), file=file, line=options.header_lines)

@@ -1,0 +1,335 @@
+"""CSV, TSV, Parquet and Arrow files: read as libsvm text of the same numbers, refused where they are not sound."""
+
+from __future__ import annotations
+
+import io
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from boostrank.core.errors import DataWarning, FileFormatError, MissingDependency, ParameterError
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.libsvm.reader import read_libsvm
+from boostrank.data.readers import pieces_of_files, reader_of
+from tests.data.conftest import refused, same_bits
+
+pa = pytest.importorskip("pyarrow", reason="tables are read by pyarrow")
+csv = pytest.importorskip("pyarrow.csv")
+feather = pytest.importorskip("pyarrow.feather")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """`write(text, name)`: a file that holds the text."""
+
+    def write_text(text: str | bytes, name: str = "data.csv") -> Path:
+        path = tmp_path / name
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+    return write_text
+
+
+def write_tables(folder: Path, columns: dict[str, Any], rows_a_group: int = 3) -> list[Path]:
+    """The same table in every format."""
+    table = pa.table(columns)
+    paths = [folder / f"t.{ending}" for ending in ("csv", "tsv", "parquet", "feather", "arrows")]
+    csv.write_csv(table, paths[0])
+    csv.write_csv(table, paths[1], csv.WriteOptions(delimiter="\t"))
+    parquet.write_table(table, paths[2], row_group_size=rows_a_group)
+    feather.write_feather(table, str(paths[3]), chunksize=rows_a_group)
+    with pa.ipc.new_stream(str(paths[4]), table.schema) as stream:
+        stream.write_table(table, max_chunksize=rows_a_group)
+    return paths
+
+
+CELL = st.one_of(
+    st.floats(width=32, allow_nan=False, allow_infinity=False), st.just(math.nan), st.integers(-(2**24), 2**24).map(float)
+)  # fmt: skip
+
+
+@st.composite
+def tables(draw: Any) -> tuple[list[float], list[Any], list[list[float]]]:
+    sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
+    name = draw(st.sampled_from([lambda i: i, lambda i: f"q{i}", lambda i: -i, lambda i: f"00{i}"]))
+    qids = [name(i) for i, size in enumerate(sizes) for _ in range(size)]
+    rows, width = len(qids), draw(st.integers(1, 4))
+    labels = draw(st.lists(st.floats(-5, 5), min_size=rows, max_size=rows))
+    return labels, qids, draw(st.lists(st.lists(CELL, min_size=rows, max_size=rows), min_size=width, max_size=width))
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(tables(), st.sampled_from([np.float32, np.float64]), st.integers(1, 200))
+@pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
+def test_a_table_is_the_same_in_every_format(
+    tmp_path: Path, table: tuple[list[float], list[Any], list[list[float]]], kind: Any, chunk_bytes: int
+) -> None:
+    labels, qids, columns = table
+    named = {f"c{j}": np.array(column, kind) for j, column in enumerate(columns)}
+    lines = [
+        f"{label!r} qid:{qid} " + " ".join(f"{j}:{float(column[i])!r}" for j, column in enumerate(named.values(), 1))
+        for i, (label, qid) in enumerate(zip(labels, qids, strict=True))
+    ]
+    (tmp_path / "t.txt").write_text("\n".join([*(f"# f{j}: c{j - 1}" for j in range(1, len(named) + 1)), *lines, ""]))
+    wanted = RankingDataset.read(tmp_path / "t.txt", layout="dense")
+    # pyarrow writes nulls of floats as empty cells, NaN as nan
+    for path in write_tables(tmp_path, {"label": labels, "qid": qids, **named}):
+        data = RankingDataset.read(path, chunk_bytes=chunk_bytes, threads=2)
+        assert data.feature_names == wanted.feature_names == tuple(named)
+        assert same_bits(data.features, wanted.features), path.name
+        assert data.labels.tolist() == wanted.labels.tolist()
+        assert data.queries.qid.tolist() == wanted.queries.qid.tolist()
+        assert data.queries.ptr.tolist() == wanted.queries.ptr.tolist()
+
+
+TYPES = {
+    "label": pa.array([1, 0, 2, 0], pa.int8()), "qid": pa.array(["a", "a", "7", "7"]).dictionary_encode(),
+    "half": pa.array(np.array([1.5, 2, 3, 4], np.float16)), "bool": pa.array([True, None, False, True]),
+    "int": pa.array([1, None, 3, 2**24], pa.int64()), "decimal": pa.array([1, 2, None, 4]).cast(pa.decimal128(24, 2)),
+    "coded": pa.array([0.5, None, 0.5, 1.5]).dictionary_encode(), "none": pa.nulls(4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", ["parquet", "feather"])
+@pytest.mark.filterwarnings("ignore:.*missing values:boostrank.core.errors.DataWarning")
+def test_columns_of_any_number_are_read_and_nulls_are_missing(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"t.{ending}"
+    write = parquet.write_table if ending == "parquet" else feather.write_feather
+    write(pa.table(TYPES), str(path))
+    data = RankingDataset.read(path)
+    nan = math.nan
+    wanted = [
+        [1.5, 1, 1, 1, 0.5, nan],
+        [2, nan, nan, 2, nan, nan],
+        [3, 0, 3, nan, 0.5, nan],
+        [4, 1, 2**24, 4, 1.5, nan],
+    ]
+    np.testing.assert_array_equal(data.features, np.array(wanted, np.float32))
+    assert data.queries.qid.tolist() == ["a", "7"]
+    assert data.provenance.index_base is None
+
+
+def test_what_a_type_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
+    path, good = tmp_path / "t.parquet", {"label": [1.0], "qid": [1]}
+    for column, words in (
+        (pa.array(["http"]), "column 'url' holds text; --drop url leaves it out"),
+        (pa.array(["a"]).dictionary_encode(), "column 'url' holds categories"),
+        (pa.array([0], pa.timestamp("s")), "column 'url' holds times"), (pa.array([[1]]), "column 'url' is of type list"),
+    ):  # fmt: skip
+        parquet.write_table(pa.table({**good, "x": [1.0], "url": column}), path)
+        with refused(words):
+            RankingDataset.read(path)
+        assert RankingDataset.read(path, drop="url").feature_names == ("x",)
+
+
+def test_faults_of_a_file_without_lines_name_the_row(tmp_path: Path) -> None:
+    def check(words: str, **columns: Any) -> None:
+        table = {"label": [1.0, 0.0, 1.0], "qid": [1, 1, 2], "x": [1.0, 2.0, 3.0], **columns}
+        parquet.write_table(pa.table(table), tmp_path / "t.parquet", row_group_size=1)
+        with refused(words):
+            RankingDataset.read(tmp_path / "t.parquet", chunk_bytes=1)
+
+    check("row 2: label in column 'label' is missing", label=[1.0, None, 1.0])
+    check("row 3: query id in column 'qid' is missing", qid=[1, 1, None])
+    check("row 3: value 1e+39 of column 'x' does not fit in float32", x=[1.0, 2.0, 1e39])
+    check("row 3: value inf of column 'x' is infinite: --inf keep", x=[1.0, 2.0, math.inf])
+    check("qid 1 comes back after another query; it was first seen on row 1", qid=[1, 2, 1])
+    check("labels and weights are numbers", label=["1", "0", "1"])
+
+
+HEAD = "label,qid,a,b\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        (HEAD + "1,1,2,3\n0,1,x,3\n", 3, "value 'x' of column 'a' is not a number: --drop a leaves the column out"),
+        (HEAD + "1,1,2,3\n\n0,1,3\n", 4, "the row has 3 cells, the first line 4 names"),
+        (HEAD + "1,1,2,3\n0,1,3,4,5\n", 3, "the row has 5 cells"),
+        (HEAD + ",1,2,3\n", 2, "label in column 'label' is missing"),
+        (HEAD + "nan,1,2,3\n", 2, "label in column 'label' is missing"),
+        (HEAD + "inf,1,2,3\n", 2, "value 'inf' of column 'label' is not a number"),
+        (HEAD + "1e999,1,2,3\n", 2, "does not fit in float64"),
+        (HEAD + "1,,2,3\n", 2, "query id in column 'qid' is missing"),
+        (HEAD + "1,1.5,2,3\n", 2, "query id '1.5' is not a whole number"),
+        (HEAD + "1,1,1e39,3\n", 2, "value '1e39' of column 'a' does not fit in float32"),
+        (HEAD + "1,1,-Infinity,3\n", 2, "value '-Infinity' of column 'a' is infinite: --inf keep"),
+        (HEAD + "1,1,NULL,3\n", 2, "--missing-token NULL reads it as one"),
+        (HEAD + '1,1,"2,5",3\n', 2, "write a decimal point, not a comma"),
+        (HEAD + '1,1,"2\n3",3\n', 2, "a quote (\") is not closed on its line"),
+        (HEAD + "1,1,2,3\n1,2,2,3\n1,1,2,3\n", 4, "qid 1 comes back after another query; it was first seen on line 2"),
+        (HEAD + "1,1,2,3\r0,1,2,3\n", 2, "carriage return without a line feed"),
+        (HEAD + "1,1,2\0,3\n", 2, "NUL byte"),
+        ("label,qid,a,a\n1,1,2,3\n", 1, "2 columns are called 'a'"),
+        (",label,qid,a\n0,1,1,2\n", 1, "column 1 has no name (an index that pandas wrote?"),
+        ("2,1,0.5\n", 1, "the first line holds numbers"),
+        ("rel,qid,a\n1,1,2\n", 1, "no column is called label or relevance: --label COLUMN"),
+        ("label,a\n1,2\n", 1, "no column is called qid or query_id: --qid COLUMN"),
+        ("label,relevance,qid,a\n1,1,1,2\n", 1, "columns 'label' and 'relevance': --label says which"),
+        ("label,qid\n1,1\n", 1, "no column is left for features"),
+        ("label\tqid\ta\n1\t1\t2\n", 1, "separated by tabs: give --format tsv"),
+        ("label;qid;a\n1;1;2\n", 1, "separated by semicolons"),
+        ("2 qid:1 1:0.5\n", 1, "this looks like libsvm text (label qid:ID number:value ...): '2 qid:1 1:0.5'; give"),
+        ("", 0, "the file is empty"),
+        (HEAD, 0, "no rows"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_text_is_refused_with_its_line(write: Write, text: str, line: int, words: str) -> None:
+    with refused(words, line=line):
+        RankingDataset.read(write(text))
+
+
+def test_odd_numbers_are_those_of_the_libsvm_reader(write: Write) -> None:
+    words = ["+1", ".5", "1.", "-0", "1e-50", "16777217", "0.1", "1E+2", " 7 ", "nan", "3.4028235e38"]
+    rows = "".join(f"1,1,{word}\n" for word in words)
+    libsvm = "".join(f"1 qid:1 1:{word.strip()}\n" for word in words)
+    with pytest.warns(DataWarning, match="1 missing values: 1 in a"):
+        data = RankingDataset.read(write("label,qid,a\n" + rows))
+    with pytest.warns(DataWarning, match="1 missing values"):
+        assert same_bits(data.features, RankingDataset.read(write(libsvm, "data.txt")).features)
+
+
+@pytest.mark.filterwarnings("ignore:.*missing values:boostrank.core.errors.DataWarning")
+def test_the_options_of_the_reader_hold(write: Write) -> None:
+    text = write("rel,q,a,b,w,u\n2,x,inf,NA,2,z\n0,x,1,,2,z\n\n1,y,3,?,1,z\n-1,x,5,6,2,z\n1,y,bad,6,1,z\n")
+    with pytest.warns(DataWarning) as caught:
+        data = RankingDataset.read(
+            text, label="rel", qid="q", weight="w", drop="u", inf="missing", missing_tokens=["NA", "?"], regroup=True,
+            on_bad_line="skip", max_bad_share=0.5, label_map="-1=0",
+        )  # fmt: skip
+    assert any("1 of 5 rows skipped; the first: " in str(one.message) and ":7: " in str(one.message) for one in caught)
+    assert data.queries.qid.tolist() == ["x", "y"]
+    assert data.queries.weights is not None
+    assert data.queries.weights.tolist() == [2.0, 1.0]
+    assert data.labels.tolist() == [2.0, 0.0, 0.0, 1.0]
+    np.testing.assert_array_equal(data.features, np.array([[math.nan] * 2, [1, math.nan], [5, 6], [3, math.nan]], "f4"))
+    assert data.provenance.options["label"] == "rel"
+    assert data.provenance.options["drop"] == ["u"]
+    with refused("its rows have different weights"):
+        RankingDataset.read(write("label,qid,a,w\n1,1,2,1\n1,1,2,2\n"), weight="w")
+
+
+def test_options_of_the_other_kind_of_file_are_refused(write: Write) -> None:
+    with pytest.raises(ParameterError, match="label='rel' names columns, which libsvm text has not"):
+        read_libsvm(write("1 qid:1 1:1\n", "t.txt"), label="rel")
+    with pytest.raises(ParameterError, match="zero_based is about libsvm text"):
+        RankingDataset.read(write(HEAD + "1,1,2,3\n"), zero_based=True)
+
+
+@pytest.mark.parametrize("drop", ["weight,doc_id", None])
+def test_a_column_that_hardly_is_a_feature_is_said(write: Write, drop: str | None) -> None:
+    path = write("label,qid,a,weight,doc_id\n1,1,2,3,16777217\n")
+    if drop:
+        RankingDataset.read(path, drop=drop)
+        return
+    with pytest.warns(DataWarning) as caught:
+        RankingDataset.read(path)
+    words = [str(one.message) for one in caught]
+    assert any("'weight', 'doc_id' are features" in one and "--drop weight,doc_id" in one for one in words)
+    assert any("'doc_id': whole numbers above 16,777,216 are rounded" in one for one in words)
+
+
+def test_columns_of_later_files_go_by_name(write: Write) -> None:
+    train = RankingDataset.read(
+        write("rel,query,a,b,url\n1,1,2,3,z\n", "train.csv"), label="rel", qid="query", drop="url"
+    )
+    later = write("b,url,a,query,rel\n3,z,2,9,1\n", "later.csv")
+    data = RankingDataset.read(later, like=train)  # label, query and url as in the training
+    assert data.feature_names == ("a", "b")
+    assert data.features.tolist() == [[2.0, 3.0]]
+    with refused(
+        "has no 'a', which the model or its training data has; has 'c', 'd', which", "--drop c,d leaves them out"
+    ):
+        RankingDataset.read(write("rel,query,b,c,d\n1,9,3,2,1\n"), like=train)
+    both = RankingDataset.read([write("label,qid,a,b\n1,1,2,3\n", "x.csv"), write("b,a,qid,label\n5,4,2,0\n", "y.csv")])
+    assert both.features.tolist() == [[2.0, 3.0], [4.0, 5.0]]
+    with refused("has no 'b'"):
+        RankingDataset.read([write("label,qid,a,b\n1,1,2,3\n", "x.csv"), write("a,qid,label\n4,2,0\n", "y.csv")])
+    libsvm = read_libsvm(write("1 qid:1 1:1 2:2\n", "t.txt"))
+    with pytest.warns(DataWarning, match="columns go by position, 'a' is the first"):
+        assert RankingDataset.read(write(HEAD + "1,2,2,3\n"), like=libsvm).features.tolist() == [[2.0, 3.0]]
+
+
+def test_rows_are_handed_on_without_labels(write: Write, tmp_path: Path) -> None:
+    train = RankingDataset.read(write(HEAD + "1,1,2,3\n0,1,4,5\n"))
+    write("b,a\n3,2\n5,4\n", "rows.csv")
+    parquet.write_table(pa.table({"b": [3, 5], "a": [2, 4]}), tmp_path / "rows.parquet")
+    for name in ("rows.csv", "rows.parquet"):
+        for columns, wanted in ((None, [[2.0, 3.0], [4.0, 5.0]]), (np.array([1]), [[3.0], [5.0]])):
+            pieces = pieces_of_files(tmp_path / name, np.copy, like=train.feature_space, columns=columns, chunk_bytes=4)
+            assert pieces is not None
+            assert np.concatenate(list(pieces)).tolist() == wanted
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "feather"])
+def test_rows_on_disk_are_those_in_memory_and_are_remembered(tmp_path: Path, ending: str) -> None:
+    rng = np.random.default_rng(0)
+    columns = {
+        "label": rng.integers(0, 3, 60),
+        "qid": np.repeat(np.arange(12), 5),
+        "a": rng.random(60),
+        "b": rng.random(60),
+    }
+    path = next(p for p in write_tables(tmp_path, columns, 7) if p.suffix == f".{ending}")
+    first, again = (RankingDataset.stream(path, chunk_bytes=64) for _ in range(2))
+    assert not again.features.is_open
+    assert RankingDataset.read(path).fingerprint == first.fingerprint == again.fingerprint
+    np.testing.assert_array_equal(again.features[3:20], RankingDataset.read(path).features[3:20])
+    assert again.feature_names == ("a", "b")
+    assert again.provenance == first.provenance
+
+
+def test_names_and_first_bytes_say_what_a_file_is(write: Write, tmp_path: Path) -> None:
+    tsv = HEAD.replace(",", "\t") + "1\t1\t2\t3\n"
+    for text, name, kind in (
+        (HEAD, "a.csv.gz", "csv"), (HEAD, "a.TSV", "tsv"), (HEAD, "a.dat", "csv"), (tsv, "b.dat", "tsv"),
+        ("# c\n1 qid:1 1:2\n", "c.dat", "libsvm"), ("1,2 qid:1\n", "d.dat", "libsvm"), (b"PAR1....", "e", "parquet"),
+        (b"ARROW1\0\0", "f", "arrow"),
+    ):  # fmt: skip
+        assert reader_of(write(text, name)).name == kind, name
+    assert reader_of("-").name == "libsvm"
+    assert RankingDataset.read(write(tsv, "b.dat")).features.tolist() == [[2.0, 3.0]]
+    assert RankingDataset.read(io.BytesIO(tsv.encode()), format="tsv").n_documents == 1
+
+
+def test_a_table_that_is_given_as_libsvm_is_recognised(write: Write, tmp_path: Path) -> None:
+    with refused("this looks like CSV: 'label,qid,a,b', give --format csv", line=1):
+        read_libsvm(write(HEAD + "1,1,2,3\n"))
+    with refused("this looks like TSV", line=1):
+        read_libsvm(write("label\tqid\ta\n1\t1\t2\n"))
+    with refused("this looks like CSV: '1,17,0.5', give --format csv", line=1):
+        read_libsvm(write("1,17,0.5\n"))
+    parquet.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
+    with refused("this is a Parquet file, not text: give --format parquet"):
+        read_libsvm(tmp_path / "x.parquet")
+    with refused("this is a Parquet file, not text: give --format parquet"):
+        RankingDataset.read(tmp_path / "x.parquet", format="csv")
+    with refused("this is a Parquet file: give --format parquet"):
+        RankingDataset.read(tmp_path / "x.parquet", format="arrow")
+    with refused("no Parquet file"):
+        RankingDataset.read(write(HEAD), format="parquet")
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    columns = {"label": np.arange(99.0), "qid": np.arange(99), "a": np.random.default_rng(0).random(99)}
+    for path in write_tables(tmp_path, columns)[2:]:
+        whole = path.read_bytes()
+        path.write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(FileFormatError, match=path.name):
+            RankingDataset.read(path)
+
+
+def test_without_pyarrow_the_words_say_what_to_install(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingDependency, match=r"pip install 'boostrank\[tables\]'"):
+        RankingDataset.read(write(HEAD + "1,1,2,3\n"))
