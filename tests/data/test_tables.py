@@ -54,7 +54,8 @@ def write_tables(folder: Path, columns: dict[str, Any], rows_a_group: int = 3) -
 
 
 CELL = st.one_of(
-    st.floats(width=32, allow_nan=False, allow_infinity=False), st.just(math.nan), st.integers(-(2**24), 2**24).map(float)
+    st.floats(width=32, allow_nan=False, allow_infinity=False), st.just(math.nan),
+    st.integers(-(2**24), 2**24).map(float),
 )  # fmt: skip
 
 
@@ -124,7 +125,8 @@ def test_what_a_type_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
     for column, words in (
         (pa.array(["http"]), "column 'url' holds text; --drop url leaves it out"),
         (pa.array(["a"]).dictionary_encode(), "column 'url' holds categories"),
-        (pa.array([0], pa.timestamp("s")), "column 'url' holds times"), (pa.array([[1]]), "column 'url' is of type list"),
+        (pa.array([0], pa.timestamp("s")), "column 'url' holds times"),
+        (pa.array([[1]]), "column 'url' is of type list"),
     ):  # fmt: skip
         parquet.write_table(pa.table({**good, "x": [1.0], "url": column}), path)
         with refused(words):

@@ -190,5 +190,7 @@ def check_no_table(head: bytes, file: str) -> None:
         cells = line.strip().split(b",")
         kind = "csv" if len(cells) > 2 and b" " not in line.strip() else None
     if kind is not None:
-        words = f"this looks like {kind.upper()}: {shown(line)}, give --format {kind} (tools for files, as sort, take libsvm text)"
+        words = (
+            f"this looks like {kind.upper()}: {shown(line)}, give --format {kind} (tools, as sort, take libsvm alone)"
+        )
         raise FileFormatError(words, file=file, line=1)
