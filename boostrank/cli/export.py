@@ -90,6 +90,9 @@ def command(
             say("rows with infinite values were not tried: what is sent there cannot spell them")
         if proof.untried:
             say(f"values nearer than {proof.untried:.2g} to a threshold were not tried: it may be as far off there")
+        coded = [feature for feature, one in ranker.categories.items() if one.values is not None]
+        if coded:
+            say(f"{', '.join(coded)}: codes of categories are expected there, as {model}.meta.json numbers them")
         for kind, count in proof.other_leaves.items():
             say(f"{kind}: {count:,} rows of this kind get other scores there, as --allow {kind} says")
         if proof.moves is not None:

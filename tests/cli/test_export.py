@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from boostrank import RankingDataset, train
 from tests.cli.conftest import FEW, invoke, messages
 
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
@@ -86,3 +87,14 @@ def test_a_model_with_a_start_is_exported(data: Path, tmp_path: Path) -> None:
     result = invoke("export", path, "--to", "elasticsearch", "-o", tmp_path / "m.json", "--data", data / "test.txt")
     assert result.exit_code == 0, result.stderr
     assert "no document of 154 changes its place" in result.stdout
+
+
+def test_codes_of_categories_are_said(tmp_path: Path) -> None:
+    pl = pytest.importorskip("polars", reason="frames of polars")
+    rows = {"shop": ["a", "b", "c", "a"] * 25, "label": [0, 1, 0, 1] * 25, "qid": sorted([*range(10)] * 10)}
+    data = RankingDataset.from_frame(pl.DataFrame(rows), categorical_feature=["shop"])
+    params = {"objective": "lambdarank", "metric": "none", "min_data_in_leaf": 5, "verbosity": -1}
+    train(params, data, 1, start="none").save(tmp_path / "m.txt")
+    result = invoke("export", tmp_path / "m.txt", "--to", "python", "-o", tmp_path / "m.py")
+    assert result.exit_code == 0, result.stderr
+    assert f"shop: codes of categories are expected there, as {tmp_path}/m.txt.meta.json numbers them" in result.stderr

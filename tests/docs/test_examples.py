@@ -55,3 +55,12 @@ def test_every_block_says_what_it_is() -> None:
 
 def test_lines_without_digits_are_what_must_come_out_again() -> None:
     assert constant_lines("ndcg@10 as each\n  metric   mean\n\n...\nleft out") == ["metric mean", "left out"]
+
+
+def test_the_script_for_data_frames_runs_with_polars(folder: Path) -> None:
+    pytest.importorskip("polars", reason="polars is not installed: pip install 'boostrank[frames]'")
+    page = ROOT / "docs/guide/frames.md"
+    run_page(page, {})
+    with_pandas = (folder / "shop.txt").read_text()
+    run_page(page, {"import pandas as pd": "import polars as pd"})
+    assert (folder / "shop.txt").read_text() == with_pandas
