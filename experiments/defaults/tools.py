@@ -57,7 +57,8 @@ class Tool:
         params: in that library's words.
         suited: whether trees that suit the number of queries are given too.
         folds: trained on so many folds of all queries, each stopped on its own, and scores averaged; 0: not.
-        preset: of boostrank's; given one, it has no other options.
+        preset: of boostrank's; given one, it has no other options but
+        times: that it serves at most so many times the trees of `quick`; 0: any number.
         group: one of `GROUPS`.
     """
 
@@ -67,12 +68,16 @@ class Tool:
     suited: bool = False
     folds: int = 0
     preset: str = ""
+    times: float = 0.0
     group: str = "defaults"
 
     def fit(self, train: Data, valid: Data, seed: int, threads: int) -> Fitted:
         """Train on queries of one fold."""
         if self.preset:
-            return _preset(self.preset, train, valid, seed, threads)
+            most = None
+            if self.times:
+                most = int(self.times * _preset("quick", train, valid, seed, threads).trees)
+            return _preset(self.preset, train, valid, seed, threads, most)
         patience = PATIENCE
         params = dict(self.params)
         if self.suited:
@@ -105,7 +110,7 @@ class Tool:
         return {
             "library": self.library, "version": version, "params": dict(self.params), "suited": self.suited,
             "folds": self.folds, "rounds": ROUNDS, "patience": PATIENCE,
-            **({"preset": self.preset} if self.preset else {}),
+            **({"preset": self.preset} if self.preset else {}), **({"times": self.times} if self.times else {}),
         }  # fmt: skip
 
 
@@ -113,6 +118,8 @@ LAMBDARANK, RANK_NDCG, YETIRANK = {"objective": "lambdarank"}, {"objective": "ra
 TOOLS = (
     Tool("boostrank", "boostrank", preset="good"),
     Tool("boostrank quick", "boostrank", preset="quick"),
+    Tool("boostrank, 1.5 times quick's trees", "boostrank", preset="good", times=1.5, group="price"),
+    Tool("boostrank best", "boostrank", preset="best", group="best"),
     Tool("lightgbm", "lightgbm", LAMBDARANK),
     Tool("xgboost", "xgboost", RANK_NDCG),
     Tool("catboost", "catboost", YETIRANK),
@@ -129,7 +136,7 @@ TOOLS = (
     Tool("xgboost, 4 folds, trees that suit", "xgboost", RANK_NDCG, suited=True, folds=4, group="folds"),
     Tool("catboost, 4 folds, trees that suit", "catboost", YETIRANK, suited=True, folds=4, group="folds"),
 )
-GROUPS = ("defaults", "suited", "folds")
+GROUPS = ("defaults", "suited", "folds", "price", "best")
 
 
 def suited(library: str, large: bool) -> dict[str, Any]:
@@ -162,14 +169,14 @@ def _boostrank(params: dict[str, Any], train: Data, valid: Data, seed: int, thre
     return _fitted(model, threads)
 
 
-def _preset(name: str, train: Data, valid: Data, seed: int, threads: int) -> Fitted:
+def _preset(name: str, train: Data, valid: Data, seed: int, threads: int, most: int | None = None) -> Fitted:
     """What `boostrank train` does with no options but this one."""
     own: dict[str, Any] = {"num_threads": threads, "seed": seed, "verbosity": -1, "eval_at": 10}
     if name == "quick":
         engine = get_backend("lightgbm")
         trees = suited_trees(engine, Sizes(train.n_documents, len(train.queries), train.n_features), None, {})
         return _boostrank(own | trees, train, valid, seed, threads, stopping_patience(len(valid.queries)))
-    model = train_quality(own, train, quality=name, valid_sets=[valid])
+    model = train_quality(own, train, quality=name, valid_sets=[valid], max_trees=most)
     return _fitted(model, threads)
 
 
