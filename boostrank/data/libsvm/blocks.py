@@ -179,6 +179,10 @@ def _python_float(buffer: bytearray, at: int) -> float:
 def dense_matrix(blocks: list[Block | None], base: int, columns: int, threads: int) -> Float32Array:
     """float32[N, columns] of all blocks, each of which is dropped (from the list too) when it has been copied."""
     starts = _starts(blocks)
+    whole = _whole(blocks, (int(starts[-1]), columns))
+    if whole is not None:
+        blocks[:] = [None] * len(blocks)
+        return whole
     out = np.zeros((int(starts[-1]), columns), np.float32)
 
     def copy(i: int) -> None:
@@ -224,6 +228,20 @@ def sparse_matrix(blocks: list[Block | None], base: int, columns: int) -> sparse
     matrix = sparse.csr_matrix((int(starts[-1]), columns), dtype=np.float32)
     matrix.data, matrix.indices, matrix.indptr = data, indices, indptr  # the constructor would check and copy
     return matrix
+
+
+def _whole(blocks: Sequence[Block | None], shape: tuple[int, int]) -> Float32Array | None:
+    """The array of this shape whose rows, one behind the other, all blocks were written into; None if there is none."""
+    first = next((block.dense for block in blocks if block is not None and block.dense is not None), None)
+    whole = None if first is None else first.base
+    if not isinstance(whole, np.ndarray) or whole.shape != shape or whole.dtype != np.float32:
+        return None
+    at = whole.ctypes.data
+    for block in blocks:
+        if block is None or block.dense is None or block.dense.base is not whole or block.dense.ctypes.data != at:
+            return None
+        at += block.dense.nbytes
+    return whole
 
 
 def _starts(blocks: Sequence[Block | None]) -> Int64Array:

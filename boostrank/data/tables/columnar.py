@@ -35,6 +35,7 @@ class ColumnarSource:
 
     is_packed = any_order = False
     rows: int | None = None
+    use_threads = True
 
     def __init__(
         self, path: str, max_bytes: int | None, choose: ChooseColumns, wanted: Callable[[Columns], Any]
@@ -92,7 +93,7 @@ class ColumnarSource:
                 for first in range(0, batch.num_rows, rows):
                     part = {place: array.slice(first, rows) for place, array in arrays.items()}
                     count = min(rows, batch.num_rows - first)
-                    yield partial(BatchPiece, part, count, self.columns, self.name)
+                    yield partial(BatchPiece, part, count, self.columns, self.name, done - batch.num_rows + first)
         except (pa.ArrowException, OSError) as error:
             words = " ".join(str(error).split())
             raise FileFormatError(f"the file is damaged behind row {read:,}: {words}", file=self.name) from None
@@ -112,12 +113,12 @@ class ParquetSource(ColumnarSource):
 
     def _open(self, file: Any) -> None:
         _check_magic(file, self.name, PARQUET)
-        self._parquet = arrow(".parquet").ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
+        self._parquet = arrow(".parquet").ParquetFile(file, buffer_size=1 << 16, pre_buffer=False)
         self.schema, self.rows = self._parquet.schema_arrow, self._parquet.metadata.num_rows
 
     def _batches(self, rows: int) -> Iterator[Any]:
         names = [self.schema.names[place] for place in self._places]
-        yield from self._parquet.iter_batches(batch_size=rows, columns=names)
+        yield from self._parquet.iter_batches(batch_size=rows, columns=names, use_threads=self.use_threads)
 
 
 class ArrowSource(ColumnarSource):
@@ -150,7 +151,7 @@ class ArrowSource(ColumnarSource):
 
 def open_columnar(
     one: str | os.PathLike[str] | BinaryIO, max_bytes: int | None, *, kind: type[ColumnarSource], choose: ChooseColumns,
-    rows_alone: bool = False,
+    rows_alone: bool = False, threads: int = 1,
 ) -> ColumnarSource:  # fmt: skip
     """The source behind a path.
 
@@ -164,7 +165,9 @@ def open_columnar(
     def wanted(columns: Columns) -> list[int | None]:
         return [] if rows_alone else [columns.label, columns.qid, columns.weight]
 
-    return kind(os.fspath(one), max_bytes, choose, wanted)
+    source = kind(os.fspath(one), max_bytes, choose, wanted)
+    source.use_threads = threads > 1
+    return source
 
 
 def _check_magic(file: Any, name: str, expected: bytes) -> None:
@@ -213,10 +216,12 @@ def _is_number(kind: Any) -> bool:
 
 
 class BatchPiece:
-    """A record batch, as `tables.parser.Piece`."""
+    """A record batch, as `tables.parser.Piece`; its first row in the file."""
 
-    def __init__(self, arrays: dict[int, Any], rows: int, columns: Columns, file: str, _: Any = None) -> None:
-        self.arrays, self.rows, self.columns, self.file = arrays, rows, columns, file
+    def __init__(
+        self, arrays: dict[int, Any], rows: int, columns: Columns, file: str, first: int, _: Any = None
+    ) -> None:
+        self.arrays, self.rows, self.columns, self.file, self.first = arrays, rows, columns, file, first
         self.size = sum(array.nbytes for array in arrays.values())
 
     def read(self, numbers: Sequence[int], qid: int | None, options: TableOptions, *, exactly: bool) -> Cells:

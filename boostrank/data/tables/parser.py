@@ -92,7 +92,13 @@ class TableParser:
         options: of the reader.
         features: int64[c], which of the features are wanted; None: all, with labels and queries.
         work: takes float32[n, c]; its results are in the block instead of the rows. None: rows are kept.
+        rows_at_a_time: rows that it takes.
+
+    Attributes:
+        whole: float32[N, d] that rows are written into, where their number is known before. Otherwise None.
     """
+
+    whole: Float32Array | None = None
 
     def __init__(
         self, options: TableOptions, features: Int64Array | None = None,
@@ -110,13 +116,20 @@ class TableParser:
         of_rows = [] if self.work else [place for place in (columns.label, columns.weight) if place is not None]
         qid = None if self.work else columns.qid
         cells = piece.read([*of_rows, *places], qid, self.options, exactly=False)
-        out, plain = _matrix(cells, places)
+        out, plain = _matrix(cells, places, self._target(piece))
         for place in of_rows:
             plain = plain and bool(np.all(np.isfinite(cells.numbers[place])))
         if cells.faults or not plain:
             cells = piece.read([*of_rows, *places], qid, self.options, exactly=True)
-            out, _ = _matrix(cells, places)
+            out, _ = _matrix(cells, places, self._target(piece))
         return self._block(piece, columns, places, cells, out)
+
+    def _target(self, piece: Piece) -> Float32Array | None:
+        """Where the rows of a piece belong; None: in an array of their own."""
+        first = getattr(piece, "first", None)
+        if self.whole is None or first is None or first + piece.rows > len(self.whole):  # type: ignore[attr-defined]
+            return None
+        return self.whole[first : first + piece.rows]  # type: ignore[attr-defined, no-any-return]
 
     def _block(
         self, piece: Piece, columns: Columns, places: Sequence[int], cells: Cells, out: Float32Array
@@ -173,10 +186,11 @@ class TableParser:
         return found
 
 
-def _matrix(cells: Cells, places: Sequence[int]) -> tuple[Float32Array, bool]:
-    """(float32[n, d] of the columns, whether no value is infinite)."""
+def _matrix(cells: Cells, places: Sequence[int], out: Float32Array | None) -> tuple[Float32Array, bool]:
+    """(float32[n, d] of the columns, written into `out` if that is given; whether no value is infinite)."""
     columns = [cells.numbers[place] for place in places]
-    out = zeroed((cells.lines.size, len(columns)), np.float32)
+    if out is None:
+        out = zeroed((cells.lines.size, len(columns)), np.float32)
     with np.errstate(over="ignore"):
         for first in range(0, cells.lines.size, _TILE):
             tile = out[first : first + _TILE]

@@ -64,7 +64,9 @@ class TableFormat:
         """Options of the reader, checked."""
         return TableOptions(by_row=self.delimiter is None, **options)
 
-    def open(self, options: TableOptions, *, rows_alone: bool = False, labelled: bool = True) -> Callable[..., Any]:
+    def open(
+        self, options: TableOptions, *, rows_alone: bool = False, labelled: bool = True, threads: int = 1
+    ) -> Callable[..., Any]:
         """What opens one file: `open_one` of `Opened`."""
         columns: list[Columns] = []
 
@@ -79,7 +81,7 @@ class TableFormat:
         if self.delimiter is not None:
             return partial(open_text, delimiter=self.delimiter, choose=choose)
         assert self.source is not None
-        return partial(open_columnar, kind=self.source, choose=choose, rows_alone=rows_alone)
+        return partial(open_columnar, kind=self.source, choose=choose, rows_alone=rows_alone, threads=threads)
 
 
 CSV, TSV = TableFormat(","), TableFormat("\t")
@@ -167,7 +169,7 @@ class TableAssembly(Assembly):
 @takes_reader_options
 def read_table(
     kind: TableFormat, source: AnySource, *, labelled: bool = True, threads: int | None = None,
-    chunk_bytes: int = _CHUNK_BYTES, progress: Progress = None, like: RankingDataset | FeatureSpace | None = None,
+    chunk_bytes: int = 16 << 20, progress: Progress = None, like: RankingDataset | FeatureSpace | None = None,
     store: RowStore | None = None, **options: Any,
 ) -> RankingDataset:  # fmt: skip
     """Read a table: a row a document, with columns of labels and query ids; all others are features.
@@ -191,11 +193,13 @@ def read_table(
         MissingDependency: pyarrow is not installed.
     """
     checked = kind.options(like=like, **options)
-    files = expand(source)
-    opened = Opened(files, checked.max_bytes, kind.open(checked, labelled=labelled))
-    with closing(opened):
+    files, workers = expand(source), resolve_threads(threads)
+    with closing(Opened(files, checked.max_bytes, kind.open(checked, labelled=labelled, threads=workers))) as opened:
         parser, assembly = TableParser(checked), TableAssembly(checked, store)
-        return assembled(opened, parser, assembly, chunk_bytes, resolve_threads(threads), progress)
+        if store is None and len(files) == 1 and opened.first.rows is not None:
+            columns: Columns = opened.first.columns  # type: ignore[attr-defined]
+            parser.whole = np.empty((opened.first.rows, len(columns.names)), np.float32)
+        return assembled(opened, parser, assembly, chunk_bytes, workers, progress)
 
 
 @takes_reader_options
@@ -244,7 +248,7 @@ def table_pieces(
     checked, workers = kind.options(like=like, **options), resolve_threads(threads)
     files, current, width = _PieceFiles(checked), None, like.n_features if columns is None else columns.size
     wanted = np.arange(like.n_features) if columns is None else columns
-    opening = kind.open(checked, rows_alone=True)
+    opening = kind.open(checked, rows_alone=True, threads=workers)
     with closing(Opened(expand(source), checked.max_bytes, opening)) as opened:
         step = max(64, _DENSE_BYTES // (4 * max(1, width)))
         handed = (lambda rows: rows) if columns is None else work
