@@ -49,7 +49,9 @@ def command(
     from boostrank.data.doctor import Severity, examine
 
     reading = reading_of(given | {"strict": False}) | {"threads": given["threads"], "gain": gain}
+    reading |= {"format": given["data_format"]}
     sets = [_read("train", files, reading)]
+    reading |= {"like": sets[0]}
     sets += [_read(role, (one,), reading) for role, each in (("valid", valid), ("test", test)) for one in each]
     findings = examine(sets)
     errors, warnings = (sum(f.severity is s for f in findings) for s in (Severity.ERROR, Severity.WARNING))

@@ -18,6 +18,7 @@ from boostrank.data.doctor.profile import Profile
 from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.sources import AnySource
 from boostrank.data.options import Progress
+from boostrank.data.readers import reader_of
 
 __getattr__ = renamed(__name__, {"Facts": "boostrank.data.doctor.profile:Profile"})
 
@@ -46,21 +47,32 @@ def doctor(
     sets = [("train", files)]
     for role, later in (("valid", valid), ("test", test)):
         sets += [(role, one) for one in ([later] if isinstance(later, str) else later)]
-    return examine([look_at(one, role=role, gain=gain, threads=threads, **options) for role, one in sets])
+    profiles: list[Profile] = []
+    for role, one in sets:
+        like = profiles[0] if profiles else None
+        profiles.append(look_at(one, role=role, like=like, gain=gain, threads=threads, **options))
+    return examine(profiles)
 
 
 def look_at(
-    files: AnySource, *, role: str = "train", gain: Gain = "exponential", threads: int | None = None,
-    progress: Progress = None, **options: Any,
+    files: AnySource, *, role: str = "train", like: Profile | None = None, gain: Gain = "exponential",
+    threads: int | None = None, progress: Progress = None, format: str = "auto", **options: Any,
 ) -> Profile:  # fmt: skip
     """One pass over one data set; arguments as of `doctor`.
 
     Args:
         role: "train", "valid" or "test": what the data are for.
+        like: the training data, whose columns tables must have.
         progress: called with the bytes read and their total, None when that is not known.
+        format: of the files.
     """
-    profile = Profile(role, LibsvmOptions(**options), parse_gain(gain))
-    profile.read(files, resolve_threads(threads), progress)
+    table = reader_of(files, format).table
+    if table is None:
+        checked: LibsvmOptions = LibsvmOptions(**options)
+    else:
+        checked = table.options(**options, like=None if like is None else like.space)
+    profile = Profile(role, checked, parse_gain(gain))
+    profile.read(files, resolve_threads(threads), progress, table)
     return profile
 
 

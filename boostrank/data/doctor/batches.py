@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from boostrank.data.libsvm.blocks import Block, Parser, _Scratch
 from boostrank.data.libsvm.chunks import Text
 from boostrank.data.libsvm.parser import Int32Array
 from boostrank.data.libsvm.reasons import STAND_INS, BadRow
+from boostrank.data.tables.parser import TableParser
 
 CHUNK_BYTES = 4 << 20
 
@@ -62,6 +64,23 @@ class LinedParser(Parser):
             again.stand_in_rows += int(block.counts[parse.BAD_ROWS] - again.counts[parse.BAD_ROWS])
             return again
         return block
+
+
+class LinedTables:
+    """The same of tables: what a `TableParser` makes, with sparse cells."""
+
+    def __init__(self, parser: TableParser) -> None:
+        self._parser = parser
+
+    def __call__(self, load: Callable[[None], Any]) -> LinedBlock:
+        block = self._parser(load)
+        lined = LinedBlock(block.labels, block.counts, runs=block.runs, names=block.names, bad=block.bad)
+        lined.lines = block.lines
+        rows = np.zeros((0, 1), np.float32) if block.dense is None else block.dense
+        stored = rows.view(np.uint32) != 0
+        ends = np.cumsum(np.count_nonzero(stored, axis=1), dtype=np.int64)
+        lined.sparse = ends, np.nonzero(stored)[1].astype(np.int32), rows[stored]
+        return lined
 
 
 @dataclass

@@ -14,16 +14,20 @@ from boostrank.core.errors import FileFormatError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.doctor import column_stats
-from boostrank.data.doctor.batches import CHUNK_BYTES, Batch, Cutter, LinedBlock, LinedParser, Rows
+from boostrank.data.doctor.batches import CHUNK_BYTES, Batch, Cutter, LinedBlock, LinedParser, LinedTables, Rows
 from boostrank.data.doctor.finding import Finding, Severity, percent
 from boostrank.data.libsvm import parser as parse
 from boostrank.data.libsvm.assemble import DataFiles
+from boostrank.data.libsvm.chunks import open_source
 from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.reader import parser_of
 from boostrank.data.libsvm.reasons import NO_ROWS
 from boostrank.data.libsvm.side_files import check_sizes, read_weights, some_sizes, weights_of_queries
 from boostrank.data.libsvm.sources import AnySource, Opened, expand, parsed
-from boostrank.data.options import Progress
+from boostrank.data.names import names_in_head
+from boostrank.data.options import FeatureSpace, Progress
+from boostrank.data.tables.columns import Columns
+from boostrank.data.tables.parser import TableParser
 
 SHOWN_ROWS = 5  # refused rows that are listed one by one
 MOST_LABELS = 1000  # different labels that are counted one by one
@@ -102,6 +106,8 @@ class Profile(DataFiles):
         sizes, low, high: of each query, its documents, smallest and largest label.
         falling: of each query, whether its documents stand in order of falling labels.
         hashes: of each row, of its features.
+        feature_names: number -> name of features; none where the files name none.
+        space: the columns of a table, which later sets must have; None of libsvm text.
     """
 
     def __init__(self, role: str, options: LibsvmOptions, gain: str | tuple[float, ...]) -> None:
@@ -123,15 +129,23 @@ class Profile(DataFiles):
         self._seen, self._first = np.zeros((0, 2), np.int64), np.zeros(0, np.float32)
         self._kept: dict[str, list[Any]] = {name: [] for name in _KINDS}
         self.grouped_by_file = False
+        self.feature_names: dict[int, str] = {}
+        self.space: FeatureSpace | None = None
 
     # Reading ---------------------------------------------------------------------------------------------------------
 
-    def read(self, source: AnySource, threads: int, progress: Progress) -> None:
-        """Go over the text once; what cannot be read is noted, and ends the pass when nothing behind it can be."""
+    def read(self, source: AnySource, threads: int, progress: Progress, table: Any = None) -> None:
+        """Go over the files once; what cannot be read is noted, and ends the pass when nothing behind it can be.
+
+        Args:
+            source, threads, progress: as of `look_at`.
+            table: `boostrank.data.readers.ReaderSpec.table`.
+        """
         cutter = Cutter()
         try:
-            with closing(Opened(expand(source), self.options.max_bytes)) as opened:
-                for batch in self._batches(opened, cutter, threads, progress):
+            open_one = open_source if table is None else table.open(self.options)
+            with closing(Opened(expand(source), self.options.max_bytes, open_one)) as opened:
+                for batch in self._batches(opened, cutter, threads, progress, table):
                     self._add(batch)
         except FileFormatError as error:
             self.broken.append(error)
@@ -147,10 +161,22 @@ class Profile(DataFiles):
             self._check_sidecars()
 
     def _batches(
-        self, opened: Opened, cutter: Cutter, threads: int, progress: Callable[..., None] | None
+        self, opened: Opened, cutter: Cutter, threads: int, progress: Callable[..., None] | None, table: Any
     ) -> Iterator[Batch]:
-        parser = parser_of(self.options, opened.first, LinedParser)
-        self.grouped_by_file = not parser.options[parse.EXPECT_QID]
+        parser: Any
+        if table is None:
+            parser = parser_of(self.options, opened.first, LinedParser)
+            self.grouped_by_file = not parser.options[parse.EXPECT_QID]
+            self.feature_names = names_in_head(opened.first.head, opened.first.name)
+            given: Any = self.options.feature_names
+            if given:
+                self.feature_names = dict(enumerate(given, 1)) if isinstance(given, tuple) else given
+        else:
+            parser = LinedTables(TableParser(self.options))  # type: ignore[arg-type]
+            columns: Columns = opened.first.columns  # type: ignore[attr-defined]
+            self.grouped_by_file = columns.qid is None
+            self.feature_names = dict(enumerate(columns.names))
+            self.space = FeatureSpace(None, len(columns.names), columns.names, columns.how)
         current, ends = None, np.zeros(0, np.int64)
         for source, block in parsed(opened, parser, CHUNK_BYTES, threads):
             assert isinstance(block, LinedBlock)
@@ -300,6 +326,11 @@ class Profile(DataFiles):
         """The number of the first feature."""
         base = self.options.base
         return int(not self.has_zero) if base is None else base
+
+    def feature(self, number: int) -> str:
+        """What a feature is called: `feature 3`, or `feature 'bm25'`."""
+        name = self.feature_names.get(number)
+        return f"feature {number if name is None else repr(name)}"
 
     def finding(
         self, check: str, severity: Severity, line: int, count: int, message: str, cost: str, fix: str

@@ -158,7 +158,8 @@ def lost_features(one: Profile, other: Profile) -> Iterator[Finding]:
     if lost.any():
         yield other.finding(
             "lost-features", Severity.WARNING, 0, int(lost.sum()),
-            f"{listed(np.flatnonzero(lost))} the same, or missing, in every row of {other.role}, and not in {one.role}",
+            f"{listed(one, np.flatnonzero(lost))} the same, or missing, in every row of {other.role}, and not in "
+            f"{one.role}",
             "what trees learnt of them is of no use here", "was a join lost?",
         )  # fmt: skip
 

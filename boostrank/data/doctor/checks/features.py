@@ -35,14 +35,14 @@ def label_copies(profile: Profile) -> Iterator[Finding]:
     for j in np.flatnonzero(profile.live - exact <= column_stats.SHARE * profile.live).tolist():
         same = profile.columns[j, column_stats.LIKE_LABEL] == profile.columns[j, column_stats.STORED] == labelled
         order = "falling" if down[j] > up[j] else "rising"
-        message = f"feature {j} equals the label in every row" if same and not profile.many_labels else (
-            f"feature {j} ranks the documents of {percent(int(exact[j]), profile.live)} of the queries without a "
-            f"mistake ({order} with the label)"
+        message = f"{profile.feature(j)} equals the label in every row" if same and not profile.many_labels else (
+            f"{profile.feature(j)} ranks the documents of {percent(int(exact[j]), profile.live)} of the queries "
+            f"without a mistake ({order} with the label)"
         )  # fmt: skip
         yield profile.finding(
             "label-copy", Severity.WARNING, 0, int(exact[j]), message,
             "a model will look perfect here and fail where the label is not known yet",
-            f"leave feature {j} out, if it is made from the label or from what happened after the ranking",
+            f"leave {profile.feature(j)} out, if it is made from the label or from what happened after the ranking",
         )  # fmt: skip
 
 
@@ -55,14 +55,14 @@ def constant_features(profile: Profile) -> Iterator[Finding]:
     if missing.size:
         yield profile.finding(
             "missing-features", Severity.WARNING, 0, missing.size,
-            f"{listed(missing)} missing in every row", "they take time and teach nothing", "was a join lost?",
+            f"{listed(profile, missing)} missing in every row", "they take time and teach nothing", "was a join lost?",
         )  # fmt: skip
     if constant.size:
         zeros = constant[high[constant] == 0]
         more = f" ({zeros.size:,} of them 0 or not in the file)" if zeros.size else ""
         yield profile.finding(
             "constant-features", Severity.NOTE, 0, constant.size,
-            f"{listed(constant)} the same in every row{more}", "they take time and teach nothing",
+            f"{listed(profile, constant)} the same in every row{more}", "they take time and teach nothing",
             "leave them out, if that is so in all of your data",
         )  # fmt: skip
 
@@ -74,7 +74,7 @@ def mostly_missing(profile: Profile) -> Iterator[Finding]:
     if rare.size:
         yield profile.finding(
             "rare-features", Severity.NOTE, 0, rare.size,
-            f"{listed(rare)} missing in more than {percent(MOSTLY_MISSING, 1)} of the rows",
+            f"{listed(profile, rare)} missing in more than {percent(MOSTLY_MISSING, 1)} of the rows",
             "they say little, unless that they are there says something", "",
         )  # fmt: skip
 
@@ -92,7 +92,7 @@ def query_features(profile: Profile) -> Iterator[Finding]:
     if alike.any():
         yield profile.finding(
             "query-features", Severity.NOTE, 0, int(alike.sum()),
-            f"{listed(used[alike])} the same for all documents of a query",
+            f"{listed(profile, used[alike])} the same for all documents of a query",
             "alone they rank nothing; together with others they can (which query is it?)", "",
         )  # fmt: skip
 
@@ -110,8 +110,8 @@ def stand_in_numbers(profile: Profile) -> Iterator[Finding]:
         cells = int(counts[which, column_stats.NEGATIVE].sum())
         yield profile.finding(
             "stand-in-numbers", Severity.NOTE, 0, which.size,
-            f"{value:g} is the only negative value of {listed(which, verb=False)} ({cells:,} times): does it mean "
-            "missing?",
+            f"{value:g} is the only negative value of {listed(profile, which, verb=False)} ({cells:,} times): does it "
+            "mean missing?",
             "trees can split it off; as missing it goes to whichever side suits, and means carry no false number",
             f"--missing-token={value:g} reads it as missing, in every feature",
         )  # fmt: skip
@@ -129,8 +129,8 @@ def coarse_values(profile: Profile) -> Iterator[Finding]:
         step = float(np.spacing(np.float32(largest[j])))
         yield profile.finding(
             "coarse-values", Severity.NOTE, 0, coarse.size,
-            f"{listed(coarse, verb=False)} hold{'s' * (coarse.size == 1)} whole numbers above {FLOAT32_WHOLE:,.0f}, "
-            f"up to {largest[j]:.6g}",
+            f"{listed(profile, coarse, verb=False)} hold{'s' * (coarse.size == 1)} whole numbers above "
+            f"{FLOAT32_WHOLE:,.0f}, up to {largest[j]:.6g}",
             f"features are float32: around the largest, values less than {step:g} apart are one",
             "of times and ids subtract a start; hashes are no features",
         )  # fmt: skip
@@ -151,9 +151,9 @@ def ranges(profile: Profile) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.fl
     return np.where(everywhere, low, np.minimum(low, zero)), np.where(everywhere, high, np.maximum(high, zero))
 
 
-def listed(numbers: Int64Array, *, verb: bool = True) -> str:
+def listed(profile: Profile, numbers: Int64Array, *, verb: bool = True) -> str:
     """`features 3, 5 and 9 are`; of many the first."""
-    shown = [str(number) for number in numbers[:_SHOWN].tolist()]
+    shown = [profile.feature(number).removeprefix("feature ") for number in numbers[:_SHOWN].tolist()]
     if numbers.size == 1:
         return f"feature {shown[0]}" + " is" * verb
     rest = f" and {numbers.size - _SHOWN:,} more" if numbers.size > _SHOWN else f" and {shown.pop()}"

@@ -32,7 +32,8 @@ def split_queries(profile: Profile) -> Iterator[Finding]:
     )
     files = " ".join(part.name for part in profile.parts[:3]) + (" ..." if len(profile.parts) > 3 else "")
     severity, cost = Severity.ERROR, "train refuses it: the pieces would be ranked as queries of their own"
-    fix = f"boostrank sort {files} -o SORTED, or --regroup"
+    sort = f"boostrank sort {files} -o SORTED" if profile.space is None else profile.options.sorted_by
+    fix = f"{sort}, or --regroup"
     if first == i - 1:
         message = f"qid {profile.qid(i)} goes on from the file before ({profile.at(int(profile.line[first]))})"
         fix = "--regroup joins the rows; if ids restart in each file: boostrank merge --rename"

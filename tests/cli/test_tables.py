@@ -1,0 +1,152 @@
+"""Tables on the command line: the models, scores and findings of libsvm text with the same numbers and names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.doctor import doctor
+from boostrank.data.readers import READERS
+from boostrank.planning.sample import survey
+from tests.cli.conftest import FEW, invoke, messages, sidecar
+
+pa = pytest.importorskip("pyarrow", reason="tables are read by pyarrow")
+csv = pytest.importorskip("pyarrow.csv")
+feather = pytest.importorskip("pyarrow.feather")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")
+COLUMNS = ("--label", "rel", "--qid", "query", "--drop", "url,no")
+
+
+@pytest.fixture(scope="module")
+def folder(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """train and test in every format, names.txt, and models of csv, parquet and txt."""
+    folder = tmp_path_factory.mktemp("tables")
+    for name in ("train", "test"):
+        one = RankingDataset.read(data / f"{name}.txt", layout="dense")
+        features = {f"bm{i}": one.features[:, i] for i in range(one.n_features)}
+        rest = {"rel": one.labels, "query": one.queries.row_ids(), "url": ["http"] * one.n_documents,
+                "no": np.arange(one.n_documents)}  # fmt: skip
+        columns: dict[str, Any] = (
+            {**rest, **features} if name == "train" else {**dict(reversed(features.items())), **rest}
+        )
+        table = pa.table(columns)
+        csv.write_csv(table, folder / f"{name}.csv")
+        parquet.write_table(table, folder / f"{name}.parquet", row_group_size=100)
+        feather.write_feather(table, str(folder / f"{name}.feather"))
+        (folder / f"{name}.txt").write_bytes((data / f"{name}.txt").read_bytes())
+    (folder / "names.txt").write_text("\n".join(features) + "\n")
+    for ending in ("csv", "parquet"):
+        train(folder, f"train.{ending}", f"{ending}.model", *COLUMNS)
+    train(folder, "train.txt", "txt.model", "--feature-names", folder / "names.txt")
+    return folder
+
+
+def train(folder: Path, name: str, model: str, *options: Any) -> str:
+    result = invoke("train", folder / name, "-m", folder / model, *FEW, *options)
+    assert result.exit_code == 0, result.stderr
+    return str(result.stderr)
+
+
+def scores(*arguments: Any) -> str:
+    result = invoke("predict", *arguments)
+    assert result.exit_code == 0, result.stderr
+    return str(result.stdout)
+
+
+def test_the_same_table_trains_the_same_bytes(folder: Path) -> None:
+    models = [(folder / f"{ending}.model").read_bytes() for ending in ("csv", "parquet", "txt")]
+    assert models[0] == models[1] == models[2]
+    records = [sidecar(folder / f"{ending}.model") for ending in ("csv", "parquet", "txt")]
+    for record in records:
+        record.pop("file")
+        record["data"] = {k: v for k, v in record["data"].items() if k not in ("files", "reader", "index_base")}  # type: ignore[attr-defined]
+    assert records[0] == records[1] == records[2]
+    said = train(folder, "train.feather", "streamed.model", *COLUMNS, "--route", "bins", "--no-cache")
+    assert "labels from column 'rel', queries from column 'query', " in said
+    assert (folder / "streamed.model").read_bytes() == models[0]
+
+
+def test_later_files_need_no_options_and_no_order_and_to_be_scored_no_labels(folder: Path) -> None:
+    wanted = scores(folder / "csv.model", folder / "test.csv")
+    assert wanted == scores(folder / "csv.model", folder / "test.parquet")
+    assert wanted == scores(folder / "txt.model", folder / "test.txt")
+    bare = parquet.read_table(folder / "test.parquet").drop_columns(["rel", "query", "url", "no"])
+    feather.write_feather(bare, str(folder / "bare.dat"))  # whose first bytes say what it is
+    assert wanted == scores(folder / "parquet.model", folder / "bare.dat")
+    for command, *options in (("evaluate", folder / "csv.model"), ("metrics", folder / "csv.model")):
+        said = {invoke(command, *options, folder / f"test.{e}").stdout for e in ("csv", "feather")}
+        assert len(said) == 1
+        assert "ndcg" in said.pop().lower()
+    refused = invoke("predict", folder / "txt.model", folder / "test.csv")
+    assert refused.exit_code == 2
+    assert "has 'rel', 'query', 'url', 'no'" in refused.stderr
+    assert "--drop rel,query,url,no leaves them out" in refused.stderr
+    assert wanted == scores(folder / "txt.model", folder / "test.csv", "--drop", "rel,query,url,no")
+
+
+def test_names_are_shown_where_features_are(folder: Path) -> None:
+    result = invoke("importance", folder / "txt.model", "--data", folder / "test.txt", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert '"bm' in result.stdout
+    assert '"f1"' not in result.stdout
+    text = invoke("why", folder / "csv.model", folder / "test.csv", "@1", "@2", "--qid",
+                  RankingDataset.read(folder / "test.txt").queries.qid[0])  # fmt: skip
+    assert text.exit_code == 0, text.stderr
+    assert "bm" in text.stdout
+    position = invoke("predict", folder / "csv.model", folder / "test.txt")
+    assert "does not say what number its first feature has in libsvm text: taken as 1" in position.stderr
+    named = scores(folder / "csv.model", folder / "test.txt", "--feature-names", folder / "names.txt")
+    assert named == position.stdout
+
+
+def test_the_plan_and_the_doctor_know_tables(folder: Path) -> None:
+    whole = survey(folder / "train.txt")
+    for ending in ("csv", "parquet", "feather"):
+        found = survey(folder / f"train.{ending}", label="rel", qid="query", drop="url,no")
+        for name in ("rows", "queries", "longest", "features", "grades", "exact", "refused_rows"):
+            assert getattr(found, name) == getattr(whole, name), name
+    plan = invoke("plan", folder / "train.parquet", *COLUMNS)
+    assert plan.exit_code == 0, plan.stderr
+    columns: dict[str, Any] = {"label": "rel", "qid": "query", "drop": "url,no"}
+    text = doctor(folder / "train.txt", test=str(folder / "test.txt"), feature_names=str(folder / "names.txt"))
+    for ending in ("csv", "parquet"):
+        found = doctor(folder / f"train.{ending}", test=str(folder / f"test.{ending}"), **columns)
+        assert [(f.check, f.count, f.message) for f in found] == [(f.check, f.count, f.message) for f in text]
+    assert any("'bm" in one.message for one in found)
+    (folder / "bad.csv").write_text("rel,query,a\n1,1,2\n1,1,x\n0,2,3\n2,1,3\n")
+    said = invoke("doctor", folder / "bad.csv", "--label", "rel", "--qid", "query")
+    assert said.exit_code == 2
+    assert "bad.csv:3: error: value 'x' of column 'a' is not a number" in said.stdout
+    assert "bad.csv:5: error: qid 1 comes back after another query; it was first seen on line 2" in said.stdout
+    assert "fix: sort the table by query, stably, or --regroup" in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("train.csv",), "no column is called label or relevance: --label COLUMN says which holds the labels"),
+        (("train.csv", "--label", "rell"), "no column is called 'rell' (--label). Did you mean 'rel'?"),
+        (("train.csv", "--format", "libsvm"), "this looks like CSV"),
+        (("train.parquet", "--format", "csv"), "this is a Parquet file, not text: give --format parquet"),
+        (("train.txt", "--format", "csv"), "this looks like libsvm text"),
+        (("train.txt", "--label", "rel"), "names columns, which libsvm text has not"),
+        (("train.csv", *COLUMNS[:4], "--drop", "no"), "column 'url'"),
+    ],
+)
+def test_what_does_not_fit_is_refused(folder: Path, arguments: tuple[str, ...], words: str) -> None:
+    result = invoke("train", folder / arguments[0], *arguments[1:], "-m", folder / "none.model", *FEW)
+    assert result.exit_code == 2
+    assert any(words in line for line in messages(result)), result.stderr
+    assert not (folder / "none.model").exists()
+
+
+def test_the_formats_of_help_are_the_registered_ones() -> None:
+    from boostrank.cli.reading import _FORMATS
+
+    assert sorted(_FORMATS) == sorted(["auto", *(spec.name for spec in READERS)])
