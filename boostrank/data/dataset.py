@@ -541,7 +541,7 @@ def _as_labels(y: Any) -> Float64Array:
     except (TypeError, ValueError):
         pass
     try:
-        given = [np.nan if one is None or one != one else one for one in np.asarray(y, dtype=object).reshape(-1)]
+        given = [np.nan if one is None or str(one) == "<NA>" else one for one in np.asarray(y, object).reshape(-1)]
         return np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"labels must be numbers: {error}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from typing import Any
@@ -85,6 +86,9 @@ def test_a_frame_gives_the_model_and_the_scores_of_its_codes(codes: RankingModel
     np.testing.assert_array_equal(loaded.predict(X), scores)
     np.testing.assert_array_equal(loaded.predict(as_data(made(COLUMNS, KINDS[::-1]))), scores)
     assert loaded.categories == {"kind": Categories(KINDS)}
+    sidecar = json.loads((tmp_path / "model.meta.json").read_text())
+    assert sidecar["data"]["categories"] == {"kind": {"values": list(KINDS), "ordered": False}}
+    assert sidecar["file"]["readable_since"] == "0.2.0"
 
 
 @pytest.mark.parametrize("backend", ENGINES)

@@ -109,7 +109,7 @@ class FrameReader:
         frame = self._columns(frame)
         schema = list(frame.schema.values())
         if self._coding is None:
-            self._coding = [self._coding_of(*one) for one in zip(self.names, frame.iter_columns(), schema, strict=True)]
+            self._coding = [self._coding_of(frame, i, kind) for i, kind in enumerate(schema)]
         rows = len(frame)
         out = np.empty((rows, len(self.names)), np.float32)
         plain = all(c is None for c in self._coding) and all(isinstance(t, _AS_THEY_ARE) for t in schema)
@@ -118,8 +118,9 @@ class FrameReader:
         for start in range(0, rows, step):
             stop = min(start + step, rows)
             part = frame if stop - start == rows else frame[start:stop]
-            if plain:
-                self._fill(out[start:stop], part.to_numpy(), whole)
+            values = part.to_numpy() if plain else None
+            if values is not None and values.dtype.kind in "fiu":
+                self._fill(out[start:stop], values, whole)
                 continue
             for i, series in enumerate(part.iter_columns()):
                 out[start:stop, i] = self._column(i, series, schema[i])
@@ -147,13 +148,14 @@ class FrameReader:
             if i in infinite or np.nanmax(np.abs(out[:, i]), initial=0.0) >= EXACT:
                 self._cast.cast(values[:, i], self.names[i], whole=i in whole)
 
-    def _coding_of(self, name: str, series: Any, kind: Any) -> Coding | Categories | None:
+    def _coding_of(self, frame: Any, i: int, kind: Any) -> Coding | Categories | None:
         """How a column is read: categories that are looked up, codes as they are, or numbers (None)."""
+        name = self.names[i]
         if self._known is not None:
             known = self._known.get(name)
             return known if known is None or known.values is None else Coding(name, known)
         if isinstance(kind, _OF_CATEGORIES):
-            return Coding(name, ordered=name not in self._named and _is_ordered(series))
+            return Coding(name, ordered=name not in self._named and _is_ordered(_series(frame, i)))
         if name not in self._named:
             return None
         return Coding(name) if isinstance(kind, (nw.String, nw.Object)) else Categories()
@@ -179,11 +181,12 @@ class FrameReader:
                 "(days or seconds since something), or leave it out"
             )
         if isinstance(kind, _AS_THEY_ARE):
-            return series.to_numpy(), name
+            values = series.to_numpy()  # of old versions objects where some are missing
+            return (values if values.dtype.kind != "O" else _with_none(series, values).astype(np.float64)), name
         if isinstance(kind, nw.Object) and any(isinstance(value, str) for value in series.to_list()):
             raise DataError(self._not_a_number(name, series, kind, None))
         try:
-            return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64), name
+            return _with_none(series, series.cast(nw.Float64).to_numpy()).astype(np.float64), name
         except Exception as error:  # each library raises its own kind
             raise DataError(
                 f"column {name!r} holds {getattr(series.to_native(), 'dtype', kind)}, no number: make it one, or leave "
@@ -237,19 +240,24 @@ def _local_codes(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
 def values_of(frame: Any, column: int) -> npt.NDArray[Any]:
     """A column as it is, for labels, weights and query ids: numbers are float64 where some are missing, and what is
     missing in others None."""
-    series = frame[:, [column]].get_column(frame.columns[column])
+    series = _series(frame, column)
     kind = series.dtype
     if isinstance(kind, _OF_CATEGORIES):
         local, values = _local_codes(series, kind)
         return np.array([*values, None], dtype=object)[local]
     if isinstance(kind, nw.Boolean) or (kind.is_numeric() and not isinstance(kind, _AS_THEY_ARE)):
         series = series.cast(nw.Float64)
-    values = series.to_numpy()
-    return _with_none(series, values) if values.dtype.kind == "O" else values
+    return _with_none(series, series.to_numpy())
+
+
+def _series(frame: Any, column: int) -> Any:
+    return frame.get_column(frame.columns[column])
 
 
 def _with_none(series: Any, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """object[n] of a column's values, None for each that is missing."""
+    """A column's values, None for each that is missing if they are objects."""
+    if values.dtype.kind != "O":
+        return values
     found = values.copy()
     found[series.is_null().to_numpy()] = None
     return found
