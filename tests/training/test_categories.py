@@ -115,9 +115,10 @@ def test_folds_and_presets_know_the_categories(backend: str) -> None:
     assert one.categories == {"kind": Categories()}
     assert one.trees().forest.categorical.any()
     quick = boostrank.train(
-        PARAMS | OWN[backend] | {"categorical_feature": [3]}, data, 3, quality="quick", backend=backend, start="none",
-        valid_sets=[data],
+        PARAMS | OWN[backend] | {"categorical_feature": [3], "metric": "ndcg"}, data, 3, quality="quick",
+        backend=backend, start="none", valid_sets=[data],
     )  # fmt: skip
+    assert set(quick.evals_result) == {"training"}
     assert quick.trees().forest.categorical.any()
     assert set(quick.trees().forest.feature[quick.trees().forest.categorical]) == {3}
 

@@ -145,7 +145,7 @@ class FrameReader:
             out[:] = values
         infinite = range(len(self.names)) if bool(np.isinf(out).any()) else ()
         for i in {*infinite, *whole}:
-            if i in infinite or np.nanmax(np.abs(out[:, i]), initial=0.0) >= EXACT:
+            if np.nanmax(np.abs(out[:, i]), initial=0.0) >= EXACT:
                 self._cast.cast(values[:, i], self.names[i], whole=i in whole)
 
     def _coding_of(self, frame: Any, i: int, kind: Any) -> Coding | Categories | None:
