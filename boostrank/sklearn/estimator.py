@@ -196,11 +196,13 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "model_")
         X, qid = _queries_of(X, qid, group)
-        group = self._one_query(X, "rank", qid, group)
-        return self.model_.rank(self._features(X), qid=qid, group=group, threads=self._threads)
+        rows = self._features(X)
+        return self.model_.rank(
+            rows, qid=qid, group=self._one_query(rows, "rank", qid, group), threads=self._threads
+        )  # fmt: skip
 
     def score(
-        self, X: Any, y: npt.ArrayLike, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None,
+        self, X: Any, y: npt.ArrayLike, qid: npt.ArrayLike | None = None, *, group: npt.ArrayLike | None = None,
         sample_weight: npt.ArrayLike | None = None,
     ) -> float:  # fmt: skip
         """Mean NDCG over queries, at the largest of `eval_at`; NDCG@10 by default.
@@ -218,8 +220,9 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "model_")
         X, qid = _queries_of(X, qid, group)
-        group = self._one_query(X, "score", qid, group)
-        scores = self.model_.predict(self._features(X), qid=qid, group=group, threads=self._threads)
+        rows = self._features(X)
+        group = self._one_query(rows, "score", qid, group)
+        scores = self.model_.predict(rows, qid=qid, group=group, threads=self._threads)
         data = RankingDataset.from_arrays(
             scores[:, None], y, qid=qid, group=group, weight=sample_weight, sort=self.sort
         )  # fmt: skip
@@ -326,7 +329,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             categorical_feature=categories,
         )  # fmt: skip
 
-    def _one_query(self, X: Any, what: str, qid: Any, group: Any) -> Any:
+    def _one_query(self, rows: Any, what: str, qid: Any, group: Any) -> Any:
         """Sizes of the queries; where none are given, and none were given to `fit`, of one query."""
         if qid is not None or group is not None:
             return group
@@ -338,7 +341,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             )
         if what == "fit":
             warn_user(f"no queries were given: all rows are taken for one; give {line}", DataWarning)
-        return [X.shape[0]]
+        return [rows.shape[0]]
 
     def _evaluation_sets(
         self, X: Any, y: Any, data: RankingDataset, sets: Any, qid: Any, group: Any, weight: Any, categories: Any
