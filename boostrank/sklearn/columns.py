@@ -1,25 +1,43 @@
-"""Frames that hold the query of each row as a column beside the features."""
+"""Tables that hold the query of each row as a column beside the features."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy.typing as npt
+
+from boostrank.core.errors import DataError
+from boostrank.data.tables.frames import as_frame, names_of, values_of
+
 QID = "qid"
 """Name of that column."""
 
 
-def is_frame(X: Any) -> bool:
-    """Whether this is a table whose columns have names: of pandas, polars, pyarrow or their like."""
-    return hasattr(X, "columns")
+def split_table(X: Any) -> tuple[Any, npt.NDArray[Any] | None, bool]:
+    """Features, the column of query ids, and whether this is a table of any library, with names.
+
+    Without such a column the features are X, and the ids None.
+
+    Raises:
+        DataError: a table that cannot be read.
+    """
+    table = as_frame(X)
+    if table is None:
+        return X, None, False
+    names = names_of(table)
+    if QID not in names:
+        return table.to_native(), None, True
+    kept = [i for i, name in enumerate(names) if name != QID]
+    return table[:, kept].to_native(), values_of(table, names.index(QID)), True
 
 
-def has_qid(X: Any) -> bool:
-    """Whether this is a frame with a column of query ids."""
-    return is_frame(X) and QID in list(getattr(X, "column_names", X.columns))
+def column_of(X: Any, name: str) -> npt.NDArray[Any]:
+    """A column of a table.
 
-
-def without_qid(X: Any) -> Any:
-    """A frame that has such a column, without it."""
-    if hasattr(X, "drop_columns"):  # pyarrow
-        return X.drop_columns([QID])
-    return X.drop(columns=QID) if hasattr(X, "iloc") else X.drop(QID)
+    Raises:
+        DataError: this is none, or it has no such column.
+    """
+    table = as_frame(X)
+    if table is None or name not in names_of(table):
+        raise DataError(f"X has no column {name!r}")
+    return values_of(table, names_of(table).index(name))

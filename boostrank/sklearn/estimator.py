@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_u
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions, Metric
-from boostrank.sklearn.columns import QID, has_qid, is_frame, without_qid
+from boostrank.sklearn.columns import QID, split_table
 from boostrank.training.model import RankingModel
 from boostrank.training.params import DEFAULT_EVAL_AT
 from boostrank.training.start import AUTO_START
@@ -139,7 +138,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             eval_metric, eval_at: metrics of this training, in place of the parameters `metric` and `eval_at`.
             feval, keep_training_booster, callbacks, checkpoint: as of `boostrank.train`.
             init_model: to go on with, as of `boostrank.train`, or another BoostRanker, LGBMRanker or XGBRanker.
-            feature_name: d names, in place of a frame's.
+            feature_name: d names, where X has none.
             categorical_feature: as of `RankingDataset.from_arrays`.
 
         Returns:
@@ -150,7 +149,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         """
         given = (qid, group, sample_weight)
         names = None if isinstance(feature_name, str) else list(feature_name)
-        data = self._dataset(X, y, *given, names=names, categories=categorical_feature, reset=True)
+        data = self._dataset(X, y, *given, names=names, categories=categorical_feature, what="fit")
         given = (eval_qid, eval_group, eval_sample_weight)
         sets = self._evaluation_sets(X, y, data, eval_set, *given, categorical_feature)
         params = self._train_params()
@@ -179,8 +178,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             DataError: as `RankingModel.predict`.
         """
         check_is_fitted(self, "model_")
-        X, qid = _queries_of(X, qid, group)
-        return self.model_.predict(self._features(X), qid=qid, group=group, threads=self._threads)
+        rows, qid = self._rows(X, qid, group)
+        return self.model_.predict(rows, qid=qid, group=group, threads=self._threads)
 
     def rank(self, X: Any, qid: npt.ArrayLike | None = None, *, group: npt.ArrayLike | None = None) -> Int64Array:
         """Rank of each document within its query: 1 is best; equal scores keep their order.
@@ -195,11 +194,9 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             NotFittedError, DataError: as `predict`.
         """
         check_is_fitted(self, "model_")
-        X, qid = _queries_of(X, qid, group)
-        rows = self._features(X)
-        return self.model_.rank(
-            rows, qid=qid, group=self._one_query(rows, "rank", qid, group), threads=self._threads
-        )  # fmt: skip
+        rows, qid = self._rows(X, qid, group)
+        group = self._one_query(rows, "rank", qid, group)
+        return self.model_.rank(rows, qid=qid, group=group, threads=self._threads)
 
     def score(
         self, X: Any, y: npt.ArrayLike, qid: npt.ArrayLike | None = None, *, group: npt.ArrayLike | None = None,
@@ -219,8 +216,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             DataError: no queries, none that counts, or as `predict`.
         """
         check_is_fitted(self, "model_")
-        X, qid = _queries_of(X, qid, group)
-        rows = self._features(X)
+        rows, qid = self._rows(X, qid, group)
         group = self._one_query(rows, "score", qid, group)
         scores = self.model_.predict(rows, qid=qid, group=group, threads=self._threads)
         data = RankingDataset.from_arrays(
@@ -265,7 +261,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         trees = model.trees()
         values = np.asarray(trees.gain if self.importance_type == "gain" else trees.splits, np.float64)
         within = () if model.within_query is None else model.within_query.sources
-        shares = np.bincount([*range(model.n_features), *within], values, model.n_features)
+        shares = np.bincount([*range(model.n_features), *within], values)
         return shares / (shares.sum() or 1.0)
 
     @property
@@ -275,7 +271,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
 
     @property
     def _threads(self) -> int | None:
-        return None if self.n_jobs is None or self.n_jobs < 1 else int(self.n_jobs)
+        return None if self.n_jobs is None else int(self.n_jobs)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -295,34 +291,48 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             params[name] = value.item() if isinstance(value, np.generic) else value
         return params
 
-    def _features(self, X: Any, *, reset: bool = False) -> Any:
-        """Features without their queries, as the model takes them; with `reset` they are the ones from now on.
+    def _rows(self, X: Any, qid: Any, group: Any, *, reset: bool = False) -> tuple[Any, Any]:
+        """Features as the model takes them, and the query of each row.
+
+        Args:
+            X, qid, group: as of `fit`.
+            reset: the features are those of the model from now on; otherwise they are to be like them.
 
         Raises:
+            DataError: queries that are given twice.
             ValueError: no table of numbers, or not as many columns as before.
         """
-        if is_frame(X) and (reset or self._by_name):
+        X, column, is_table = split_table(X)
+        if column is not None:
+            if qid is not None or group is not None:
+                raise DataError(
+                    f"queries are given twice: by qid= or group=, and as the column {QID!r} of X; leave one out"
+                )
+            qid = column
+        if reset:
+            self._has_names, self._knows_queries = is_table, qid is not None or group is not None
+        if is_table and self._has_names:
             if reset:
-                validate_data(self, X, reset=True, skip_check_array=True)
-            return X
+                validate_data(self, X, skip_check_array=True)
+            return X, qid
         fewest = 2 if reset else 1
         return validate_data(
             self, X, reset=reset, accept_sparse=True, ensure_all_finite=False, ensure_min_samples=fewest
-        )
+        ), qid  # fmt: skip
 
     def _dataset(
         self, X: Any, y: Any, qid: Any, group: Any, weight: Any, *, names: Sequence[str] | None,
-        categories: Any, reset: bool = False, what: str = "fit",
+        categories: Any, what: str,
     ) -> RankingDataset:  # fmt: skip
         """Rows as a data set."""
         if y is None:
             raise DataError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        X, qid = _queries_of(X, qid, group)
-        if reset:
-            self._by_name, self._knows_queries = is_frame(X) and names is None, qid is not None or group is not None
-        rows = self._features(X, reset=reset)
+        rows, qid = self._rows(X, qid, group, reset=what == "fit")
         group = self._one_query(rows, what, qid, group)
-        if is_frame(rows):
+        if hasattr(rows, "columns"):
+            own = [str(name) for name in getattr(rows, "column_names", rows.columns)]
+            if what == "fit" and names is not None and list(names) != own:
+                raise ParameterError("feature_name differs from the names that the columns of X have: rename those")
             names = None
         return RankingDataset.from_arrays(
             rows, y, qid=qid, group=group, weight=weight, feature_names=names, sort=self.sort,
@@ -370,25 +380,9 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         return made
 
 
-_NAMES = frozenset(signature(BoostRanker.__init__).parameters) - {"self", "params"}
-
-
 def _is_parameter(name: str) -> bool:
     """Whether this may be the name of a parameter, and is none of an attribute that `fit` sets."""
-    return name in _NAMES or not (name.startswith("_") or name.endswith("_") or "__" in name)
-
-
-def _queries_of(X: Any, qid: Any, group: Any) -> tuple[Any, Any]:
-    """A frame that has a column of query ids without it, and these ids; or both as they are.
-
-    Raises:
-        DataError: queries that are given twice.
-    """
-    if not has_qid(X):
-        return X, qid
-    if qid is not None or group is not None:
-        raise DataError(f"queries are given twice: by qid= or group=, and as the column {QID!r} of X; leave one out")
-    return without_qid(X), np.asarray(X[QID])
+    return not (name.startswith("_") or name.endswith("_") or "__" in name)
 
 
 def _booster_of(model: Any) -> Any:

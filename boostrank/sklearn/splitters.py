@@ -12,7 +12,7 @@ from sklearn.model_selection import BaseCrossValidator, KFold, ShuffleSplit, Tim
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import checked_ids, query_numbers
 from boostrank.core.types import Int64Array
-from boostrank.sklearn.columns import QID, has_qid, is_frame
+from boostrank.sklearn.columns import column_of, split_table
 
 
 class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
@@ -138,12 +138,7 @@ class QueryTimeSplit(_QuerySplitter):
 
     def _times(self, X: Any, number: Int64Array, count: int) -> Int64Array:
         """int64[Q]: the rank of each query's time."""
-        if isinstance(self.time, str):
-            if not is_frame(X):
-                raise DataError(f"time={self.time!r} is a column of a frame, but X is a {type(X).__name__}")
-            values = np.asarray(X[self.time])
-        else:
-            values = np.asarray(self.time)
+        values = column_of(X, self.time) if isinstance(self.time, str) else np.asarray(self.time)
         if values.shape not in ((count,), number.shape):
             raise DataError(
                 f"times of shape {values.shape} for {count} queries and {number.size} rows: one a query, or one a row"
@@ -166,8 +161,8 @@ class QueryTimeSplit(_QuerySplitter):
 
 def _query_of_rows(X: Any, groups: npt.ArrayLike | None, qid: npt.ArrayLike | None) -> Int64Array:
     """int64[N]: number of the query, or group of queries, of each row, in the order in which they appear."""
-    if qid is None and has_qid(X):
-        qid = np.asarray(X[QID])
+    if qid is None:
+        qid = split_table(X)[1]
     given = [query_numbers(checked_ids(ids)) for ids in (groups, qid) if ids is not None]
     if not given:
         raise DataError("a splitter of queries needs to know them: groups= or qid=, or a column qid of a frame")

@@ -15,6 +15,8 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import boostrank
@@ -165,6 +167,47 @@ def test_the_columns_of_a_frame_go_by_name(rows: Rows) -> None:
         np.testing.assert_array_equal(fitted("lightgbm", rows).predict(frame[COLUMNS]), scores)
     named = ranker("lightgbm").fit(rows.X, rows.y, qid=rows.qid, feature_name=COLUMNS)
     assert named.model_.feature_names == tuple(COLUMNS)
+    with pytest.raises(ParameterError, match="feature_name differs"):
+        ranker("lightgbm").fit(frame, rows.y, feature_name=COLUMNS[::-1])
+
+
+@pytest.mark.parametrize("table", [pl.from_pandas, pa.Table.from_pandas])
+def test_tables_of_other_libraries(table: Any, rows: Rows, more: Rows) -> None:
+    frame, held = table(framed(rows)), framed(more)
+    watched = {"eval_set": [(table(held[[*reversed(held.columns)]]), more.y), (more.X, more.y)]}
+    estimator = ranker("lightgbm").fit(frame, rows.y, eval_group=[None, more.sizes], **watched)
+    expected = fitted("lightgbm", rows)
+    assert estimator.feature_names_in_.tolist() == COLUMNS
+    np.testing.assert_array_equal(estimator.predict(table(held)), expected.predict(more.X))
+    np.testing.assert_array_equal(estimator.predict(frame), expected.predict(rows.X))
+    assert estimator.score(frame, rows.y) == expected.score(rows.X, rows.y, rows.qid)
+    first, second = estimator.evals_result_.values()
+    assert first == second
+    scores = cross_val_score(ranker("lightgbm"), frame, rows.y, cv=QueryKFold(2), error_score="raise")
+    assert scores == pytest.approx(_held_out(ranker("lightgbm"), rows, QueryKFold(2)))
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_categories_are_those_of_the_data_set(backend: str, rows: Rows, more: Rows) -> None:
+    def with_shop(one: Rows) -> pd.DataFrame:
+        shop = np.array(["sea", "hill", "town"])[np.digitize(one.X[:, 3], [-0.4, 0.4])]
+        return framed(one).assign(grey=pd.Categorical(shop))
+
+    frame, held = with_shop(rows), with_shop(more)
+    data = RankingDataset.from_arrays(frame.drop(columns="qid"), rows.y, qid=rows.qid)
+    params = {name: FAST[name] for name in ("num_leaves", "learning_rate", "verbosity", "n_jobs")}
+    expected = boostrank.train(params | {"min_data_per_group": 1} if backend == "lightgbm" else params, data, 4,
+                               backend=backend)  # fmt: skip
+    own = {"min_data_per_group": 1} if backend == "lightgbm" else {}
+    estimator = ranker(backend, **own).fit(frame, rows.y, eval_set=(held, more.y))
+    assert estimator.model_.to_bytes() == expected.to_bytes()
+    scores = expected.predict(held.drop(columns="qid"))
+    np.testing.assert_array_equal(estimator.predict(held[held.columns[::-1]]), scores)
+    codes = frame.grey.cat.codes.to_numpy()
+    coded = ranker(backend, **own).fit(
+        np.column_stack([rows.X[:, :3], codes]), rows.y, qid=rows.qid, categorical_feature=[3]
+    )
+    np.testing.assert_array_equal(coded.predict(np.column_stack([rows.X[:, :3], codes])), estimator.predict(frame))
 
 
 @pytest.mark.parametrize("backend", ENGINES)
@@ -282,6 +325,10 @@ def test_other_estimators_can_be_gone_on_with(backend: str, rows: Rows) -> None:
             rows.X, rows.y, qid=rows.qid, init_model=init_model
         )  # fmt: skip
         assert estimator.best_iteration_ == 8
+    stopped = ranker(backend, objective="lambdarank", n_estimators=30, early_stopping_rounds=3)
+    stopped.fit(rows.X, rows.y, qid=rows.qid, eval_set=(rows.X[::-1], rows.y), eval_qid=rows.qid)
+    again = ranker(backend).fit(rows.X, rows.y, qid=rows.qid, init_model=stopped)
+    assert again.best_iteration_ == stopped.best_iteration_ + 4 < 30
     if backend == "xgboost":
         xgb = pytest.importorskip("xgboost", reason="XGBoost is not installed")
         theirs = xgb.XGBRanker(n_estimators=3, base_score=0.0).fit(rows.X, rows.y, group=rows.sizes)
@@ -289,6 +336,20 @@ def test_other_estimators_can_be_gone_on_with(backend: str, rows: Rows) -> None:
         theirs = lgb.LGBMRanker(n_estimators=3, verbosity=-1).fit(rows.X, rows.y, group=rows.sizes)
     one = ranker(backend).fit(rows.X, rows.y, qid=rows.qid, init_model=theirs)
     assert one.best_iteration_ == 7
+
+
+def test_what_else_train_takes_is_handed_on(rows: Rows, more: Rows, tmp_path: Path) -> None:
+    def size(scores: Any, dataset: Any) -> tuple[str, float, bool]:
+        return "size", float(scores.size), True
+
+    checkpoint = boostrank.Checkpoint(tmp_path / "state", every=2)
+    estimator = ranker("lightgbm").fit(
+        rows.X, rows.y, qid=rows.qid, eval_set=(more.X, more.y), eval_qid=more.qid, feval=size, checkpoint=checkpoint,
+        keep_training_booster=True,
+    )  # fmt: skip
+    assert estimator.evals_result_["valid_0"]["size"] == [more.y.size] * 4
+    assert any(tmp_path.iterdir())
+    assert estimator.booster_.train_set is not None
 
 
 def test_importances_are_shares_of_the_features(rows: Rows) -> None:
@@ -399,6 +460,9 @@ def test_pipelines_pass_the_queries_on(backend: str, rows: Rows) -> None:
             return  # a search hands nothing on to a pipeline's score
         search = GridSearchCV(pipe, {"boostranker__num_leaves": [2, 6]}, cv=QueryKFold(2), error_score="raise")
         assert search.fit(rows.X, rows.y, qid=rows.qid).best_score_ > 0.5
+        whole = make_pipeline(StandardScaler(), ranker(backend, within_query="rank"))
+        whole.fit(rows.X, rows.y, qid=rows.qid)
+        assert whole.predict(rows.X, qid=rows.qid).shape == rows.y.shape
 
 
 def test_weights_are_routed_where_they_are_asked_for(rows: Rows) -> None:

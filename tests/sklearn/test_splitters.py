@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 from boostrank.core.errors import DataError, ParameterError
@@ -36,7 +38,9 @@ def test_the_names_of_the_ids_do_not_matter(rows: Rows) -> None:
     expected = list(QueryKFold(3).split(rows.X, groups=rows.qid))
     frame = pd.DataFrame(rows.X).assign(qid=rows.qid)
     texts = [f"query {qid}" for qid in rows.qid]
-    kept = ((rows.X, {"qid": rows.qid}), (rows.X, {"groups": texts}), (frame, {}), (list(rows.X), {"qid": texts}))
+    frame.columns = frame.columns.astype(str)
+    tables = [(table, {}) for table in (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame))]
+    kept = ((rows.X, {"qid": rows.qid}), (rows.X, {"groups": texts}), (list(rows.X), {"qid": texts}), *tables)
     for X, given in kept:
         for one, other in zip(QueryKFold(3).split(X, **given), expected, strict=True):
             np.testing.assert_array_equal(one[1], other[1])
@@ -76,6 +80,10 @@ def test_time_goes_forward(rows: Rows) -> None:
     for given, X in ((of_rows, rows.X), (dates, rows.X), ("when", frame)):
         for one, other in zip(QueryTimeSplit(3, time=given).split(X, qid=rows.qid), expected, strict=True):
             np.testing.assert_array_equal(one[0], other[0])
+    cut = QueryTimeSplit(2, time=time, max_train_size=5, gap=3)
+    for train, test in cut.split(rows.X, groups=rows.qid):
+        assert len(set(of_rows[train])) == 5
+        assert of_rows[test].min() - of_rows[train].max() == 4
     (train, test), *_ = QueryTimeSplit(3).split(rows.X, qid=rows.qid)
     assert [*dict.fromkeys(rows.qid[train])] == queries[:6]
     assert [*dict.fromkeys(rows.qid[test])] == queries[6:12]
@@ -114,7 +122,7 @@ def test_what_cannot_be_split_is_refused(rows: Rows) -> None:
         split(QueryTimeSplit(2, time=[np.nan] * 24), groups=qid)
     with pytest.raises(DataError, match="one a query, or one a row"):
         split(QueryTimeSplit(2, time=[1, 2]), groups=qid)
-    with pytest.raises(DataError, match="column of a frame"):
+    with pytest.raises(DataError, match="X has no column 'when'"):
         split(QueryTimeSplit(2, time="when"), groups=qid)
 
 
