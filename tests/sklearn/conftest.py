@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,15 @@ class Rows:
     def sizes(self) -> list[int]:
         """Rows of each query."""
         return np.diff([0, *np.flatnonzero(np.diff(self.qid)) + 1, self.qid.size]).tolist()
+
+
+LIBRARIES = ["polars", "pyarrow"]
+
+
+def as_table(frame: Any, library: str) -> Any:
+    """A frame of pandas as one of another library."""
+    found = pytest.importorskip(library, reason=f"tables of {library}")
+    return found.from_pandas(frame) if library == "polars" else found.Table.from_pandas(frame)
 
 
 def made_rows(seed: int, queries: int = 24) -> Rows:

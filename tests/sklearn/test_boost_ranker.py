@@ -15,14 +15,12 @@ from typing import Any
 import lightgbm as lgb
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 
 import boostrank
 from boostrank.core.errors import DataError, DataWarning, ParameterError
 from boostrank.data.dataset import RankingDataset
-from tests.sklearn.conftest import FAST, Rows
+from tests.sklearn.conftest import FAST, LIBRARIES, Rows, as_table
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install 'boostrank[sklearn]'")
 
@@ -171,14 +169,14 @@ def test_the_columns_of_a_frame_go_by_name(rows: Rows) -> None:
         ranker("lightgbm").fit(frame, rows.y, feature_name=COLUMNS[::-1])
 
 
-@pytest.mark.parametrize("table", [pl.from_pandas, pa.Table.from_pandas])
-def test_tables_of_other_libraries(table: Any, rows: Rows, more: Rows) -> None:
-    frame, held = table(framed(rows)), framed(more)
-    watched = {"eval_set": [(table(held[[*reversed(held.columns)]]), more.y), (more.X, more.y)]}
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_tables_of_other_libraries(library: str, rows: Rows, more: Rows) -> None:
+    frame, held = as_table(framed(rows), library), framed(more)
+    watched = {"eval_set": [(as_table(held[[*reversed(held.columns)]], library), more.y), (more.X, more.y)]}
     estimator = ranker("lightgbm").fit(frame, rows.y, eval_group=[None, more.sizes], **watched)
     expected = fitted("lightgbm", rows)
     assert estimator.feature_names_in_.tolist() == COLUMNS
-    np.testing.assert_array_equal(estimator.predict(table(held)), expected.predict(more.X))
+    np.testing.assert_array_equal(estimator.predict(as_table(held, library)), expected.predict(more.X))
     np.testing.assert_array_equal(estimator.predict(frame), expected.predict(rows.X))
     assert estimator.score(frame, rows.y) == expected.score(rows.X, rows.y, rows.qid)
     first, second = estimator.evals_result_.values()

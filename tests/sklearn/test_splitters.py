@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 
 from boostrank.core.errors import DataError, ParameterError
-from tests.sklearn.conftest import Rows
+from tests.sklearn.conftest import LIBRARIES, Rows, as_table
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install 'boostrank[sklearn]'")
 
@@ -39,7 +39,7 @@ def test_the_names_of_the_ids_do_not_matter(rows: Rows) -> None:
     frame = pd.DataFrame(rows.X).assign(qid=rows.qid)
     texts = [f"query {qid}" for qid in rows.qid]
     frame.columns = frame.columns.astype(str)
-    tables = [(table, {}) for table in (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame))]
+    tables = [(table, {}) for table in (frame, *map(partial(as_table, frame), LIBRARIES))]
     kept = ((rows.X, {"qid": rows.qid}), (rows.X, {"groups": texts}), (list(rows.X), {"qid": texts}), *tables)
     for X, given in kept:
         for one, other in zip(QueryKFold(3).split(X, **given), expected, strict=True):
