@@ -159,7 +159,7 @@ class Reader:
 
         base, columns = model.index_base, model.info.columns
         if self._reader(data).name != "libsvm":
-            return FeatureSpace(base, model.n_features, model.feature_names, columns)
+            return FeatureSpace(base, model.n_features, model.feature_names, columns, model.categories)
         if base is None and not self._reading.feature_names:
             base = 0 if self._reading.zero_based == "true" else 1
             if self._reading.zero_based == "auto":
@@ -169,7 +169,7 @@ class Reader:
                     DataWarning,
                     stacklevel=2,
                 )
-        return FeatureSpace(base, model.n_features, model.feature_names, columns)
+        return FeatureSpace(base, model.n_features, model.feature_names, columns, model.categories)
 
     def read_for(self, models: Mapping[str, RankingModel | None], path: str) -> Iterator[tuple[str, RankingDataset]]:
         """(ranker, the data as it wants them); read once for all that count features alike. None takes any.

@@ -86,7 +86,7 @@ def _place(data: str, row: int, given: dict[str, Any]) -> str:
     from boostrank.data.libsvm.sources import place_of_row
     from boostrank.data.readers import reader_of
 
-    if reader_of(data).name == "libsvm" and given["on_bad_line"] == "stop":
+    if reader_of(data, given["data_format"]).name == "libsvm" and given["on_bad_line"] == "stop":
         found = place_of_row(data, row)
         if found is not None:
             return f"{found[0]}:{found[1]}"

@@ -266,7 +266,7 @@ class RankingDataset:
         """The features, which later files are read into."""
         how = self.provenance.options
         columns = {role: how[role] for role in ("label", "qid", "weight", "drop") if role in how}
-        return FeatureSpace(self.provenance.index_base, self.n_features, self.feature_names, columns)
+        return FeatureSpace(self.provenance.index_base, self.n_features, self.feature_names, columns, self.categories)
 
     @property
     def on_disk(self) -> bool:

@@ -116,6 +116,10 @@ class ReaderOptions:
     drop: str | Sequence[str] | None = _declare(
         None, "Columns there that are no features: doc_id,url.", metavar="COLUMN,..."
     )
+    categorical: str | Sequence[str] | None = _declare(
+        None, "Columns there that hold categories, as text; those that a Parquet or Arrow file declares are known.",
+        metavar="COLUMN,...",
+    )  # fmt: skip
     feature_names: str | Sequence[str] | Mapping[int, str] | None = _declare(
         None, "File with the names of the features of libsvm text: a name a line, or lines `1: name`.", metavar="FILE"
     )
@@ -134,8 +138,10 @@ class ReaderOptions:
             if not token or any(c.isspace() or c in "#:" or not c.isprintable() for c in token):
                 raise ParameterError(f"missing token {token!r} must be a word without blanks, ':' and '#'")
         object.__setattr__(self, "missing_tokens", tokens)
-        drop = self.drop.split(",") if isinstance(self.drop, str) else self.drop or ()
-        object.__setattr__(self, "drop", tuple(map(str, drop)) or None)
+        for name in ("drop", "categorical"):
+            given = getattr(self, name)
+            words = given.split(",") if isinstance(given, str) else given or ()
+            object.__setattr__(self, name, tuple(map(str, words)) or None)
         if self.feature_names is not None:
             object.__setattr__(self, "feature_names", numbered_names(self.feature_names))
         object.__setattr__(self, "label_map", parse_label_map(self.label_map))
@@ -162,12 +168,14 @@ class FeatureSpace:
         feature_names: their names; empty for `f1`, `f2`, ...
         columns: `label`, `qid`, `weight` and `drop` of the training file, if it was a table: what later ones take where
             nothing else is said.
+        categories: feature -> `boostrank.data.tables.categories.Categories` of those that hold codes of categories.
     """
 
     index_base: int | None
     n_features: int
     feature_names: tuple[str, ...] = ()
     columns: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False)
+    categories: Mapping[str, Any] = dataclasses.field(default_factory=dict, compare=False)
 
 
 def _reading(*, like: Any = None, threads: int | None = None, progress: Progress = None) -> None:

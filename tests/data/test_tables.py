@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from boostrank.core.errors import DataWarning, FileFormatError, MissingDependency, ParameterError
+from boostrank.core.errors import DataError, DataWarning, FileFormatError, MissingDependency, ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm.reader import read_libsvm
 from boostrank.data.readers import pieces_of_files, reader_of
@@ -97,7 +97,7 @@ TYPES = {
     "label": pa.array([1, 0, 2, 0], pa.int8()), "qid": pa.array(["a", "a", "7", "7"]).dictionary_encode(),
     "half": pa.array(np.array([1.5, 2, 3, 4], np.float16)), "bool": pa.array([True, None, False, True]),
     "int": pa.array([1, None, 3, 2**24], pa.int64()), "decimal": pa.array([1, 2, None, 4]).cast(pa.decimal128(24, 2)),
-    "coded": pa.array([0.5, None, 0.5, 1.5]).dictionary_encode(), "none": pa.nulls(4),
+    "uint": pa.array([5, None, 5, 7], pa.uint64()), "none": pa.nulls(4),
 }  # fmt: skip
 
 
@@ -110,10 +110,10 @@ def test_columns_of_any_number_are_read_and_nulls_are_missing(tmp_path: Path, en
     data = RankingDataset.read(path)
     nan = math.nan
     wanted = [
-        [1.5, 1, 1, 1, 0.5, nan],
+        [1.5, 1, 1, 1, 5, nan],
         [2, nan, nan, 2, nan, nan],
-        [3, 0, 3, nan, 0.5, nan],
-        [4, 1, 2**24, 4, 1.5, nan],
+        [3, 0, 3, nan, 5, nan],
+        [4, 1, 2**24, 4, 7, nan],
     ]
     np.testing.assert_array_equal(data.features, np.array(wanted, np.float32))
     assert data.queries.qid.tolist() == ["a", "7"]
@@ -123,8 +123,7 @@ def test_columns_of_any_number_are_read_and_nulls_are_missing(tmp_path: Path, en
 def test_what_a_type_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
     path, good = tmp_path / "t.parquet", {"label": [1.0], "qid": [1]}
     for column, words in (
-        (pa.array(["http"]), "column 'url' holds text; --drop url leaves it out"),
-        (pa.array(["a"]).dictionary_encode(), "column 'url' holds categories"),
+        (pa.array(["http"]), "column 'url' holds text: --categorical url makes it one of categories; --drop url"),
         (pa.array([0], pa.timestamp("s")), "column 'url' holds times"),
         (pa.array([[1]]), "column 'url' is of type list"),
     ):  # fmt: skip
@@ -335,3 +334,52 @@ def test_without_pyarrow_the_words_say_what_to_install(write: Write, monkeypatch
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingDependency, match=r"pip install 'boostrank\[tables\]'"):
         RankingDataset.read(write(HEAD + "1,1,2,3\n"))
+
+
+COLOURS = ["red", None, "blue", "red", "green", "blue"]
+CODES = [[0.0], [math.nan], [1.0], [0.0], [2.0], [1.0]]
+
+
+@pytest.mark.filterwarnings("ignore:.*missing values:boostrank.core.errors.DataWarning")
+@pytest.mark.parametrize("stream", [False, True])
+def test_categories_are_those_of_data_frames_in_every_format(tmp_path: Path, stream: bool) -> None:
+    pandas = pytest.importorskip("pandas", reason="a frame to compare with")
+    columns: dict[str, Any] = {"label": [0, 1, 2, 0, 1, 2], "qid": [1, 1, 1, 2, 2, 2], "colour": pa.array(COLOURS)}
+    frame = pandas.DataFrame({"colour": pandas.Categorical(COLOURS, ["red", "blue", "green"])})
+    wanted = RankingDataset.from_arrays(frame, columns["label"], qid=columns["qid"])
+    read = RankingDataset.stream if stream else RankingDataset.read
+    found = [read(path, categorical="colour", chunk_bytes=8, threads=2) for path in write_tables(tmp_path, columns)]
+    declared = columns | {"colour": pa.array(COLOURS).dictionary_encode()}
+    found += [read(path, chunk_bytes=8) for path in write_tables(tmp_path, declared)[2:]]
+    if stream:  # from the cache
+        found.append(read(tmp_path / "t.parquet", chunk_bytes=8))
+    for data in found:
+        np.testing.assert_array_equal(data.features[0:6], np.array(CODES, np.float32))
+        assert data.categories == wanted.categories
+        assert data.provenance.index_base is None
+
+
+@pytest.mark.filterwarnings("ignore:.*missing values:boostrank.core.errors.DataWarning")
+def test_categories_of_later_files_have_the_codes_of_the_training(write: Write, tmp_path: Path) -> None:
+    text = "label,qid,colour\n" + "".join(f"{i % 2},{i // 3},{one or ''}\n" for i, one in enumerate(COLOURS))
+    train = RankingDataset.read(write(text, "train.csv"), categorical=["colour"])
+    assert train.features.tolist()[2:] == CODES[2:]
+    later = write("label,qid,colour\n1,9,green\n0,9, red\n1,9,pink\n0,9,pink\n", "later.csv")
+    with pytest.warns(DataWarning, match=r"2 values of a category that .* does not know \('pink'\): taken as missing"):
+        data = RankingDataset.read(later, like=train)
+    np.testing.assert_array_equal(data.features, np.array([[2], [0], [math.nan], [math.nan]], np.float32))
+    assert data.categories == train.categories
+    for columns in (None, np.array([0])):
+        with pytest.warns(DataWarning, match="'pink'"):
+            pieces = list(pieces_of_files(later, np.copy, like=train.feature_space, columns=columns) or ())
+        np.testing.assert_array_equal(np.concatenate(pieces), data.features)
+    parquet.write_table(pa.table({"label": [1], "qid": [9], "colour": [3.5]}), tmp_path / "later.parquet")
+    with pytest.raises(DataError, match="a category that is a number, where the others"):
+        RankingDataset.read(tmp_path / "later.parquet", like=train)
+    numbers = RankingDataset.read(write("label,qid,colour\n1,9,3\n"))
+    with refused("column 'colour' holds categories, the model or its training data has numbers there"):
+        RankingDataset.read(later, like=numbers, categorical="colour")
+    with refused("no column is called 'color' (--categorical). Did you mean 'colour'?"):
+        RankingDataset.read(later, categorical="color")
+    both = RankingDataset.read([tmp_path / "train.csv", write("colour,label,qid\npink,1,9\n")], categorical="colour")
+    assert both.categories["colour"].values == ("red", "blue", "green", "pink")

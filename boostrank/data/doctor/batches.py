@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ from boostrank.data.libsvm.blocks import Block, Parser, _Scratch
 from boostrank.data.libsvm.chunks import Text
 from boostrank.data.libsvm.parser import Int32Array
 from boostrank.data.libsvm.reasons import STAND_INS, BadRow
+from boostrank.data.tables.categories import LARGEST_CODE
 from boostrank.data.tables.parser import TableParser
 
 CHUNK_BYTES = 4 << 20
@@ -77,6 +79,10 @@ class LinedTables:
         lined = LinedBlock(block.labels, block.counts, runs=block.runs, names=block.names, bad=block.bad)
         lined.lines = block.lines
         rows = np.zeros((0, 1), np.float32) if block.dense is None else block.dense
+        for j, values in block.values.items():  # codes that are the same in every set
+            codes = [zlib.crc32(str(value).encode()) % LARGEST_CODE for value in values]
+            known = ~np.isnan(rows[:, j])
+            rows[known, j] = np.array([*codes, 0], np.float32)[rows[known, j].astype(np.int64)]
         stored = rows.view(np.uint32) != 0
         ends = np.cumsum(np.count_nonzero(stored, axis=1), dtype=np.int64)
         lined.sparse = ends, np.nonzero(stored)[1].astype(np.int32), rows[stored]

@@ -26,6 +26,7 @@ from boostrank.data.libsvm.side_files import check_sizes, read_weights, some_siz
 from boostrank.data.libsvm.sources import AnySource, Opened, expand, parsed
 from boostrank.data.names import names_in_head
 from boostrank.data.options import FeatureSpace, Progress
+from boostrank.data.tables.categories import Categories
 from boostrank.data.tables.columns import Columns
 from boostrank.data.tables.parser import TableParser
 
@@ -176,7 +177,8 @@ class Profile(DataFiles):
             columns: Columns = opened.first.columns  # type: ignore[attr-defined]
             self.grouped_by_file = columns.qid is None
             self.feature_names = dict(enumerate(columns.names))
-            self.space = FeatureSpace(None, len(columns.names), columns.names, columns.how)
+            coded = {columns.names[columns.places.index(place)]: Categories(()) for place in columns.coded}
+            self.space = FeatureSpace(None, len(columns.names), columns.names, columns.how, coded)
         current, ends = None, np.zeros(0, np.int64)
         for source, block in parsed(opened, parser, CHUNK_BYTES, threads):
             assert isinstance(block, LinedBlock)

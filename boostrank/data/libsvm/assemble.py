@@ -21,6 +21,7 @@ from boostrank.data.libsvm.options import NUMBERED, LibsvmOptions
 from boostrank.data.libsvm.reasons import NO_ROWS, BadRow
 from boostrank.data.names import names_in_head, same_names
 from boostrank.data.store import RowStore, StoredFeatures, check_not_scattered, missing_in
+from boostrank.data.tables.categories import Categories
 
 BLANK_SHARE = 0.01  # more blank lines than this are worth a word
 _SHOWN_COLUMNS = 5
@@ -308,7 +309,7 @@ class Assembly(RowFiles):
         how = self._how()
         data = RankingDataset(
             features, options.relabelled(labels), queries, names, Provenance(used, self._index_base(base), how),
-            None if comments is None else tuple(comments), order,
+            None if comments is None else tuple(comments), order, self._categories(),
         )  # fmt: skip
         by_name = options.by_name(self._given_names(base), self.name)
         if by_name is None or options.space is None:
@@ -418,6 +419,10 @@ class Assembly(RowFiles):
                 self._warn(f"the text names no features: they go by position, number {base} is {names[0]!r}")
             return names or default_feature_names(columns, base)
         return tuple(named.get(base + i, f"f{base + i}") for i in range(columns))
+
+    def _categories(self) -> dict[str, Categories]:
+        """Feature -> what its codes stand for, of those that hold codes of categories."""
+        return {}
 
     def _how(self) -> dict[str, Any]:
         """What a model must remember of how the data were read."""

@@ -19,7 +19,7 @@ from boostrank.data.options import FeatureSpace, ReaderOptions, parse_label_map
 
 _INF = {"stop": parse.INF_STOP, "keep": parse.INF_KEEP, "missing": parse.INF_MISSING}
 _IN_PROVENANCE = ("missing_tokens", "inf", "label_map", "on_bad_line", "regroup")
-_OF_TABLES = ("label", "qid", "weight", "drop")
+_OF_TABLES = ("label", "qid", "weight", "drop", "categorical")
 NUMBERED = re.compile(r"f\d+")
 """Names that merely number features."""
 

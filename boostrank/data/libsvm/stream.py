@@ -28,6 +28,7 @@ from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, find
 from boostrank.data.libsvm.sources import AnySource, OneSource, expand
 from boostrank.data.options import FeatureSpace, Progress, takes_reader_options
 from boostrank.data.store import RowStore, StoredFeatures
+from boostrank.data.tables.categories import read_record, to_record
 
 # Chunks of the reader: its buffers are a part of the memory that is held to be small.
 CHUNK_BYTES = 4 << 20
@@ -156,6 +157,7 @@ def _description(data: RankingDataset) -> tuple[dict[str, Any], dict[str, Any]]:
         "shape": list(features.shape), "base": features.base, "is_sparse": features.is_sparse, "known": features.known,
         "names": list(data.feature_names), "files": list(data.provenance.files),
         "index_base": data.provenance.index_base, "reader": dict(data.provenance.options),
+        "categories": to_record(data.categories),
     }  # fmt: skip
     if data.queries.qid.dtype.kind == "i":
         arrays["qid"] = data.queries.qid
@@ -189,4 +191,5 @@ def _remembered(
     for words in note["known"].get("warnings", ()):
         warn_user(words, DataWarning)
     provenance = Provenance(tuple(note["files"]), note["index_base"], note["reader"])
-    return RankingDataset(features, arrays["labels"], queries, tuple(note["names"]), provenance)
+    categories = read_record(note["categories"])
+    return RankingDataset(features, arrays["labels"], queries, tuple(note["names"]), provenance, categories=categories)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -14,7 +15,7 @@ from boostrank.core.errors import FileFormatError
 from boostrank.core.types import Float64Array
 from boostrank.data.tables.columns import Columns
 from boostrank.data.tables.options import TableOptions, arrow
-from boostrank.data.tables.parser import Cells, Fault
+from boostrank.data.tables.parser import Cells, Fault, local_codes
 from boostrank.data.tables.text import ChooseColumns
 
 PARQUET, ARROW, FEATHER = b"PAR1", b"ARROW1", b"FEA1"
@@ -58,11 +59,15 @@ class ColumnarSource:
             self.close()
             raise
         try:
-            self.columns = choose(self.schema.names, path, path)
+            declared = {one.name for one in self.schema if pa.types.is_dictionary(one.type)}
+            self.columns = choose(self.schema.names, path, path, declared | _of_pandas(self.schema))
             places = [place for place in (*self.columns.places, *wanted(self.columns)) if place is not None]
             self._places = sorted(set(places))
             for place in self.columns.places:
-                check_type(self.schema.field(place), path)
+                if place not in self.columns.coded:
+                    check_type(self.schema.field(place), path)
+                else:
+                    check_categories(self.schema.field(place), path)
         except BaseException:
             self.close()
             raise
@@ -190,6 +195,15 @@ def _state(path: str) -> tuple[int, int]:
     return now.st_size, now.st_mtime_ns
 
 
+def _of_pandas(schema: Any) -> set[str]:
+    """Columns that were categories in pandas, whatever type Parquet has for them."""
+    try:
+        columns = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
+        return {one["name"] for one in columns if one.get("pandas_type") == "categorical"} & set(schema.names)
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return set()
+
+
 def check_type(column: Any, file: str) -> None:
     """Refuse a feature that is no number.
 
@@ -197,16 +211,29 @@ def check_type(column: Any, file: str) -> None:
         FileFormatError: what it holds, and what mends it.
     """
     types, kind = arrow().types, column.type
-    while types.is_dictionary(kind) and _is_number(kind.value_type):
-        kind = kind.value_type
     if _is_number(kind):
         return
     what = f"is of type {kind}"
-    if types.is_dictionary(kind) or types.is_string(kind) or types.is_large_string(kind):
-        what = "holds text" if not types.is_dictionary(kind) else "holds categories, which are not read from files"
+    if types.is_dictionary(kind):
+        what = "holds categories, the model or its training data has numbers there"
+    elif "string" in str(kind):
+        what = f"holds text: --categorical {column.name} makes it one of categories"
     elif types.is_temporal(kind):
         what = f"holds times ({kind}): make it a number, such as days since a date"
     raise FileFormatError(f"column {column.name!r} {what}; --drop {column.name} leaves it out", file=file)
+
+
+def check_categories(column: Any, file: str) -> None:
+    """Refuse a column of categories that holds neither text nor numbers.
+
+    Raises:
+        FileFormatError: what it holds.
+    """
+    types, kind = arrow().types, column.type
+    value = kind.value_type if types.is_dictionary(kind) else kind
+    if "string" not in str(value) and not _is_number(value):
+        words = f"column {column.name!r} is of type {kind}: categories are text"
+        raise FileFormatError(f"{words}; --drop {column.name} leaves it out", file=file)
 
 
 def _is_number(kind: Any) -> bool:
@@ -229,6 +256,9 @@ class BatchPiece:
         cells = Cells(np.arange(1, self.rows + 1), self.rows, {})
         features = set(self.columns.places)
         for place in dict.fromkeys(numbers):
+            if place in self.columns.coded:
+                cells.numbers[place], cells.values[place] = local_codes(self.arrays[place])
+                continue
             values = self._values(place)
             if exactly and place in features:
                 values = _looked_at(values, self.columns.header[place], cells, options)

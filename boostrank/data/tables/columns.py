@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ class Columns:
         names: of the features, in the order of the data set.
         places: of the features in the file, in that order.
         label, qid, weight: places of these; None: there is none.
+        coded: places of features that hold categories.
         how: what a model must remember: `label`, `qid`, `weight`, `drop`.
         warnings: what deserves a look.
     """
@@ -39,6 +40,7 @@ class Columns:
     label: int | None
     qid: int | None
     weight: int | None
+    coded: frozenset[int]
     how: dict[str, Any]
     warnings: tuple[str, ...] = ()
 
@@ -51,7 +53,7 @@ class Columns:
 
 def choose_columns(
     header: Sequence[str], options: TableOptions, file: str, *, rows_alone: bool = False, labelled: bool = True,
-    has_sizes: bool = False,
+    has_sizes: bool = False, declared: Collection[str] = (),
 ) -> Columns:  # fmt: skip
     """Columns of a file with this header.
 
@@ -62,6 +64,7 @@ def choose_columns(
         rows_alone: whether features alone are wanted.
         labelled: whether it must have labels.
         has_sizes: whether group sizes lie beside it, so that it needs no query ids.
+        declared: columns that hold categories by their type.
 
     Raises:
         FileFormatError: columns without a name or with the same one, that are named and not there, or that do not fit.
@@ -103,9 +106,25 @@ def choose_columns(
             warnings.append(words + f"--drop {','.join(suspects)} leaves it out")
     places = {name: i for i, name in enumerate(header)}
     taken = {role: places[roles[role]] if role in roles else None for role in DEFAULTS}
+    for name in options.categorical or ():
+        _check_there(name, "categorical", header, options, file)
+        if name not in order:
+            raise FileFormatError(f"column {name!r} is no feature, and cannot be of categories", file=file)
+    coded = {places[name] for name in order if name in declared or name in (options.categorical or ())}
+    if options.known is not None:
+        known = {column: name for name, column in zip(names, order, strict=True)}
+        with_values = {column for column, name in known.items()
+                       if name in options.known and options.known[name].values is not None}  # fmt: skip
+        odd = [header[place] for place in coded if header[place] not in with_values]
+        if odd:
+            raise FileFormatError(
+                f"column {odd[0]!r} holds categories, the model or its training data has numbers there", file=file
+            )
+        coded = {places[column] for column in with_values}
     return Columns(
-        tuple(header), names, tuple(places[name] for name in order), **taken, how=how, warnings=tuple(warnings)
-    )
+        tuple(header), names, tuple(places[name] for name in order), **taken, coded=frozenset(coded), how=how,
+        warnings=tuple(warnings),
+    )  # fmt: skip
 
 
 def _check_header(header: Sequence[str], file: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from boostrank.core.errors import MissingDependency, ParameterError
 from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.options import ReaderOptions
+from boostrank.data.tables.categories import Categories
 
 _OF_LIBSVM = ("zero_based", "max_feature", "n_features", "feature_names")
 
@@ -56,6 +58,11 @@ class TableOptions(LibsvmOptions):
     @property
     def base(self) -> int:
         return 0
+
+    @property
+    def known(self) -> Mapping[str, Categories] | None:
+        """Categories of the training data; None: these are they."""
+        return None if self.space is None else self.space.categories
 
     @property
     def roles(self) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ from boostrank.core.errors import FileFormatError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.libsvm import parser as parse
 from boostrank.data.libsvm.blocks import Block, zeroed
+from boostrank.data.tables.categories import Coding
 from boostrank.data.tables.columns import Columns
 from boostrank.data.tables.options import TableOptions, arrow
 
@@ -49,6 +51,7 @@ class Cells:
         qid: Arrow array of text or whole numbers, None where it was not asked for.
         faults: what was wrong with lines, which are then in `lines` or not.
         infinite: infinite values that were let in.
+        values: place of a column of categories -> those of these rows; its numbers are places among them.
     """
 
     lines: Int64Array
@@ -57,6 +60,7 @@ class Cells:
     qid: Any = None
     faults: list[Fault] = field(default_factory=list)
     infinite: int = 0
+    values: dict[int, list[Any]] = field(default_factory=dict)
 
 
 class Piece(Protocol):
@@ -78,11 +82,22 @@ class Piece(Protocol):
 
 @dataclass
 class TableBlock(Block):
-    """The rows of a batch, the line of each, weights, and names of columns with whole numbers that float32 changes."""
+    """The rows of a batch, the line of each, weights, and names of columns with whole numbers that float32 changes.
+
+    Columns of categories hold places among those of this batch: feature -> these.
+    """
 
     lines: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
     weights: Float64Array | None = None
     coarse: tuple[str, ...] = ()
+    values: dict[int, list[Any]] = field(default_factory=dict)
+
+    def code(self, codings: Mapping[int, Coding]) -> None:
+        """Put the codes of categories into the rows."""
+        assert self.dense is not None
+        for j, values in self.values.items():
+            self.dense[:, j] = coded(self.dense[:, j], values, codings[j])
+        self.values = {}
 
 
 class TableParser:
@@ -93,6 +108,7 @@ class TableParser:
         features: int64[c], which of the features are wanted; None: all, with labels and queries.
         work: takes float32[n, c]; its results are in the block instead of the rows. None: rows are kept.
         rows_at_a_time: rows that it takes.
+        codings: feature -> its categories, for `work`.
 
     Attributes:
         whole: float32[N, d] that rows are written into, where their number is known before. Otherwise None.
@@ -103,7 +119,9 @@ class TableParser:
     def __init__(
         self, options: TableOptions, features: Int64Array | None = None,
         work: Callable[[Float32Array], Any] | None = None, rows_at_a_time: int = 1 << 30,
+        codings: Mapping[int, Coding] | None = None,
     ) -> None:  # fmt: skip
+        self.codings, self._lock = codings or {}, threading.Lock()
         self.options, self.features, self.work, self.rows_at_a_time = options, features, work, rows_at_a_time
 
     def __call__(self, load: Callable[[None], Any]) -> TableBlock:
@@ -162,6 +180,10 @@ class TableParser:
         block = TableBlock(labels, counts, bad=bad[: parse.BAD_KEPT])  # type: ignore[arg-type]
         if self.work is not None:
             step = self.rows_at_a_time
+            with self._lock:  # of what they count
+                for j, place in enumerate(places):
+                    if place in cells.values:
+                        out[:, j] = coded(out[:, j], cells.values[place], self.codings[columns.places.index(place)])
             block.missing = np.count_nonzero(out != out, axis=0)
             block.result = [self.work(out[a : a + step]) for a in range(0, out.shape[0], step)]
             return block
@@ -173,6 +195,7 @@ class TableParser:
             block.runs, block.names = _runs(ids, lines)
         block.lines = lines
         block.coarse = tuple(_coarse(cells, places, columns))
+        block.values = {columns.places.index(place): values for place, values in cells.values.items()}
         return block
 
     def _missing(self, cells: Cells, place: int, columns: Columns, role: str) -> list[Fault]:
@@ -184,6 +207,25 @@ class TableParser:
             words = f"{role} in column {name!r} {shown}: every row has one, a number"
             found.append(Fault(int(cells.lines[row]), words))
         return found
+
+
+def coded(local: Float32Array, values: Sequence[Any], coding: Coding) -> Float32Array:
+    """float32[n]: codes of categories.
+
+    Args:
+        local: float32[n], places in `values`, NaN for what is missing.
+        values: the categories of some rows.
+        coding: of the column.
+    """
+    return coding.codes(np.where(np.isnan(local), -1, local).astype(np.int64), values)
+
+
+def local_codes(array: Any) -> tuple[Float64Array, list[Any]]:
+    """(places among its categories, NaN for null; these) of an Arrow array of a dictionary or of text."""
+    if not arrow().types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    codes = array.indices.cast(arrow().float64()).to_numpy(zero_copy_only=False)
+    return codes, array.dictionary.to_pylist()
 
 
 def _matrix(cells: Cells, places: Sequence[int], out: Float32Array | None) -> tuple[Float32Array, bool]:

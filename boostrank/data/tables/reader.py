@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +23,7 @@ from boostrank.data.libsvm.sources import AnySource, Opened, expand, parsed
 from boostrank.data.libsvm.stream import stream_rows
 from boostrank.data.options import FeatureSpace, Progress, takes_reader_options
 from boostrank.data.store import RowStore
+from boostrank.data.tables.categories import Categories, Coding, to_record
 from boostrank.data.tables.columnar import ArrowSource, ColumnarSource, ParquetSource, open_columnar
 from boostrank.data.tables.columns import Columns, choose_columns
 from boostrank.data.tables.options import TableOptions, arrow
@@ -70,10 +71,12 @@ class TableFormat:
         """What opens one file: `open_one` of `Opened`."""
         columns: list[Columns] = []
 
-        def choose(header: Sequence[str], name: str, path: str | None) -> Columns:
+        def choose(header: Sequence[str], name: str, path: str | None, declared: Collection[str] = ()) -> Columns:
             like = options if not columns else _like_first(options, columns[0])
             has_sizes = find_sidecar(path, GROUP_SUFFIXES) is not None
-            found = choose_columns(header, like, name, rows_alone=rows_alone, labelled=labelled, has_sizes=has_sizes)
+            found = choose_columns(
+                header, like, name, rows_alone=rows_alone, labelled=labelled, has_sizes=has_sizes, declared=declared
+            )
             columns.append(found)
             return found
 
@@ -93,7 +96,8 @@ def _like_first(options: TableOptions, first: Columns) -> TableOptions:
     if options.space is not None:
         return options
     given = {name: getattr(options, name) for name in options.changed}
-    space = FeatureSpace(None, len(first.names), first.names, first.how)
+    codes = {first.names[first.places.index(place)]: Categories(()) for place in first.coded}
+    space = FeatureSpace(None, len(first.names), first.names, first.how, codes)
     return TableOptions(**given, like=space, by_row=options.by_row)
 
 
@@ -105,6 +109,8 @@ class TableAssembly(Assembly):
         self.columns: Columns | None = None
         self._weights_of_rows: list[Float64Array] = []
         self._coarse: dict[str, None] = {}
+        self.codings: dict[int, Coding] = {}
+        self._known = options.known
 
     def _enter_source(self, source: Any) -> None:
         if self.columns is None:
@@ -118,6 +124,14 @@ class TableAssembly(Assembly):
         if block.weights is not None and block.n_rows:
             self._weights_of_rows.append(block.weights)
         self._coarse |= dict.fromkeys(block.coarse)
+        if block.values:
+            assert self.columns is not None
+            for j in block.values:
+                if j not in self.codings:
+                    name = self.columns.names[j]
+                    known = None if self._known is None else self._known[name]
+                    self.codings[j] = Coding(name, known)
+            block.code(self.codings)
         super().add(block)
 
     def finish(self, threads: int) -> RankingDataset:
@@ -129,7 +143,16 @@ class TableAssembly(Assembly):
                 f"{quoted(list(self._coarse))}: whole numbers above {FLOAT32_WHOLE:,.0f} are rounded to float32 (ids "
                 "are no features: --drop; of times subtract a start)"
             )
-        return super().finish(threads)
+        data = super().finish(threads)
+        for coding in self.codings.values():
+            coding.warn("the training data")
+        return data
+
+    def _categories(self) -> dict[str, Categories]:
+        assert self.columns is not None
+        if self._known is not None:
+            return dict(self._known)
+        return {self.columns.names[j]: self.codings[j].categories for j in sorted(self.codings)}
 
     def _columns(self) -> tuple[int, int]:
         assert self.columns is not None
@@ -223,6 +246,7 @@ def stream_table(
     options |= {"like": like}
     checked = kind.options(**options)
     changed = checked.changed | {"kind": str(kind), "labelled": labelled, "columns": checked.roles}
+    changed["known"] = None if checked.known is None else to_record(checked.known)
     reading = options | {"labelled": labelled, "threads": threads, "progress": progress, "chunk_bytes": chunk_bytes}
     return stream_rows(partial(read_table, kind), source, changed, reading, cache, external_memory)
 
@@ -247,12 +271,14 @@ def table_pieces(
     """
     checked, workers = kind.options(like=like, **options), resolve_threads(threads)
     files, current, width = _PieceFiles(checked), None, like.n_features if columns is None else columns.size
+    codings = {j: Coding(name, like.categories[name]) for j, name in enumerate(like.feature_names)
+               if name in like.categories}  # fmt: skip
     wanted = np.arange(like.n_features) if columns is None else columns
     opening = kind.open(checked, rows_alone=True, threads=workers)
     with closing(Opened(expand(source), checked.max_bytes, opening)) as opened:
         step = max(64, _DENSE_BYTES // (4 * max(1, width)))
         handed = (lambda rows: rows) if columns is None else work
-        parser = TableParser(checked, wanted, handed, step)
+        parser = TableParser(checked, wanted, handed, step, codings)
         for file, block in parsed(opened, parser, chunk_bytes, workers):  # type: ignore[arg-type]
             if file is not current:
                 files.enter(file.name, file.path)
@@ -263,6 +289,8 @@ def table_pieces(
                 progress(opened.done, opened.total)
             yield from map(work, block.result) if columns is None else block.result
     files.finish()
+    for coding in codings.values():
+        coding.warn("the model")
     for words in files.warnings:
         warn_user(words, DataWarning)
 

@@ -21,10 +21,10 @@ from boostrank.data.libsvm.chunks import HEAD, Load, Source, Text, open_source
 from boostrank.data.libsvm.reasons import STAND_INS, shown
 from boostrank.data.tables.columns import Columns
 from boostrank.data.tables.options import TableOptions, arrow
-from boostrank.data.tables.parser import Cells, Fault
+from boostrank.data.tables.parser import Cells, Fault, local_codes
 
-ChooseColumns = Callable[[Sequence[str], str, str | None], Columns]
-"""Columns of a header, for a file of this name and path."""
+ChooseColumns = Callable[..., Columns]
+"""Columns of a header, for a file of this name and path; which of them hold categories by their type."""
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _NAN = re.compile(r"[+-]?nan", re.IGNORECASE)
@@ -147,7 +147,10 @@ class TextPiece:
         cells = Cells(lines, n_lines, {}, None, faults)
         for place in dict.fromkeys(numbers):
             column = table.column(self._name(place)).combine_chunks()
-            if exactly:
+            if place in self.columns.coded:
+                column = arrow(".compute").utf8_trim_whitespace(column)
+                cells.numbers[place], cells.values[place] = local_codes(column)
+            elif exactly:
                 cells.numbers[place] = _numbers(column, self.columns.header[place], cells, options,
                                                 is_feature=place in self.columns.places)  # fmt: skip
             else:
@@ -172,7 +175,7 @@ class TextPiece:
             return "skip"
 
         kind = pa.string() if as_text else pa.float64()
-        types = {self._name(place): kind for place in numbers}
+        types = {self._name(place): pa.string() if place in self.columns.coded else kind for place in numbers}
         if qid is not None:
             types[self._name(qid)] = pa.string()
         if not types:  # every row is looked at, whatever is wanted of it
@@ -272,7 +275,7 @@ def _number(word: str, name: str, options: TableOptions, *, is_feature: bool) ->
         asks = f"--missing-token {word if word.isalpha() else repr(word)} reads it as one"
         return math.nan, f"{cell} is not a number: if it stands for a missing value, {asks}"
     hint = ": write a decimal point, not a comma" if re.fullmatch(r"[+-]?\d+,\d+", word) else (
-        f": --drop {name} leaves the column out" if is_feature else ""
+        f": --drop {name} leaves the column out, --categorical {name} reads categories" if is_feature else ""
     )  # fmt: skip
     return math.nan, f"{cell} is not a number{hint}"
 
