@@ -283,6 +283,21 @@ class Backend(Protocol):
         """
         raise ModelError("it has none")
 
+    def leaves(
+        self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
+    ) -> npt.NDArray[Any]:
+        """The leaf of each tree, integers[N, trees], those of a start first; arguments as for `predict`."""
+        raise ModelError("it has none")
+
+    def tree_table(self, booster: Any, names: Sequence[str]) -> dict[str, list[Any]]:
+        """Nodes and leaves of all trees by the columns of `lightgbm.Booster.trees_to_dataframe`; it needs pandas.
+
+        Args:
+            booster: the model.
+            names: of its columns, for those that trees split by.
+        """
+        raise ModelError("it has no trees")
+
     def to_bytes(self, booster: Any, *, rounds: int) -> bytes:
         """The model file of the first `rounds` rounds (0: all)."""
         ...

@@ -27,6 +27,7 @@ from boostrank.formats.base import LinearStart
 from boostrank.formats.model_files import read_model_files, write_model_files
 from boostrank.formats.model_info import ModelInfo
 from boostrank.formats.trees import Trees
+from boostrank.training.booster_methods import BoosterMethods, predict_otherwise
 from boostrank.training.within_query import WithinColumns
 
 # Waking another thread, and asking how many there may be, takes longer than to score so many.
@@ -62,7 +63,7 @@ class TrainingSummary:
         return self.seconds - self.kernel_seconds - self.metric_seconds
 
 
-class RankingModel:
+class RankingModel(BoosterMethods):
     """A booster that knows its features, its objective and its best round.
 
     Scores are comparable within one query only, and have no unit.
@@ -177,7 +178,8 @@ class RankingModel:
 
     def predict(
         self, data: Any, *, num_iteration: int | None = None, threads: int | None = None,
-        qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None,
+        qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None, start_iteration: int = 0,
+        pred_leaf: bool = False, pred_contrib: bool = False,
     ) -> Float64Array:  # fmt: skip
         """Score documents: higher is better within a query.
 
@@ -190,16 +192,27 @@ class RankingModel:
             num_iteration: rounds to use; None for the best ones, 0 or less for all.
             threads: None means every available core, and one for a few rows.
             qid, group: queries, for data other than a `RankingDataset`; models that look at whole queries need them.
+            start_iteration: the round to begin with, as LightGBM has it: above 0 a start is left out too, and
+                num_iteration=None means all rounds from there.
+            pred_leaf: the leaf of each tree in place of the score, those of a start's trees first: LightGBM's leaf
+                numbers; XGBoost's node numbers, as its own `pred_leaf` has them.
+            pred_contrib: `contributions` in place of the score.
 
         Returns:
-            float64[N], in the order in which the rows were given.
+            float64[N], in the order in which the rows were given; int32[N, trees] of leaves, float64[N, d+1] of
+            contributions.
 
         Raises:
+            ParameterError: leaves of a model without trees, or both answers at once.
             DataError: another number of features than the model was trained on, a column that is missing or of
                 another kind (text for numbers), or no queries for a model with columns within queries, or a linear one
                 that scales features within each.
         """
         data = self._with_queries(data, qid, group)
+        if pred_leaf or pred_contrib or start_iteration > 0:
+            return predict_otherwise(  # type: ignore[no-any-return]
+                self, data, start_iteration, num_iteration, threads, leaves=pred_leaf, contributions=pred_contrib
+            )
         return self._each_row(self._engine.predict, data, self._rounds(num_iteration), threads)
 
     def contributions(
@@ -221,6 +234,12 @@ class RankingModel:
             DataError: as `predict`.
             ModelError: the engine cannot tell them (LightGBM for linear trees).
         """
+        return self._rows_worth(self._with_queries(data, qid, group), self._best_rounds, threads, True)
+
+    def _rows_worth(self, data: Any, rounds: int, threads: int | None, by_feature: bool) -> Float64Array:
+        """Scores by the first `rounds` rounds (0: all), or what each feature adds to them."""
+        if not by_feature:
+            return self._each_row(self._engine.predict, data, rounds, threads)
 
         def computed(*arguments: Any, **options: Any) -> Float64Array:
             try:
@@ -229,15 +248,13 @@ class RankingModel:
                 reason = str(error).partition("\n")[0]
                 raise ModelError(f"{self._engine.name} cannot tell contributions: {reason}") from error
 
-        found = self._each_row(
-            computed, self._with_queries(data, qid, group), self._best_rounds, threads, len(self.column_names) + 1
-        )
+        found = self._each_row(computed, data, rounds, threads, len(self.column_names) + 1)
         if self.within_query is None:
             return found
-        by_feature = np.delete(found, np.s_[self.n_features : -1], axis=1)
+        merged = np.delete(found, np.s_[self.n_features : -1], axis=1)
         for i, source in enumerate(self.within_query.sources):
-            by_feature[:, source] += found[:, self.n_features + i]
-        return by_feature
+            merged[:, source] += found[:, self.n_features + i]
+        return merged
 
     def over_columns(self, data: RankingDataset) -> tuple[RankingModel, RankingDataset]:
         """The model as one of its columns, and data with these: the same scores, of what the trees see.

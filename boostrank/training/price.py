@@ -24,6 +24,7 @@ from boostrank.core.resampling import paired_difference
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions
+from boostrank.training.booster_methods import tree_counts
 from boostrank.training.model import RankingModel
 from boostrank.training.quality.selection import deviation
 
@@ -272,19 +273,6 @@ def bind_metric(metric: str, rules: Conventions, threads: int | None) -> Bind:
         return lambda scores: bound.per_query(scores)[metric]
 
     return bind
-
-
-def tree_counts(model: RankingModel) -> tuple[int, int]:
-    """Trees of the linear start that a model begins with, and of each round.
-
-    Raises:
-        ParameterError: a model without trees.
-    """
-    engine = get_backend(model.backend)
-    if not engine.grows_trees:
-        raise ParameterError(f"models of backend={model.backend!r} have no trees to count")
-    parsed = engine.format.parse(model.to_bytes(1))
-    return int(getattr(parsed, "start_trees", 0)), engine.format.trees(parsed, len(model.column_names)).count
 
 
 def cut_model(model: RankingModel, rounds: int) -> RankingModel:

@@ -325,10 +325,19 @@ class LightGBM(Backend):
     def predict(
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
     ) -> Float64Array:
-        parts = (piece for _, piece in features.pieces()) if hasattr(features, "pieces") else [features]
-        trees = _trees_of(booster, rounds)
-        scores = [booster.predict(p, raw_score=True, num_iteration=trees, num_threads=threads) for p in parts]
-        return np.concatenate(scores).astype(np.float64, copy=False).reshape(-1)
+        found = _predict(booster, features, rounds, threads, raw_score=True)
+        return found.astype(np.float64, copy=False).reshape(-1)
+
+    def leaves(
+        self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
+    ) -> npt.NDArray[Any]:
+        return _predict(booster, features, rounds, threads, pred_leaf=True)
+
+    def tree_table(self, booster: Any, names: Sequence[str]) -> dict[str, list[Any]]:
+        table = booster.trees_to_dataframe()
+        real = dict(zip(booster.feature_name(), names, strict=True))
+        table["split_feature"] = table["split_feature"].map(real)
+        return {str(name): table[name].tolist() for name in table}
 
     def contributions(
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
@@ -395,6 +404,13 @@ def _start_trees(booster: Any) -> int:
 def _trees_of(booster: Any, rounds: int) -> int:
     """LightGBM's number for so many rounds, -1 for all."""
     return rounds + _start_trees(booster) if rounds else -1
+
+
+def _predict(booster: Any, features: Features, rounds: int, threads: int, **kind: bool) -> npt.NDArray[Any]:
+    """What LightGBM predicts of that kind, one piece of the features after another."""
+    parts = (piece for _, piece in features.pieces()) if hasattr(features, "pieces") else [features]
+    trees = _trees_of(booster, rounds)
+    return np.concatenate([booster.predict(p, num_iteration=trees, num_threads=threads, **kind) for p in parts])
 
 
 class _RoundStart:

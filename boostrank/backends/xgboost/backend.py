@@ -21,6 +21,7 @@ from boostrank.backends.snapshot import Snapshot, round_seed
 from boostrank.backends.xgboost.params import OF_OBJECTIVES, base_score, renamed, translate
 from boostrank.backends.xgboost.private import last_line, reseed
 from boostrank.backends.xgboost.stream import matrix_in_pieces, matrix_info, matrix_options, types_of
+from boostrank.backends.xgboost.tables import tree_table
 from boostrank.core.errors import DataError, ModelError, ParameterError, TrainingError
 from boostrank.core.gains import Gain
 from boostrank.core.machine import free_memory
@@ -292,6 +293,21 @@ class XGBoost(Backend):
         # It adds up in float32: what that leaves over goes to the largest part.
         found[np.arange(left.size), np.abs(found).argmax(axis=1)] += left
         return found
+
+    def leaves(
+        self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
+    ) -> npt.NDArray[Any]:
+        span = (0, _rounds(booster, rounds))
+        options: dict[str, Any] = {"iteration_range": span, "pred_leaf": True, "validate_features": False}
+        with _one_at_a_time:
+            parts = [
+                booster.predict(xgboost.DMatrix(batch, nthread=threads), **options)
+                for batch in _batches(features, absent_is_missing)
+            ]
+        return np.concatenate([part.reshape(len(part), -1) for part in parts])
+
+    def tree_table(self, booster: Any, names: Sequence[str]) -> dict[str, list[Any]]:
+        return tree_table(booster, names)
 
     def to_bytes(self, booster: Any, *, rounds: int) -> bytes:
         if 0 < rounds < self.rounds_of(booster):
