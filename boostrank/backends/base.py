@@ -182,9 +182,9 @@ class Backend(Protocol):
         """Parameters for data of which these columns hold codes of categories, where the parameters say so."""
         return params
 
-    def keep_categories(self, booster: Any, values: Sequence[Sequence[Any]]) -> None:
-        """Put the categories of each column that has some into a booster, where its file has a place for them."""
-        return None
+    def keep_categories(self, booster: Any, categories: Mapping[int, Categories]) -> Any:
+        """The booster, which may itself be changed, with the categories of its columns where its file has a place."""
+        return booster
 
     def categories_in(self, booster: Any, names: Sequence[str]) -> dict[str, Categories]:
         """Feature -> categories, of a booster that was trained elsewhere; none where it does not tell."""

@@ -149,8 +149,8 @@ def run(
         booster, best = engine.train(request)
     booster = engine.with_even_leaves(booster)
     if isinstance(source, RankingDataset):
-        ordered = (source.categories.get(name) for name in source.feature_names)
-        engine.keep_categories(booster, [one.values for one in ordered if one is not None and one.values is not None])
+        columns = {source.feature_names.index(name): one for name, one in source.categories.items()}
+        booster = engine.keep_categories(booster, columns) if columns else booster
     broken = constraints.broken(engine, booster, given.engine, engine.feature_names(booster))
     if broken:
         warn_user(f"the engine's trees do not keep what they promise: {broken}{_BASIC}", DataWarning)

@@ -70,15 +70,29 @@ def turned(frame: Any) -> Any:
     return frame.select(order).append_column("document", [np.arange(frame.num_rows)])
 
 
+def without_names(model: RankingModel) -> tuple[Any, Any]:
+    """The model's file without the names of categories, and these; None: it has none."""
+    if model.backend == "lightgbm":
+        body, _, last = model.to_bytes().partition(b"pandas_categorical:")
+        return body, json.loads(last)
+    document = json.loads(model.to_bytes())
+    cats = document["learner"]["gradient_booster"]["model"].pop("cats")
+    return document, cats["enc"][3] if cats["enc"] else None
+
+
 @pytest.mark.parametrize("made", LIBRARIES)
 def test_a_frame_gives_the_model_and_the_scores_of_its_codes(codes: RankingModel, made: Any, tmp_path: Any) -> None:
     assert codes.trees().forest.categorical.any()
     assert "kind" not in [codes.column_names[c] for c in codes.trees().forest.start.feature]
     frame = made(COLUMNS, KINDS)
     model = trained(codes.backend, as_data(frame), start="linear")
-    body, _, last = model.to_bytes().partition(b"pandas_categorical:")
-    assert body == codes.to_bytes().partition(b"pandas_categorical:")[0]
-    assert last == (b'[["pear", "apple", "fig", "plum", "kiwi"]]\n' if codes.backend == "lightgbm" else b"")
+    body, names = without_names(model)
+    assert (body, None) == without_names(codes)
+    assert names == (
+        [list(KINDS)]
+        if codes.backend == "lightgbm"
+        else {"offsets": [0, 4, 9, 12, 16, 20], "values": list(b"pearapplefigplumkiwi")}
+    )
     model.save(tmp_path / "model")
     loaded, scores = RankingModel.load(tmp_path / "model"), codes.predict(X)
     for other in LIBRARIES:
@@ -186,6 +200,35 @@ def test_lightgbm_alone_codes_a_frame_as_we_do_and_we_as_it_does(tmp_path: Any) 
     theirs.save_model(tmp_path / "theirs")
     loaded = RankingModel.load(tmp_path / "theirs")
     np.testing.assert_array_equal(loaded.predict(polars_frame(COLUMNS, KINDS[::-1])), theirs.predict(frame))
+
+
+def test_xgboost_alone_codes_a_frame_as_we_do_and_we_as_it_does(tmp_path: Any) -> None:
+    xgb = pytest.importorskip("xgboost", reason="XGBoost is not installed")
+    pytest.importorskip("pandas", reason="XGBoost has categories of pandas")
+    frame = pandas_frame(COLUMNS, KINDS).astype({"count": float, "flag": float})
+    frame["shop"] = (frame["count"].fillna(0) * 7 - 20).astype(int).astype("category")
+    model, scores = trained("xgboost", as_data(frame), start="linear"), None
+    other = frame.assign(kind=frame["kind"].cat.reorder_categories(KINDS[::-1]))
+    for rounds in (6, 3):
+        model.save(tmp_path / "model.json", num_iteration=rounds)
+        os.remove(tmp_path / "model.json.meta.json")
+        scores = model.predict(frame, num_iteration=rounds)
+        alone = xgb.Booster(model_file=tmp_path / "model.json")
+        np.testing.assert_array_equal(alone.predict(xgb.DMatrix(other, enable_categorical=True)), scores)
+        loaded = RankingModel.load(tmp_path / "model.json")
+        np.testing.assert_array_equal(loaded.predict(other), scores)
+        assert loaded.categories == model.categories
+    more = trained("xgboost", as_data(frame), 2, init_model=model)
+    assert more.categories == model.categories
+    np.testing.assert_allclose(model.contributions(as_data(other)).sum(axis=1), model.predict(frame), atol=1e-6)
+    both = boostrank.average([model, model])
+    np.testing.assert_allclose(both.predict(other), model.predict(frame), atol=1e-6)
+    strange = frame.assign(kind=frame["kind"].cat.rename_categories({"fig": "f\u00efg"}))
+    trained("xgboost", as_data(strange)).save(tmp_path / "model.json")  # what XGBoost orders otherwise stays out
+    assert RankingModel.load(tmp_path / "model.json").categories["kind"].values[2] == "f\u00efg"
+    assert (
+        json.loads((tmp_path / "model.json").read_text())["learner"]["gradient_booster"]["model"]["cats"]["enc"] == []
+    )
 
 
 def test_models_of_other_categories_are_not_averaged() -> None:

@@ -171,9 +171,11 @@ class LightGBM(Backend):
     def with_categories(self, params: dict[str, Any], columns: Sequence[int]) -> dict[str, Any]:
         return params | {"categorical_column": list(columns)}
 
-    def keep_categories(self, booster: Any, values: Sequence[Sequence[Any]]) -> None:
-        if values:  # what LightGBM alone codes a frame of pandas by
-            booster.pandas_categorical = [list(one) for one in values]
+    def keep_categories(self, booster: Any, categories: Mapping[int, Categories]) -> Any:
+        known = [list(one.values) for _, one in sorted(categories.items()) if one.values is not None]
+        if known:  # what LightGBM alone codes a frame of pandas by
+            booster.pandas_categorical = known
+        return booster
 
     def categories_in(self, booster: Any, names: Sequence[str]) -> dict[str, Categories]:
         values = booster.pandas_categorical or ()

@@ -29,9 +29,11 @@ from boostrank.core.types import Float64Array
 from boostrank.data.dataset import Features, RankingDataset
 from boostrank.data.dense import RowsWithGaps, dense_batches, dense_rows
 from boostrank.data.part import PartRows
+from boostrank.data.tables.categories import Categories
 from boostrank.formats.base import LinearStart, engine_names
 from boostrank.formats.steps import NOTHING
 from boostrank.formats.xgboost import XGBOOST, tree_weights, with_even_leaves
+from boostrank.formats.xgboost_categories import names_in, with_names
 from boostrank.formats.xgboost_start import ATTRIBUTE
 
 _BINNED_BYTES_A_CELL = 2
@@ -103,6 +105,17 @@ class XGBoost(Backend):
             return "has a base_margin of its own"
         return None
 
+    def keep_categories(self, booster: Any, categories: Mapping[int, Categories]) -> Any:
+        names = {column: one.values for column, one in categories.items() if not one.ordered}
+        body = with_names(self.to_bytes(booster, rounds=0), names) if names else None
+        return booster if body is None else self.from_bytes(body)
+
+    def categories_in(self, booster: Any, names: Sequence[str]) -> dict[str, Categories]:
+        if "c" not in (booster.feature_types or ()):
+            return {}
+        found = names_in(self.to_bytes(booster, rounds=0))
+        return {names[column]: Categories(values) for column, values in found.items() if column < len(names)}
+
     def names_of(self, data: Any) -> tuple[str, ...] | None:
         if data.feature_names is None and data.feature_types is None:
             return None  # they are those of the other data sets, see `_named`
@@ -161,6 +174,10 @@ class XGBoost(Backend):
     def train(self, request: TrainRequest) -> tuple[Any, int]:
         params = translate(request.params)
         init_model, resumed = request.init_model, request.resumed
+        if request.own_datasets and init_model is not None and "c" in (init_model.feature_types or ()):
+            # Whose data have codes: XGBoost refuses to go on where one has names and the other none.
+            body = with_names(self.to_bytes(init_model, rounds=0), {})
+            init_model = init_model if body is None else self.from_bytes(body)
         init_model, start = apart(init_model)
         if resumed is not None:
             init_model = self.from_bytes(resumed.snapshot.model)
@@ -311,10 +328,13 @@ class XGBoost(Backend):
 
     def to_bytes(self, booster: Any, *, rounds: int) -> bytes:
         if 0 < rounds < self.rounds_of(booster):
-            first = start_trees_of(booster)
+            first, whole = start_trees_of(booster), booster
             booster = booster[: first + rounds]
             if first:
                 booster.set_attr(**{ATTRIBUTE: str(first)})
+            body = bytes(booster.save_raw("json"))
+            names = names_in(bytes(whole.save_raw("json"))) if "c" in (whole.feature_types or ()) else {}
+            return (with_names(body, names) if names else None) or body  # a part has lost the names of categories
         return bytes(booster.save_raw("json"))
 
     def with_even_leaves(self, booster: Any) -> Any:
