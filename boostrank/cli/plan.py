@@ -80,7 +80,7 @@ def command(files: tuple[str, ...], valid: tuple[str, ...], as_json: bool, **giv
 
 def announced(
     train: Sequence[str], valid: Sequence[str], given: Mapping[str, Any], checked: TrainingParameters, route: str,
-    rounds: Callable[[float], tuple[float, str]],
+    rounds: Callable[[float], tuple[float, str]], folds: bool = False,
 ) -> tuple[str, str]:  # fmt: skip
     """(route, the line that says what it costs) for `boostrank train`.
 
@@ -90,6 +90,7 @@ def announced(
         checked: the parameters.
         route: that was asked for, or "auto".
         rounds: rows x features -> rounds that the time is of, and whether it is "about" or "at most" that.
+        folds: as of `make_plan`.
 
     Raises:
         InputError: nothing fits.
@@ -124,6 +125,7 @@ def announced(
     plan = make_plan(
         first, others, backend=given["backend"], route=route, limit=given["memory_limit"], params=checked.engine,
         threads=checked.threads, rounds=checked.rounds, compiles=must_compile(checked.objective), added=added,
+        folds=folds,
     )  # fmt: skip
     chosen = plan.check()
     if chosen.cost is None:

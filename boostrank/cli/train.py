@@ -264,7 +264,8 @@ def _streaming(
         raise click.UsageError("--route memory uses no cache", context)
     if route == "auto" and cache:
         route = "bins"
-    route, line = announced(train, valid, given, checked, route, time_of(preset, given, valid))
+    on_folds = preset.name in (GOOD, BEST)
+    route, line = announced(train, valid, given, checked, route, time_of(preset, given, valid), on_folds)
     if line:
         say(line)
     if route == "memory":

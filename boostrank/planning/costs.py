@@ -35,6 +35,8 @@ _LGB_SAMPLED_VALUE, _LGB_GROWTH = 13.5, 1.35
 _LGB_PIECE_ROWS, _LGB_SCRATCH = 8192, 30
 # Of what the sample of sparse data took, the share that the allocator still holds during training.
 _LGB_KEPT = 0.55
+# Folds of a preset: the bins of all rows beside those of a training's own two thirds, and what every candidate scores.
+_FOLD_CELL, _FOLD_ROW = 0.44, 120
 # Histograms: sums of gradients and of Hessians; XGBoost keeps those of all nodes, LightGBM's those of the leaves.
 _HISTOGRAM_BIN = 16
 # The start of `auto`: rows looked at, functions of features at most, bytes a pair of these (five folds, three times).
@@ -75,7 +77,8 @@ class Work:
         threads: how many work.
         rounds: how many are planned.
         compiles: whether the objective must be compiled.
-        held_bytes: what is held beside the features in memory: those without their columns within queries.
+        held_bytes: what is held beside the features in memory: those without their columns within queries, and what
+            folds of a preset take (`fold_bytes`).
     """
 
     train: Survey
@@ -135,6 +138,13 @@ def float_bytes(data: Survey, columns: int) -> float:
     """Of the features in memory, dense or CSR."""
     rows = data.rows or 0
     return rows * (8.0 * data.nonzero * columns + 8) if data.is_sparse else 4.0 * rows * columns
+
+
+def fold_bytes(train: Survey, valid: Sequence[Survey]) -> float:
+    """Of a preset that trains on folds, beside one training: rows of `valid` join the others, all are held twice."""
+    data = (train, *valid)
+    joined = sum(float_bytes(one, train.features) for one in data) if valid else 0.0
+    return joined + sum((one.rows or 0) * (_FOLD_CELL * train.features + _FOLD_ROW) for one in data)
 
 
 def _lightgbm_peak(route: str, work: Work) -> float:

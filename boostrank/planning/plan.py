@@ -15,7 +15,7 @@ from boostrank.core.formatting import size_words
 from boostrank.core.machine import free_memory, resolve_threads
 from boostrank.kernels.runtime.jit import cache_directory
 from boostrank.objective.description import TrainingObjective
-from boostrank.planning.costs import Cost, Work, cost, float_bytes
+from boostrank.planning.costs import Cost, Work, cost, float_bytes, fold_bytes
 from boostrank.planning.sample import Survey
 
 __getattr__ = renamed(
@@ -93,7 +93,7 @@ class Plan:
 def make_plan(
     train: Survey, valid: Sequence[Survey] = (), *, backend: str = "lightgbm", route: str = "auto",
     limit: float | None = None, params: Mapping[str, Any] | None = None, threads: int | None = None, rounds: int = 100,
-    compiles: bool = False, added: int = 0,
+    compiles: bool = False, added: int = 0, folds: bool = False,
 ) -> Plan:  # fmt: skip
     """The plan of a training.
 
@@ -106,9 +106,11 @@ def make_plan(
         threads, rounds: as for `boostrank.train`.
         compiles: whether the objective must be compiled first; see `must_compile`.
         added: columns within queries, beside the features.
+        folds: whether a preset trains on folds of all rows, which are put together for it.
     """
     held = sum(float_bytes(one, one.features) for one in (train, *valid)) if added else 0.0
     train, *valid = (one.with_columns(added) if added else one for one in (train, *valid))
+    held += fold_bytes(train, valid) if folds else 0.0
     given = params or {}
     leaves = next((given[name] for name in _LEAVES if name in given), None)
     if leaves is None:

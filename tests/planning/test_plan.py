@@ -141,3 +141,17 @@ def test_names_of_version_0_1_0_still_work_and_warn() -> None:
     for old, new in (("Bill", planning.Plan), ("Way", planning.Route), ("draw_up", planning.make_plan)):
         with pytest.warns(FutureWarning, match=f"{old} is now boostrank.planning.plan.{new.__name__}"):
             assert getattr(planning, old) is new
+
+
+def test_folds_of_a_preset_take_more_and_validation_rows_are_held_twice() -> None:
+    train, valid = a_survey(1_000_000), a_survey(200_000)
+
+    def memory(*others: Survey, folds: bool) -> float:
+        plan = make_plan(train, others, route="memory", folds=folds)
+        assert plan.chosen is not None
+        return plan.chosen.peak_bytes
+
+    alone = memory(folds=True) - memory(folds=False)
+    assert 100 * MB < alone < 300 * MB  # 188 MB were measured
+    joined = memory(valid, folds=True) - memory(valid, folds=False)
+    assert joined == pytest.approx(1.2 * alone + 4 * 136 * 1.2e6)
