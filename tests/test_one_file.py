@@ -56,7 +56,7 @@ def read(source, *, like=None, threads=None, progress=None, missing_tokens=()):
     return data if like is None else data.with_features(like.feature_names, whose="the model")
 
 
-SPEC = ReaderSpec("csv", read, endings=(".csv",), aliases=("comma",))
+SPEC = ReaderSpec("toy", read, endings=(".toy",), aliases=("comma",))
 '''
 
 TARGET = '''"""Pickled trees: a toy."""
@@ -136,12 +136,12 @@ def test_a_new_format_of_data(add: Callable[..., None], data: Path, model: Path,
     test = boostrank.RankingDataset.from_libsvm(str(data / "test.txt"))
     ids = np.repeat(np.arange(len(test.queries)), test.queries.sizes)
     rows = np.column_stack([test.labels, ids, np.asarray(test.features, np.float64)])
-    file = tmp_path / "test.csv"
+    file = tmp_path / "test.toy"
     heading = ",".join(["label", "query", *test.feature_names])
     file.write_text("\n".join([heading, *(",".join(map(repr, row)) for row in rows.tolist())]) + "\n")
     assert invoke("predict", model, file).exit_code != 0
 
-    add(READERS, "boostrank.data.readers", "csv", READER)
+    add(READERS, "boostrank.data.readers", "toy", READER)
     again = boostrank.RankingDataset.read(str(file))
     assert again.feature_names == test.feature_names
     assert again.fingerprint == test.fingerprint
@@ -152,20 +152,20 @@ def test_a_new_format_of_data(add: Callable[..., None], data: Path, model: Path,
     trained = invoke("train", file, "--valid", file, "--model", tmp_path / "m.txt", "--start", "none", *FEW)
     assert trained.exit_code == 0, trained.stderr
     refused = invoke("train", file, "--model", tmp_path / "m.txt", "--route", "bins", *FEW)
-    assert "csv files are read into memory alone" in refused.stderr
+    assert "toy files are read into memory alone" in refused.stderr
 
 
 def test_a_format_refuses_what_it_cannot_do(add: Callable[..., None], model: Path, tmp_path: Path) -> None:
-    add(READERS, "boostrank.data.readers", "csv", READER)
-    file = tmp_path / "a.csv"
+    add(READERS, "boostrank.data.readers", "toy", READER)
+    file = tmp_path / "a.toy"
     file.write_text("label,query,f1\n1,1,NULL\n0,1,2\n")
     assert np.isnan(boostrank.RankingDataset.read(str(file), missing_tokens=["NULL"]).features[0, 0])
-    with pytest.raises(ParameterError, match="csv files are read without regroup"):
+    with pytest.raises(ParameterError, match="toy files are read without regroup"):
         boostrank.RankingDataset.read(str(file), regroup=True)
-    with pytest.raises(ParameterError, match="csv files are read into memory alone"):
+    with pytest.raises(ParameterError, match="toy files are read into memory alone"):
         boostrank.RankingDataset.stream(str(file))
-    with pytest.raises(ParameterError, match=r"files of several formats \(csv, libsvm\)"):
+    with pytest.raises(ParameterError, match=r"files of several formats \(libsvm, toy\)"):
         boostrank.RankingDataset.read([str(file), "more.txt"])
-    with pytest.raises(ParameterError, match="unknown format of data 'tsv'"):
-        boostrank.RankingDataset.read(str(file), format="tsv")
-    assert "csv files are read without strict" in invoke("predict", model, file, "--strict").stderr
+    with pytest.raises(ParameterError, match="unknown format of data 'tables'"):
+        boostrank.RankingDataset.read(str(file), format="tables")
+    assert "toy files are read without strict" in invoke("predict", model, file, "--strict").stderr

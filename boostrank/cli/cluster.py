@@ -44,6 +44,18 @@ def backend_for(context: click.Context, backend: str) -> str:
     )
 
 
+def check_libsvm(context: click.Context, given: Mapping[str, Any]) -> None:
+    """Refuse what workers do not read.
+
+    Raises:
+        UsageError: tables, and names of features.
+    """
+    if given["data_format"] not in ("auto", "libsvm"):
+        raise click.UsageError(f"--format {given['data_format']} is for one machine: workers read libsvm text", context)
+    if given["feature_names"]:
+        raise click.UsageError("--feature-names is for one machine: workers go by number", context)
+
+
 def train_on_cluster(
     params: Mapping[str, Any], given: Mapping[str, Any], shards: Sequence[str], valid: Sequence[str],
     names: Sequence[str], metric: str | None, model: str,

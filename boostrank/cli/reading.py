@@ -44,8 +44,6 @@ def _option(field: Any) -> Any:
 
 
 _FIELDS = [field for field in dataclasses.fields(ReaderOptions) if DECLARED[field.name].metavar is not None]
-_FORMATS = ("auto", "libsvm", "csv", "tsv", "parquet", "arrow")
-"""Names of `boostrank.data.readers.READERS`, which are too heavy for `--help`."""
 
 
 def reading_options_but(*others: str) -> Callable[[F], F]:
@@ -54,8 +52,9 @@ def reading_options_but(*others: str) -> Callable[[F], F]:
     if "qid" in others:
         own.append(option("--qid-column", metavar="COLUMN", section=SECTION, help=DECLARED["qid"].help))
     return with_options(
-        option("--format", "data_format", type=click.Choice(_FORMATS), default="auto", section=SECTION,
-               help="What the data are. auto: as the names of the files end, else as the files begin."),
+        option("--format", "data_format", metavar="NAME", default="auto", section=SECTION,
+               help="What the data are: libsvm, csv, tsv, parquet, arrow. auto: as the names of the files end, else as "
+                    "the files begin."),
         *own,
     )  # fmt: skip
 
@@ -137,7 +136,7 @@ class Reader:
             spec = self._reader(paths)
             if spec.stream is not None and not self._reading.regroup:
                 self._stream = {"cache": False}
-            data = self.read(paths, like=like, labelled=spec.name == "libsvm")
+            data = self.read(paths, like=like, labelled=spec.table is None)
             yield model.predict(data, num_iteration=num_iteration, threads=threads)
         else:
             took = duration(time.monotonic() - started)
@@ -158,7 +157,7 @@ class Reader:
         from boostrank.core.errors import DataWarning
 
         base, columns = model.index_base, model.info.columns
-        if self._reader(data).name != "libsvm":
+        if self._reader(data).table is not None:
             return FeatureSpace(base, model.n_features, model.feature_names, columns, model.categories)
         if base is None and not self._reading.feature_names:
             base = 0 if self._reading.zero_based == "true" else 1

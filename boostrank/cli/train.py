@@ -99,12 +99,13 @@ def _run(
     remove_leftovers(sidecar_path(model))  # those of the model went when it was tried whether it can be written
 
     if given["dask"]:
-        from boostrank.cli.cluster import backend_for, train_on_cluster
+        from boostrank.cli.cluster import backend_for, check_libsvm, train_on_cluster
 
         if given["start"] not in START_WORDS:
             raise click.UsageError(
                 "--start FILE is for one machine: on a cluster a start is auto, linear or none", context
             )
+        check_libsvm(context, given)
         given["backend"] = backend_for(context, given["backend"])
     params = train_params(context, given)
     # Everything that can be refused is, before a byte is read.

@@ -146,7 +146,8 @@ def test_what_does_not_fit_is_refused(folder: Path, arguments: tuple[str, ...], 
     assert not (folder / "none.model").exists()
 
 
-def test_the_formats_of_help_are_the_registered_ones() -> None:
-    from boostrank.cli.reading import _FORMATS
-
-    assert sorted(_FORMATS) == sorted(["auto", *(spec.name for spec in READERS)])
+def test_help_names_the_registered_formats_and_others_are_refused(folder: Path) -> None:
+    words = invoke("predict", "--help").stdout
+    assert all(spec.name in words for spec in READERS)
+    refused = invoke("predict", folder / "csv.model", folder / "test.csv", "--format", "cvs")
+    assert "unknown format of data 'cvs'. Did you mean 'csv'?" in refused.stderr

@@ -109,8 +109,9 @@ class ColumnarSource:
         return _state(self.name) != self._before
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file, and of the memory that batches of it took."""
         self._file.close()
+        arrow().default_memory_pool().release_unused()
 
 
 class ParquetSource(ColumnarSource):
