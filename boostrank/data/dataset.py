@@ -289,7 +289,10 @@ class RankingDataset:
             DataError: another number of features, or other features; categories where there are none.
         """
         found = self._in_order(names, whose)
-        return found if categories is None else found._coded(categories, whose)
+        if categories is None:
+            return found
+        own = zip(found.feature_names, names, strict=True)  # which may be numbers for names
+        return found._coded({mine: categories[name] for mine, name in own if name in categories}, whose)
 
     def like(self, train_set: RankingDataset) -> RankingDataset:
         """The same rows with the features of a training set, in its order and its codes of categories.
@@ -324,7 +327,7 @@ class RankingDataset:
             if changed is not None:
                 maps[i] = changed
         if not maps:
-            return self if self.categories == categories else replace(self, categories=dict(categories))
+            return self if self.categories == categories else replace(self, categories=categories)
         if not isinstance(self.features, np.ndarray):
             raise DataError(
                 f"column {self.feature_names[next(iter(maps))]!r} has other codes of categories than {whose}, and its "
@@ -339,7 +342,7 @@ class RankingDataset:
             say_unseen(
                 name, {v: int(counts[c]) for c, v in enumerate(values) if np.isnan(changed[c]) and counts[c]}, whose
             )
-        return replace(self, features=features, categories=dict(categories))
+        return replace(self, features=features, categories=categories)
 
     def take(self, queries: npt.ArrayLike) -> RankingDataset:
         """Some whole queries, in the order asked for."""

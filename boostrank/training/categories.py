@@ -47,8 +47,10 @@ def with_categories(
     if named:
         added = {name: replace(known.get(name, Categories()), ordered=False) for name in named}
         found = replace(train_set, categories={**known, **added})
-    if isinstance(init_model, RankingModel) and names == init_model.feature_names:
-        found = found.with_features(names, whose="the model", categories=init_model.categories)
+    if isinstance(init_model, RankingModel):
+        theirs = init_model.feature_names
+        coded = found.with_features(theirs, whose="the model", categories=init_model.categories)
+        found = coded if coded.feature_names == names else found
     if found is not train_set and isinstance(valid_sets, list | tuple):
         valid_sets = [found if one is train_set else one for one in valid_sets]
     return rest, found, found if valid_sets is train_set else valid_sets
