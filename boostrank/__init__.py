@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from boostrank.objective.description import Objective
     from boostrank.objective.mixture import Mixture
     from boostrank.objective.user_file import load_objective
+    from boostrank.report.comparison.analysis import compare
     from boostrank.sklearn.estimator import BoostRanker as BoostRanker
     from boostrank.sklearn.splitters import QueryKFold as QueryKFold
     from boostrank.sklearn.splitters import QueryShuffleSplit as QueryShuffleSplit
@@ -53,6 +54,7 @@ _NAMES = {
     "kernels.objective.contract": "ObjectiveSpec objective_kernel", "kernels.objective.define": "define_objective",
     "kernels.runtime.jit": "inline", "metric": "Conventions Metric", "objective.description": "Objective",
     "objective.mixture": "Mixture", "objective.user_file": "load_objective",
+    "report.comparison.analysis": "compare",
     "sklearn": "BoostRanker QueryKFold QueryShuffleSplit QueryTimeSplit", "training.averaging": "average",
     "training.callbacks": "EarlyStopping", "training.checkpoint": "Checkpoint",
     "training.conversion": "convert_start", "training.folds": "train_folds",
@@ -67,8 +69,9 @@ _PACKAGES = ("cluster", "data", "export", "report", "tuning")
 __all__ = [
     "BoostrankError", "Checkpoint", "Conventions", "DataError", "EarlyStopping", "InputError", "Metric", "Mixture",
     "ModelError", "Objective", "ObjectiveSpec", "Param", "ParameterError", "QueryIndex", "RankingDataset",
-    "RankingModel", "TrainingError", "WithinQuery", "__version__", "average", "convert_start", "define_objective",
-    "doctor", "export_model", "inline", "load_objective", "objective_kernel", "train", "train_folds", "tune", "verify",
+    "RankingModel", "TrainingError", "WithinQuery", "__version__", "average", "compare", "convert_start",
+    "define_objective", "doctor", "export_model", "inline", "load_objective", "objective_kernel", "train",
+    "train_folds", "tune", "verify",
 ]  # fmt: skip
 
 

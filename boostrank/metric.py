@@ -95,7 +95,7 @@ class Metric:
         self,
         labels: npt.ArrayLike,
         scores: npt.ArrayLike,
-        queries: QueryIndex,
+        queries: QueryIndex | npt.ArrayLike,
         conventions: Conventions | str = "default",
         *,
         docnos: Sequence[str] | None = None,
@@ -142,7 +142,7 @@ def evaluate(
     metrics: Metric | str | Iterable[Metric | str],
     labels: npt.ArrayLike,
     scores: npt.ArrayLike,
-    queries: QueryIndex,
+    queries: QueryIndex | npt.ArrayLike,
     conventions: Conventions | str = "default",
     *,
     docnos: Sequence[str] | None = None,
@@ -155,7 +155,8 @@ def evaluate(
         metrics: one or several, or their text.
         labels: float[N], bigger is better.
         scores: float[N], finite; compared within a query only.
-        queries: which rows belong to which query, and the queries' weights.
+        queries: which rows belong to which query, and the queries' weights; or one query id a row (rows of one query
+            follow each other), or group sizes.
         conventions: what the definitions leave open; or the name of a library's.
         docnos: the names of the documents, for ties="docno".
         threads: None means every available core.
@@ -210,15 +211,16 @@ class BoundMetrics:
     """
 
     def __init__(
-        self, metrics: Metric | str | Iterable[Metric | str], labels: npt.ArrayLike, queries: QueryIndex,
+        self, metrics: Metric | str | Iterable[Metric | str], labels: npt.ArrayLike,
+        queries: QueryIndex | npt.ArrayLike,
         conventions: Conventions | str = "default", threads: int | None = None, *,
         docnos: Sequence[str] | None = None, partial: bool = False,
     ) -> None:  # fmt: skip
         self.metrics = tuple(Metric.all_of(metrics))
         self.conventions = Conventions.of(conventions)
-        self.queries = queries
         self._threads = resolve_threads(threads)
         y = _writable(labels)
+        self.queries = queries = QueryIndex.of(queries, y.size)
         if y.shape != (queries.n_documents,):
             raise DataError(f"{y.size} labels but queries that cover {queries.n_documents} documents")
         self._rows: Int64Array | None = None  # in an order in which they break ties, where it is another one

@@ -222,6 +222,10 @@ class Backend(Protocol):
         """Rounds a booster holds."""
         ...
 
+    def predicting_rounds(self, booster: Any) -> int:
+        """Rounds that the `predict` of a user's own booster uses when nothing is said; 0: all."""
+        return 0
+
     def load_booster(self, model: Any) -> Any:
         """The booster that users hand over to continue; files come through `RankingModel.load`, which checks them."""
         if isinstance(model, self.booster_type):

@@ -104,6 +104,31 @@ class QueryIndex:
             firsts = firsts.astype(str).astype(object)
         return cls(ptr, firsts, None if weights is None else np.asarray(weights))
 
+    @classmethod
+    def of(cls, given: QueryIndex | npt.ArrayLike, documents: int) -> QueryIndex:
+        """As it is; or from one query id a row, or group sizes: told apart by their number.
+
+        Raises:
+            DataError: as `from_ids` and `from_sizes`; neither fits so many documents, or both do.
+        """
+        if isinstance(given, QueryIndex):
+            return given
+        values = np.asarray(given)
+        if values.ndim == 1 and values.dtype.kind in "iu" and values.sum() == documents:
+            if values.size != documents:
+                return cls.from_sizes(values)
+            if documents > 1 and bool(np.all(values == 1)):
+                raise DataError(
+                    f"{documents} ones for {documents} documents are query ids (one query) and group sizes (each "
+                    "document alone): say QueryIndex.from_ids(...) or QueryIndex.from_sizes(...)"
+                )
+        if values.shape != (documents,):
+            raise DataError(
+                f"queries of shape {values.shape} for {documents} documents: give one query id a document, or group "
+                f"sizes that sum to {documents}"
+            )
+        return cls.from_ids(values)
+
     def __len__(self) -> int:
         return int(self.ptr.size - 1)
 

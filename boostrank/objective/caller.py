@@ -26,3 +26,13 @@ def round_of_caller() -> int | None:
                     return int(count())
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def in_cross_validation() -> bool:
+    """Whether `lgb.cv` is calling."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code.co_name == "cv" and frame.f_globals.get("__name__") == "lightgbm.engine":
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False

@@ -30,7 +30,7 @@ from boostrank.kernels.objective.define import source_of
 from boostrank.kernels.objective.driver import AllReduce, alone
 from boostrank.kernels.objective.options import OPTIONS
 from boostrank.objective.bound import BoundObjective
-from boostrank.objective.caller import round_of_caller
+from boostrank.objective.caller import in_cross_validation, round_of_caller
 from boostrank.objectives import OBJECTIVES
 from boostrank.schedules import is_schedule_text, parse_schedule
 
@@ -138,6 +138,8 @@ class TrainingObjective(ABC):
         # A training that starts may have new labels in the same data set.
         if known is None or known.key() is not key or round == 0:
             if native:
+                if in_cross_validation():
+                    _check_whole(second)
                 labels, queries = queries_of_native(second)
             else:
                 labels, queries = np.asarray(first), queries_given(group, weight, len(scores))
@@ -171,6 +173,11 @@ class Objective(TrainingObjective):
     ) -> None:  # fmt: skip
         if not isinstance(name, str | ObjectiveSpec):
             raise ParameterError(f"{name!r} is neither a name nor what boostrank.define_objective returns")
+        if isinstance(name, str) and name.strip().lower() == "auto":
+            raise ParameterError(
+                "'auto' is a mixture behind a linear start, which boostrank.train and BoostRanker make; the mixture "
+                "alone, for LGBMRanker(objective=...), is boostrank.Mixture('lambdarank', 'xe-ndcg')"
+            )
         self.spec = OBJECTIVES.get(name) if isinstance(name, str) else name
         self.gain = parse_gain(gain)
         self.total_rounds = None if total_rounds is None else int(total_rounds)
@@ -338,6 +345,27 @@ def queries_of_native(dataset: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
     else:
         sizes = dataset.get_group()
     return labels, queries_given(sizes, dataset.get_weight(), labels.size)
+
+
+def _check_whole(dataset: Any) -> None:
+    """Refuse a part of LightGBM's data set that cuts queries: its `cv` splits by row, but for objectives of its own.
+
+    Raises:
+        DataError: so it does.
+    """
+    rows, whole = getattr(dataset, "used_indices", None), getattr(dataset, "reference", None)
+    sizes = None if rows is None or whole is None else whole.get_group()
+    if sizes is None or not len(sizes):
+        return
+    owners = np.repeat(np.arange(len(sizes)), sizes)
+    inside = np.bincount(owners[np.asarray(rows)], minlength=len(sizes))
+    cut = int(np.count_nonzero((inside > 0) & (inside < sizes)))
+    if cut:
+        raise DataError(
+            f"lgb.cv splits by row here, and cuts {cut} of {len(sizes)} queries, which no list survives: give it "
+            "folds= of whole queries (sklearn.model_selection.GroupKFold), or use boostrank.train_folds, "
+            "`boostrank train --folds`, or BoostRanker with QueryKFold"
+        )
 
 
 def queries_given(sizes: Any, weight: Any, rows: int) -> QueryIndex:

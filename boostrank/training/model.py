@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from boostrank.backends import get_backend
+from boostrank.backends import ENGINES, get_backend
 from boostrank.backends.base import Backend
 from boostrank.core.errors import DataError, ModelError
 from boostrank.core.jsonable import jsonable
@@ -422,3 +422,14 @@ class RankingModel(BoosterMethods):
         except Exception as error:  # each engine raises its own kind
             raise ModelError(f"{path}: {engine.name} cannot load it: {str(error).partition(chr(10))[0]}") from error
         return cls(engine, booster, info=info, evals_result=history)
+
+
+def model_of_booster(booster: Any) -> RankingModel | None:
+    """The model of an engine's own booster, with the rounds that its own `predict` uses; None: it is no booster."""
+    name = type(booster).__module__.partition(".")[0]
+    if name not in ENGINES:
+        return None
+    engine = get_backend(name)
+    if not isinstance(booster, engine.booster_type):
+        return None
+    return RankingModel(engine, booster, best_rounds=engine.predicting_rounds(booster))

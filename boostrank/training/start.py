@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from boostrank.backends.base import Backend
 from boostrank.backends.limits import Limits
-from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
+from boostrank.core.errors import DataError, DataWarning, ParameterError, did_you_mean, warn_user
 from boostrank.core.gains import Gain
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
@@ -154,6 +154,10 @@ def beginning(
         say_left_out(rows, "the linear start")
         made = (fitted or cross_fit.cross_fitted)(rows, gain, threads, limits)
         return Beginning(engine.begin_with(made.start), made.start, made.scores, made.description)
+    if isinstance(start, str) and not os.path.exists(start) and os.path.basename(start) == start:
+        raise ParameterError(
+            f"start={start!r} is neither a file nor one of these.{did_you_mean(start, (LINEAR, AUTO_START, 'none'))}"
+        )
     ranker = RankingModel.load(start) if isinstance(start, str | os.PathLike) else start
     linear = ranker.linear_start() if isinstance(ranker, RankingModel) else None
     if linear is None:

@@ -314,6 +314,9 @@ class LightGBM(Backend):
     def rounds_of(self, booster: Any) -> int:
         return int(booster.current_iteration()) - _start_trees(booster)
 
+    def predicting_rounds(self, booster: Any) -> int:
+        return max(0, int(booster.best_iteration) - _start_trees(booster))
+
     def unstartable(self, params: dict[str, Any]) -> str | None:
         paid = [name for name in main_names(params) if name.startswith("cegb_penalty_feature")]
         return f"{paid[0]} makes trees pay for a feature, and a start uses most" if paid else None

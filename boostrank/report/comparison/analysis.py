@@ -40,7 +40,7 @@ from boostrank.report.rank_changes import (
     rank_changes_in,
 )
 from boostrank.report.segments import Segmentation, holm, segmentations
-from boostrank.training.model import RankingModel
+from boostrank.training.model import RankingModel, model_of_booster
 
 __getattr__ = renamed(__name__, {"Outcome": ":ConditionOutcome"})
 
@@ -187,7 +187,8 @@ def compare(
     Interval and p-value are those of `boostrank.metric.paired_difference`, so that `boostrank evaluate` gives the same.
 
     Args:
-        old, new: models, or float[N], one score a document in the order in which the rows were given.
+        old, new: models, boosters of LightGBM or XGBoost, or float[N], one score a document in the order in which the
+            rows were given.
         data: documents with labels.
         metrics: one or several; regressions are told by the first.
         conventions: what the metrics' definitions leave open.
@@ -254,7 +255,7 @@ def compare(
 def _ranker(given: Any, name: str, data: RankingDataset, threads: int | None) -> Ranker:
     if isinstance(given, Ranker):
         return given
-    model = given if isinstance(given, RankingModel) else None
+    model = given if isinstance(given, RankingModel) else model_of_booster(given)
     scores = np.asarray(given if model is None else model.predict(data, threads=threads), dtype=np.float64)
     if scores.shape != (data.n_documents,):
         raise DataError(f"{name}: scores of shape {scores.shape} for {data.n_documents} documents")

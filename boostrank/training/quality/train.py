@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from boostrank.backends import get_backend
-from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.errors import DataError, ParameterError, did_you_mean
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Conventions
 from boostrank.training.categories import with_categories
@@ -98,7 +98,7 @@ def train_preset(
         DataError: data that it cannot choose by.
     """
     if quality not in PRESETS:
-        raise ParameterError(f"quality={quality!r}: there are {', '.join(['plain', *PRESETS])}")
+        raise ParameterError(f"unknown quality {quality!r}.{did_you_mean(str(quality), ('plain', *PRESETS))}")
     if quality != "best" and (time_limit is not None or max_candidates is not None):
         raise ParameterError("time_limit and max_candidates are limits of quality='best'")
     if not isinstance(train_set, RankingDataset):
