@@ -26,6 +26,7 @@ _OF_TRAIN = (
     "max_microseconds",
 )  # fmt: skip
 _OF_ESTIMATOR = ("sort", "importance_type")
+_FREQUENCY = ("bagging_freq", "subsample_freq")
 _IMPORTANCES = ("gain", "split")
 
 
@@ -39,7 +40,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
 
     Parameters that are None are not given: what holds then is `boostrank.train`'s default, which is the engine's, or
     what `quality` chooses. Whatever `boostrank.train` takes in `params` may be given by name besides those below
-    (`BoostRanker(sigma=0.5, min_child_samples=5)`), under any name that it knows (`num_boost_round` for
+    (`BoostRanker(sigma=0.5, min_data_in_bin=5)`), under any name that it knows (`num_boost_round` for
     `n_estimators`); `fit` refuses what it does not know.
 
     Args:
@@ -48,7 +49,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         quality: "plain", "quick", "good" or "best".
         n_estimators: rounds; None: 100, or what the preset takes.
         learning_rate, num_leaves, max_depth, min_child_weight, subsample, colsample_bytree, reg_alpha, reg_lambda: of
-            the trees, under these names on either engine.
+            the trees, under these names on either engine. `subsample` holds in every round, on LightGBM too, where it
+            waits for a `subsample_freq` otherwise.
         min_child_samples: documents in a leaf, at least; LightGBM's alone.
         early_stopping_rounds: patience on the first validation set, by `metric` (see `boostrank.train`; NDCG) at the
             largest of `eval_at`.
@@ -289,6 +291,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
                 value = getattr(value, "integers", None) or value.randint
                 value = int(value(np.iinfo(np.int32).max))
             params[name] = value.item() if isinstance(value, np.generic) else value
+        if self.backend == "lightgbm" and self.subsample is not None and not params.keys() & set(_FREQUENCY):
+            params["bagging_freq"] = 1
         return params
 
     def _rows(self, X: Any, qid: Any, group: Any, *, reset: bool = False) -> tuple[Any, Any]:

@@ -119,6 +119,15 @@ def test_unknown_and_doubled_parameters_are_refused_by_name(rows: Rows) -> None:
     assert ranker("lightgbm", n_estimators=None, num_boost_round=3).fit(framed(rows), rows.y).best_iteration_ == 3
 
 
+@pytest.mark.parametrize("backend", ENGINES)
+def test_a_sample_of_the_rows_is_drawn_in_every_round(backend: str, rows: Rows) -> None:
+    whole, sampled = (fitted(backend, rows, **own).model_.to_bytes() for own in ({}, {"subsample": 0.5}))
+    assert sampled != whole
+    if backend == "lightgbm":
+        seldom = fitted(backend, rows, subsample=0.5, subsample_freq=2).model_.to_bytes()
+        assert seldom not in (whole, sampled)
+
+
 def test_objects_as_parameters_are_cloned(rows: Rows) -> None:
     estimator = fitted("lightgbm", rows, objective=boostrank.LambdaRank(sigmoid=0.5), within_query=["rank"])
     again = sklearn.base.clone(estimator).fit(rows.X, rows.y, qid=rows.qid)
