@@ -72,6 +72,8 @@ def test_no_circle_of_imports_between_files():
     "package", ["boostrank", "boostrank.data.tools", "boostrank.report", "boostrank.sklearn", "boostrank.tuning"]
 )
 def test_every_public_name_is_there_without_a_warning(package):
+    if package == "boostrank.sklearn":
+        pytest.importorskip("sklearn", reason="scikit-learn is not installed: pip install 'boostrank[sklearn]'")
     module = import_module(package)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
