@@ -20,7 +20,14 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.options import FeatureSpace, takes_reader_options
 from boostrank.data.readers import read_files
 from boostrank.data.store import missing_in
-from boostrank.data.tables.categories import Categories, check_codes, code_map, named_columns, say_unseen
+from boostrank.data.tables.categories import (
+    Categories,
+    check_codes,
+    code_map,
+    named_columns,
+    say_no_codes,
+    say_unseen,
+)
 from boostrank.data.tables.numbers import EXACT, Float32Cast
 
 _ROWS_AT_A_TIME = 1 << 14
@@ -322,6 +329,8 @@ class RankingDataset:
     def _coded(self, categories: Mapping[str, Categories], whose: str) -> RankingDataset:
         """The same with the codes of these categories."""
         maps = {}
+        if isinstance(self.features, np.ndarray):
+            say_no_codes(self.features, self.feature_names, _without(categories, self.categories), whose)
         for i, name in enumerate(self.feature_names):
             changed = code_map(name, self.categories.get(name), categories.get(name), whose)
             if changed is not None:
@@ -535,6 +544,11 @@ def _read_rows(
     features = reader.read(table)
     reader.warn()
     return features, found, reader.categories
+
+
+def _without(categories: Mapping[str, Categories], known: Mapping[str, Categories]) -> dict[str, Categories]:
+    """Those of columns of which data know codes alone."""
+    return {name: one for name, one in categories.items() if known.get(name, Categories()).values is None}
 
 
 def _as_labels(y: Any) -> Float64Array:

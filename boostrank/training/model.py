@@ -21,7 +21,7 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset, as_features, default_feature_names
-from boostrank.data.tables.categories import Categories, read_record
+from boostrank.data.tables.categories import Categories, read_record, say_no_codes
 from boostrank.formats import format_of
 from boostrank.formats.base import LinearStart
 from boostrank.formats.model_files import read_model_files, write_model_files
@@ -342,7 +342,10 @@ class RankingModel(BoosterMethods):
     def _rows(self, data: Any) -> Any:
         """Features of an array or a table, its columns and codes the model's."""
         if isinstance(data, np.ndarray) or sparse.issparse(data):
-            return as_features(data)
+            rows = as_features(data)
+            if self.categories and isinstance(rows, np.ndarray) and rows.shape[1] == self.n_features:
+                say_no_codes(rows, self.feature_names, self.categories, "the model")
+            return rows
         from boostrank.data.tables.frames import FrameReader, as_frame, names_of
 
         table = as_frame(data)

@@ -187,6 +187,13 @@ def test_numbers_as_categories_go_by_value_in_other_libraries() -> None:
         pd.DataFrame({"x": X[:, 0], "shop": np.array(shop, float)}),
     ):
         np.testing.assert_array_equal(model.predict(frame), scores)
+    raw = pl.DataFrame({"shop": shop, "x": X[:, 0]})  # whose column a data set takes for numbers
+    for rows in (as_data(raw), raw.to_numpy()):
+        message = (
+            r"'shop' holds codes, and 553 \(\d+, ...\) stand for none of the 5 categories of the model \(7, 17, ...\)"
+        )
+        with pytest.warns(DataWarning, match=message):
+            model.predict(rows)
 
 
 def test_lightgbm_alone_codes_a_frame_as_we_do_and_we_as_it_does(tmp_path: Any) -> None:

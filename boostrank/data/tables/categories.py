@@ -168,6 +168,29 @@ def say_unseen(name: str, unseen: Mapping[Any, int], whose: str) -> None:
     )  # fmt: skip
 
 
+def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, Categories], whose: str) -> None:
+    """Say where columns that are taken for codes hold numbers that stand for no category.
+
+    Args:
+        features: float32[N, d] in memory.
+        names: of the columns.
+        categories: column -> its categories.
+        whose: they are.
+    """
+    for i, name in enumerate(names):
+        values = categories[name].values if name in categories else None
+        if values is None:
+            continue
+        column = features[:, i]
+        wrong = column[(column >= len(values)) | (column < 0)]
+        if wrong.size:
+            warn_user(
+                f"column {name!r} holds codes, and {wrong.size:,} ({wrong[0]:g}, ...) stand for none of the "
+                f"{len(values)} categories of {whose} ({_examples(values)}): give a table for their values",
+                DataWarning,
+            )
+
+
 def code_map(name: str, old: Categories | None, new: Categories | None, whose: str) -> Float32Array | None:
     """float32[codes]: for each code of `old` the one of `new`, NaN where it has none; None: codes stay as they are.
 
