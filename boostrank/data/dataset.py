@@ -299,7 +299,7 @@ class RankingDataset:
         if categories is None:
             return found
         own = zip(found.feature_names, names, strict=True)  # which may be numbers for names
-        return found._coded({mine: categories[name] for mine, name in own if name in categories}, whose)
+        return found._coded({here: categories[name] for here, name in own if name in categories}, whose)
 
     def like(self, train_set: RankingDataset) -> RankingDataset:
         """The same rows with the features of a training set, in its order and its codes of categories.
