@@ -192,7 +192,7 @@ class TableAssembly(Assembly):
 @takes_reader_options
 def read_table(
     kind: TableFormat, source: AnySource, *, labelled: bool = True, threads: int | None = None,
-    chunk_bytes: int = 16 << 20, progress: Progress = None, like: RankingDataset | FeatureSpace | None = None,
+    chunk_bytes: int = 6 << 20, progress: Progress = None, like: RankingDataset | FeatureSpace | None = None,
     store: RowStore | None = None, **options: Any,
 ) -> RankingDataset:  # fmt: skip
     """Read a table: a row a document, with columns of labels and query ids; all others are features.
