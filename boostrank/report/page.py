@@ -222,13 +222,23 @@ def report(
         raise next(iter(errors.values()))
     files = ", ".join(data.provenance.files)
     missing = {section: str(error) for section, error in errors.items()}
-    objective = ranker.info.get("objective", {}).get("name")
-    trained = f", trained with {objective}" if objective else ""
     about = (
-        f"{ranker.backend}{trained}, {ranker.best_iteration:,} rounds, {ranker.n_features:,} features; "
+        f"{ranker.backend}{_origin(ranker)}, {ranker.best_iteration:,} rounds, {ranker.n_features:,} features; "
         f"{len(data.queries):,} queries of {data.n_documents:,} documents"
     )
     return Report(called, files if data_name is None else data_name, about, context.results, missing, unsuited)
+
+
+def _origin(model: RankingModel) -> str:
+    """What a model was trained with, or is the average of, after a comma; nothing where its file does not say."""
+    if model.info.averaged:
+        tried = (model.info.quality or {}).get("candidates", [])
+        named = "; ".join(str(one.get("name")) for one in tried if isinstance(one, Mapping) and one.get("weight"))
+        return f", the average of {len(model.info.averaged)} models{f' ({named})' if named else ''}"
+    objective: Any = model.info.get("objective") or {}
+    parts = [objective[part].get("name") for part in ("first", "second") if isinstance(objective.get(part), Mapping)]
+    name = f"a mixture of {' and '.join(map(str, parts))}" if parts else objective.get("name")
+    return f", trained with {name}" if name else ""
 
 
 def on_page_order() -> list[Section]:

@@ -19,6 +19,7 @@ from boostrank.report import report
 from boostrank.report.html.page import page
 from boostrank.report.html.tables import Table
 from boostrank.report.sections.choice import SPEC, Choice, choice
+from boostrank.report.sections.learning.page import SPEC as LEARNING
 from boostrank.training.model import RankingModel
 from boostrank.training.price import count_trees
 
@@ -147,6 +148,26 @@ def test_what_was_tried_and_left_is_shown(plain: RankingModel) -> None:
     assert found.to_frame()["rounds_most"].tolist() == [1200, 4, 11]
     kinds = SPEC.on_page(found).parts[2].frame["kind"].tolist()  # type: ignore[union-attr]
     assert kinds == ["the average", "in the average", "left out", "in the average"]
+
+
+def test_an_average_has_no_first_rounds_to_tell_of(trained: RankingModel, data: RankingDataset) -> None:
+    queries = data.take(np.arange(45, 60))
+    found = report(trained, queries, only=("choice", "importance"), threads=1)
+    names = [one["name"] for one in trained.info.quality["candidates"] if one["weight"]]  # type: ignore[index]
+    members = len(trained.info.averaged or ())
+    assert found.about.startswith(f"lightgbm, the average of {members} models ({'; '.join(names)}), ")
+    assert not LEARNING.applies(trained)
+    with pytest.raises(ModelError, match=f"the average of {members}, whose rounds stand one model after another"):
+        report(trained, queries, only=("learning",), threads=1)
+
+
+def test_the_page_names_the_parts_of_a_mixture(plain: RankingModel, data: RankingDataset) -> None:
+    parts = {"name": "mixture", "first": {"name": "lambdarank"}, "second": {"name": "xe-ndcg"}}
+    for objective, words in ((parts, "a mixture of lambdarank and xe-ndcg"), ({"name": "sdcg"}, "sdcg")):
+        info = dict(plain.info) | {"objective": objective, "quality": None}
+        model = RankingModel(get_backend(plain.backend), plain.booster, info=info)
+        about = report(model, data.take(np.arange(45, 60)), only=("importance",), threads=1).about
+        assert f", trained with {words}, " in about
 
 
 def test_candidates_that_were_beaten_early_are_not_charted_beside_the_average(plain: RankingModel) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.deprecation import renamed_attributes
-from boostrank.core.errors import BoostrankError, ParameterError
+from boostrank.core.errors import BoostrankError, ModelError, ParameterError
 from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array, Int64Array
@@ -161,7 +161,13 @@ def learning(
     Raises:
         ParameterError: a metric with several cut-offs, a number out of range.
         DataError: features that are not the model's; no query that counts.
+        ModelError: the average of several models, whose rounds stand one model after another.
     """
+    if model.info.averaged:
+        raise ModelError(
+            f"the model is the average of {len(model.info.averaged)}, whose rounds stand one model after another: what "
+            "fewer trees are worth is in its record, under 'price'"
+        )
     one = Metric.of(metric)
     if len(one.cutoffs) > 1:
         raise ParameterError(f"{one} has several cut-offs: a curve is of one, such as {one.names[0]}")

@@ -231,5 +231,5 @@ SPEC = Section(
         c.model, c.data, metric=c.metric, conventions=c.conventions.without_names, documents=c.documents,
         negligible=c.negligible, seed=c.seed, threads=c.threads, progress=c.progress,
     ),
-    draw, _frames, brief=Learning.summary, place=40,
+    draw, _frames, brief=Learning.summary, place=40, applies=lambda model: not model.info.averaged,
 )  # fmt: skip
