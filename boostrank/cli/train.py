@@ -67,13 +67,17 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
         check_alone(context, given, valid)
         given["route"] = "memory"
     from boostrank.core.errors import InputError
-    from boostrank.core.files import check_writable
+    from boostrank.core.files import check_appendable, check_writable
     from boostrank.core.locks import reserved
 
     start_file = None if given["start"] in START_WORDS else given["start"]
     inputs = [*train, *valid, *filter(None, [given.get("config"), start_file])]
     check_not_read(model, inputs)
     check_writable(model)
+    if given["log"]:
+        if given["dask"]:
+            raise click.UsageError("--log is for one machine", context)
+        check_appendable(given["log"], [model, *inputs])
     if given["checkpoint"]:
         check_not_read(given["checkpoint"], [*inputs, *filter(None, [given["init_model"]])])
     checkpoint = _checkpoint(context, given, model)
@@ -161,7 +165,8 @@ def _run(
             for data in (train_set, *valid_sets):
                 if data.on_disk:
                     data.features.watch = progress.binning
-            callbacks: list[Any] = [progress, *([stopper] if stopper else []), StopWhenAsked(stop, stopper, checkpoint)]
+            callbacks: list[Any] = [progress, *_log(given), *([stopper] if stopper else [])]
+            callbacks.append(StopWhenAsked(stop, stopper, checkpoint))
             trained = train(
                 params, train_set, rounds,
                 # Without a file to watch, the training set shows that something is learnt.
@@ -239,6 +244,15 @@ def _checkpoint(context: click.Context, given: dict[str, Any], model: str) -> Ch
     if os.path.realpath(path) in (os.path.realpath(model), os.path.realpath(sidecar_path(model))):
         raise InputError(f"{path}: the checkpoint needs a file of its own")
     return Checkpoint(path, every=given["checkpoint_every"], resume=given["resume"])
+
+
+def _log(given: dict[str, Any]) -> list[Any]:
+    """The log of rounds that `--log` asks for, if any."""
+    if not given["log"]:
+        return []
+    from boostrank.tracking.json_lines import JsonLines
+
+    return [JsonLines(given["log"])]
 
 
 def _streaming(

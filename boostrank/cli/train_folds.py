@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from boostrank.training.within_query import WithinQuery
 
 # Options that ask for another kind of training.
-_ALONE = ("valid", "init_model", "checkpoint_every", "checkpoint", "resume", "dask", "cache")
+_ALONE = ("valid", "init_model", "checkpoint_every", "checkpoint", "resume", "dask", "cache", "log")
 
 
 def check_alone(context: click.Context, given: dict[str, Any], valid: Sequence[str]) -> None:

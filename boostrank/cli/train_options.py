@@ -131,6 +131,8 @@ train_options = with_options(
     _output("--dask", metavar="SCHEDULER", is_eager=True,
             help="Train on the workers of a Dask cluster: tcp://HOST:PORT, the scheduler's file, or local:2 for two "
                  "workers here. Each worker reads some of the files; the engine is XGBoost."),
+    _output("--log", metavar="FILE.jsonl", type=click.Path(dir_okay=False),
+            help="Append the metrics of every round to this file, a line of JSON each; of one training."),
     _output("--json", "as_json", is_flag=True, help="Print the summary as one JSON object."),
     training_options,
 )  # fmt: skip

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PLAIN, QUICK, GOOD, BEST = "plain", "quick", "good", "best"
 # Options that ask for one training, and what they name.
-_ONE_TRAINING = ("init_model", "checkpoint_every", "checkpoint", "resume", "cache")
+_ONE_TRAINING = ("init_model", "checkpoint_every", "checkpoint", "resume", "cache", "log")
 _LIMITS = ("seconds", "max_candidates")
 _SHOWN_FROM = 10.0  # seconds of a training, where there is no terminal
 

@@ -8,7 +8,7 @@ import glob
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 
@@ -92,6 +92,20 @@ def check_writable(path: AnyPath) -> None:
     except OSError as error:
         raise InputError(f"{os.fspath(path)}: cannot be written: {_reason(error, target)}") from error
     remove_leftovers(path)
+
+
+def check_appendable(path: AnyPath, taken: Sequence[AnyPath]) -> None:
+    """Refuse, early, a file that cannot be appended to, or that is one of others; it is made where it is not there.
+
+    Raises:
+        InputError: with the reason.
+    """
+    if any(os.path.realpath(path) == os.path.realpath(other) for other in taken):
+        raise InputError(f"{os.fspath(path)}: is read or written by this command already: it needs a file of its own")
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666))
+    except OSError as error:
+        raise InputError(f"{os.fspath(path)}: cannot be written: {_reason(error, os.path.realpath(path))}") from error
 
 
 def remove_leftovers(path: AnyPath) -> None:

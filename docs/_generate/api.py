@@ -34,6 +34,7 @@ _PAGES: dict[str, tuple[str, str, list[tuple[str, tuple[str, ...] | None]]]] = {
         [("boostrank.formats.model_info", ("ModelInfo",))],
     ),
     "checking": ("boostrank.checking", "The check of an objective of your own.", [("boostrank.checking", None)]),
+    "tracking": ("boostrank.tracking", "Callbacks that tell of every round.", [("boostrank.tracking", None)]),
     "schedules": (
         "boostrank.schedules",
         "Parameters that follow the round.",

@@ -1,0 +1,109 @@
+"""MLflow: parameters and metrics of a training; and models, which it serves as a `pyfunc`."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import boostrank
+from boostrank.backends import get_backend
+from boostrank.core.errors import MissingDependency
+from boostrank.tracking.rounds import metrics_of, plain_params
+from boostrank.training.model import RankingModel
+
+_FILE = "model.boostrank"
+_QID = "qid"
+
+
+class MLflow:
+    """A callback that logs the engine's parameters, and each round's metrics; the round is the step.
+
+    MLflow takes no "@" in names: "ndcg@10" on "valid_0" is "valid_0/ndcg_at_10". It logs to the active run, and begins
+    one where there is none.
+
+    Raises:
+        MissingDependency: no MLflow.
+    """
+
+    before_iteration = False
+    order = 22  # before early stopping, which ends the round by an exception
+
+    def __init__(self) -> None:
+        self._mlflow = _mlflow()
+        self._begun = False
+
+    def __call__(self, env: Any) -> None:
+        if not self._begun:
+            self._begun = True
+            self._mlflow.log_params({name: str(value)[:500] for name, value in plain_params(env).items()})
+        found = {re.sub(r"[^\w\-. /]", "_", name.replace("@", "_at_")): v for name, v in metrics_of(env).items()}
+        self._mlflow.log_metrics(found, step=env.iteration + 1)
+
+
+def log_model(model: RankingModel, name: str = "model", **options: Any) -> Any:
+    """Log a model, its record beside it, to MLflow's active run, with a signature: a column a feature, scores.
+
+    `mlflow.pyfunc.load_model` gives it back, for data frames, whose columns go by name. A model that looks at whole
+    queries takes their ids from the column "qid". Nothing is pickled.
+
+    Args:
+        model: to log.
+        name: as of `mlflow.pyfunc.log_model`.
+        options: more of its arguments.
+
+    Returns:
+        What `mlflow.pyfunc.log_model` returns.
+
+    Raises:
+        MissingDependency: no MLflow.
+    """
+    mlflow = _mlflow()
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, Schema, TensorSpec
+
+    def kind(feature: str) -> str:
+        categories = model.categories.get(feature)
+        text = categories is not None and any(isinstance(value, str) for value in categories.values or ())
+        return "string" if text else "double"
+
+    columns = [ColSpec(kind(feature), feature) for feature in model.feature_names]
+    columns += [] if model.scores_rows_alone else [ColSpec("string", _QID)]
+    signature = ModelSignature(Schema(columns), Schema([TensorSpec(np.dtype(np.float64), (-1,))]))
+    engine = get_backend(model.backend)
+    needs = [f"boostrank=={boostrank.__version__}"]
+    needs += [f"{engine.name}=={engine.version}"] if engine.grows_trees else []
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / _FILE)
+        given = {"signature": signature, "pip_requirements": needs} | options
+        return mlflow.pyfunc.log_model(name=name, loader_module=__name__, data_path=folder, **given)
+
+
+def _load_pyfunc(path: str) -> _Served:
+    """What MLflow calls to load a model."""
+    return _Served(RankingModel.load(os.path.join(path, _FILE)))
+
+
+class _Served:
+    """A model as MLflow calls it."""
+
+    def __init__(self, model: RankingModel) -> None:
+        self.model = model
+
+    def predict(self, model_input: Any, params: Any = None) -> Any:
+        """float64[N]: the scores of a data frame's rows, or of an array's."""
+        if self.model.scores_rows_alone or not hasattr(model_input, "columns"):
+            return self.model.predict(model_input)
+        return self.model.predict(model_input, qid=model_input[_QID])
+
+
+def _mlflow() -> Any:
+    try:
+        import mlflow
+    except ImportError as error:
+        raise MissingDependency("tracking by MLflow needs it: pip install 'boostrank[mlflow]'") from error
+    return mlflow

@@ -1,0 +1,141 @@
+"""What other programs are told of a training's rounds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boostrank
+from boostrank.core.errors import ParameterError, TrainingWarning
+from boostrank.tracking import JsonLines, OptunaPruning, Wandb
+from tests.cli.conftest import invoke
+from tests.training.test_train import BACKENDS, FAST, ranking
+
+ROUNDS = 3
+
+
+def trained(*callbacks: Any, backend: str = "lightgbm", **options: Any) -> boostrank.RankingModel:
+    params = {"objective": "regression", "eval_at": [5, 10], **FAST}
+    sets = {"valid_sets": [ranking(0), ranking(1)], "valid_names": ["training", "held out"], "callbacks": callbacks}
+    return boostrank.train(params, ranking(0), ROUNDS, backend=backend, **(sets | options))
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_each_round_is_a_line_that_lies_in_the_file_before_the_next(backend: str, tmp_path: Path) -> None:
+    path = tmp_path / "rounds.jsonl"
+    path.write_bytes(b'{"round": 7, "ti')  # what a full disk left of another training
+    seen: list[int] = []
+
+    def look(env: Any) -> None:
+        seen.append(lines_after_the_torn(path)[-1].get("round"))
+
+    look.order = 24  # type: ignore[attr-defined]
+    model = trained(JsonLines(path), look, backend=backend)
+    assert seen == [1, 2, 3]
+    begin, *rounds = lines_after_the_torn(path)
+    assert (begin["event"], begin["first_round"], begin["last_round"]) == ("begin", 1, ROUNDS)
+    assert begin["params"]["num_leaves"] == FAST["num_leaves"]
+    logged = [one["metrics"]["held out"]["ndcg@10"] for one in rounds]
+    assert logged == model.evals_result["held out"]["ndcg@10"]
+    trained(JsonLines(path), backend=backend, init_model=model)
+    again = lines_after_the_torn(path)[1 + ROUNDS :]
+    assert again[0] | {"time": 0, "params": 0} == {
+        "event": "begin", "time": 0, "first_round": 4, "last_round": 6, "params": 0
+    }  # fmt: skip
+    assert [one["round"] for one in again[1:]] == [4, 5, 6]
+
+
+def lines_after_the_torn(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()[1:]]
+
+
+def test_training_outlives_a_log_that_cannot_be_written(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    with pytest.warns(TrainingWarning, match="the log ends here: No space left"):
+        model = trained(JsonLines("/dev/full"))
+    assert model.best_iteration == ROUNDS
+
+
+def test_the_command_logs_one_training(tmp_path: Path) -> None:
+    assert invoke("make-data", tmp_path, "--queries", 30, "--mean-length", 15).exit_code == 0
+    log, model, train = tmp_path / "log.jsonl", tmp_path / "m.txt", tmp_path / "train.txt"
+    given = ["train", train, "-m", model, "--rounds", 3, "--threads", 1, "--objective", "regression", "--log", log]
+    done = invoke(*given)
+    assert done.exit_code == 0, done.stderr
+    assert "--log is of one training" in done.stderr
+    assert [one.get("round") for one in lines(log)] == [None, 1, 2, 3]
+    assert invoke(*given, "--quality", "good").exit_code == 2
+    assert "needs a file of its own" in invoke(*given[:-1], train).stderr
+    assert "folder" in invoke(*given[:-1], tmp_path / "no" / "log").stderr
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_anything_that_logs_as_weights_and_biases_does_is_told(backend: str) -> None:
+    class Run:
+        def __init__(self) -> None:
+            self.logged: list[tuple[int, dict[str, float]]] = []
+
+        def log(self, values: dict[str, float], step: int) -> None:
+            self.logged.append((step, values))
+
+    run = Run()
+    model = trained(Wandb(run), backend=backend)
+    assert [step for step, _ in run.logged] == [1, 2, 3]
+    assert [values["held out/ndcg@5"] for _, values in run.logged] == model.evals_result["held out"]["ndcg@5"]
+    with pytest.raises(ParameterError, match=r"\.log\(values, step=\)"):
+        Wandb("project")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_trial_that_falls_behind_is_pruned(backend: str) -> None:
+    optuna = pytest.importorskip("optuna", reason="pruning is Optuna's")
+    study = optuna.create_study(
+        direction="maximize", pruner=optuna.pruners.ThresholdPruner(lower=2.0, n_warmup_steps=2)
+    )
+    reported: list[float] = []
+
+    def objective(trial: Any) -> float:
+        try:
+            trained(OptunaPruning(trial, "ndcg@10"), backend=backend)
+        finally:
+            reported.extend(study.trials[0].intermediate_values.values())
+        return 0.0
+
+    study.optimize(objective, n_trials=1)
+    assert study.trials[0].state == optuna.trial.TrialState.PRUNED
+    assert list(study.trials[0].intermediate_values) == [1, 2]
+    assert reported == trained(backend=backend).evals_result["held out"]["ndcg@10"][:2]
+    wrong = optuna.create_study(direction="minimize").ask()
+    with pytest.raises(ParameterError, match="direction='maximize'"):
+        trained(OptunaPruning(wrong))
+    with pytest.raises(ParameterError, match="ndcg@7 on a validation set; evaluated here: training's ndcg@5"):
+        trained(OptunaPruning(study.ask(), "ndcg@7"))
+
+
+def test_mlflow_holds_the_rounds_and_serves_the_model(tmp_path: Path, monkeypatch: Any) -> None:
+    mlflow = pytest.importorskip("mlflow", reason="tracking by MLflow")
+    import pandas as pd
+
+    from boostrank.tracking import MLflow, log_model
+
+    monkeypatch.chdir(tmp_path)
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/runs.db")
+    with mlflow.start_run() as run:
+        model = trained(MLflow())
+        logged = log_model(model)
+    history = mlflow.MlflowClient().get_metric_history(run.info.run_id, "held out/ndcg_at_10")
+    assert [(one.step, one.value) for one in history] == list(enumerate(model.evals_result["held out"]["ndcg@10"], 1))
+    assert mlflow.get_run(run.info.run_id).data.params["num_leaves"] == "7"
+    served = mlflow.pyfunc.load_model(logged.model_uri)
+    frame = pd.DataFrame(np.asarray(ranking(1).features, np.float64), columns=list(model.feature_names))
+    assert served.metadata.signature.inputs.input_names() == list(model.feature_names)
+    np.testing.assert_array_equal(served.predict(frame[frame.columns[::-1]]), model.predict(ranking(1)))
