@@ -227,6 +227,11 @@ def test_options_of_the_other_kind_of_file_are_refused(write: Write) -> None:
         RankingDataset.read(write(HEAD + "1,1,2,3\n"), zero_based=True)
 
 
+def test_a_last_line_without_newline_is_said(write: Write) -> None:
+    with pytest.warns(DataWarning, match="the last line has no newline: maybe truncated"):
+        assert RankingDataset.read(write(HEAD + "1,1,2,3\n0,1,4,5")).features.tolist() == [[2.0, 3.0], [4.0, 5.0]]
+
+
 @pytest.mark.parametrize("drop", ["weight,doc_id", None])
 def test_a_column_that_hardly_is_a_feature_is_said(write: Write, drop: str | None) -> None:
     path = write("label,qid,a,weight,doc_id\n1,1,2,3,16777217\n")

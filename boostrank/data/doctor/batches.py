@@ -77,7 +77,7 @@ class LinedTables:
     def __call__(self, load: Callable[[None], Any]) -> LinedBlock:
         block = self._parser(load)
         lined = LinedBlock(block.labels, block.counts, runs=block.runs, names=block.names, bad=block.bad)
-        lined.lines = block.lines
+        lined.lines, lined.unterminated = block.lines, block.unterminated
         rows = np.zeros((0, 1), np.float32) if block.dense is None else block.dense
         for j, values in block.values.items():  # codes that are the same in every set
             codes = [zlib.crc32(str(value).encode()) % LARGEST_CODE for value in values]

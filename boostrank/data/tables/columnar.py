@@ -246,6 +246,8 @@ def _is_number(kind: Any) -> bool:
 class BatchPiece:
     """A record batch, as `tables.parser.Piece`; its first row in the file."""
 
+    unterminated = False
+
     def __init__(
         self, arrays: dict[int, Any], rows: int, columns: Columns, file: str, first: int, _: Any = None
     ) -> None:

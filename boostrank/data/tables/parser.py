@@ -67,6 +67,8 @@ class Piece(Protocol):
     """Rows that were fetched, and are to be turned into numbers by whoever has the time."""
 
     columns: Columns
+    unterminated: bool
+    """Whether a last line has no newline."""
 
     def read(self, numbers: Sequence[int], qid: int | None, options: TableOptions, *, exactly: bool) -> Cells:
         """Cells of some columns.
@@ -178,6 +180,7 @@ class TableParser:
         counts[parse.TOP_ID], counts[parse.TOP_LINE] = max(out.shape[1] - 1, 0), 1
         labels = np.asarray(labels, np.float64) + 0.0  # -0 becomes 0
         block = TableBlock(labels, counts, bad=bad[: parse.BAD_KEPT])  # type: ignore[arg-type]
+        block.unterminated = piece.unterminated
         if self.work is not None:
             step = self.rows_at_a_time
             with self._lock:  # of what they count

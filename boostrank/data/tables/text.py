@@ -106,7 +106,7 @@ class TextPiece:
 
     def __init__(self, text: Text, columns: Columns, delimiter: str, file: str) -> None:
         self.text, self.columns, self.delimiter, self.file = text, columns, delimiter, file
-        self.size = text.size
+        self.size, self.unterminated = text.size, text.unterminated
 
     def read(self, numbers: Sequence[int], qid: int | None, options: TableOptions, *, exactly: bool) -> Cells:
         """Cells of some columns; see `tables.parser.Piece`."""
