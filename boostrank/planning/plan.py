@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from boostrank.backends import ENGINES
@@ -13,7 +12,7 @@ from boostrank.core.deprecation import renamed
 from boostrank.core.errors import InputError
 from boostrank.core.formatting import size_words
 from boostrank.core.machine import free_memory, resolve_threads
-from boostrank.kernels.runtime.jit import cache_directory
+from boostrank.kernels.runtime.jit import cache_directory, is_kept
 from boostrank.objective.description import TrainingObjective
 from boostrank.planning.costs import Cost, Work, cost, float_bytes, fold_bytes
 from boostrank.planning.sample import Survey
@@ -145,8 +144,7 @@ def must_compile(objective: TrainingObjective | None) -> bool:
     """Whether the machine code of an objective does not lie in the cache yet."""
     for kernel in [] if objective is None else [part.spec.kernel for part in objective.parts]:
         folder = cache_directory() if kernel.is_ours else None
-        kept = f"{Path(kernel.file).stem}.{kernel.py_func.__qualname__}-*.nbi"
-        if folder is None or next(Path(folder).rglob(kept), None) is None:
+        if folder is None or not is_kept(kernel, folder):
             return True
     return False
 

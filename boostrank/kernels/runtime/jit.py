@@ -11,15 +11,18 @@ parallel functions must not be cached, change global thread counts, and kill a f
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import linecache
+import logging
 import os
 import re
 import sys
 import tempfile
 import threading
+import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property, update_wrapper
 from pathlib import Path
@@ -27,6 +30,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 
 import numba
 
+from boostrank.core import imports
 from boostrank.core.errors import FileFormatError
 from boostrank.kernels.runtime.private import cached_in
 
@@ -107,13 +111,55 @@ class CompiledFunction(Generic[P, R]):
             raise _explained(error, self.py_func) from error
 
     def _compile(self, directory: str | None) -> Callable[P, R]:
-        with _compile_lock, cached_in(directory):
+        with _compile_lock, cached_in(directory), _NOTICE.over(self, directory):
             options = {"cache": directory is not None, **_OPTIONS}
             compiled: Callable[P, R] = numba.njit(self.signature, **options)(self.py_func)
         return compiled
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.compiled(*args, **kwargs)
+
+
+class _Notice:
+    """A line of the logger `boostrank`, once a process, that it compiles, when that has taken a while.
+
+    The command line has lines of its own.
+    """
+
+    def __init__(self, patience: float = 2.0) -> None:
+        self._patience, self._spent, self._given = patience, 0.0, False
+
+    @contextlib.contextmanager
+    def over(self, function: CompiledFunction[..., Any], directory: str | None) -> Iterator[None]:
+        """Inside, one function is compiled; or loaded, and then there is nothing to say."""
+        if self._given or imports.own_process or (directory and is_kept(function, directory)):
+            yield
+            return
+        started = time.monotonic()
+        timer = threading.Timer(max(0.0, self._patience - self._spent), self._say, (directory,))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            self._spent += time.monotonic() - started
+
+    def _say(self, directory: str | None) -> None:
+        if self._given:
+            return
+        self._given = True
+        kept = f"once: later processes load it from {directory}" if directory else "which every process does anew"
+        logging.getLogger("boostrank").warning("boostrank: compiling machine code, %s", kept)
+
+
+_NOTICE = _Notice()
+
+
+def is_kept(function: CompiledFunction[..., Any], directory: str) -> bool:
+    """Whether the machine code of one of our functions lies in the cache."""
+    kept = f"{Path(function.file).stem}.{function.py_func.__qualname__}-*.nbi"
+    return next(Path(directory).rglob(kept), None) is not None
 
 
 def entry_point(signature: Any) -> Callable[[Callable[P, R]], CompiledFunction[P, R]]:
