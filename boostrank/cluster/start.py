@@ -21,7 +21,7 @@ from boostrank.cluster.workers import Workers
 from boostrank.core.gains import Gain
 from boostrank.core.queries import QueryIndex
 from boostrank.formats.base import LinearStart
-from boostrank.training import cross_fit
+from boostrank.training import cross_fit, start_rows
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class StartMaker:
         return queries_of([one.shard for one in self.shards])
 
     @cached_property
-    def parts(self) -> tuple[cross_fit.Part, ...]:
+    def parts(self) -> tuple[start_rows.Part, ...]:
         """Whose rows it is learnt from."""
-        return cross_fit.sampled(cross_fit.parts_of(self.queries, len(self.names)))
+        return start_rows.sampled(start_rows.parts_of(self.queries, len(self.names)))
 
     @property
     def learnt_from(self) -> int:
@@ -77,7 +77,7 @@ class StartMaker:
         """
         features, gains = self._fetched(workers, gain)
         learnt = cross_fit.learnt(Rows(self.queries, self.names, features), gains, threads, limits)
-        fold, ptr = cross_fit.folds(len(self.queries)), np.cumsum([0, *(len(one.shard.qids) for one in self.shards)])
+        fold, ptr = start_rows.folds(len(self.queries)), np.cumsum([0, *(len(one.shard.qids) for one in self.shards)])
         folds: dict[str, list[Any]] = {address: [np.zeros(0, np.int64)] for address in workers.addresses}
         for i, one in enumerate(self.shards):  # a worker has its shards in the order in which they were given
             folds[one.worker].append(fold[ptr[i] : ptr[i + 1]])

@@ -21,13 +21,11 @@ scale, pairs that the regression got right are beyond what trees still feel (`ex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 from threadpoolctl import threadpool_limits
@@ -41,20 +39,26 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.formats.base import LinearStart
 from boostrank.kernels.runtime.jit import run_parallel
 from boostrank.kernels.trees.curves import Curve, Curves
+from boostrank.training.ridge import RIDGES, Sums, best_ridge, over, solved, sums_of, targets, without
+from boostrank.training.start_rows import (
+    FOLDS,
+    RANKED,
+    REGRESSED,
+    Part,
+    Rows,
+    Source,
+    each_of,
+    parts_of,
+    spread,
+)  # fmt: skip
 from boostrank.training.steps import MOVED, RARE, Values, isotonic, simplified
 
-FOLDS = 5
-RIDGES = 10.0 ** np.arange(-3.0, 3.0, 0.5)
 SHARE = 0.5
 """Of the best scale."""
 MOST_FEATURES = 2_000
 MOST_COLUMNS = 2_000
 """Of features so many that theirs would be more, only the ranks are taken."""
 _MOST_SCALE = 100.0
-# Documents, about: those that ranks are learnt from, and those that the regressions are.
-_RANKED, _REGRESSED = 20_000, 60_000
-_NUMBERS_A_BLOCK = 250_000
-_NUMBERS_AT_A_TIME = 2_000_000
 _NUMBERS_SHARED = 32_000_000  # in sums by fold
 _WIDE = (
     "the linear start is made of {:,} of the {:,} features, those that alone tell most of the labels; the trees see "
@@ -62,24 +66,6 @@ _WIDE = (
 )
 
 _Basis = tuple[Curves, list[Float64Array]]
-R = TypeVar("R")
-N = TypeVar("N", bound=np.generic)
-
-
-class Source(Protocol):
-    """What a start is learnt from: a `RankingDataset`, or as much of one that lies elsewhere as `learnt` looks at."""
-
-    @property
-    def queries(self) -> QueryIndex:
-        """Which of the N rows belong to which query."""
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """d names."""
-
-    @property
-    def features(self) -> Any:
-        """[N, d]; slices of whole parts (see `parts_of`) are float32 rows, dense or CSR."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +111,7 @@ class Regressions:
             fold: int64[Q], of each query, from `folds`.
             threads: at least 1.
         """
-        rows = _Rows(data, parts_of(data.queries, data.features.shape[1], fold), self.columns, threads)
+        rows = Rows(data, parts_of(data.queries, data.features.shape[1], fold), self.columns, threads)
         scores, counts = rows.joined(rows.parts, self.predicted, self.whole)
         return scores * self.scale, counts
 
@@ -170,7 +156,7 @@ def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1, limits: Lim
         limits: that it keeps; features that trees cannot use it leaves out.
     """
     with threadpool_limits(limits=1, user_api="blas"):  # more sum in another order
-        rows = _Rows.of(data, gains_from_labels(data.labels, gain), threads, limits)
+        rows = _rows_of(data, gains_from_labels(data.labels, gain), threads, limits)
         return _started(rows, _regressed(rows))
 
 
@@ -187,7 +173,7 @@ class FoldStarts:
     def __init__(self, fold: Int64Array, inner: Int64Array) -> None:
         self._fold, self._inner = fold, inner
         self._count = int(fold.max()) + 1
-        self._shared: tuple[_Rows, _Basis, _Sums | None] | None = None
+        self._shared: tuple[Rows, _Basis, Sums | None] | None = None
 
     def without(
         self, fold: int, data: RankingDataset, gain: Gain, threads: int = 1, limits: Limits | None = None
@@ -212,19 +198,19 @@ class FoldStarts:
 
     def _learnt(
         self, data: RankingDataset, gain: Gain, threads: int, limits: Limits
-    ) -> tuple[_Rows, _Basis, _Sums | None]:
+    ) -> tuple[Rows, _Basis, Sums | None]:
         """What the starts share; no sums where labels choose the features, or where they would be large."""
         cells = self._fold * FOLDS + self._inner
         columns = np.setdiff1d(np.arange(data.n_features), limits.unused)
         parts = parts_of(data.queries, data.n_features, cells)
-        most = _REGRESSED * self._count // (self._count - 1)  # as many in each training as it would take by itself
+        most = REGRESSED * self._count // (self._count - 1)  # as many in each training as it would take by itself
         gains = gains_from_labels(data.labels, gain)
-        rows = _Rows(data, parts, columns, threads, gains, limits.direction[columns], most)
+        rows = Rows(data, parts, columns, threads, gains, limits.direction[columns], most)
         if columns.size > MOST_FEATURES:
             return rows, (Curves.of([]), []), None
-        basis = _basis(rows.together(_some(parts, _RANKED)), threads)
+        basis = _basis(rows.together(spread(parts, RANKED)), threads)
         numbers = self._count * FOLDS * basis[0].feature.size ** 2
-        return rows, basis, _sums(rows, basis[0], self._count * FOLDS) if numbers <= _NUMBERS_SHARED else None
+        return rows, basis, sums_of(rows, basis[0], self._count * FOLDS) if numbers <= _NUMBERS_SHARED else None
 
 
 def learnt(data: Source, gains: Any, threads: int = 1, limits: Limits | None = None) -> Regressions:
@@ -236,14 +222,9 @@ def learnt(data: Source, gains: Any, threads: int = 1, limits: Limits | None = N
         threads, limits: as of `cross_fitted`.
     """
     with threadpool_limits(limits=1, user_api="blas"):
-        rows = _Rows.of(data, gains, threads, limits)
+        rows = _rows_of(data, gains, threads, limits)
         found = _regressed(rows)
         return _scaled(found, rows, rows.joined(rows.some, found.predicted, found.whole)[0])
-
-
-def folds(queries: int) -> Int64Array:
-    """int64[Q]: the fold of each query."""
-    return np.random.default_rng(0).permutation(queries) % FOLDS
 
 
 def in_steps_of(
@@ -259,8 +240,8 @@ def in_steps_of(
     """
     limits = limits or Limits.none(len(start.feature_names))
     columns = np.setdiff1d(list(start.curves), limits.unused).astype(np.int64)
-    rows = _Rows(data, parts_of(data.queries, data.n_features), columns, threads)
-    some = rows.together(_some(rows.parts, _RANKED))
+    rows = Rows(data, parts_of(data.queries, data.n_features), columns, threads)
+    some = rows.together(spread(rows.parts, RANKED))
     found = []
     for place, feature in enumerate(columns.tolist()):
         curve = start.curves[feature]
@@ -278,149 +259,22 @@ def scores_of(start: LinearStart, data: Source, threads: int = 1) -> Float64Arra
     """float64[N]: what a start in steps says of each row."""
     columns = np.sort(np.array(list(start.curves), np.int64))
     curves = Curves.of([(place, start.curves[column]) for place, column in enumerate(columns.tolist())])
-    rows = _Rows(data, parts_of(data.queries, data.features.shape[1]), columns, threads)
+    rows = Rows(data, parts_of(data.queries, data.features.shape[1]), columns, threads)
     return rows.joined(rows.parts, lambda _, x: curves.summed(x, curves.levels[np.newaxis]), curves)[0]
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Whole queries of a data set.
-
-    Args:
-        queries: of these rows alone, weighted: 1 on average over the data set.
-        at: their rows in the data set.
-        fold: int64[q], of each query.
-    """
-
-    queries: QueryIndex
-    at: slice
-    fold: Int64Array
-
-    def of_row(self, values: npt.NDArray[N]) -> npt.NDArray[N]:
-        """Of each row, [n], from those of each query."""
-        return np.repeat(values, self.queries.sizes)
+def _rows_of(data: Source, gains: Any, threads: int, limits: Limits | None) -> Rows:
+    """All rows, and as many features as a start takes."""
+    limits = limits or Limits.none(data.features.shape[1])
+    columns = np.setdiff1d(np.arange(data.features.shape[1]), limits.unused)
+    rows = Rows(data, parts_of(data.queries, data.features.shape[1]), columns, threads, gains, regressed=REGRESSED)
+    if columns.size > MOST_FEATURES:
+        warn_user(_WIDE.format(MOST_FEATURES, columns.size, columns.size - MOST_FEATURES), DataWarning)
+        rows = replace(rows, columns=_telling(rows))
+    return replace(rows, direction=limits.direction[rows.columns])
 
 
-def parts_of(queries: QueryIndex, columns: int, fold: Int64Array | None = None) -> tuple[Part, ...]:
-    """Ranges of whole queries with about so many numbers that they are quick to copy.
-
-    Args:
-        queries: of the data set.
-        columns: numbers a row.
-        fold: int64[Q], where it is not that of `folds`.
-    """
-    most = max(1, _NUMBERS_A_BLOCK // max(1, columns))
-    fold = folds(len(queries)) if fold is None else fold
-    weights = queries.each_weight / queries.each_weight.mean() if len(queries) else np.zeros(0)
-    parts, first = [], 0
-    while first < len(queries):
-        last = int(np.searchsorted(queries.ptr, queries.ptr[first] + most, side="right")) - 1
-        last = min(max(last, first + 1), len(queries))
-        ptr = queries.ptr[first : last + 1]
-        some = QueryIndex(ptr - ptr[0], queries.qid[first:last], weights[first:last])
-        parts.append(Part(some, slice(int(ptr[0]), int(ptr[-1])), fold[first:last]))
-        first = last
-    return tuple(parts)
-
-
-def sampled(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Those whose rows `learnt` looks at, in their order."""
-    chosen = {part.at.start for most in (_RANKED, _REGRESSED) for part in _some(parts, most)}
-    return tuple(part for part in parts if part.at.start in chosen)
-
-
-def _some(parts: tuple[Part, ...], documents: int) -> tuple[Part, ...]:
-    """Parts spread over all of them, with about so many documents."""
-    every = -(-(parts[-1].at.stop if parts else 0) // documents)
-    return parts[:: max(1, every)]
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """The rows of a data set, a few queries at a time.
-
-    Args:
-        data: N documents.
-        parts: all of them.
-        columns: int64[c], the features that are looked at.
-        threads: to work on them.
-        gains: float64[N], by slices of parts, where somebody learns from them.
-        direction: int64[c], of `Limits`, there too.
-        regressed: documents, about, that the regressions learn from, where there are any.
-    """
-
-    data: Source
-    parts: tuple[Part, ...]
-    columns: Int64Array
-    threads: int
-    gains: Any = None
-    direction: Int64Array | None = None
-    regressed: int = 0
-
-    @classmethod
-    def of(cls, data: Source, gains: Any, threads: int, limits: Limits | None) -> _Rows:
-        """All rows, and as many features as a start takes."""
-        limits = limits or Limits.none(data.features.shape[1])
-        columns = np.setdiff1d(np.arange(data.features.shape[1]), limits.unused)
-        rows = cls(data, parts_of(data.queries, data.features.shape[1]), columns, threads, gains, regressed=_REGRESSED)
-        if columns.size > MOST_FEATURES:
-            warn_user(_WIDE.format(MOST_FEATURES, columns.size, columns.size - MOST_FEATURES), DataWarning)
-            rows = replace(rows, columns=_telling(rows))
-        return replace(rows, direction=limits.direction[rows.columns])
-
-    @property
-    def some(self) -> tuple[Part, ...]:
-        """Parts that the regressions learn from."""
-        return _some(self.parts, self.regressed)
-
-    def dense(self, part: Part) -> Float32Array:
-        """Rows of a part as they are, float32[n, c]."""
-        rows = self.data.features[part.at]
-        if self.columns.size < rows.shape[1]:
-            rows = rows[:, self.columns]
-        return np.ascontiguousarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float32)
-
-    def together(self, parts: tuple[Part, ...]) -> Float32Array:
-        """All rows of some parts, float32[n, c]."""
-        rows = np.empty((sum(part.queries.n_documents for part in parts), self.columns.size), np.float32)
-        begin = 0
-        for part in parts:
-            end = begin + part.queries.n_documents
-            rows[begin:end] = self.dense(part)
-            begin = end
-        return rows
-
-    def each(self, parts: tuple[Part, ...], work: Callable[[Part, Float32Array], R], numbers: int = 0) -> Iterator[R]:
-        """What comes of each part and its float32[n, c]; see `_each`."""
-        return _each(parts, lambda part: work(part, self.dense(part)), self.threads, numbers)
-
-    def joined(
-        self, parts: tuple[Part, ...], work: Callable[[Part, Float32Array], tuple[Float64Array, Int64Array]],
-        curves: Curves,
-    ) -> tuple[Float64Array, Int64Array]:  # fmt: skip
-        """The scores of all rows of some parts, and counts that add up."""
-        scores, counts = [np.zeros(0)], np.zeros(curves.levels.size, np.int64)
-        for some, more in self.each(parts, work):
-            scores.append(some)
-            counts += more
-        return np.concatenate(scores), counts
-
-
-def _each(parts: tuple[Part, ...], work: Callable[[Part], R], threads: int, numbers: int) -> Iterator[R]:
-    """What comes of each part, in order, as many in memory as are small beside the data.
-
-    Args:
-        parts: of the data.
-        work: on one.
-        threads: at least 1.
-        numbers: in what comes of it.
-    """
-    step = max(1, min(4 * threads, _NUMBERS_AT_A_TIME // max(1, numbers)))
-    for first in range(0, len(parts), step):
-        yield from run_parallel(work, parts[first : first + step], threads)
-
-
-def _telling(rows: _Rows) -> Int64Array:
+def _telling(rows: Rows) -> Int64Array:
     """The `MOST_FEATURES` columns that alone tell most about the targets, ascending.
 
     A feature is worth the better of two correlations within queries, of what is 0 where the feature is: its logarithm,
@@ -432,7 +286,7 @@ def _telling(rows: _Rows) -> Int64Array:
     def sums(part: Part) -> list[tuple[Float64Array, Float64Array]]:
         x = sparse.csr_matrix(rows.data.features[part.at])
         x.data = np.where(np.isfinite(x.data), x.data, 0.0)
-        target, weight = _targets(rows.gains[part.at], part.queries)
+        target, weight = targets(rows.gains[part.at], part.queries)
         weight = weight / part.queries.sizes
         of_row, of_query = part.of_row(weight), part.of_row(np.arange(weight.size))
         each = sparse.csr_matrix((np.ones(of_query.size), (of_query, np.arange(of_query.size))))
@@ -443,11 +297,11 @@ def _telling(rows: _Rows) -> Int64Array:
             found.append((y.T @ (target * of_row), y.power(2).T @ of_row - of_means))
         return found
 
-    for found in _each(_some(rows.parts, _RANKED), sums, rows.threads, 4 * width):
+    for found in each_of(spread(rows.parts, RANKED), sums, rows.threads, 4 * width):
         for i in range(2):
             products[i] += found[i][0]
             squares[i] += found[i][1]
-    worth = _over(products**2, np.where(squares > 1e-9, squares, 0.0)).max(axis=0)
+    worth = over(products**2, np.where(squares > 1e-9, squares, 0.0)).max(axis=0)
     best = np.argsort(-worth[rows.columns], kind="stable")[:MOST_FEATURES]
     return np.sort(rows.columns[best])
 
@@ -478,115 +332,27 @@ def _basis(rows: Float32Array, threads: int) -> _Basis:
     return Curves.of([(feature, curve) for feature, curves in enumerate(each) for curve in curves]), documents
 
 
-def _over(values: Float64Array, by: Float64Array) -> Float64Array:
-    """values / by, and 0 where `by` is."""
-    return np.divide(values, by, out=np.zeros(np.shape(values)), where=by > 0.0)
-
-
-@dataclass(frozen=True, eq=False)
-class _Sums:
-    """What a regression needs of the queries of each fold; of the c functions, scaled.
-
-    Args:
-        xx, xt, tt: float64[F, c, c], [F, c], [F]: weighted sums of products of functions and targets.
-        queries: float64[F], the weight of those that teach.
-        mean, scale: float64[c], of what the functions say; scale is 0 where that is always the same.
-    """
-
-    xx: Float64Array
-    xt: Float64Array
-    tt: Float64Array
-    queries: Float64Array
-    mean: Float64Array
-    scale: Float64Array
-
-    def of(self, outer: npt.NDArray[np.bool_]) -> _Sums:
-        """Those of `FOLDS` folds: F is a multiple, and fold k of each group that is taken goes into the k-th.
-
-        Args:
-            outer: bool[F / FOLDS], which groups.
-        """
-        xx, xt, tt, queries = (
-            sum((sums[k * FOLDS : (k + 1) * FOLDS] for k in np.flatnonzero(outer)), np.zeros(()))
-            for sums in (self.xx, self.xt, self.tt, self.queries)
-        )
-        return _Sums(xx, xt, tt, queries, self.mean, self.scale)
-
-
-def _targets(gains: Float64Array, queries: QueryIndex) -> tuple[Float64Array, Float64Array]:
-    """Float64[n]: gains from their mean over the query, over their deviation, 0 where all are the same; and float64[q],
-    the weight of each query that teaches, 0 of others."""
-    target = gains - np.repeat(_mean(gains, queries), queries.sizes)
-    deviation = np.sqrt(_mean(target * target, queries))
-    differs = deviation > 1e-12 * np.maximum.reduceat(gains, queries.ptr[:-1])
-    target = _over(target, np.repeat(np.where(differs, deviation, 0.0), queries.sizes))
-    return target, np.where(differs, queries.each_weight, 0.0)
-
-
-def _mean(values: Float64Array, queries: QueryIndex) -> Float64Array:
-    """Over each query; float64[Q, ...]."""
-    sizes = queries.sizes.reshape(-1, *[1] * (values.ndim - 1))
-    return np.asarray(np.add.reduceat(values, queries.ptr[:-1], axis=0) / sizes)
-
-
-def _sums(rows: _Rows, basis: Curves, count: int = FOLDS) -> _Sums:
-    """Of so many folds, of the parts."""
-    columns = basis.feature.size
-
-    def products(part: Part, rows_here: Float32Array) -> tuple[list[tuple[int, tuple[Any, ...]]], tuple[Any, ...]]:
-        x, sizes = basis.values(rows_here), part.queries.sizes
-        moments = len(x), x.sum(axis=0), np.einsum("ij,ij->j", x, x)
-        t, weight = _targets(rows.gains[part.at], part.queries)
-        root = np.repeat(np.sqrt(weight / sizes), sizes)
-        x -= np.repeat(_mean(x, part.queries), sizes, axis=0)
-        x *= root[:, np.newaxis]
-        t = t * root
-        of_row = part.of_row(part.fold)
-        of_fold, taught = [], np.bincount(part.fold, weight, count)
-        for k in np.unique(part.fold).tolist():
-            z, y = x[of_row == k], t[of_row == k]
-            of_fold.append((k, (z.T @ z, z.T @ y, y @ y, taught[k])))
-        return of_fold, moments
-
-    sums = [np.zeros((count, *shape)) for shape in ((columns, columns), (columns,), (), ())]
-    moments = [np.zeros(shape) for shape in ((), columns, columns)]
-    for of_fold, more in rows.each(rows.some, products, count * columns**2):
-        for k, some in of_fold:
-            for total, added in zip(sums, some, strict=True):
-                total[k] += added
-        for total, added in zip(moments, more, strict=True):
-            total += added
-    (xx, xt, tt, queries), (documents, first, second) = sums, moments
-    mean = first / max(1.0, float(documents))
-    # What the functions say is between 0 and 1: nothing is lost by the difference of squares.
-    variance = second / max(1.0, float(documents)) - mean * mean
-    scale = np.sqrt(np.where(variance > 1e-9, variance, 0.0))
-    inverse = _over(np.ones(columns), scale)
-    xx *= np.outer(inverse, inverse)
-    return _Sums(xx, xt * inverse, tt, queries, mean, scale)
-
-
-def _regressed(rows: _Rows) -> Regressions:
+def _regressed(rows: Rows) -> Regressions:
     """All regressions, not scaled yet."""
-    basis = _basis(rows.together(_some(rows.parts, _RANKED)), rows.threads)
-    return _solutions(rows, basis, _sums(rows, basis[0]))
+    basis = _basis(rows.together(spread(rows.parts, RANKED)), rows.threads)
+    return _solutions(rows, basis, sums_of(rows, basis[0]))
 
 
-def _solutions(rows: _Rows, basis: _Basis, sums: _Sums) -> Regressions:
+def _solutions(rows: Rows, basis: _Basis, sums: Sums) -> Regressions:
     """The same from the sums of `FOLDS` folds."""
-    weights = run_parallel(lambda k: _solved(_without(sums, k)), (*range(FOLDS), None), rows.threads)
-    best = _best_ridge(sums, weights)
+    weights = run_parallel(lambda k: solved(without(sums, k)), (*range(FOLDS), None), rows.threads)
+    best = best_ridge(sums, weights)
     *others, whole = _curves(*basis, np.stack([each[best] for each in weights]), sums, rows.direction)
     return Regressions(rows.columns, whole, tuple(others), float(RIDGES[best]))
 
 
 def _curves(
-    basis: Curves, documents: list[Float64Array], weights: Float64Array, sums: _Sums, direction: Int64Array | None
+    basis: Curves, documents: list[Float64Array], weights: Float64Array, sums: Sums, direction: Int64Array | None
 ) -> list[Curves]:
     """The sums of the scaled functions, less their means, by several weights, float64[r, c]: functions of a feature
     that go the way they must."""
     assert direction is not None
-    each, used = _over(weights, sums.scale), sums.scale > 0.0
+    each, used = over(weights, sums.scale), sums.scale > 0.0
     functions = list(basis)
     found: list[list[tuple[int, Curve]]] = [[] for _ in weights]
     for feature in np.unique(basis.feature[used]).tolist():
@@ -604,7 +370,7 @@ def _curves(
     return [Curves.of(one) for one in found]
 
 
-def _started(rows: _Rows, found: Regressions) -> CrossFitted:
+def _started(rows: Rows, found: Regressions) -> CrossFitted:
     """The start of regressions that are not scaled, and where their rows begin."""
     scores, counts = rows.joined(rows.parts, found.predicted, found.whole)
     found = _scaled(found, rows, np.concatenate([np.zeros(0), *(scores[part.at] for part in rows.some)]))
@@ -612,7 +378,7 @@ def _started(rows: _Rows, found: Regressions) -> CrossFitted:
     return CrossFitted(found.start(tuple(rows.data.feature_names), counts), scores, found.description)
 
 
-def _scaled(found: Regressions, rows: _Rows, scores: Float64Array) -> Regressions:
+def _scaled(found: Regressions, rows: Rows, scores: Float64Array) -> Regressions:
     """With the scale of the scores, and what follows from it.
 
     Args:
@@ -627,31 +393,6 @@ def _scaled(found: Regressions, rows: _Rows, scores: Float64Array) -> Regression
     scale = SHARE * _softmax_scale(scores, np.concatenate([np.zeros(0), *gains]), weights, queries)
     moved = MOVED * scale * float(scores.std() if scores.size else 0.0)
     return replace(found, scale=scale, moved=moved)
-
-
-def _without(sums: _Sums, fold: int | None) -> tuple[Float64Array, Float64Array, float]:
-    """The sums over all folds but one."""
-    kept = np.arange(FOLDS) != (-1 if fold is None else fold)
-    return sums.xx[kept].sum(axis=0), sums.xt[kept].sum(axis=0), float(sums.queries[kept].sum())
-
-
-def _solved(sums: tuple[Float64Array, Float64Array, float]) -> Float64Array:
-    """float64[R, d]: the weights of each ridge."""
-    xx, xt, queries = sums
-    if queries == 0.0:
-        return np.zeros((RIDGES.size, xt.size))
-    values, vectors = np.linalg.eigh(xx / queries)
-    along = vectors.T @ (xt / queries)
-    return np.stack([vectors @ (along / (np.maximum(values, 0.0) + ridge)) for ridge in RIDGES])
-
-
-def _best_ridge(sums: _Sums, weights: list[Float64Array]) -> int:
-    """The place of the one whose regressions, each without a fold, err least in the squares of that fold."""
-    errors = np.zeros(RIDGES.size)
-    for k in range(FOLDS):
-        for r, each in enumerate(weights[k]):
-            errors[r] += each @ sums.xx[k] @ each - 2.0 * (each @ sums.xt[k]) + sums.tt[k]
-    return int(np.argmin(errors))
 
 
 def _softmax_scale(scores: Float64Array, gains: Float64Array, weights: Float64Array, queries: QueryIndex) -> float:

@@ -27,7 +27,7 @@ from boostrank.data.part import Whole
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.training.averaging import average
 from boostrank.training.categories import with_categories
-from boostrank.training.cross_fit import FOLDS, CrossFitted, FoldStarts
+from boostrank.training.cross_fit import CrossFitted, FoldStarts
 from boostrank.training.model import RankingModel
 from boostrank.training.params import headline, pop_seed, split_params
 from boostrank.training.price import Limit, Member, Prices, bind_metric
@@ -35,6 +35,7 @@ from boostrank.training.provenance import describe_data
 from boostrank.training.query_folds import fold_numbers
 from boostrank.training.single import run
 from boostrank.training.start import AUTO_START
+from boostrank.training.start_rows import FOLDS
 from boostrank.training.within_choice import choose_within_query
 from boostrank.training.within_query import WithinQuery
 

@@ -27,7 +27,7 @@ from boostrank.core.errors import (
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm.reader import read_libsvm
 from boostrank.formats import parse_model
-from boostrank.training import cross_fit
+from boostrank.training import cross_fit, start_rows
 from tests.cli.conftest import invoke
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")
@@ -111,9 +111,10 @@ def test_of_shards_the_start_is_that_of_a_single_machine(
     cluster: Any, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Learnt from some rows, in parts that lie in two shards."""
-    monkeypatch.setattr(cross_fit, "_NUMBERS_A_BLOCK", 700)
-    monkeypatch.setattr(cross_fit, "_RANKED", 400)
-    monkeypatch.setattr(cross_fit, "_REGRESSED", 600)
+    monkeypatch.setattr(start_rows, "_NUMBERS_A_BLOCK", 700)
+    for module in (cross_fit, start_rows):
+        monkeypatch.setattr(module, "RANKED", 400)
+        monkeypatch.setattr(module, "REGRESSED", 600)
     lines: list[str] = []
     whole = RankingDataset.read([data / f"s{i}.txt" for i in range(3)])
     params = AUTO | {"learning_rate": 1e-9}  # the metric is that of the scores that the training rows begin with

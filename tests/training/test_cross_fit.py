@@ -19,8 +19,10 @@ from boostrank.core.gains import gains_from_labels
 from boostrank.data.libsvm.reader import write_libsvm
 from boostrank.formats.base import LinearStart
 from boostrank.kernels.trees.curves import Curves
-from boostrank.training import cross_fit, steps
-from boostrank.training.cross_fit import FOLDS, cross_fitted
+from boostrank.training import cross_fit, ridge, start_rows, steps
+from boostrank.training.cross_fit import cross_fitted
+from boostrank.training.ridge import RIDGES
+from boostrank.training.start_rows import FOLDS
 
 SIZES = np.array([3, 9, 1, 6, 12, 2, 7, 8, 4, 10, 5, 11])
 
@@ -94,7 +96,7 @@ WEIGHT = np.repeat(np.arange(1.0, 13.0), SIZES)
 )
 def test_scores_are_those_of_plain_least_squares(blocks: Any, weight: Any, most: int, monkeypatch: Any) -> None:
     if blocks:
-        monkeypatch.setattr(cross_fit, "_NUMBERS_A_BLOCK", blocks)
+        monkeypatch.setattr(start_rows, "_NUMBERS_A_BLOCK", blocks)
     monkeypatch.setattr(cross_fit, "MOST_COLUMNS", most)
     data = made(weight=weight)
     start = cross_fitted(data, "exponential", threads=2)
@@ -127,8 +129,8 @@ def test_the_ridge_errs_least_on_folds_and_the_scale_is_half_of_the_best(weight:
                 total += weights[q] * np.mean((t / t.std() - (s - s.mean())) ** 2)
         return total
 
-    errors = [error(ridge) for ridge in cross_fit.RIDGES]
-    assert start.description["ridge"] == cross_fit.RIDGES[int(np.argmin(errors))]
+    errors = [error(ridge) for ridge in RIDGES]
+    assert start.description["ridge"] == RIDGES[int(np.argmin(errors))]
     assert 0 < int(np.argmin(errors)) < len(errors) - 1
 
     def entropy(factor: float) -> float:
@@ -145,7 +147,8 @@ def test_the_ridge_errs_least_on_folds_and_the_scale_is_half_of_the_best(weight:
 
 
 def test_a_query_says_nothing_of_its_own_scores(monkeypatch: Any) -> None:
-    monkeypatch.setattr(cross_fit, "RIDGES", np.array([0.1]))
+    for module in (cross_fit, ridge):
+        monkeypatch.setattr(module, "RIDGES", np.array([0.1]))
     labels = np.random.default_rng(3).integers(0, 4, SIZES.sum())
     other = labels.copy()
     a, b = made().queries.ptr[4:6]
@@ -225,7 +228,7 @@ def correlations(data: Any) -> list[float]:
 @pytest.mark.parametrize("blocks", [None, 30])
 def test_of_many_features_those_that_tell_most_are_taken_and_it_is_said(blocks: Any, monkeypatch: Any) -> None:
     if blocks:
-        monkeypatch.setattr(cross_fit, "_NUMBERS_A_BLOCK", blocks)
+        monkeypatch.setattr(start_rows, "_NUMBERS_A_BLOCK", blocks)
     backwards = made()
     data = boostrank.RankingDataset.from_arrays(backwards.features[:, ::-1], backwards.labels, group=SIZES)
     for most in (1, 2, 3):
@@ -269,13 +272,14 @@ def test_what_lies_beyond_the_training_data_changes_little() -> None:
 
 
 def test_of_many_documents_some_parts_are_learnt_from(monkeypatch: Any) -> None:
-    monkeypatch.setattr(cross_fit, "_NUMBERS_A_BLOCK", 30)
-    every = cross_fit.parts_of(made().queries, 5)
-    assert cross_fit._some(every, 1_000) == every
-    few = cross_fit._some(every, 20)
+    monkeypatch.setattr(start_rows, "_NUMBERS_A_BLOCK", 30)
+    every = start_rows.parts_of(made().queries, 5)
+    assert start_rows.spread(every, 1_000) == every
+    few = start_rows.spread(every, 20)
     assert few == every[:: -(-SIZES.sum() // 20)]
-    monkeypatch.setattr(cross_fit, "_RANKED", 20)
-    monkeypatch.setattr(cross_fit, "_REGRESSED", 40)
+    for module in (cross_fit, start_rows):
+        monkeypatch.setattr(module, "RANKED", 20)
+        monkeypatch.setattr(module, "REGRESSED", 40)
     start, x = cross_fitted(made(), "exponential"), made().features
     assert np.corrcoef(start.scores, said(start.start, x))[0, 1] > 0.3
     assert start.scores.size == SIZES.sum()
@@ -286,11 +290,11 @@ def test_one_thread_or_several_of_ours_and_of_the_blas_give_the_same_bytes() -> 
 import hashlib, sys
 import numpy as np
 import boostrank
-from boostrank.training import cross_fit, steps
+from boostrank.training import cross_fit, start_rows, steps
 rng = np.random.default_rng(0)
 x = rng.normal(size=(1500, 300)).astype(np.float32)
 data = boostrank.RankingDataset.from_arrays(x, rng.integers(0, 3, 1500), group=[30] * 50)
-cross_fit._NUMBERS_A_BLOCK = 30_000
+start_rows._NUMBERS_A_BLOCK = 30_000
 start = cross_fit.cross_fitted(data, "linear", int(sys.argv[1]))
 levels = b"".join(curve.constant.tobytes() for curve in start.start.curves.values())
 print(hashlib.sha256(levels + start.scores.tobytes()).hexdigest())

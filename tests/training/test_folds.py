@@ -14,7 +14,7 @@ from boostrank import RankingDataset, RankingModel, train, train_folds
 from boostrank.core.errors import ParameterError
 from boostrank.data.part import Whole
 from boostrank.metric import BoundMetrics
-from boostrank.training import cross_fit
+from boostrank.training import cross_fit, start_rows
 from boostrank.training.query_folds import query_folds
 from tests.tuning.test_tuning import made
 
@@ -159,7 +159,7 @@ def test_no_held_out_row_is_scored_twice(data: RankingDataset, monkeypatch: pyte
 
 def test_starts_of_folds_are_those_of_the_same_sums(data: RankingDataset, monkeypatch: pytest.MonkeyPatch) -> None:
     count = len(data.queries)
-    fold, inner = np.arange(count) % 4, np.arange(count) // 4 % cross_fit.FOLDS
+    fold, inner = np.arange(count) % 4, np.arange(count) // 4 % start_rows.FOLDS
     shared, apart = (cross_fit.FoldStarts(fold, inner) for _ in range(2))
     whole = Whole(data)
     for k in range(4):
@@ -169,7 +169,7 @@ def test_starts_of_folds_are_those_of_the_same_sums(data: RankingDataset, monkey
             patched.setattr(cross_fit, "_NUMBERS_SHARED", 0)
             assert_same(apart.without(k, part, "exponential"), cross_fit.cross_fitted(part, "exponential"), 0.0)
             # The same folds in folds, and quantiles: those of the part are about those of all rows.
-            patched.setattr(cross_fit, "folds", lambda _, k=k: inner[fold != k])
+            patched.setattr(start_rows, "folds", lambda _, k=k: inner[fold != k])
             assert_same(found, cross_fit.cross_fitted(data.take(np.flatnonzero(fold != k)), "exponential"), 0.05)
 
 
