@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.errors import DataError
+from boostrank.core.notebook import small_table
 from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.options import FeatureSpace, takes_reader_options
@@ -99,6 +100,16 @@ class RankingDataset:
         bad = np.flatnonzero(~np.isfinite(labels))
         if bad.size:
             raise DataError(f"label of row {bad[0]} is {labels[bad[0]]}; labels must be finite numbers")
+
+    def _repr_html_(self) -> str:
+        names = ", ".join(self.feature_names[:8]) + (", …" if self.n_features > 8 else "")
+        labels = f"{self.labels.min():g} to {self.labels.max():g}" if self.labels.size else "none"
+        rows = [
+            ("documents", f"{self.n_documents:,}"), ("queries", f"{len(self.queries):,}"),
+            ("longest query", f"{self.queries.longest:,} documents"), ("labels", labels),
+            ("features", f"{self.n_features:,}: {names}"), ("of categories", ", ".join(self.categories) or "none"),
+        ]  # fmt: skip
+        return small_table("RankingDataset", rows)
 
     @classmethod
     @takes_reader_options

@@ -23,6 +23,7 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.errors import BoostrankError, ParameterError
 from boostrank.core.files import write_atomically
 from boostrank.core.jsonable import jsonable
+from boostrank.core.notebook import small_table
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
 from boostrank.report.html.charts import Chart
@@ -70,6 +71,13 @@ class Report:
         if name.startswith("_") or name not in SECTIONS.names():
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return self.results.get(name)
+
+    def _repr_html_(self) -> str:
+        def state(name: str) -> str:
+            return "there" if name in self.results else self.missing.get(name, "not asked for")
+
+        rows = [(one.title, state(one.name)) for one in on_page_order() if one.name not in self.unsuited]
+        return small_table(f"Report of {self.model} on {self.data}", [("model", self.about), *rows])
 
     @cached_property
     def sections(self) -> tuple[PageSection, ...]:

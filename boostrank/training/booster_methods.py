@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from boostrank.backends.base import Backend
 from boostrank.core.errors import MissingDependency, ParameterError
+from boostrank.core.notebook import small_table
 from boostrank.core.types import Float64Array
+from boostrank.formats.model_info import ModelInfo
 from boostrank.formats.trees import Trees
 from boostrank.training.within_query import WithinColumns
 
@@ -24,7 +26,10 @@ class _Model(Protocol):
     _engine: Backend
     booster: Any
     within_query: WithinColumns | None
+    info: ModelInfo
 
+    @property
+    def best_score(self) -> dict[str, dict[str, float]]: ...
     @property
     def backend(self) -> str: ...
     @property
@@ -52,6 +57,18 @@ class BoosterMethods:
 
     A start has no part in `feature_importance`: its trees are a linear ranker, whose splits say nothing of gain.
     """
+
+    def _repr_html_(self: _Model) -> str:
+        names = ", ".join(self.feature_names[:8]) + (", …" if self.n_features > 8 else "")
+        rows: list[tuple[str, Any]] = [
+            ("objective", self.info.objective_name or "unknown"), ("rounds", f"{self.best_iteration:,}"),
+            ("features", f"{self.n_features:,}: {names}"),
+        ]  # fmt: skip
+        rows += [
+            (name, ", ".join(f"{metric} {value:.4f}" for metric, value in values.items()))
+            for name, values in self.best_score.items()
+        ]
+        return small_table(f"RankingModel ({self.backend})", rows)
 
     def feature_name(self: _Model) -> list[str]:
         """Names of the features, in column order: `feature_names` as a list."""

@@ -13,7 +13,7 @@ from boostrank.core.deprecation import renamed
 from boostrank.core.gains import Gain, parse_gain
 from boostrank.core.machine import resolve_threads
 from boostrank.data.doctor.checks import AGAINST_TRAINING, BETWEEN_SETS, OF_A_SET, OF_TRAINING_DATA
-from boostrank.data.doctor.finding import Finding, Severity
+from boostrank.data.doctor.finding import Finding, Findings, Severity
 from boostrank.data.doctor.profile import Profile
 from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.sources import AnySource
@@ -28,7 +28,7 @@ __all__ = ["Finding", "Profile", "Severity", "doctor", "examine", "look_at"]
 def doctor(
     files: AnySource, *, valid: str | Sequence[AnySource] = (), test: str | Sequence[AnySource] = (),
     gain: Gain = "exponential", threads: int | None = None, **options: Any,
-) -> list[Finding]:  # fmt: skip
+) -> Findings:  # fmt: skip
     """Everything that is found in ranking data, the gravest first.
 
     Memory: a few chunks of text and the longest query, 8 bytes a row (a hash; some 60 for a moment where sets are
@@ -76,7 +76,7 @@ def look_at(
     return profile
 
 
-def examine(sets: Sequence[Profile]) -> list[Finding]:
+def examine(sets: Sequence[Profile]) -> Findings:
     """What all checks find in the data sets, the training data first: the gravest first, then in the checks' order."""
     findings: list[Finding] = []
     for profile in sets:
@@ -86,4 +86,4 @@ def examine(sets: Sequence[Profile]) -> list[Finding]:
         if one.role != other.role:
             for compare in BETWEEN_SETS + (AGAINST_TRAINING if one.role == "train" else ()):
                 findings += compare(one, other)
-    return [finding for severity in Severity for finding in findings if finding.severity is severity]
+    return Findings(finding for severity in Severity for finding in findings if finding.severity is severity)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from boostrank.core.deprecation import renamed_attributes
+from boostrank.core.notebook import small_table
 
 
 class Severity(enum.Enum):
@@ -53,6 +54,15 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
         return asdict(self) | {"severity": self.severity.value, "told": self.message}  # "told": as version 0.1.0
+
+
+class Findings(list[Finding]):
+    """A list of findings, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        rows = [(f.severity.value, f.where, f.message, f.cost, f.fix) for f in self]
+        columns = ("severity", "where", "what", "cost", "what mends it")
+        return small_table(f"{len(self):,} findings" if self else "nothing found", rows, columns if self else ())
 
 
 def percent(count: float, total: float) -> str:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from boostrank.core.deprecation import renamed
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.jsonable import jsonable
+from boostrank.core.notebook import small_table
 from boostrank.core.resampling import paired_difference
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
@@ -132,6 +133,15 @@ class Comparison:
             "conventions": self.conventions.describe(), "notes": self.notes,
         }  # fmt: skip
         return dict(jsonable(found))
+
+    def _repr_html_(self) -> str:
+        columns = ("metric", self.old, self.new, "difference", "95% interval", "p")
+        rows: list[tuple[Any, ...]] = [
+            (name, f"{d.old:.4f}", f"{d.new:.4f}", f"{d.mean:+.4f}", f"{d.low:+.4f} to {d.high:+.4f}", f"{d.p:.3g}")
+            for name, d in self.metrics.items()
+        ]
+        rows += [(outcome.condition, "holds" if outcome.holds else "does not hold") for outcome in self.outcomes]
+        return small_table(f"{self.new} against {self.old}, {len(self.qids):,} queries", rows, columns)
 
     def _segment_rows(self) -> list[dict[str, Any]]:
         return [{"kind": s.kind, "segment": s.segment, **vars(s.difference), "p_holm": s.p_holm} for s in self.segments]

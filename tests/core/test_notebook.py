@@ -1,0 +1,85 @@
+"""Tables in notebooks: small, and names in them are text."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+
+import boostrank
+from boostrank.core.notebook import small_table
+from boostrank.data.doctor.finding import Finding, Findings, Severity
+from boostrank.report import compare
+from boostrank.report.page import Report
+
+HOSTILE = "<script>alert('x')</script>\"&"
+
+
+class Tags(HTMLParser):
+    """Tags and text of a fragment."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.attributes: set[str] = set()
+        self.text = ""
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.names.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.text += data + " "
+
+
+def check(shown: Any, *also: str) -> None:
+    html = shown._repr_html_()
+    tags = Tags(html)
+    assert tags.names <= {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td"}
+    assert tags.attributes <= {"style"}
+    assert len(html) < 8000
+    for text in (HOSTILE, *also):
+        assert text in tags.text
+
+
+def data() -> boostrank.RankingDataset:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    return boostrank.RankingDataset.from_arrays(
+        X, np.digitize(X[:, 0], [0.0, 1.0]), group=[20] * 10, feature_names=[HOSTILE, "b"]
+    )
+
+
+def test_a_data_set() -> None:
+    check(data(), "200", "0 to 2")
+
+
+def test_a_model() -> None:
+    params = {"objective": "regression", "verbosity": -1, "num_threads": 1, "eval_at": 3}
+    model = boostrank.train(params, data(), 2, valid_sets=data(), valid_names=["valid"])
+    check(model, "regression", f"ndcg@3 {model.best_score['valid']['ndcg@3']:.4f}")
+
+
+def test_a_comparison() -> None:
+    rows = data()
+    found = compare(rows.labels, np.arange(200.0), rows, fail_if="ndcg@10 < 0")
+    object.__setattr__(found, "old", HOSTILE)
+    check(found, f"{found.metrics['ndcg@10'].new:.4f}", "holds")
+
+
+def test_a_report() -> None:
+    check(Report(HOSTILE, "d", "about", {}, {"verdict": HOSTILE}), "not asked for")
+
+
+def test_findings() -> None:
+    found = [Finding(HOSTILE, Severity.WARNING, HOSTILE, 3, 0, 1, HOSTILE, "costly", "mend it")]
+    check(Findings(found * 30), "warning", "mend it", "and 10 more")
+    assert Findings(found) == found
+    assert "nothing found" in Findings()._repr_html_()
+
+
+def test_long_text_is_cut() -> None:
+    assert len(small_table("t", [("x" * 10_000,)])) < 600
