@@ -113,7 +113,11 @@ def test_importance_of_named_features_without_the_start(backend: str) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_walk_through_the_table_ends_at_the_score(backend: str) -> None:
     pytest.importorskip("pandas", reason="the table is a data frame")
-    model, rows = trained(backend, start="none"), np.asarray(ranking(1).features[:20])
+    full, rng = ranking(0), np.random.default_rng(0)
+    X = np.where(rng.random((full.n_documents, full.n_features)) < 0.2, np.nan, full.features)
+    data = boostrank.RankingDataset.from_arrays(X, full.labels, group=full.queries.sizes)
+    model = boostrank.train({"objective": "regression", **FAST}, data, ROUNDS, backend=backend, start="none")
+    rows = np.asarray(data.features)[:40]
     table = model.trees_to_dataframe()
     booster = lgb.train({**FAST, "objective": "regression"}, lgb.Dataset(rows.copy(), rows[:, 0]), 1)
     assert list(table) == list(booster.trees_to_dataframe())
