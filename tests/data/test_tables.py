@@ -171,6 +171,10 @@ HEAD = "label,qid,a,b\n"
         (HEAD + "1,1,2,3\n1,2,2,3\n1,1,2,3\n", 4, "qid 1 comes back after another query; it was first seen on line 2"),
         (HEAD + "1,1,2,3\r0,1,2,3\n", 2, "carriage return without a line feed"),
         (HEAD + "1,1,2\0,3\n", 2, "NUL byte"),
+        (HEAD + '1,1,x","y\n0,1,p"q"\n', 2, "a cell begins with a quote (\") that is not closed on its line"),
+        (HEAD + "1,1,2,3\n0,1,\u0661,3\n", 3, "is not a number"),
+        (HEAD.replace("\n", "\r") + "1,1,2,3\r", 1, "carriage return without a line feed"),
+        ('label,qid,"a\n1,1,2\n', 1, "the first line cannot be cut into names"),
         ("label,qid,a,a\n1,1,2,3\n", 1, "2 columns are called 'a'"),
         (",label,qid,a\n0,1,1,2\n", 1, "column 1 has no name (an index that pandas wrote?"),
         ("2,1,0.5\n", 1, "the first line holds numbers"),
@@ -188,6 +192,25 @@ HEAD = "label,qid,a,b\n"
 def test_what_is_wrong_with_a_text_is_refused_with_its_line(write: Write, text: str, line: int, words: str) -> None:
     with refused(words, line=line):
         RankingDataset.read(write(text))
+
+
+@pytest.mark.parametrize("column", ["c", "qid"])
+def test_text_that_is_not_utf8_is_refused_with_its_line_where_it_is_read(write: Write, column: str) -> None:
+    row = {"label": b"1", "qid": b"1", "a": b"2", "c": b"x"} | {column: b"caf\xe9"}
+    path = write(b"label,qid,a,c\n1,1,2,x\n" + b",".join(row.values()) + b"\n")
+    with refused("the line is not UTF-8: convert the file", line=3):
+        RankingDataset.read(path, categorical="c")
+    if column == "c":
+        assert RankingDataset.read(path, drop="c").n_documents == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*missing values:boostrank.core.errors.DataWarning")
+def test_blanks_around_a_word_for_what_is_missing_change_nothing(write: Write) -> None:
+    text = 'label,qid,a,c\n1,1, NA , x\n0,1,2,  \n0,1,NA," "\n0,1,3, NA \n0,1,4,x \n'
+    data = RankingDataset.read(write(text), missing_tokens=["NA"], categorical="c")
+    nan = math.nan
+    np.testing.assert_array_equal(data.features, [[nan, 0], [2, nan], [nan, nan], [3, nan], [4, 0]])
+    assert data.categories["c"].values == ("x",)
 
 
 def test_odd_numbers_are_those_of_the_libsvm_reader(write: Write) -> None:
@@ -266,6 +289,17 @@ def test_columns_of_later_files_go_by_name(write: Write) -> None:
         assert RankingDataset.read(write(HEAD + "1,2,2,3\n"), like=libsvm).features.tolist() == [[2.0, 3.0]]
 
 
+def test_features_with_the_names_of_labels_and_queries_stay_features(write: Write) -> None:
+    text = "rel,s,label,query_id,relevance\n1,1,2,3,4\n"
+    with pytest.warns(DataWarning, match="are features as"):
+        train = RankingDataset.read(write(text), label="rel", qid="s", drop="relevance")
+    for header, row in (("query_id,label", "3,2"), ("relevance,query_id,label", "4,3,2")):
+        path = write(f"{header}\n{row}\n", "rows.csv")
+        pieces = pieces_of_files(path, np.copy, like=train.feature_space)
+        assert pieces is not None
+        assert np.concatenate(list(pieces)).tolist() == [[2.0, 3.0]]
+
+
 def test_rows_are_handed_on_without_labels(write: Write, tmp_path: Path) -> None:
     train = RankingDataset.read(write(HEAD + "1,1,2,3\n0,1,4,5\n"))
     write("b,a\n3,2\n5,4\n", "rows.csv")
@@ -324,6 +358,28 @@ def test_a_table_that_is_given_as_libsvm_is_recognised(write: Write, tmp_path: P
         RankingDataset.read(tmp_path / "x.parquet", format="arrow")
     with refused("no Parquet file"):
         RankingDataset.read(write(HEAD), format="parquet")
+
+
+@pytest.mark.filterwarnings("ignore:.*missing values:boostrank.core.errors.DataWarning")
+def test_a_dictionary_may_hold_what_is_missing(tmp_path: Path) -> None:
+    values = {"text": pa.array(["y", None, "x"]), "number": pa.array([5.0, math.nan, None])}
+    columns = {name: pa.DictionaryArray.from_arrays(pa.array([2, 1, 0, None]), one) for name, one in values.items()}
+    table = pa.table({"label": [1, 0, 0, 0], "qid": [1] * 4, **columns})
+    feather.write_feather(table, str(tmp_path / "t.feather"))
+    read, framed = RankingDataset.read(tmp_path / "t.feather"), RankingDataset.from_frame(table)
+    nan = math.nan
+    for data in (read, framed):
+        np.testing.assert_array_equal(data.features, [[1, nan], [nan, nan], [0, 0], [nan, nan]])
+        assert {name: one.values for name, one in data.categories.items()} == {"text": ("y", "x"), "number": (5.0,)}
+
+
+def test_text_of_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    bad = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(np.array([0, 1, 2], "i4")), pa.py_buffer(b"a\xff")])
+    for column in ("c", "qid"):
+        table = {"label": [1, 0], "qid": [1, 1], "c": ["x", "y"], "a": [1, 2]} | {column: bad}
+        parquet.write_table(pa.table(table), tmp_path / "t.parquet")
+        with refused(f"column '{column}' is damaged"):
+            RankingDataset.read(tmp_path / "t.parquet", categorical="c")
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:

@@ -52,7 +52,8 @@ class ColumnarSource:
         self._before = _state(path)
         try:
             self._open(self._file)
-        except (pa.ArrowException, OSError) as error:
+            names = self.schema.names
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             self.close()
             raise FileFormatError(f"cannot be read: {' '.join(str(error).split())}", file=path) from None
         except FileFormatError:
@@ -60,7 +61,7 @@ class ColumnarSource:
             raise
         try:
             declared = {one.name for one in self.schema if pa.types.is_dictionary(one.type)}
-            self.columns = choose(self.schema.names, path, path, declared | _of_pandas(self.schema))
+            self.columns = choose(names, path, path, declared | _of_pandas(self.schema))
             places = [place for place in (*self.columns.places, *wanted(self.columns)) if place is not None]
             self._places = sorted(set(places))
             for place in self.columns.places:
@@ -260,7 +261,7 @@ class BatchPiece:
         features = set(self.columns.places)
         for place in dict.fromkeys(numbers):
             if place in self.columns.coded:
-                cells.numbers[place], cells.values[place] = local_codes(self.arrays[place])
+                cells.numbers[place], cells.values[place] = local_codes(self._sound(place))
                 continue
             values = self._values(place)
             if exactly and place in features:
@@ -282,8 +283,17 @@ class BatchPiece:
         values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
         return values
 
+    def _sound(self, place: int) -> Any:
+        """A column of text or of a dictionary, looked through: a damaged file may hold any bytes and codes."""
+        try:
+            self.arrays[place].validate(full=True)
+        except arrow().ArrowException as error:
+            words = f"column {self.columns.header[place]!r} is damaged: {' '.join(str(error).split())}"
+            raise FileFormatError(words, file=self.file) from None
+        return self.arrays[place]
+
     def _ids(self, place: int) -> Any:
-        pa, pc, array = arrow(), arrow(".compute"), self.arrays[place]
+        pa, pc, array = arrow(), arrow(".compute"), self._sound(place)
         if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
         kind = array.type

@@ -148,7 +148,8 @@ def _column_of(role: str, header: Sequence[str], options: TableOptions, file: st
     name = options.roles.get(role)
     if name in header:
         return name
-    found = [name for name in DEFAULTS[role] if name in header and name not in (options.drop or ())]
+    taken = {*(options.roles.get("drop") or ()), *(options.space.feature_names if options.space is not None else ())}
+    found = [name for name in DEFAULTS[role] if name in header and name not in taken]
     if len(found) > 1:
         raise FileFormatError(
             f"there are columns {' and '.join(map(repr, found))}: --{role} says which of them it is",

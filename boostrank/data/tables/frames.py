@@ -223,7 +223,9 @@ def _local_codes(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
             parts = [np.zeros(0, np.int64)]
             for chunk in native.iterchunks():
                 listed = chunk.dictionary.to_pylist()
-                own = [-1 if value is None else places.setdefault(value, len(places)) for value in listed]
+                own = [
+                    -1 if value is None or value != value else places.setdefault(value, len(places)) for value in listed
+                ]
                 codes = chunk.indices.fill_null(len(own)).to_numpy(zero_copy_only=False).astype(np.int64)
                 parts.append(np.array([*own, -1], np.int64)[codes])
             return np.concatenate(parts), list(places)

@@ -20,8 +20,8 @@ from boostrank.data.tables.columns import Columns
 from boostrank.data.tables.options import TableOptions, arrow
 
 FLOAT32_WHOLE = 2.0**24  # above it float32 skips whole numbers
-_INTEGER = re.compile(r"0|-?[1-9]\d{0,18}")
-_FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)")
+_INTEGER = re.compile(r"0|-?[1-9]\d{0,18}", re.ASCII)
+_FRACTION = re.compile(r"[+-]?(\d+\.\d*|\.\d+)", re.ASCII)
 _TILE = 2048  # rows that are turned from columns at a time: both sides stay in the cache
 
 
@@ -224,11 +224,17 @@ def coded(local: Float32Array, values: Sequence[Any], coding: Coding) -> Float32
 
 
 def local_codes(array: Any) -> tuple[Float64Array, list[Any]]:
-    """(places among its categories, NaN for null; these) of an Arrow array of a dictionary or of text."""
+    """(places among its categories, NaN for null and NaN; these) of an Arrow array of a dictionary, text or numbers."""
     if not arrow().types.is_dictionary(array.type):
         array = array.dictionary_encode()
     codes = array.indices.cast(arrow().float64()).to_numpy(zero_copy_only=False)
-    return codes, array.dictionary.to_pylist()
+    values = array.dictionary.to_pylist()
+    known = np.array([value is not None and value == value for value in values], bool)
+    if not known.all():  # a dictionary may hold what is missing
+        places = np.append(np.where(known, np.cumsum(known) - 1.0, np.nan), np.nan)
+        codes = places[np.where(np.isnan(codes), -1, codes).astype(np.int64)]
+        values = [value for value, is_known in zip(values, known, strict=True) if is_known]
+    return codes, values
 
 
 def _matrix(cells: Cells, places: Sequence[int], out: Float32Array | None) -> tuple[Float32Array, bool]:
@@ -266,6 +272,7 @@ def _query_ids(cells: Cells, name: str) -> tuple[npt.NDArray[Any], list[Fault]]:
             values = pc.fill_null(array, 0).to_numpy(zero_copy_only=False)
             wrong = np.asarray(pc.is_null(array))
             if values.dtype.kind == "f":
+                values = values.astype(np.float64)
                 with np.errstate(invalid="ignore"):
                     wrong |= ~(np.abs(values) < 2.0**63) | (values != np.floor(values))
                     values = np.where(wrong, 0, values)

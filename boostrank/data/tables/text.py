@@ -26,11 +26,13 @@ from boostrank.data.tables.parser import Cells, Fault, local_codes
 ChooseColumns = Callable[..., Columns]
 """Columns of a header, for a file of this name and path; which of them hold categories by their type."""
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NAN = re.compile(r"[+-]?nan", re.IGNORECASE)
 _INF = re.compile(r"([+-]?)inf(?:inity)?", re.IGNORECASE)
 _LIBSVM = re.compile(rb"[+-]?[\d.]\S*[ \t]+(qid:\S+|\d+:\S+)")
 _NEWLINE, _QUOTE, _RETURN = 10, 34, 13
+_OPEN_CELL = 'a cell begins with a quote (") that is not closed on its line: double it, and quote the whole cell'
+_LONE_RETURN = "carriage return without a line feed: convert the file (tr '\\r' '\\n')"
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -93,7 +95,12 @@ def _header(line: bytes, delimiter: str, file: str) -> list[str]:
         text = line.decode()
     except UnicodeDecodeError:
         raise FileFormatError("the first line is not UTF-8", file=file, line=1) from None
-    names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter))]
+    if "\r" in text:
+        raise FileFormatError(_LONE_RETURN, file=file, line=1)
+    try:
+        names = [name.strip() for name in next(csv.reader([text], delimiter=delimiter, strict=True))]
+    except csv.Error as error:
+        raise FileFormatError(f"the first line cannot be cut into names: {error}", file=file, line=1) from None
     for other, words in ((",", "commas: give --format csv"), ("\t", "tabs: give --format tsv"),
                          (";", "semicolons: write commas or tabs")):  # fmt: skip
         if len(names) == 1 and other != delimiter and other in text:
@@ -120,11 +127,7 @@ class TextPiece:
         n_lines = ends.size + text.unterminated
         faults = _broken_lines(array, ends)
         if faults:  # what stands behind the first cannot be told apart
-            if options.skip:
-                words = "; such lines cannot be skipped, for nobody knows where the next one begins"
-                raise FileFormatError(faults[0].words + words, file=self.file)
-            empty = np.zeros(0, np.int64)
-            return Cells(empty, n_lines, dict.fromkeys(numbers, np.zeros(0)), None, faults[:1])
+            return self._broken(faults[0], n_lines, numbers, options)
         ragged: list[Any] = []
         table = None
         if not exactly:
@@ -137,9 +140,15 @@ class TextPiece:
             try:
                 table = self._parsed(numbers, qid, options, ragged, as_text=True)
             except arrow().ArrowInvalid as error:
-                raise FileFormatError(" ".join(str(error).split()), file=self.file) from None
+                fault = _not_utf8(array, ends)
+                if fault is None:
+                    raise FileFormatError(" ".join(str(error).split()), file=self.file) from None
+                return self._broken(fault, n_lines, numbers, options)
         assert table is not None
         lines = _lines_of(array, ends, n_lines, table.num_rows, ragged)
+        if lines.size != table.num_rows:
+            line = _open_cell(array, ends, self.delimiter)
+            return self._broken(Fault(line, _OPEN_CELL), n_lines, numbers, options)
         for row in ragged:
             number = int(_nonblank(array, ends, n_lines)[row.number - 1])
             words = f"the row has {row.actual_columns:,} cells, the first line {row.expected_columns:,} names"
@@ -148,8 +157,7 @@ class TextPiece:
         for place in dict.fromkeys(numbers):
             column = table.column(self._name(place)).combine_chunks()
             if place in self.columns.coded:
-                column = arrow(".compute").utf8_trim_whitespace(column)
-                cells.numbers[place], cells.values[place] = local_codes(column)
+                cells.numbers[place], cells.values[place] = local_codes(_trimmed(column, options))
             elif exactly:
                 cells.numbers[place] = _numbers(column, self.columns.header[place], cells, options,
                                                 is_feature=place in self.columns.places)  # fmt: skip
@@ -159,6 +167,17 @@ class TextPiece:
             ids = table.column(self._name(qid)).combine_chunks()
             cells.qid = arrow(".compute").utf8_trim_whitespace(ids)
         return cells
+
+    def _broken(self, fault: Fault, n_lines: int, numbers: Sequence[int], options: TableOptions) -> Cells:
+        """No rows, for one that cannot be told from those behind it.
+
+        Raises:
+            FileFormatError: rows that cannot be read are to be skipped.
+        """
+        if options.skip:
+            words = "; such lines cannot be skipped, for nobody knows where the next one begins"
+            raise FileFormatError(fault.words + words, file=self.file)
+        return Cells(np.zeros(0, np.int64), n_lines, dict.fromkeys(numbers, np.zeros(0)), None, [fault])
 
     @staticmethod
     def _name(place: int) -> str:
@@ -207,11 +226,31 @@ def _broken_lines(array: Any, ends: Int64Array) -> list[Fault]:
     lone = returns[np.append(array[1:], np.uint8(_NEWLINE))[returns] != _NEWLINE]
     if lone.size:
         line = int(np.searchsorted(ends, lone[0])) + 1
-        found.append(Fault(line, "carriage return without a line feed: convert the file (tr '\\r' '\\n')"))
+        found.append(Fault(line, _LONE_RETURN))
     zero = np.flatnonzero(array == 0)
     if zero.size:
         found.append(Fault(int(np.searchsorted(ends, zero[0])) + 1, "NUL byte: the file is damaged, or not text"))
     return sorted(found, key=lambda fault: fault.line)
+
+
+def _not_utf8(array: Any, ends: Int64Array) -> Fault | None:
+    """The first line that is not UTF-8."""
+    try:
+        array.tobytes().decode()
+    except UnicodeDecodeError as error:
+        line = int(np.searchsorted(ends, error.start)) + 1
+        return Fault(line, "the line is not UTF-8: convert the file (iconv -f LATIN1 -t UTF-8)")
+    return None
+
+
+def _open_cell(array: Any, ends: Int64Array, delimiter: str) -> int:
+    """The first line with a cell that begins with a quote and does not end on it; 1-based."""
+    for line, text in enumerate(array.tobytes().split(b"\n"), 1):
+        try:
+            next(csv.reader([text.decode(errors="replace")], delimiter=delimiter, strict=True), None)
+        except csv.Error:
+            return line
+    return 1
 
 
 def _nonblank(array: Any, ends: Int64Array, n_lines: int) -> Int64Array:
@@ -229,7 +268,15 @@ def _lines_of(array: Any, ends: Int64Array, n_lines: int, rows: int, ragged: Seq
     if rows == n_lines:
         return np.arange(1, rows + 1)
     lines = _nonblank(array, ends, n_lines)
-    return np.delete(lines, [row.number - 1 for row in ragged])
+    return np.delete(lines, [row.number - 1 for row in ragged if row.number <= lines.size])
+
+
+def _trimmed(column: Any, options: TableOptions) -> Any:
+    """Text without the blanks around it; null where nothing is left, or a word for what is missing."""
+    pa, pc = arrow(), arrow(".compute")
+    column = pc.utf8_trim_whitespace(column)
+    words = pa.array(["", *options.missing_tokens], pa.string())
+    return pc.if_else(pc.is_in(column, value_set=words), pa.scalar(None, pa.string()), column)
 
 
 def _numbers(column: Any, name: str, cells: Cells, options: TableOptions, *, is_feature: bool) -> Float64Array:
@@ -244,6 +291,8 @@ def _numbers(column: Any, name: str, cells: Cells, options: TableOptions, *, is_
     out = np.full(len(column), np.nan)
     for row, word in enumerate(column.to_pylist()):
         if word is None:
+            continue
+        if word.strip() in options.missing_tokens:
             continue
         value, words = _number(word.strip(), name, options, is_feature=is_feature)
         out[row] = value
