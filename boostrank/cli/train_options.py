@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from boostrank.cli.options import (
     with_options,
 )
 from boostrank.cli.plan import memory_limit_option
+from boostrank.core.errors import did_you_mean
 
 # As in boostrank.training.params and boostrank.planning.plan, which are heavy to import.
 DEFAULT_OBJECTIVE = "auto"
@@ -38,7 +40,12 @@ class StartFile(InputFile):
     """A linear model's file; or a word: what else trees may begin with."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return str(value) if value in START_WORDS else super().convert(value, param, ctx)
+        if value in START_WORDS:
+            return str(value)
+        hint = did_you_mean(str(value), START_WORDS, list_all=False)
+        if hint and not os.path.exists(value):
+            self.fail(f"{value}: no such file.{hint}", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 config_option = _output(

@@ -13,6 +13,7 @@ import boostrank
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.objective.mixture import parse_objective
+from tests.cli.conftest import invoke
 
 from .test_train import FAST, ranking
 
@@ -48,6 +49,12 @@ def test_queries_come_as_ids_or_sizes() -> None:
 def test_a_word_that_is_nearly_one_is_recognised(given: dict[str, Any], suggested: str) -> None:
     with pytest.raises(ParameterError, match=f"Did you mean '{suggested}'"):
         boostrank.train({"objective": "regression", **FAST}, ranking(0), 1, **given)
+
+
+def test_the_command_recognises_a_start_too() -> None:
+    done = invoke("train", __file__, "-m", "model.txt", "--start", "liner")
+    assert (done.exit_code, "Did you mean 'linear'?" in done.stderr) == (2, True)
+    assert "Did you mean" not in invoke("train", __file__, "-m", "model.txt", "--start", "ranker.json").stderr
 
 
 def test_auto_alone_names_its_mixture() -> None:
