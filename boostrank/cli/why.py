@@ -87,7 +87,10 @@ def _print_parts(found: Why, top: int, width: int) -> None:
     click.echo("\nwhat each feature adds to A's score beyond B's (TreeSHAP)")
     rows = [row for row in found.rows() if row["part"] != 0.0]
     table = [["feature", "A", "B", "A - B"]]
-    table += [[shown(r["feature"]), _value(r["a"]), _value(r["b"]), f"{r['part']:+.4g}"] for r in rows[:top]]
+    table += [
+        [shown(r["feature"]), *(shown(found.shown(r["feature"], r[at], _value)) for at in "ab"), f"{r['part']:+.4g}"]
+        for r in rows[:top]
+    ]
     lines = aligned(table)
     widest = max(map(len, lines))
     room = min(_BAR, (width - widest - 6) // 2)
@@ -117,7 +120,13 @@ def _print_changes(found: Why, top: int) -> None:
         click.echo(f"smallest changes of one feature that swap them; size: the share of {of} that lies in between")
         table = [["feature", "of", "now", "then", "size"]]
         table += [
-            [shown(c.feature), c.document.upper(), _value(c.now), _value(c.value) + "*" * (not c.seen), f"{c.step:.1%}"]
+            [
+                shown(c.feature),
+                c.document.upper(),
+                shown(found.shown(c.feature, c.now, _value)),
+                shown(found.shown(c.feature, c.value, _value)) + "*" * (not c.seen),
+                f"{c.step:.1%}",
+            ]
             for c in found.changes[:top]
         ]
         print_table(table)

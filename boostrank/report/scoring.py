@@ -4,6 +4,7 @@ blocks of documents that are worked on together."""
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Protocol, TypeVar
@@ -11,6 +12,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from boostrank.core.conventions import Conventions
+from boostrank.core.errors import DataWarning
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
@@ -76,7 +78,9 @@ class Engine:
 
     def scores(self, rows: Float32Array) -> Float64Array:
         """float64[n] of float32[n, c]."""
-        return self._model.predict(self._full(rows), threads=self._threads)
+        with warnings.catch_warnings():  # codes that stand for no category, which are tried on purpose
+            warnings.simplefilter("ignore", DataWarning)
+            return self._model.predict(self._full(rows), threads=self._threads)
 
     def changes(self, rows: Float32Array, other: Float32Array, unit: Int64Array, units: int) -> Float64Array:
         """As `kernels.trees.walker.Walker.changes`."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -18,6 +20,7 @@ from scipy import sparse
 
 import boostrank
 from boostrank.backends import get_backend
+from boostrank.cli.why import _print
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float32Array
 from boostrank.data.dataset import RankingDataset
@@ -341,6 +344,36 @@ def test_the_most_frequent_category_that_swaps_is_named(engine: str) -> None:
             assert swaps[change.value] == (max(count for count, _ in swaps.values()), change.score)
             assert change.seen == (swaps[change.value][0] > 0)
     assert found > 8
+
+
+def test_codes_of_a_table_are_shown_as_their_categories(
+    recwarn: pytest.WarningsRecorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pandas = pytest.importorskip("pandas", reason="tables of pandas")
+    rng = np.random.default_rng(1)
+    colours = rng.choice(["<red>", "green", "blue"], 240)
+    table = pandas.DataFrame({"colour": pandas.Categorical(colours), "x": rng.normal(size=240)})
+    labels = (colours == "<red>") * 2.0
+    data = RankingDataset.from_arrays(table, labels, group=np.full(30, 8))
+    params = {"objective": "regression", "min_data_in_leaf": 3, "num_threads": 1, "verbosity": -1}
+    model = boostrank.train(params, data, 5, start="none")
+    recwarn.clear()
+    asked = (why(model, data, query, "@2", "@6", threads=1) for query in range(30))
+    found = next(one for one in asked if one.smallest is not None and one.smallest.feature == "colour")
+    assert not list(recwarn)
+    change = found.smallest
+    assert change is not None
+    now, then = (found.shown("colour", value, str) for value in (change.now, change.value))
+    row = (found.a if change.document == "a" else found.b).row
+    assert (now, then) == (colours[row], data.categories["colour"].values[int(change.value)])  # type: ignore[index]
+    assert now != then
+    assert found.shown("colour", 7.0, str) == "another category"
+    assert found.shown("colour", math.nan, lambda _: "missing") == "missing"
+    assert found.shown("x", 0.5, str) == "0.5"
+    assert found.to_dict()["categories"]["colour"]["values"] == ["<red>", "blue", "green"]
+    assert f"from {html.escape(now)} to {html.escape(then)}" in found.to_html()
+    _print(found, 5, 100)
+    assert re.search(f"^ *colour +{change.document.upper()} +{now} +{then} ", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_one_category_stands_for_all_that_no_split_names() -> None:

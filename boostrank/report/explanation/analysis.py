@@ -11,8 +11,8 @@ smallest change of one feature that swaps them is searched through all threshold
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
 from typing import Any, Literal
@@ -26,6 +26,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
+from boostrank.data.tables.categories import Categories, to_record
 from boostrank.report.documents import document_names, find_document, find_query, shown_name
 from boostrank.report.explanation.counterfactuals import (
     Counterfactual,
@@ -82,6 +83,7 @@ class Why:
         query_level: features that are constant within every query: they are not changed, being the query's.
         sampled: documents that say which values are ordinary.
         notes: what is missing, and why.
+        categories: feature -> what its codes stand for, of those that hold categories.
     """
 
     qid: str
@@ -98,6 +100,18 @@ class Why:
     query_level: tuple[str, ...]
     sampled: int
     notes: tuple[str, ...] = ()
+    categories: Mapping[str, Categories] = field(default_factory=dict)
+
+    def shown(self, feature: str, value: float, number: Callable[[float], str]) -> str:
+        """A value of a feature as text: the category that a code stands for.
+
+        Args:
+            number: how others are shown.
+        """
+        one = self.categories.get(feature)
+        if one is None or one.values is None or np.isnan(value):
+            return number(value)
+        return str(one.values[int(value)]) if 0.0 <= value < len(one.values) else "another category"
 
     @property
     def difference(self) -> float:
@@ -134,7 +148,8 @@ class Why:
         pair = {"qid": self.qid, "documents": self.documents, "a": vars(self.a), "b": vars(self.b)}
         found = {"difference": self.difference, "features": self.rows(), "changes": list(map(vars, self.changes))}
         names = ("tried", "query_level", "sampled", "notes")
-        return dict(jsonable(pair | found | {name: getattr(self, name) for name in names}))
+        more = {name: getattr(self, name) for name in names} | {"categories": to_record(self.categories)}
+        return dict(jsonable(pair | found | more))
 
     def to_html(self, model: str = "") -> str:
         """One page that needs no network.
@@ -196,6 +211,7 @@ def why(
     """
     ranker = model if isinstance(model, RankingModel) else RankingModel.load(model)
     within = ranker.within_query
+    named = ranker.categories
     ranker, data = ranker.over_columns(data)
     query = find_query(qid, data.queries)
     start, stop = int(data.queries.ptr[query]), int(data.queries.ptr[query + 1])
@@ -273,4 +289,5 @@ def why(
         changes=tuple(sorted(changes, key=lambda change: (not change.seen, change.step))), tried=tried,
         query_level=tuple(f for f, stays in zip(features, fixed, strict=True) if stays),
         sampled=some.data.n_documents, notes=tuple(notes),
+        categories={name: named[name] for name in features if name in named},
     )  # fmt: skip

@@ -54,7 +54,8 @@ def _smallest(found: Why) -> str:
     change = found.smallest
     if change is None:
         return "No change of one feature of one document would swap them."
-    of = f"{change.feature} of {change.document.upper()} from {shown_value(change.now)} to {shown_value(change.value)}"
+    now, then = (found.shown(change.feature, value, shown_value) for value in (change.now, change.value))
+    of = f"{change.feature} of {change.document.upper()} from {now} to {then}"
     size = "" if change.step == 1.0 else f": {change.step:.1%} of the documents have a value in between"
     return (
         f"The smallest change that would swap them is that of {of}{size if change.seen else ', which no document has'}."
@@ -89,7 +90,13 @@ def _features(found: Why) -> Table:
         Column("part", "A - B", "number", "+.4f", "The parts of all features add up to the difference of the scores."),
     ]  # fmt: skip
     rows = [
-        [row["feature"], _value(row["a"]), _value(row["b"]), row["a_part"], row["b_part"], row["part"]]
+        [
+            row["feature"],
+            *(_value(found, row["feature"], row[at]) for at in "ab"),
+            row["a_part"],
+            row["b_part"],
+            row["part"],
+        ]
         for row in found.rows()
     ]
     return Table("parts", columns, rows, search=True, caption="Features by the size of their part")
@@ -113,8 +120,9 @@ def _changes(found: Why) -> list[Any]:
         Column("score", "Score then", "number"),
     ]  # fmt: skip
     rows = [
-        [c.feature, c.document.upper(), _value(c.now), _value(c.value, "" if c.seen else " (no document has it)"),
-         _value(c.nearest), c.step, c.score]
+        [c.feature, c.document.upper(), _value(found, c.feature, c.now),
+         _value(found, c.feature, c.value, "" if c.seen else " (no document has it)"),
+         _value(found, c.feature, c.nearest), c.step, c.score]
         for c in found.changes
     ]  # fmt: skip
     return [
@@ -124,5 +132,6 @@ def _changes(found: Why) -> list[Any]:
     ]
 
 
-def _value(value: float, more: str = "") -> Cell:
-    return Cell(None if math.isnan(value) else value, shown_value(value) + more, "faint" if math.isnan(value) else "")
+def _value(found: Why, feature: str, value: float, more: str = "") -> Cell:
+    shown = found.shown(feature, value, shown_value) + more
+    return Cell(None if math.isnan(value) else value, shown, "faint" if math.isnan(value) else "")
