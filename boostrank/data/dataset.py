@@ -187,6 +187,9 @@ class RankingDataset:
         if (qid is None) == (group is None):
             raise DataError("give one of the two: qid= (one id a row) or group= (sizes of the queries)")
         features, names, categories = _read_rows(X, feature_names, categorical_feature)
+        blank = [i for i, name in enumerate(names) if not str(name).strip()]
+        if blank:
+            raise DataError(f"feature {blank[0]} (from 0) has a blank name: give it another")
         labels = _as_labels(y)
         rows: Int64Array | None = None
         if qid is not None:

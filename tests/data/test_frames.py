@@ -142,6 +142,12 @@ def test_what_is_no_number_is_refused_by_the_name_of_its_column(column: list[Any
         RankingDataset.from_arrays(pl.DataFrame({"x": column}), [0, 1], group=[2])
 
 
+def test_a_named_column_of_nothing_has_no_categories_yet() -> None:
+    pa = pytest.importorskip("pyarrow", reason="Arrow tables")
+    data = RankingDataset.from_arrays(pa.table({"c": pa.nulls(2)}), [1, 0], group=[2], categorical_feature=["c"])
+    assert data.categories["c"].values == ()
+
+
 @pytest.mark.parametrize(
     ("values", "match"),
     [([0.5, 1], "'x' holds 0.5: codes are whole"), ([-1, 0], "holds -1"), ([2.0**24, 0], "holds 1.67772e.07")],
@@ -158,6 +164,7 @@ def test_tables_that_are_no_rows_of_features_are_refused() -> None:
         (pl.DataFrame({"x": [1.0]}).lazy(), "collect it first"),
         (pd.Series([1.0]), "two-dimensional"),
         (pd.DataFrame([[1.0, 2.0]], columns=["x", "x"]), "must be distinct"),
+        (pd.DataFrame([[1.0, 2.0]], columns=["x", " "]), "feature 1 .from 0. has a blank name"),
         (pd.DataFrame({"x": pd.cut([1.0, 2.0], 2)}), "'x' are of type Interval: make them text"),
         (pd.DataFrame({"x": pd.Categorical([1, "a"])}), "'a', a category that is text, where"),
     ):

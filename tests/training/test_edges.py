@@ -90,6 +90,16 @@ def test_names_that_an_engine_refuses_stay_the_users(backend: str, tmp_path: Pat
     np.testing.assert_array_equal(loaded.predict(table[names[::-1]]), model.predict(train))
 
 
+@pytest.mark.parametrize(("as_rows", "words"), [(np.array, "column 'f2' has"), (sparse.csr_matrix, "a column has")])
+def test_infinite_values_that_xgboost_does_not_take_are_refused(as_rows: Any, words: str) -> None:
+    data = ranking(0)
+    rows = np.array(data.features)
+    rows[7, 1] = np.inf
+    train = RankingDataset.from_arrays(as_rows(rows), data.labels, group=data.queries.sizes)
+    with pytest.raises(DataError, match=f"{words} infinite values.*use the lightgbm backend"):
+        boostrank.train({"objective": "sdcg", **FAST}, train, 1, backend="xgboost")
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_damaged_model_is_not_continued(backend: str, tmp_path: Path) -> None:
     train = ranking(0)
@@ -274,7 +284,7 @@ def test_missing_query_ids_are_refused(ids: Any, message: str) -> None:
 
 def test_dates_are_no_features() -> None:
     dates = pd.DataFrame({"when": pd.to_datetime(["2020-01-01", "2020-01-02"])})
-    with pytest.raises(DataError, match="datetime64"):
+    with pytest.raises(DataError, match="holds times"):
         RankingDataset.from_arrays(dates, [0, 1], group=[2])
 
 

@@ -140,6 +140,20 @@ class XGBoost(Backend):
         return RankingDataset(features, *queries_of_native(data), names)
 
     def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
+        try:
+            return self._dataset(data, params, reference=reference, weights=weights)
+        except xgboost.core.XGBoostError as error:
+            if "`inf`" not in last_line(error):
+                raise
+            values = data.features
+            which = np.isinf(values).any(axis=0).nonzero()[0].tolist() if isinstance(values, np.ndarray) else []
+            column = f"column {data.feature_names[which[0]]!r}" if which else "a column"
+            raise DataError(
+                f"{column} has infinite values, which XGBoost does not take: make them missing (of files by --inf "
+                "missing), or use the lightgbm backend"
+            ) from error
+
+    def _dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> Any:
         rows, columns = data.features.shape
         needed = rows * columns * _BINNED_BYTES_A_CELL
         external = data.on_disk and data.features.external

@@ -31,6 +31,7 @@ class ColumnarSource:
         total, done: bytes of the file, and about how many of them have been read.
         text_bytes: bytes of the batches so far, unpacked.
         rows: of the file, None where it does not say.
+        ordered: column -> number of categories, where pandas wrote that these have an order.
         is_packed, any_order: always False: batches are read, and unpacked, one behind the other.
     """
 
@@ -61,7 +62,9 @@ class ColumnarSource:
             raise
         try:
             declared = {one.name for one in self.schema if pa.types.is_dictionary(one.type)}
-            self.columns = choose(names, path, path, declared | _of_pandas(self.schema))
+            of_pandas = _of_pandas(self.schema)
+            self.ordered = {name: one["num_categories"] for name, one in of_pandas.items() if one.get("ordered")}
+            self.columns = choose(names, path, path, declared | set(of_pandas))
             places = [place for place in (*self.columns.places, *wanted(self.columns)) if place is not None]
             self._places = sorted(set(places))
             for place in self.columns.places:
@@ -197,13 +200,14 @@ def _state(path: str) -> tuple[int, int]:
     return now.st_size, now.st_mtime_ns
 
 
-def _of_pandas(schema: Any) -> set[str]:
-    """Columns that were categories in pandas, whatever type Parquet has for them."""
+def _of_pandas(schema: Any) -> dict[str, dict[str, Any]]:
+    """Columns that were categories in pandas, whatever type Parquet has for them, and what it noted of these."""
     try:
         columns = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
-        return {one["name"] for one in columns if one.get("pandas_type") == "categorical"} & set(schema.names)
+        found = {one["name"]: one["metadata"] or {} for one in columns if one.get("pandas_type") == "categorical"}
+        return {name: one for name, one in found.items() if name in schema.names}
     except (ValueError, AttributeError, KeyError, TypeError):
-        return set()
+        return {}
 
 
 def check_type(column: Any, file: str) -> None:

@@ -158,7 +158,9 @@ class FrameReader:
             return Coding(name, ordered=name not in self._named and _is_ordered(_series(frame, i)))
         if name not in self._named:
             return None
-        return Coding(name) if isinstance(kind, (nw.String, nw.Object)) else Categories()
+        return (
+            Coding(name) if isinstance(kind, (nw.String, nw.Object, nw.Unknown)) else Categories()
+        )  # Unknown: of nulls
 
     def _column(self, i: int, series: Any, kind: Any) -> Float32Array:
         """float32[n] of one column."""

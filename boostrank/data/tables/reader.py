@@ -110,9 +110,10 @@ class TableAssembly(Assembly):
         self._weights_of_rows: list[Float64Array] = []
         self._coarse: dict[str, None] = {}
         self.codings: dict[int, Coding] = {}
-        self._known = options.known
+        self._known, self._ordered = options.known, dict[str, int]()
 
     def _enter_source(self, source: Any) -> None:
+        self._ordered = getattr(source, "ordered", {})
         if self.columns is None:
             self.columns = source.columns
         elif self.columns.names != source.columns.names or (self.columns.qid is None) != (source.columns.qid is None):
@@ -126,13 +127,22 @@ class TableAssembly(Assembly):
         self._coarse |= dict.fromkeys(block.coarse)
         if block.values:
             assert self.columns is not None
-            for j in block.values:
+            for j, values in block.values.items():
                 if j not in self.codings:
-                    name = self.columns.names[j]
-                    known = None if self._known is None else self._known[name]
-                    self.codings[j] = Coding(name, known)
+                    self.codings[j] = self._coding(self.columns.names[j], values)
             block.code(self.codings)
         super().add(block)
+
+    def _coding(self, name: str, values: list[Any]) -> Coding:
+        """Codes of a column whose first rows have these categories."""
+        if self._known is not None:
+            return Coding(name, self._known[name])
+        ordered = name in self._ordered and name not in (self.options.categorical or ())
+        if ordered and len(values) != self._ordered[name]:
+            ordered = False
+            self._warn_or_refuse(f"column {name!r}: the file does not hold the order of its categories: taken as if "
+                                 "they had none")  # fmt: skip
+        return Coding(name, ordered=ordered)
 
     def finish(self, threads: int) -> RankingDataset:
         assert self.columns is not None
