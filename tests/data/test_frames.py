@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -140,6 +142,18 @@ def test_what_is_no_number_is_refused_by_the_name_of_its_column(column: list[Any
     pl = pytest.importorskip("polars", reason="frames of polars")
     with pytest.raises(DataError, match=match):
         RankingDataset.from_arrays(pl.DataFrame({"x": column}), [0, 1], group=[2])
+
+
+def test_numbers_that_are_no_codes_are_said_of_later_data() -> None:
+    def rows(*values: float) -> RankingDataset:
+        return RankingDataset.from_arrays(np.array(values)[:, None], [0] * len(values), group=[len(values)])
+
+    train = RankingDataset.from_arrays(np.zeros((1, 1)), [1], group=[1], categorical_feature=[0])
+    with pytest.warns(DataWarning, match=r"'f1' holds codes, and 2 \(-7, ...\) are none of the training set, whose"):
+        rows(-7, 1.5, 3, math.nan).like(train)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rows(9, 3, math.nan).like(train)
 
 
 def test_a_named_column_of_nothing_has_no_categories_yet() -> None:

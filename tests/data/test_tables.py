@@ -393,6 +393,18 @@ def test_categories_with_an_order_are_those_of_the_frame(tmp_path: Path, ending:
     assert not RankingDataset.read(path, drop="year", categorical="size").categories["size"].ordered
 
 
+@pytest.mark.filterwarnings("ignore:.*(missing values|also in the training):boostrank.core.errors.DataWarning")
+def test_a_text_holds_numbers_where_the_categories_are_numbers(write: Write, tmp_path: Path) -> None:
+    years = pa.array([2020, 2010]).dictionary_encode()
+    feather.write_feather(pa.table({"label": [1, 0], "qid": [1, 1], "year": years}), str(tmp_path / "t.feather"))
+    train = RankingDataset.read(tmp_path / "t.feather")
+    with pytest.warns(DataWarning, match=r"1 value of a category that the training data does not know \(1990.0\)"):
+        later = RankingDataset.read(write("label,qid,year\n1,7,2010\n1,7,2020.0\n1,7,1990\n1,7,\n"), like=train)
+    np.testing.assert_array_equal(later.features[:, 0], [1, 0, math.nan, math.nan])
+    with pytest.raises(DataError, match="holds 'new', a category that is text"):
+        RankingDataset.read(write("label,qid,year\n1,7,new\n"), like=train)
+
+
 def test_text_of_a_damaged_file_is_refused(tmp_path: Path) -> None:
     bad = pa.Array.from_buffers(pa.string(), 2, [None, pa.py_buffer(np.array([0, 1, 2], "i4")), pa.py_buffer(b"a\xff")])
     for column in ("c", "qid"):

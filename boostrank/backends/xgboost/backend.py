@@ -145,9 +145,9 @@ class XGBoost(Backend):
         except xgboost.core.XGBoostError as error:
             if "`inf`" not in last_line(error):
                 raise
-            values = data.features
-            which = np.isinf(values).any(axis=0).nonzero()[0].tolist() if isinstance(values, np.ndarray) else []
-            column = f"column {data.feature_names[which[0]]!r}" if which else "a column"
+            names = data.feature_names if isinstance(data.features, np.ndarray) else ()
+            found = (name for i, name in enumerate(names) if np.isinf(data.features[:, i]).any())
+            column = next((f"column {name!r}" for name in found), "a column")
             raise DataError(
                 f"{column} has infinite values, which XGBoost does not take: make them missing (of files by --inf "
                 "missing), or use the lightgbm backend"

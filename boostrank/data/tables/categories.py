@@ -178,17 +178,17 @@ def say_no_codes(features: Any, names: Sequence[str], categories: Mapping[str, C
         whose: they are.
     """
     for i, name in enumerate(names):
-        values = categories[name].values if name in categories else None
-        if values is None:
+        if name not in categories:
             continue
-        column = features[:, i]
-        wrong = column[(column >= len(values)) | (column < 0)]
+        values, column = categories[name].values, features[:, i]
+        largest = np.inf if values is None else len(values)
+        wrong = column[(column < 0) | (column >= largest) | ((column != np.floor(column)) & ~np.isnan(column))]
         if wrong.size:
-            warn_user(
-                f"column {name!r} holds codes, and {wrong.size:,} ({wrong[0]:g}, ...) stand for none of the "
-                f"{len(values)} categories of {whose} ({_examples(values)}): give a table for their values",
-                DataWarning,
-            )
+            none = f"are none of {whose}, whose codes are whole numbers from 0" if values is None else (
+                f"stand for none of the {len(values)} categories of {whose} ({_examples(values)}): give a table for "
+                "their values"
+            )  # fmt: skip
+            warn_user(f"column {name!r} holds codes, and {wrong.size:,} ({wrong[0]:g}, ...) {none}", DataWarning)
 
 
 def code_map(name: str, old: Categories | None, new: Categories | None, whose: str) -> Float32Array | None:

@@ -157,7 +157,8 @@ class TextPiece:
         for place in dict.fromkeys(numbers):
             column = table.column(self._name(place)).combine_chunks()
             if place in self.columns.coded:
-                cells.numbers[place], cells.values[place] = local_codes(_trimmed(column, options))
+                codes, values = local_codes(_trimmed(column, options))
+                cells.numbers[place], cells.values[place] = codes, self._like_known(values, place, options)
             elif exactly:
                 cells.numbers[place] = _numbers(column, self.columns.header[place], cells, options,
                                                 is_feature=place in self.columns.places)  # fmt: skip
@@ -167,6 +168,13 @@ class TextPiece:
             ids = table.column(self._name(qid)).combine_chunks()
             cells.qid = arrow(".compute").utf8_trim_whitespace(ids)
         return cells
+
+    def _like_known(self, words: list[str], place: int, options: TableOptions) -> list[Any]:
+        """Categories as numbers where those of the training data are: a text has no types."""
+        known = (options.known or {}).get(self.columns.names[self.columns.places.index(place)])
+        if known is None or not known.values or isinstance(known.values[0], str):
+            return list(words)
+        return [float(word) if _NUMBER.fullmatch(word) else word for word in words]
 
     def _broken(self, fault: Fault, n_lines: int, numbers: Sequence[int], options: TableOptions) -> Cells:
         """No rows, for one that cannot be told from those behind it.
