@@ -59,6 +59,13 @@ def test_contributions_add_up_to_the_score(kind: str) -> None:
     np.testing.assert_allclose(parts.sum(axis=1), one.expected(one.single[:100]), rtol=0, atol=2e-6)
 
 
+@pytest.mark.parametrize("kind", ["lightgbm-none-whole", next(kind for kind in KINDS if kind.startswith("xgboost"))])
+def test_names_of_any_letters_are_theirs(kind: str) -> None:
+    names = ("a'b", "\U0001f600", '"""', "\\", "{0}", "é")
+    body = SPEC.write(replace(example(kind).served, feature_names=names))
+    SPEC.read(body, names)  # raises what XGBoost reads otherwise
+
+
 def test_a_start_and_counts_are_kept() -> None:
     one = example("lightgbm-start-missing")
     theirs, ours = parse_model(SPEC.write(one.served)), parse_model(one.served.body)

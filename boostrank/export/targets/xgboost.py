@@ -47,14 +47,14 @@ _ROOT = 2**31 - 1  # the parent of a root
 def _write(model: ServedModel) -> bytes:
     names = engine_names(model.feature_names)
     if model.engine != "xgboost":
-        return json.dumps(_document(model, names)).encode()
+        return json.dumps(_document(model, names), ensure_ascii=False).encode()
     document = XGBOOST.parse(model.body).document
     learner = document["learner"]
     changed: dict[str, Any] = {"feature_names": list(names)}
     if not learner["objective"]["name"].startswith("rank:"):  # it may make predictions of scores, which a ranker's are
         begins = learner["learner_model_param"] | {"base_score": _base_score(model)}
         changed |= {"objective": _RANKING, "learner_model_param": begins}
-    return json.dumps(document | {"learner": learner | changed}).encode()
+    return json.dumps(document | {"learner": learner | changed}, ensure_ascii=False).encode()
 
 
 def _base_score(model: ServedModel) -> str:
