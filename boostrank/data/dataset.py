@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,7 +17,7 @@ from boostrank.core.errors import DataError
 from boostrank.core.notebook import small_table
 from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.options import FeatureSpace, takes_reader_options
+from boostrank.data.options import NUMBERED, FeatureSpace, takes_reader_options
 from boostrank.data.readers import read_files
 from boostrank.data.store import missing_in
 from boostrank.data.tables.categories import (
@@ -32,7 +31,6 @@ from boostrank.data.tables.categories import (
 from boostrank.data.tables.numbers import EXACT, Float32Cast
 
 _ROWS_AT_A_TIME = 1 << 14
-_NUMBERED = re.compile(r"f\d+")
 
 Features = Any
 """float32[N, d] C-ordered, a float32 `scipy.sparse.csr_matrix`, `data.store.StoredFeatures` or `data.part.PartRows`."""
@@ -210,7 +208,10 @@ class RankingDataset:
         def of_query(given: npt.ArrayLike | None, what: str) -> Float64Array | None:
             if given is None:
                 return None
-            values = np.asarray(given, dtype=np.float64).reshape(-1)
+            try:
+                values = np.asarray(given, dtype=np.float64).reshape(-1)
+            except (TypeError, ValueError) as error:
+                raise DataError(f"{what} must be numbers: {error}") from None
             if rows is not None and values.size == rows.size:
                 values = values[rows]
             return query_values(values, queries, what)
@@ -336,7 +337,7 @@ class RankingDataset:
             if isinstance(features, np.ndarray):
                 features = np.ascontiguousarray(features)
             return replace(self, features=features, feature_names=tuple(names))
-        if all(map(_NUMBERED.fullmatch, names)) or all(map(_NUMBERED.fullmatch, self.feature_names)):
+        if all(map(NUMBERED.fullmatch, names)) or all(map(NUMBERED.fullmatch, self.feature_names)):
             return self
         raise DataError(f"the data has no feature {missing[0]!r}, which {whose} has ({len(missing)} are missing)")
 

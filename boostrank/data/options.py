@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import math
+import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ Progress = Callable[[int, int | None], None] | None
 """Called with the bytes read and their total, None when that is not known."""
 
 LARGEST_MAX_FEATURE = 2**31 - 2
+NUMBERED = re.compile(r"f\d+")
+"""Names of features that nobody has named."""
 _WIDTH = 116
 
 

@@ -50,7 +50,9 @@ class _QuerySplitter(BaseCrossValidator):  # type: ignore[misc]
         count = int(number.max()) + 1
         for train, test in self._of_queries(X, number, count):
             if not train.size:
-                raise ParameterError(f"{self!r}: no query comes before those of a test set; take fewer splits")
+                raise ParameterError(
+                    f"{type(self).__name__}: no query comes before those of a test set; take fewer splits"
+                )
             yield tuple(np.flatnonzero(np.isin(number, chosen)) for chosen in (train, test))  # type: ignore[misc]
 
     def _of_queries(self, X: Any, number: Int64Array, count: int) -> Iterator[tuple[Int64Array, Int64Array]]:
@@ -129,12 +131,11 @@ class QueryTimeSplit(_QuerySplitter):
             raise ParameterError(f"n_splits={self.n_splits}: there are only {count} queries")
         time = np.arange(count) if self.time is None else self._times(X, number, count)
         order = np.argsort(time, kind="stable")
-        of_queries = TimeSeriesSplit(
-            self.n_splits, max_train_size=self.max_train_size, test_size=self.test_size, gap=self.gap
-        )
-        for train, test in of_queries.split(order):
+        for train, test in TimeSeriesSplit(self.n_splits, test_size=self.test_size).split(order):
             earlier = order[train]
-            yield earlier[time[earlier] < time[order[test[0]]]], order[test]
+            earlier = earlier[time[earlier] < time[order[test[0]]]]
+            earlier = earlier[: max(0, earlier.size - self.gap)]
+            yield earlier[-self.max_train_size :] if self.max_train_size else earlier, order[test]
 
     def _times(self, X: Any, number: Int64Array, count: int) -> Int64Array:
         """int64[Q]: the rank of each query's time."""

@@ -34,7 +34,7 @@ class JsonLines:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
-        self._begun = self._broken = False
+        self._begun = self._written = self._broken = False
 
     def __call__(self, env: Any) -> None:
         if not self._begun or env.iteration == env.begin_iteration:
@@ -54,14 +54,25 @@ class JsonLines:
         if self._broken:
             return
         line = json.dumps(jsonable(record), allow_nan=False).encode() + b"\n"
-        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+        except OSError as error:
+            if not self._written:
+                raise
+            self._break(error)
+            return
         try:
             size = os.fstat(descriptor).st_size
             if size and os.lseek(descriptor, -1, os.SEEK_END) >= 0 and os.read(descriptor, 1) != b"\n":
                 line = b"\n" + line
             write_all(descriptor, line)
+            self._written = True
         except OSError as error:
-            self._broken = True
-            warn_user(f"{self.path}: the log ends here: {error.strerror or error}", TrainingWarning)
+            self._break(error)
         finally:
             os.close(descriptor)
+
+    def _break(self, error: OSError) -> None:
+        """Write no more, and say why."""
+        self._broken = True
+        warn_user(f"{self.path}: the log ends here: {error.strerror or error}", TrainingWarning)

@@ -65,14 +65,11 @@ def log_model(model: RankingModel, name: str = "model", **options: Any) -> Any:
     mlflow = _mlflow()
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, Schema, TensorSpec
+    from mlflow.types.schema import AnyType
 
-    def kind(feature: str) -> str:
-        categories = model.categories.get(feature)
-        text = categories is not None and any(isinstance(value, str) for value in categories.values or ())
-        return "string" if text else "double"
-
-    columns = [ColSpec(kind(feature), feature) for feature in model.feature_names]
-    columns += [] if model.scores_rows_alone else [ColSpec("string", _QID)]
+    # Any type: MLflow takes no whole numbers for "double", and no numbers for "string".
+    names = [*model.feature_names, *([] if model.scores_rows_alone else [_QID])]
+    columns = [ColSpec(AnyType(), name) for name in names]
     signature = ModelSignature(Schema(columns), Schema([TensorSpec(np.dtype(np.float64), (-1,))]))
     engine = get_backend(model.backend)
     needs = [f"boostrank=={boostrank.__version__}"]

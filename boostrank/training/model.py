@@ -350,7 +350,7 @@ class RankingModel(BoosterMethods):
 
         table = as_frame(data)
         if table is None:
-            return as_features(data)
+            return self._rows(np.asarray(as_features(data)))
         found, wanted = names_of(table), self.feature_names
         if not set(found) & set(wanted) and wanted == default_feature_names(len(wanted)):
             raise DataError(

@@ -206,10 +206,10 @@ def test_text_that_is_not_utf8_is_refused_with_its_line_where_it_is_read(write: 
 
 @pytest.mark.filterwarnings("ignore:.*missing values:boostrank.core.errors.DataWarning")
 def test_blanks_around_a_word_for_what_is_missing_change_nothing(write: Write) -> None:
-    text = 'label,qid,a,c\n1,1, NA , x\n0,1,2,  \n0,1,NA," "\n0,1,3, NA \n0,1,4,x \n'
+    text = 'label,qid,a,c\n1,1, NA , x\n0,1,2,  \n0,1,NA," "\n0,1,3, NA \n0,1,  ,x \n'
     data = RankingDataset.read(write(text), missing_tokens=["NA"], categorical="c")
     nan = math.nan
-    np.testing.assert_array_equal(data.features, [[nan, 0], [2, nan], [nan, nan], [3, nan], [4, 0]])
+    np.testing.assert_array_equal(data.features, [[nan, 0], [2, nan], [nan, nan], [3, nan], [nan, 0]])
     assert data.categories["c"].values == ("x",)
 
 

@@ -130,3 +130,16 @@ def test_coarser_groups_keep_queries_together(rows: Rows) -> None:
     users = rows.qid // 4
     for train, test in QueryKFold(3).split(rows.X, groups=users, qid=rows.qid):
         assert not set(users[train]) & set(users[test])
+
+
+def test_the_latest_queries_of_earlier_times_are_trained_on() -> None:
+    """Queries of the test set's own time take no place among the latest so many, nor in the gap."""
+    qid, time, X = np.arange(60), np.arange(60) // 20, np.zeros((60, 1))
+    for most, gap in ((15, 0), (10, 4), (None, 3)):
+        cut = QueryTimeSplit(2, time=time, test_size=15, max_train_size=most, gap=gap)
+        trained = [train for train, _ in cut.split(X, groups=qid)]
+        for train, earlier in zip(trained, (20, 40), strict=True):
+            expected = np.arange(earlier)[: earlier - gap]
+            np.testing.assert_array_equal(train, expected if most is None else expected[-most:])
+    with pytest.raises(ParameterError, match=r"^QueryTimeSplit: no query comes before"):
+        list(QueryTimeSplit(2, time=np.zeros(60), test_size=15).split(X, groups=qid))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,21 @@ def test_training_outlives_a_log_that_cannot_be_written(tmp_path: Path) -> None:
         pytest.skip("no /dev/full here")
     with pytest.warns(TrainingWarning, match="the log ends here: No space left"):
         model = trained(JsonLines("/dev/full"))
+    assert model.best_iteration == ROUNDS
+
+
+def test_training_outlives_a_log_whose_folder_goes(tmp_path: Path) -> None:
+    folder = tmp_path / "logs"
+    with pytest.raises(FileNotFoundError):
+        trained(JsonLines(folder / "rounds.jsonl"))
+    folder.mkdir()
+
+    def gone(env: Any) -> None:
+        if env.iteration == 1:
+            shutil.rmtree(folder)
+
+    with pytest.warns(TrainingWarning, match="the log ends here: No such file"):
+        model = trained(JsonLines(folder / "rounds.jsonl"), gone)
     assert model.best_iteration == ROUNDS
 
 
@@ -139,3 +155,9 @@ def test_mlflow_holds_the_rounds_and_serves_the_model(tmp_path: Path, monkeypatc
     frame = pd.DataFrame(np.asarray(ranking(1).features, np.float64), columns=list(model.feature_names))
     assert served.metadata.signature.inputs.input_names() == list(model.feature_names)
     np.testing.assert_array_equal(served.predict(frame[frame.columns[::-1]]), model.predict(ranking(1)))
+    whole = (frame * 10).round().astype("int64")
+    np.testing.assert_array_equal(served.predict(whole), model.predict(whole.to_numpy(np.float32)))
+    with mlflow.start_run():
+        logged = log_model(trained(within_query="rank", valid_sets=None, valid_names=None))
+    served = mlflow.pyfunc.load_model(logged.model_uri)
+    assert np.isfinite(served.predict(frame.assign(qid=ranking(1).queries.of_rows()))).all()

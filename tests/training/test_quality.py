@@ -420,6 +420,13 @@ def test_large_data_have_fewer_trainings_and_folds(monkeypatch: pytest.MonkeyPat
     assert seen.plan is not None
     assert ([c.name for c in seen.plan.candidates], seen.plan.trainings) == ([c.name for c in GOOD], 7)
     assert len(seen.models) <= 7
+    monkeypatch.setattr(plans, "LARGE", 0.45 * DATA.n_documents * 4)  # two candidates, of which more than one training
+    _, seen = good(rounds=2)
+    assert seen.plan is not None
+    assert ([c.name for c in seen.plan.candidates], seen.plan.trainings) == (large, 5)
+    _, seen = good(rounds=2, backend="xgboost")
+    assert seen.plan is not None
+    assert ([c.name for c in seen.plan.candidates], seen.plan.trainings) == (["auto"], 3)
 
 
 def fold_rows(data: RankingDataset, folds: int) -> np.ndarray:

@@ -17,9 +17,10 @@ from boostrank.data.libsvm import parser as parse
 from boostrank.data.libsvm import side_files
 from boostrank.data.libsvm.blocks import Block, dense_matrix, sparse_matrix
 from boostrank.data.libsvm.chunks import Source
-from boostrank.data.libsvm.options import NUMBERED, LibsvmOptions
+from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.reasons import NO_ROWS, BadRow
 from boostrank.data.names import names_in_head, same_names
+from boostrank.data.options import NUMBERED
 from boostrank.data.store import RowStore, StoredFeatures, check_not_scattered, missing_in
 from boostrank.data.tables.categories import Categories
 

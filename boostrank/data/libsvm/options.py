@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,12 +14,11 @@ from boostrank.core.jsonable import jsonable
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm import parser as parse
-from boostrank.data.options import FeatureSpace, ReaderOptions, parse_label_map
+from boostrank.data.options import NUMBERED, FeatureSpace, ReaderOptions, parse_label_map
 
 _INF = {"stop": parse.INF_STOP, "keep": parse.INF_KEEP, "missing": parse.INF_MISSING}
 _IN_PROVENANCE = ("missing_tokens", "inf", "label_map", "on_bad_line", "regroup")
 _OF_TABLES = ("label", "qid", "weight", "drop", "categorical")
-NUMBERED = re.compile(r"f\d+")
 """Names that merely number features."""
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from boostrank.core.errors import FileFormatError, did_you_mean
-from boostrank.data.libsvm.options import NUMBERED, misfit, quoted
+from boostrank.data.libsvm.options import misfit, quoted
+from boostrank.data.options import NUMBERED
 from boostrank.data.tables.options import TableOptions
 
 DEFAULTS = {"label": ("label", "relevance"), "qid": ("qid", "query_id"), "weight": ()}

@@ -298,9 +298,7 @@ def _numbers(column: Any, name: str, cells: Cells, options: TableOptions, *, is_
         pass
     out = np.full(len(column), np.nan)
     for row, word in enumerate(column.to_pylist()):
-        if word is None:
-            continue
-        if word.strip() in options.missing_tokens:
+        if word is None or not word.strip() or word.strip() in options.missing_tokens:
             continue
         value, words = _number(word.strip(), name, options, is_feature=is_feature)
         out[row] = value

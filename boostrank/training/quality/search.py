@@ -88,7 +88,8 @@ class Search:
         limit = SECONDS if time_limit is None and most is None else time_limit
         limit = limit if quality == "best" else None
         tried = tuple(found[:most] if most else found)
-        trainings = min(trainings_of(quality, len(tried), cells), len(tried) * folds)
+        many = len(tried) if quality == "best" else len(GOOD)
+        trainings = min(trainings_of(quality, many, cells), len(tried) * folds)
         self.plan = Plan(quality, tried, folds, sizes.queries, checked.rounds, trees, trainings, limit)
         self._patience = checked.stopping_rounds if stopping_given else patience(sizes.queries // folds)
         self._min_delta = checked.min_delta

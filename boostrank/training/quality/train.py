@@ -47,8 +47,8 @@ def train_quality(
         train_set: features in memory.
         num_boost_round: of each training, at most; None: 1,000. Each stops early on the fold that it leaves out.
         quality: "good" or "best".
-        valid_sets: their queries are dealt into the folds with those of the training set: each of them is held out by a
-            quarter of the models, and trained on by the others.
+        valid_sets: their queries are dealt into the folds with those of the training set: each of them is held out by
+            the models that leave out its fold, where there are some, and trained on by the others.
         time_limit: seconds after which `best` begins no further candidate; None: half an hour, with `max_candidates`
             none.
         max_candidates: how many are tried, at most: what a model's record says repeats a training that a limit of time
