@@ -309,13 +309,7 @@ class XGBoost(Backend):
     def contributions(
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
     ) -> Float64Array:
-        span = (0, _rounds(booster, rounds))
-        options: dict[str, Any] = {"iteration_range": span, "pred_contribs": True, "validate_features": False}
-        with _one_at_a_time:
-            parts = [
-                booster.predict(xgboost.DMatrix(batch, nthread=threads), **options)
-                for batch in _batches(features, absent_is_missing)
-            ]
+        parts = _of_batches(booster, features, rounds, threads, absent_is_missing, pred_contribs=True)
         found = np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts]).astype(np.float64)
         scores = self.predict(booster, features, rounds=rounds, threads=threads, absent_is_missing=absent_is_missing)
         left = scores - found.sum(axis=1)
@@ -328,13 +322,7 @@ class XGBoost(Backend):
     def leaves(
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
     ) -> npt.NDArray[Any]:
-        span = (0, _rounds(booster, rounds))
-        options: dict[str, Any] = {"iteration_range": span, "pred_leaf": True, "validate_features": False}
-        with _one_at_a_time:
-            parts = [
-                booster.predict(xgboost.DMatrix(batch, nthread=threads), **options)
-                for batch in _batches(features, absent_is_missing)
-            ]
+        parts = _of_batches(booster, features, rounds, threads, absent_is_missing, pred_leaf=True)
         return np.concatenate([part.reshape(len(part), -1) for part in parts])
 
     def tree_table(self, booster: Any, names: Sequence[str]) -> dict[str, list[Any]]:
@@ -418,6 +406,20 @@ def together(start: Any, booster: Any) -> Any:
     """One booster of the trees of a start and those that were grown."""
     grown, first = (XGBOOST.parse(bytes(one.save_raw("json"))) for one in (booster, start))
     return BACKEND.from_bytes(grown.with_trees(first.start, grown.forest["trees"], grown.ends))
+
+
+def _of_batches(
+    booster: Any, features: Features, rounds: int, threads: int, absent_is_missing: bool, **what: bool
+) -> list[npt.NDArray[Any]]:
+    """What `predict` gives beside scores, of each of `_batches`."""
+    span = (0, _rounds(booster, rounds))
+    with _one_at_a_time:
+        return [
+            booster.predict(
+                xgboost.DMatrix(batch, nthread=threads), iteration_range=span, validate_features=False, **what
+            )
+            for batch in _batches(features, absent_is_missing)
+        ]
 
 
 def _batches(features: Features, absent_is_missing: bool) -> Iterator[Any]:
