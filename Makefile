@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help demo test matrix short check docs wheel-test experiments ohsumed parity discount start serving curvature selection price candidates peers defaults catboost bench kill-sweep bench-scale clean within-query
+.PHONY: help demo test matrix short check docs wheel-test experiments ohsumed parity discount start serving curvature selection price candidates peers defaults catboost bench faults kill-sweep io-sweep fuzz bench-scale clean within-query
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM and XGBoost, all with no options"
@@ -27,7 +27,10 @@ help:
 	@echo "make selection which rounds to keep, and what averaging gives (needs the data)"
 	@echo "make price     what an ensemble keeps with fewer trees, and in which ways (needs the data; an hour or two)"
 	@echo "make peers     the peers' objectives and ours, tuned alike, on every set (needs the data; hours; resumes)"
+	@echo "make faults    the tests of every fault and bad input that is listed, and the page that says which hold"
 	@echo "make kill-sweep  kill trainings 200 times, resume them, compare their files"
+	@echo "make io-sweep  let every write, sync, rename, open and read of the commands fail in turn, see that nothing is lost"
+	@echo "make fuzz      made and damaged input of every kind, for SECONDS=600; what breaks is kept in tests/fuzz/corpus"
 	@echo "make candidates  what a preset may choose from, and how it should (needs the data; hours; resumes)"
 	@echo "make defaults  every tool with no options, on the same queries (needs the data; hours; resumes)"
 	@echo "make catboost  what CatBoost's trees are worth, by its loss and by ours (needs the data; hours; resumes)"
@@ -113,8 +116,20 @@ docs: $(VENV)/.installed-docs
 wheel-test: $(VENV)/.installed
 	$(BIN)/python -m tests.docs.wheel $(XGBOOST)
 
+faults: $(VENV)/.installed-test
+	$(BIN)/python -m tests.faults --out faults.md
+
 kill-sweep: $(VENV)/.installed-test
 	$(BIN)/python -m tests.cli.kill_sweep 200
+
+io-sweep: $(VENV)/.installed-test
+	$(BIN)/python -m tests.cli.io_sweep
+
+# atheris guides it where it can be installed; without it cases are drawn at random.
+SECONDS ?= 600
+fuzz: $(VENV)/.installed-test
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[fuzz]'
+	nice $(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(TARGETS)
 
 # XGBoost's threads spin while they wait: beside any other work they must not.
 demo ohsumed parity discount start serving curvature selection price candidates peers defaults catboost bench: export OMP_WAIT_POLICY ?= passive

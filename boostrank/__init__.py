@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from boostrank.core import aliases
 
 if TYPE_CHECKING:
+    from boostrank.checking.user_file import load_objective
     from boostrank.core.errors import BoostrankError, DataError, InputError, ModelError, ParameterError, TrainingError
     from boostrank.core.params import Param
     from boostrank.core.queries import QueryIndex
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from boostrank.metric import Conventions, Metric
     from boostrank.objective.description import Objective
     from boostrank.objective.mixture import Mixture
-    from boostrank.objective.user_file import load_objective
     from boostrank.report.comparison.analysis import compare
+    from boostrank.report.pareto_front.analysis import pareto
     from boostrank.sklearn.estimator import BoostRanker as BoostRanker
     from boostrank.sklearn.splitters import QueryKFold as QueryKFold
     from boostrank.sklearn.splitters import QueryShuffleSplit as QueryShuffleSplit
@@ -53,8 +54,8 @@ _NAMES = {
     "export.verification": "verify", "export.writing": "export_model",
     "kernels.objective.contract": "ObjectiveSpec objective_kernel", "kernels.objective.define": "define_objective",
     "kernels.runtime.jit": "inline", "metric": "Conventions Metric", "objective.description": "Objective",
-    "objective.mixture": "Mixture", "objective.user_file": "load_objective",
-    "report.comparison.analysis": "compare",
+    "objective.mixture": "Mixture", "checking.user_file": "load_objective",
+    "report.comparison.analysis": "compare", "report.pareto_front.analysis": "pareto",
     "sklearn": "BoostRanker QueryKFold QueryShuffleSplit QueryTimeSplit", "training.averaging": "average",
     "training.callbacks": "EarlyStopping", "training.checkpoint": "Checkpoint",
     "training.conversion": "convert_start", "training.folds": "train_folds",
@@ -70,7 +71,7 @@ __all__ = [
     "BoostrankError", "Checkpoint", "Conventions", "DataError", "EarlyStopping", "InputError", "Metric", "Mixture",
     "ModelError", "Objective", "ObjectiveSpec", "Param", "ParameterError", "QueryIndex", "RankingDataset",
     "RankingModel", "TrainingError", "WithinQuery", "__version__", "average", "compare", "convert_start",
-    "define_objective", "doctor", "export_model", "inline", "load_objective", "objective_kernel", "train",
+    "define_objective", "doctor", "export_model", "inline", "load_objective", "objective_kernel", "pareto", "train",
     "train_folds", "tune", "verify",
 ]  # fmt: skip
 

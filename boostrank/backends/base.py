@@ -16,7 +16,8 @@ from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.gains import Gain
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
-from boostrank.data.dataset import Features, RankingDataset
+from boostrank.data.arrays import Features
+from boostrank.data.dataset import RankingDataset
 from boostrank.data.tables.categories import Categories
 from boostrank.formats.base import LinearStart, ModelFormat
 

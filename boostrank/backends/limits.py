@@ -149,3 +149,33 @@ def _column(one: Any, names: Sequence[str] | None, parameter: str) -> int | None
     if names is not None and one >= len(names):
         raise ParameterError(f"{parameter}: there is no column {one}: the data have {len(names)}, counted from 0")
     return int(one)
+
+
+_WHOLE = {
+    "num_leaves": 2,
+    "max_leaves": 0,
+    "max_bin": 2,
+    "max_depth": -(2**31),
+    "min_data_in_leaf": 0,
+    "verbosity": -(2**31),
+}
+"""Parameters of either engine that are whole numbers -> the least that is taken."""
+
+
+def check_whole_numbers(params: Mapping[str, Any]) -> None:
+    """Refuse by name what an engine, or the plan of its memory, would fail on later.
+
+    Args:
+        params: by their main names.
+
+    Raises:
+        ParameterError: a value is no whole number, or too small, or above 2^31 - 1.
+    """
+    for name, low in _WHOLE.items():
+        value = params.get(name, low)
+        try:
+            right = value is None or (float(value) == int(value) and low <= int(value) < 2**31)
+        except (TypeError, ValueError, OverflowError):
+            right = False
+        if not right:
+            raise ParameterError(f"{name}={value!r} must be a whole number, at least {low} and below 2^31")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from boostrank.checking.bounds import unsafe
 from boostrank.checking.findings import Finding, Status, Verdict
 from boostrank.checking.measured import cost, learning, threads_agree
 from boostrank.checking.probe import Probe
@@ -48,6 +49,10 @@ def check_objective(spec: ObjectiveSpec) -> Iterator[Finding]:
     Args:
         spec: the objective.
     """
+    found = unsafe(spec)
+    if found is not None:  # it is not even called as compiled code
+        yield found
+        return
     sound = True
     for finding in check_contract(spec):
         sound = sound and not (finding.status is Status.FAIL and finding.check in _FATAL)

@@ -19,7 +19,7 @@ from boostrank.core.machine import openmp_environment
 
 # command -> (module, or module:name; its line in the list of commands)
 _COMMANDS = {
-    "train": ("train", "Train a ranker from a libsvm file."),
+    "train": ("train", "Train a ranker from libsvm text or a table."),
     "average": ("average", "Several models as one model file."),
     "tune": ("tune", "Search for the parameters that rank best, into a config file for train."),
     "plan": ("plan", "What training on some files will cost, before it starts."),
@@ -31,6 +31,7 @@ _COMMANDS = {
     "metrics": ("metrics", "One metric as each library computes it, and why they differ."),
     "compare": ("compare", "Compare two rankers, and refuse the new one if it is worse."),
     "why": ("why", "Why one document of a query stands above another."),
+    "pareto": ("pareto", "What a second goal, such as margin, costs of the first, mix by mix."),
     "noise": ("noise", "What seeds, row order and the draw of queries alone do to the metric."),
     "report": ("report", "Everything about a ranker on one page."),
     "importance": ("importance", "What each feature is worth to the ranking."),
@@ -43,6 +44,7 @@ _COMMANDS = {
     "sort": ("file_tools:sort", "Bring the rows of each query together."),
     "merge": ("file_tools:merge", "Join ranking data sets into one file."),
     "make-data": ("make_data", "Generate realistic ranking data with a known truth."),
+    "completion": ("completion", "Commands, options and their values completed in bash, zsh and fish."),
 }
 
 
@@ -94,8 +96,9 @@ def cli(debug: bool) -> None:
     \b
     boostrank train train.txt --valid vali.txt --model model.txt
     boostrank evaluate model.txt test.txt
-    boostrank compare old.txt model.txt --data test.txt --fail-if 'ndcg@10 < -0.002 at p<0.05'
+    boostrank compare old.txt model.txt test.txt --fail-if 'ndcg@10 < -0.002 at p<0.05'
     boostrank predict model.txt new.txt -o scores.txt
+    boostrank report model.txt test.txt
 
     Results go to standard output, everything else to standard error. Exit status: 0 done, 1 what
     `compare --fail-if`, `doctor --strict` or `verify` looks for is there, 2 usage or bad input, 3 failure,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import click
 
-from boostrank.cli.options import Command, InputFile, option
-from boostrank.cli.reading import check_not_read
+from boostrank.cli.options import Command, InputFile, OutputFile, option
 
 
 @click.command("average", cls=Command)
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True, type=InputFile())
-@option("-m", "--model", "output", required=True, type=click.Path(), section="Output", help="Where it is written.")
+@option("-m", "--model", "output", required=True, type=OutputFile(), section="Output", help="Where it is written.")
 def command(models: tuple[str, ...], output: str) -> None:
     """Write one model whose scores are the mean of the scores of MODELs, of one engine and over the same features.
 
@@ -19,7 +18,6 @@ def command(models: tuple[str, ...], output: str) -> None:
     """
     from boostrank.core.files import check_writable
 
-    check_not_read(output, models)
     check_writable(output)
     from boostrank.training.averaging import average
     from boostrank.training.model import RankingModel

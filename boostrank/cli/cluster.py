@@ -48,10 +48,15 @@ def check_libsvm(context: click.Context, given: Mapping[str, Any]) -> None:
     """Refuse what workers do not read.
 
     Raises:
-        UsageError: tables, and names of features.
+        UsageError: tables, names of features, and expressions over columns.
     """
+    from boostrank.core.gains import expression_of
+
     if given["data_format"] not in ("auto", "libsvm"):
         raise click.UsageError(f"--format {given['data_format']} is for one machine: workers read libsvm text", context)
+    if expression_of(given["gain"]) is not None:
+        raise click.UsageError("--gain of columns is for one machine: write such gains as labels, and --gain linear",
+                               context)  # fmt: skip
     if given["feature_names"]:
         raise click.UsageError("--feature-names is for one machine: workers go by number", context)
 

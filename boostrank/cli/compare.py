@@ -10,7 +10,7 @@ import click
 from boostrank.cli import study
 from boostrank.cli.errors import DONE, GATE_SHUT, say
 from boostrank.cli.options import COUNT, Command, InputFile, chosen_conventions, with_options
-from boostrank.cli.reading import Reader, document_names, reading_options
+from boostrank.cli.reading import Reader, document_names, name_of, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
 from boostrank.cli.tables import aligned, print_table, shown
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.argument("old", metavar="OLD", type=InputFile())
 @click.argument("new", metavar="NEW", type=InputFile())
 @with_options(
-    study.data_option,
+    study.data_argument,
     study.measures("--metric", "metrics", multiple=True, metavar="NAME", default=("ndcg@10",),
                    help="ndcg@10, map, ...; may be repeated; the first one tells regressions."),
     study.measured_by_option, study.gain_option, study.segments_option,
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 @reading_options
 @click.pass_context
 def command(
-    context: click.Context, /, old: str, new: str, data: str, metrics: tuple[str, ...], segments: str | None, top: int,
-    noise: str | None, seed: int, conditions: tuple[str, ...], as_json: bool, html: str | None, threads: int | None,
-    **given: Any,
+    context: click.Context, /, old: str, new: str, data: tuple[str, ...], metrics: tuple[str, ...],
+    segments: str | None, top: int, noise: str | None, seed: int, conditions: tuple[str, ...], as_json: bool,
+    html: str | None, threads: int | None, **given: Any,
 ) -> int:  # fmt: skip
     """Compare NEW with OLD query by query: the release gate.
 
@@ -69,17 +69,17 @@ def command(
     rankers: list[Ranker] = []
     for path, dataset in reader.read_for(models, data):
         rankers.append(Ranker(path, scores_of(path, models[path], dataset, threads), models[path], dataset))
-    docnos = document_names(dataset, data, needed=rules.ties == "docno")
+    docnos = document_names(dataset, name_of(data), needed=rules.ties == "docno")
     found = compare(
         rankers[0], rankers[1], dataset, wanted, conventions=rules, segments=table, fail_if=gate, top=top,
         matters=matters, docnos=docnos, threads=threads, seed=seed,
     )  # fmt: skip
     if html is not None:
-        study.write_page(html, found.to_html(data))
+        study.write_page(html, found.to_html(name_of(data)))
     if as_json:
         study.print_json(found.to_dict())
     else:
-        _print(found, data, context)
+        _print(found, name_of(data), context)
     return GATE_SHUT if found.failed else DONE
 
 

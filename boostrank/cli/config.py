@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from typing import Any
 
@@ -22,6 +23,8 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
     """
     if path is None:
         return None
+    if not os.path.isfile(path):  # a pipe would be waited for
+        raise InputError(f"{path}: not an ordinary file")
     try:
         with open(path, "rb") as file:
             content = tomllib.load(file)

@@ -7,16 +7,14 @@ from typing import Any
 import click
 
 from boostrank.cli.errors import say
-from boostrank.cli.options import Command, DataFile, InputFile, option, threads_option
-from boostrank.cli.reading import check_not_read, reading_options
+from boostrank.cli.options import Command, InputFile, OutputFile, data_argument, option, threads_option
+from boostrank.cli.reading import name_of, reading_options
 
 
 @click.command("convert", cls=Command)
 @click.argument("old", type=InputFile())
-@option("-o", "--output", required=True, type=click.Path(), help="Where the new model is written.")
-@option(
-    "--data", metavar="DATA", type=DataFile(), help="Rows like those that it ranks: steps end between their values."
-)
+@data_argument(required=False)
+@option("-o", "--output", required=True, type=OutputFile(), help="Where the new model is written.")
 @option("--steps", metavar="N", type=click.IntRange(2), default=255, help="About so many steps a feature.")
 @option(
     "--allow", metavar="X", type=click.FloatRange(0.0),
@@ -26,26 +24,26 @@ from boostrank.cli.reading import check_not_read, reading_options
 @threads_option()
 @reading_options
 def command(
-    old: str, output: str, data: str | None, steps: int, allow: float | None, threads: int | None, **given: Any
+    old: str, data: tuple[str, ...], output: str, steps: int, allow: float | None, threads: int | None, **given: Any
 ) -> None:
     """Put the linear leaves of a model of boostrank 0.1.0 into steps, which every program reads.
 
     Hardly any program but LightGBM reads a start with linear leaves, and most drop it without a word. The trees behind
-    it stay as they are. How far scores move is said, and bounded. A model without such leaves is refused, and nothing
+    it stay as they are. How far scores move is said, and bounded. Given DATA, rows like those that it ranks, steps end
+    between their values. A model without such leaves is refused, and nothing
     is written.
     """
     from boostrank.core.errors import InputError, ModelError
     from boostrank.core.files import check_writable
     from boostrank.core.formatting import count_of
 
-    check_not_read(output, [old, data] if data else [old])
     check_writable(output)
     from boostrank.cli.study import read_for_model
     from boostrank.training.conversion import ALLOWED, convert_start
     from boostrank.training.model import RankingModel
 
     rows = None
-    if data is None:
+    if not data:
         model = RankingModel.load(old)
     else:
         model, rows = read_for_model(old, data, {**given, "threads": threads})
@@ -58,7 +56,7 @@ def command(
         limit = f"{found.allowed:.2g}" if allow is None else f"{allow:g}"
         raise InputError(
             f"scores move by up to {found.difference:.2g}, more than {limit}: more --steps, "
-            f"{'' if data else '--data, '}or --allow {found.difference * 1.01:.2g}; nothing is written"
+            f"{'' if data else 'DATA of your own, '}or --allow {found.difference * 1.01:.2g}; nothing is written"
         )
     converted.save(output)
     click.echo(f"{output}: {count_of(found.steps, 'step')} for {count_of(found.functions, 'feature')}")
@@ -72,11 +70,11 @@ def command(
                 f"{count_of(found.outside, 'feature')} counted without an end: beyond the values of the training it is "
                 "level now, and scores move by more there"
             )
-        say("documents are spread over the steps by guess, which contributions depend on: --data counts them")
+        say("documents are spread over the steps by guess, which contributions depend on: DATA of your own count them")
         return
     click.echo(
-        f"{data}: no score moves by more than {found.difference:.2g}, {share} of their deviation; {found.moved:,} of "
-        f"{found.documents:,} documents change their place"
+        f"{name_of(data)}: no score moves by more than {found.difference:.2g}, {share} of their deviation; "
+        f"{found.moved:,} of {found.documents:,} documents change their place"
     )
     if found.ndcg is not None:
         click.echo(f"ndcg@10 {found.ndcg[0]:.4f} before, {found.ndcg[1]:.4f} after")

@@ -46,9 +46,14 @@ def command(
     \b
     boostrank doctor train.txt --valid vali.txt --test test.txt
     """
+    from boostrank.core.gains import expression_of, rule_of
     from boostrank.data.doctor import Severity, examine
 
-    reading = reading_of(given | {"strict": False}) | {"threads": given["threads"], "gain": gain}
+    if expression_of(gain) is not None:
+        say(
+            "the labels are looked at, not the gain of an expression: train refuses a value that is no gain by its line"
+        )
+    reading = reading_of(given | {"strict": False}) | {"threads": given["threads"], "gain": rule_of(gain)}
     reading |= {"format": given["data_format"]}
     sets = [_read("train", files, reading)]
     reading |= {"like": sets[0]}

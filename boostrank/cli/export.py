@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from boostrank.cli.errors import say
-from boostrank.cli.options import Command, DataFile, InputFile, option
-from boostrank.cli.reading import check_not_read, reading_options_but
+from boostrank.cli.options import Command, InputFile, OutputFile, data_argument, option
+from boostrank.cli.reading import name_of, reading_options_but
 
 to_export = partial(option, section="Export")
 
@@ -32,30 +32,30 @@ class _Targets(Command):
 
 @click.command("export", cls=_Targets)
 @click.argument("model", type=InputFile())
+@data_argument("Export", required=False)
 @to_export("--to", required=True, metavar="TARGET", help="What reads the file: see the list below.")
-@to_export("-o", "--output", type=click.Path(), help="Write it here.")
+@to_export("-o", "--output", type=OutputFile(), help="Write it here.")
 @to_export("--how", is_flag=True, help="Print what to do with the file, in three lines; without -o nothing else.")
 @to_export("--name", metavar="NAME", show_default="the file's", help="What the model is called there.")
 @to_export(
     "--feature-names", metavar="FILE", type=InputFile(),
     help="Names of the features there, in the model's order: a name a line, or the JSON of a feature store.",
 )  # fmt: skip
-@to_export("--data", metavar="DATA", type=DataFile(), help="Your own rows, by queries: none may change its place.")
 @to_export(
     "--allow", metavar="KIND", multiple=True,
     help="Write it although rows of this kind get other scores (thresholds, random, zeros, missing, infinite, "
-    "categories), or documents of --data change places (moved).",
+    "categories), or documents of DATA change places (moved).",
 )  # fmt: skip
 @reading_options_but("feature_names")
 def command(
-    model: str, to: str, output: str | None, how: bool, name: str | None, feature_names: str | None, data: str | None,
-    allow: tuple[str, ...], **given: Any,
+    model: str, to: str, output: str | None, how: bool, name: str | None, feature_names: str | None,
+    data: tuple[str, ...], allow: tuple[str, ...], **given: Any,
 ) -> None:  # fmt: skip
     """Write MODEL as a program that serves rankers reads it, with proof that it gives the same scores there.
 
     Rows at both sides of every split, with zeros, missing values, infinities and categories that were not seen are
     scored by the program itself where it can be run, otherwise by an emulator of it. What would get other scores is
-    refused.
+    refused. DATA, your own rows by queries, are tried as well: no document may change its place.
     """
     from boostrank.core.errors import InputError
     from boostrank.core.files import check_writable
@@ -67,14 +67,13 @@ def command(
     if output is None and not how:
         raise InputError("give -o FILE, where the model is written")
     if output is not None:
-        check_not_read(output, [one for one in (model, feature_names, data) if one])
         check_writable(output)
         from boostrank.cli.study import read_for_model
         from boostrank.training.model import RankingModel
 
         names = None if feature_names is None else read_feature_names(feature_names)
         ranker, rows = RankingModel.load(model), None
-        if data is not None:
+        if data:
             ranker, rows = read_for_model(model, data, {**given, "threads": None})
         proof = export_model(ranker, output, to, feature_names=names, name=name, data=rows, allow=allow)
         splits = f"both sides of all {proof.nodes:,} splits"
@@ -97,7 +96,7 @@ def command(
             say(f"{kind}: {count:,} rows of this kind get other scores there, as --allow {kind} says")
         if proof.moves is not None:
             click.echo(
-                f"{data}: {moved_line(proof.moves)}; the largest difference is {proof.moves.largest:.2g}"
+                f"{name_of(data)}: {moved_line(proof.moves)}; the largest difference is {proof.moves.largest:.2g}"
                 + (
                     f", {proof.moves.rounded:,} changed places with an equal but for rounding"
                     * (proof.moves.rounded > 0)

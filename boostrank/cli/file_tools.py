@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.errors import TERMINATED, say
-from boostrank.cli.options import COUNT, Command, DataFile, F, Parsed, option
+from boostrank.cli.options import COUNT, Command, DataFile, F, OutputFile, Parsed, option
 from boostrank.cli.progress import ReadProgress
 from boostrank.cli.reading import name_of
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_MEMORY_MB = 256
 
 _seed = option("--seed", type=click.IntRange(0), default=0, help="Another seed draws other queries.")
-_out = partial(option, "-o", "--output", required=True, type=click.Path(), metavar="OUT")
+_out = partial(option, "-o", "--output", required=True, type=OutputFile(stream=True), metavar="OUT")
 _output = _out(help="The file to write, compressed if it ends in .gz, .bz2, .xz or .zst; - for standard output.")
 _outputs = _out(help="The files to write, {} for the part: out/web-{}.txt.gz. Compressed as their endings say.")
 
@@ -39,17 +39,17 @@ def _shares(given: str) -> dict[str, float]:
     return dict(pairs)
 
 
-def _tool(name: str) -> Callable[[F], click.Command]:
-    """Decorator: a command over FILE..."""
+def _tool(name: str, **given: Any) -> Callable[[F], click.Command]:
+    """Decorator: a command over FILE..., with arguments of `Command`."""
 
     def decorate(function: F) -> click.Command:
         files = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=DataFile())
-        return click.command(name, cls=Command)(files(function))
+        return click.command(name, cls=Command, **given)(files(function))
 
     return decorate
 
 
-@_tool("split")
+@_tool("split", replaceable=("files",))  # OUT is what the files are named after
 @option("--parts", required=True, type=Parsed("NAME=SHARE,...", _shares),
         help="The parts and their shares of the queries, which add up to 1.")  # fmt: skip
 @_seed
@@ -82,7 +82,7 @@ def sample(
     _run("sample", files, output, queries=queries, fraction=fraction, seed=seed)
 
 
-@_tool("shard")
+@_tool("shard", replaceable=("files",))
 @option("--shards", required=True, type=COUNT, help="How many files.")
 @_outputs
 def shard(files: tuple[str, ...], shards: int, output: str) -> None:
@@ -93,7 +93,7 @@ def shard(files: tuple[str, ...], shards: int, output: str) -> None:
     _run("shard", files, output, shards)
 
 
-@_tool("sort")
+@_tool("sort", replaceable=("files",))
 @option(
     "--memory", metavar="MB", type=COUNT, default=DEFAULT_MEMORY_MB,
     help="Megabytes of text to sort at a time; more than that goes through a temporary file beside OUT.",

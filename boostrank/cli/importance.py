@@ -29,7 +29,7 @@ _PASSED = ("metric", "repeats", "documents", "shap_documents", "seed", "negligib
 @click.command("importance", cls=Command)
 @click.argument("model", type=InputFile())
 @with_options(
-    study.data_option,
+    study.data_argument,
     study.measures("--metric", metavar="NAME", default="ndcg@10", help="What is lost, with one cut-off."),
     study.measured_by_option, study.gain_option, study.groups_option,
     study.measures("--repeats", type=COUNT, show_default="1 to 5, as the work allows", help="Shuffles of each query."),
@@ -49,7 +49,7 @@ _PASSED = ("metric", "repeats", "documents", "shap_documents", "seed", "negligib
 @reading_options
 @click.pass_context
 def command(
-    context: click.Context, /, model: str, data: str, top: int, as_json: bool, as_csv: bool, **given: Any
+    context: click.Context, /, model: str, data: tuple[str, ...], top: int, as_json: bool, as_csv: bool, **given: Any
 ) -> None:
     """What the ranking of DATA loses when a feature is shuffled among the documents of each query.
 
@@ -135,6 +135,11 @@ def _print(found: Importance, model: str, top: int) -> None:
                 f"{row['splits']:,}", _number(row["shap"], ".3f"), _number(row["shap_error"], ".3f"), row["verdict"],
             ]
         )  # fmt: skip
+    if found.start is not None:
+        start = found.start
+        ends = f"{start.low:+.4f} to {start.high:+.4f}"
+        worth = [_number(start.shap, ".3f"), _number(start.shap_error, ".3f")]
+        table.append(["linear start", f"{start.loss:+.4f}", ends, "-", "-", "-", *worth, "left out"])
     print_table(table)
     used = sum(row["verdict"] != "unused" for row in rows)
     if used > len(shown):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli import study
-from boostrank.cli.options import CONVENTIONS, CUTOFFS, Command, DataFile, InputFile, threads_option, with_options
-from boostrank.cli.reading import Reader, document_names, reading_options
+from boostrank.cli.options import CONVENTIONS, CUTOFFS, Command, InputFile, threads_option, with_options
+from boostrank.cli.reading import Reader, document_names, name_of, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
 from boostrank.cli.study import MEASURES
 from boostrank.cli.tables import print_table
@@ -35,8 +35,8 @@ def _names(context: click.Context, param: click.Parameter, value: str) -> tuple[
 
 @click.command("metrics", cls=Command)
 @click.argument("ranker", metavar="MODEL|SCORES", type=InputFile())
-@click.argument("data", type=DataFile())
 @with_options(
+    study.data_argument,
     study.measures("--at", type=CUTOFFS, default="10", help="Ranks at which the metric is cut."),
     study.measures("--as", "names", metavar="NAME,...", callback=_names, default=LIBRARIES,
                    help=f"Whose conventions: {', '.join(CONVENTIONS)}."),
@@ -49,7 +49,7 @@ def _names(context: click.Context, param: click.Parameter, value: str) -> tuple[
 @reading_options
 @click.pass_context
 def command(
-    context: click.Context, /, ranker: str, data: str, at: tuple[int, ...], names: tuple[str, ...],
+    context: click.Context, /, ranker: str, data: tuple[str, ...], at: tuple[int, ...], names: tuple[str, ...],
     conventions: str | None, metric: str, target: str | None, as_json: bool, threads: int | None, **given: Any,
 ) -> None:  # fmt: skip
     """The same scores as each library measures them, the differences taken apart.
@@ -72,7 +72,7 @@ def command(
     if target is not None:
         _print_matches(find_conventions(target, *measured, base=base, threads=threads), target, as_json=as_json)
         return
-    docnos = document_names(dataset, data, needed=False)
+    docnos = document_names(dataset, name_of(data), needed=False)
     explanations = explain_conventions(*measured, names, base=base, docnos=docnos, threads=threads)
     if as_json:
         plain = {one.metric: dataclasses.asdict(one) for one in explanations}

@@ -12,18 +12,21 @@ import click
 
 from boostrank.cli import study
 from boostrank.cli.errors import say
-from boostrank.cli.options import Command, DataFile, option
+from boostrank.cli.options import Command, DataFile, check_stdin, option
 from boostrank.cli.progress import duration
 from boostrank.cli.reading import reading_options
 from boostrank.cli.tables import print_table
-from boostrank.cli.train import check_stdin, read_for_trainings
+from boostrank.cli.train import read_for_trainings
 from boostrank.cli.train_options import OUTPUT, config_option, training_options
 
 if TYPE_CHECKING:
     from boostrank.report.noise.analysis import NoiseReport, Spread
 
 
-@click.command("noise", cls=Command)
+_MOST_USED = ("valid", "runs", "objective", "metrics", "rounds", "early_stopping", "config", "as_json", "threads")
+
+
+@click.command("noise", cls=Command, most_used=_MOST_USED)
 @click.argument("train", metavar="TRAIN...", nargs=-1, required=True, type=DataFile())
 @option("--valid", required=True, type=DataFile(), section=OUTPUT, help="Measure on this file.")
 @option("--runs", type=click.IntRange(3), default=10, section=OUTPUT, help="Trainings for each source of luck.")

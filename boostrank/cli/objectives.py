@@ -10,17 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boostrank.cli.choices import registered
 from boostrank.cli.options import Command, option
 
 if TYPE_CHECKING:
     from boostrank.core.params import Param
     from boostrank.kernels.objective.contract import ObjectiveSpec
 
+
+def complete_name(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """What a shell offers."""
+    return [name for name in ("auto", *registered("objectives")) if name.startswith(incomplete)]
+
+
 _AUTO = "the default: LambdaRank's pairs, half and half with XE-NDCG"
 
 
 @click.command("objectives", cls=Command)
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_name)
 @option("--json", "as_json", is_flag=True, help="Print JSON.")
 @option("--markdown", is_flag=True, help="Print the table of the README.")
 def command(name: str | None, as_json: bool, markdown: bool) -> None:
@@ -65,9 +72,16 @@ def described(spec: ObjectiveSpec) -> dict[str, Any]:
         "name": spec.name, "aliases": spec.aliases, "summary": spec.summary, "equation": spec.equation,
         "parameters": [plain(param) for param in spec.params],
         "options": [plain(param) for param in _options(spec)],
-        "hessian": spec.hessian.value, "quadratic": spec.quadratic, "reference": spec.reference,
+        "hessian": spec.hessian.value, "document_weights": spec.document_weights,
+        "quadratic": spec.quadratic, "reference": spec.reference,
         "deviation": spec.deviation,
     }  # fmt: skip
+
+
+def weighs(spec: ObjectiveSpec) -> str:
+    """What the weight of a document does, in words."""
+    words = {"gain": "multiplies its gain", "loss": "multiplies its loss"}
+    return words.get(spec.document_weights or "", "is refused")
 
 
 def _options(spec: ObjectiveSpec | None = None) -> list[Param]:
@@ -130,6 +144,7 @@ def _write_one(page: click.HelpFormatter, spec: ObjectiveSpec) -> None:
     rows = {
         "also called": ", ".join(spec.aliases), "equation": spec.equation, "Hessian": spec.hessian.value,
         "cost": "n^2 for a query of n documents" if spec.quadratic else "", "source": spec.reference,
+        "weight of a document": weighs(spec),
         "differs": spec.deviation,
     }  # fmt: skip
     page.write_paragraph()

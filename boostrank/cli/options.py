@@ -6,11 +6,13 @@ import dataclasses
 import glob
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
+from boostrank.cli.choices import complete
 from boostrank.core.errors import InputError
 from boostrank.core.formatting import typed_value
 
@@ -21,6 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 COUNT = click.IntRange(1)
+_BY_NAME = "boostrank.data"
 
 
 class Option(click.Option):
@@ -29,19 +32,61 @@ class Option(click.Option):
     def __init__(self, *args: Any, section: str = "Options", **kwargs: Any) -> None:
         numbers = {click.IntRange: "N", click.FloatRange: "X"}
         kwargs = {"metavar": numbers.get(type(kwargs.get("type"))), "show_default": "default" in kwargs} | kwargs
+        kwargs.setdefault("shell_complete", complete)
         super().__init__(*args, **kwargs)
         self.section = section
 
 
+MOST_USED = "Most used"
+
+
 class Command(click.Command):
-    """A command whose help lists options under headings, in the order of declaration."""
+    """A command whose help lists options under headings, in the order of declaration.
+
+    Args:
+        most_used: names of those that stand first, under a heading of their own.
+        replaceable: names of those whose file may be written over: a model that is gone on with.
+    """
+
+    def __init__(
+        self, *args: Any, most_used: Sequence[str] = (), replaceable: Sequence[str] = (), **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.most_used, self._replaceable = tuple(most_used), tuple(replaceable)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run it, if no file that it is to write is one that it reads, or is to be written twice.
+
+        Raises:
+            InputError: one is.
+        """
+        from boostrank.core.files import check_not_read
+
+        read, written = [], []
+        for parameter in self.params:
+            value = ctx.params.get(parameter.name or "")
+            files = [one for one in (value if isinstance(value, tuple) else [value]) if isinstance(one, str)]
+            if isinstance(parameter.type, OutputFile):
+                written += files
+            elif isinstance(parameter.type, ObjectiveName):
+                read += [one.rpartition(".py")[0] + ".py" for one in files if ".py" in one]
+            elif isinstance(parameter.type, InputFile) and parameter.name not in self._replaceable:
+                read += [one for one in files if one != "-"]
+        for number, path in enumerate(written):
+            check_not_read(path, read)
+            if os.path.realpath(path) in map(os.path.realpath, written[:number]):
+                raise InputError(f"{path}: is to be written twice: name another file")
+        return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None and isinstance(parameter, click.Option):
-                sections.setdefault(getattr(parameter, "section", "Options"), []).append(record)
+        sections: dict[str, list[tuple[str, str]]] = {MOST_USED: []}
+        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
+        first = [one for name in self.most_used for one in options if one.name == name]
+        for one in (*first, *(one for one in options if one not in first)):
+            record = one.get_help_record(ctx)
+            if record is not None:
+                heading = MOST_USED if one in first else getattr(one, "section", "Options")
+                sections.setdefault(heading, []).append(record)
         sections["Options"] = sections.pop("Options", [])  # --help, last
         for heading, records in sections.items():
             if records:
@@ -91,6 +136,15 @@ class InputFile(click.ParamType):  # type: ignore[type-arg]
             raise InputError(f"{path}: {'cannot be read' if os.path.exists(path) else 'no such file'}")
         return path
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(incomplete, type="file")]
+
+
+class ObjectiveName(click.ParamType):  # type: ignore[type-arg]
+    """Name of an objective, or the file of one, `my.py` or `my.py:NAME`."""
+
+    name = "name"
+
 
 class DataFile(InputFile):
     """A file of ranking data that can be read; `-`, standard input; or a pattern that files match."""
@@ -130,6 +184,77 @@ def seconds(given: str) -> float:
     return found
 
 
+class OutputFile(click.ParamType):  # type: ignore[type-arg]
+    """A file to be written; `-`, which is standard output elsewhere, is refused and not taken for a name.
+
+    Args:
+        stream: whether `-` is standard output here.
+    """
+
+    name = "file"
+
+    def __init__(self, stream: bool = False) -> None:
+        self._stream = stream
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        path = os.fspath(value)
+        if path == "-" and not self._stream:
+            self.fail(
+                "'-' is standard output, where this is not written: give a name (./- is a file of that name)",
+                param,
+                ctx,
+            )
+        return str(path)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(incomplete, type="file")]
+
+
+def data_argument(section: str = "Options", *, required: bool = True) -> Callable[[F], F]:
+    """`DATA...`: files of ranking data by position; or each by `--data`. The command gets them as `data`.
+
+    Args:
+        section: where the help lists `--data`.
+        required: whether there must be one.
+    """
+
+    def either(context: click.Context, parameter: click.Parameter, by_position: tuple[str, ...]) -> tuple[str, ...]:
+        by_name = data_by_name(context)
+        if by_position and by_name:
+            raise click.UsageError("data are given by position and by --data: take one of the two", context)
+        if required and not (by_position or by_name) and not context.resilient_parsing:
+            raise click.UsageError("DATA is missing: name its files by position, or by --data", context)
+        check_stdin(context, by_position or by_name)
+        return by_position or by_name
+
+    metavar = "DATA..." if required else "[DATA...]"
+    return with_options(
+        click.argument("data", metavar=metavar, nargs=-1, required=False, type=DataFile(), callback=either),
+        data_option(section),
+    )
+
+
+def data_option(section: str) -> Callable[[F], F]:
+    """`--data`, whose files `data_by_name` has."""
+    return option(
+        "--data", "data_by_name", metavar="DATA", multiple=True, type=DataFile(), is_eager=True, expose_value=False,
+        callback=lambda context, _, files: context.meta.update({_BY_NAME: files}), section=section,
+        help="DATA by name in place of by position; may be repeated.",
+    )  # fmt: skip
+
+
+def data_by_name(context: click.Context) -> tuple[str, ...]:
+    """The files that `--data` names."""
+    found: tuple[str, ...] = context.meta.get(_BY_NAME, ())
+    return found
+
+
+def check_stdin(context: click.Context, files: Sequence[str]) -> None:
+    """Refuse `-` that stands twice."""
+    if files.count("-") > 1:
+        raise click.UsageError("standard input can be read only once", context)
+
+
 ASSIGNMENT, CUTOFFS = Parsed("NAME=VALUE", assignment), Parsed("K,K,...", ranks)
 DURATION = Parsed("DURATION", seconds)
 
@@ -148,6 +273,12 @@ def with_options(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
+GAIN_HELP = (
+    "Gain of a label: exponential, linear, or a table 0,1,3,7; or of a row, an expression over columns, features or "
+    "not: '0.7*label + 0.3*log1p(margin)'."
+)
+
+
 def conventions_option(section: str) -> Callable[[F], F]:
     """`--conventions PRESET`."""
     words = f"{', '.join(CONVENTIONS[:-1])} or {CONVENTIONS[-1]}"
@@ -159,10 +290,11 @@ def conventions_option(section: str) -> Callable[[F], F]:
 
 def chosen_conventions(preset: str | None, gain: str | None) -> Conventions:
     """What `--conventions` and `--gain` say."""
+    from boostrank.core.gains import rule_of
     from boostrank.metric import Conventions
 
     rules = Conventions.named(preset or "default")
-    return rules if gain is None else dataclasses.replace(rules, gain=gain)
+    return rules if gain is None else dataclasses.replace(rules, gain=rule_of(gain))
 
 
 def threads_option(section: str = "Options") -> Callable[[F], F]:

@@ -8,19 +8,20 @@ from typing import Any
 
 import click
 
-from boostrank.cli.options import Command, DataFile, InputFile, option, threads_option
-from boostrank.cli.reading import Reader, check_not_read, reading_options
+from boostrank.cli.options import Command, InputFile, OutputFile, data_argument, option, threads_option
+from boostrank.cli.reading import Reader, reading_options
 
 
 @click.command("predict", cls=Command)
 @click.argument("model", type=InputFile())
-@click.argument("data", metavar="DATA...", nargs=-1, required=True, type=DataFile())
-@option("-o", "--output", type=click.Path(), help="Write the scores here instead of to standard output.")
+@data_argument()
+@option("-o", "--output", type=OutputFile(stream=True), default="-", show_default="-, standard output",
+        help="Write the scores here.")  # fmt: skip
 @option("--num-iteration", metavar="N", type=click.IntRange(1), show_default="the best", help="Use the first N rounds.")
 @threads_option()
 @reading_options
 def command(
-    model: str, data: tuple[str, ...], output: str | None, num_iteration: int | None, threads: int | None, **given: Any
+    model: str, data: tuple[str, ...], output: str, num_iteration: int | None, threads: int | None, **given: Any
 ) -> None:
     """Score the documents of DATA by MODEL: one score a line, in input order.
 
@@ -32,6 +33,11 @@ def command(
 
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON). Higher is better, within one query only.
     """
+    if given["on_bad_line"] == "skip":
+        raise click.UsageError(
+            "--on-bad-line skip would write fewer scores than there are rows, so that those behind the first would be "
+            "of other documents: mend the rows, or leave them out of the file"
+        )
     from boostrank.core.imports import uncollected, without
 
     with uncollected():
@@ -39,14 +45,13 @@ def command(
         from boostrank.data.libsvm.number_text import score_text
         from boostrank.training.model import RankingModel
 
-        if output is not None:
-            check_not_read(output, [model, *data])
+        if output != "-":
             check_output(output)
         with without("sklearn", "pandas"):  # an engine imports them for a second, and scores without them
             ranker = RankingModel.load(model)
         pieces = Reader({**given, "threads": threads}).scores(data, ranker, model, num_iteration)
         first = list(islice(pieces, 1))
-    if output is None:
+    if output == "-":
         for scores in chain(first, pieces):
             sys.stdout.write(score_text(scores).decode())
         return

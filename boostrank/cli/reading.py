@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import glob
+import itertools
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from boostrank.cli.errors import say
-from boostrank.cli.options import F, option, with_options
+from boostrank.cli.options import F, InputFile, Parsed, option, with_options
 from boostrank.cli.progress import ReadProgress, duration
 from boostrank.core.errors import InputError
-from boostrank.data.options import DECLARED, FeatureSpace, ReaderOptions
+from boostrank.data.options import DECLARED, FeatureSpace, ReaderOptions, listed_names
 
 if TYPE_CHECKING:
     from boostrank.core.types import Float64Array
@@ -31,15 +31,19 @@ def _option(field: Any) -> Any:
     """The declaration of a reader option as one of the command line."""
     declared, default = DECLARED[field.name], field.default
     kind: Any = click.Choice(declared.choices) if declared.choices else None
+    if declared.metavar == "FILE":
+        kind = InputFile()
     if declared.low is not None:
         number: Any = click.FloatRange if isinstance(default, float) else click.IntRange
         kind = number(declared.low, declared.high)
-    several = default == ()
+    several, names = default == (), declared.metavar == "COLUMN,..."
+    if names:
+        kind = Parsed(declared.metavar or "", listed_names)
     return option(
         f"--{field.name.removesuffix('s' if several else '').replace('_', '-')}", field.name, is_flag=default is False,
-        multiple=several, metavar=declared.metavar or None, type=kind, default=default,
+        multiple=several or names, metavar=declared.metavar or None, type=kind, default=() if names else default,
         show_default=default not in (None, False, ()), section=SECTION,
-        help=declared.help + (" May be repeated." if several else ""),
+        help=declared.help + (" May be repeated." if several or names else ""),
     )  # fmt: skip
 
 
@@ -59,6 +63,7 @@ def reading_options_but(*others: str) -> Callable[[F], F]:
     )  # fmt: skip
 
 
+_LISTS = [field.name for field in _FIELDS if DECLARED[field.name].metavar == "COLUMN,..."]
 reading_options = reading_options_but()
 
 
@@ -75,6 +80,7 @@ class Reader:
         self, given: Mapping[str, Any], *, keep_comments: bool = False, stream: Mapping[str, Any] | None = None
     ) -> None:
         self._stream, self._format = stream, given["data_format"]
+        self._measures = "gain" in given and given["gain"] is None
         self._reading = ReaderOptions(**reading_of(given), keep_comments=keep_comments)
         self._options = self._reading.changed | {"threads": given["threads"]}
 
@@ -100,13 +106,15 @@ class Reader:
             )
         action = "remembered" if data.on_disk and not data.features.is_open else "read"
         how = data.provenance.options
-        roles = {"label": "labels", "qid": "queries", "weight": "weights"}
+        weights = "weights" if data.document_weights is None else "weights of documents (not for metrics)"
+        roles = {"label": "labels", "qid": "queries", "weight": weights}
         taken = [f"{word} from column {how[role]!r}" for role, word in roles.items() if role in how]
         beside = [f"{', '.join(taken)}, "] if taken else []
-        beside += [f"weights from {file}, " for file in data.provenance.files[1:] if file.endswith(WEIGHT_SUFFIX)]
+        beside += [f"labels are the gain {data.gain}, "] if data.gain is not None else []
+        beside += [f"{weights} from {file}, " for file in data.provenance.files[1:] if file.endswith(WEIGHT_SUFFIX)]
         say(
             f"{name}: {data.n_documents:,} rows, {len(data.queries):,} queries, {data.n_features:,} features, "
-            f"{''.join(beside[:2])}{action} in {duration(time.monotonic() - started)}"
+            f"{''.join(beside[:3])}{action} in {duration(time.monotonic() - started)}"
         )
         return data
 
@@ -170,31 +178,54 @@ class Reader:
                 )
         return FeatureSpace(base, model.n_features, model.feature_names, columns, model.categories)
 
-    def read_for(self, models: Mapping[str, RankingModel | None], path: str) -> Iterator[tuple[str, RankingDataset]]:
+    def say_gain(self, model: RankingModel, path: str) -> None:
+        """Say of a model that learnt an expression that labels, not this, measure it; where `--gain` could say so.
+
+        Args:
+            model, path: the model, and its file.
+        """
+        gain = model.info.gain
+        if gain is not None and self._measures:
+            say(f"{path} was trained on the gain {gain}; without --gain it is measured by the label: "
+                f"--gain '{gain}' measures by what it learnt")  # fmt: skip
+
+    def read_for(
+        self, models: Mapping[str, RankingModel | None], paths: Sequence[str]
+    ) -> Iterator[tuple[str, RankingDataset]]:
         """(ranker, the data as it wants them); read once for all that count features alike. None takes any.
 
         Raises:
             InputError: models that count features differently, and data that can be read only once.
         """
-        spaces = {name: self.feature_space(model, name, path) for name, model in models.items() if model is not None}
+        for name, model in models.items():
+            if model is not None:
+                self.say_gain(model, name)
+        spaces = {name: self.feature_space(model, name, paths) for name, model in models.items() if model is not None}
         first = next(iter(spaces), None)
         different = [name for name in spaces if spaces[name] != spaces[first]] if first else []
-        if different and (path == "-" or (os.path.exists(path) and not os.path.isfile(path))):
+        once = [one for one in paths if one == "-" or (os.path.exists(one) and not os.path.isfile(one))]
+        if different and once:
             raise InputError(
-                f"{first} and {different[0]} count features differently, so that {path} would have to be read twice: "
-                "it can be read only once, put the data into a file"
+                f"{first} and {different[0]} count features differently, so that {once[0]} would have to be read "
+                "twice: it can be read only once, put the data into a file"
             )
         data: dict[FeatureSpace | None, RankingDataset] = {}
         for name in models:
             space = spaces.get(name) or (spaces[first] if first else None)
             if space not in data:
-                data[space] = self.read(path, like=space)
+                data[space] = self.read(paths, like=space)
             yield name, data[space]
 
 
 def reading_of(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of the reader among those of a command."""
+    from boostrank.core.gains import expression_of
+
     own = {field.name: given.get(field.name, field.default) for field in _FIELDS}
+    gain = expression_of(given.get("gain"))
+    own |= {} if gain is None else {"gain": gain.text}
+    for name in _LISTS:
+        own[name] = tuple(itertools.chain.from_iterable(own[name] or ())) or None
     return own | ({"qid": given["qid_column"]} if "qid_column" in given else {})
 
 
@@ -202,19 +233,6 @@ def name_of(paths: str | Sequence[str]) -> str:
     """What the files are called in a line: `a.txt and 2 more files`."""
     first, *more = [paths] if isinstance(paths, str) else paths
     return first + (f" and {len(more)} more file{'s' * (len(more) > 1)}" if more else "")
-
-
-def check_not_read(output: str, inputs: Iterable[str]) -> None:
-    """Refuse to write over what is read (files, patterns): a slip of the fingers, and the data are gone.
-
-    Raises:
-        InputError: they meet.
-    """
-    real = os.path.realpath(output)
-    for given in inputs:
-        files = [given] if os.path.exists(given) else glob.glob(given, recursive=True)
-        if os.path.isfile(output) and any(os.path.realpath(file) == real for file in files):
-            raise InputError(f"{output}: is read by this command ({given}) and would be overwritten: name another file")
 
 
 def document_names(data: RankingDataset, path: str, *, needed: bool = True) -> list[str] | None:

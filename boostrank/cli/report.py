@@ -10,9 +10,9 @@ import click
 from boostrank.cli import study
 from boostrank.cli.errors import say
 from boostrank.cli.importance import read_groups
-from boostrank.cli.options import Command, InputFile, chosen_conventions, with_options
+from boostrank.cli.options import Command, InputFile, OutputFile, chosen_conventions, with_options
 from boostrank.cli.progress import StepProgress
-from boostrank.cli.reading import Reader, check_not_read, document_names, reading_options
+from boostrank.cli.reading import Reader, document_names, name_of, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
 from boostrank.report.sections import METRICS, section_names
 
@@ -20,7 +20,7 @@ from boostrank.report.sections import METRICS, section_names
 @click.command("report", cls=Command)
 @click.argument("model", type=InputFile())
 @with_options(
-    study.data_option,
+    study.data_argument,
     study.measures("--metric", "metrics", multiple=True, metavar="NAME", default=METRICS,
                    help="ndcg@1,3,5,10, map, ...; may be repeated; all else is about the largest cut-off of the "
                         "first."),
@@ -35,15 +35,16 @@ from boostrank.report.sections import METRICS, section_names
                   help=f"This section alone; may be repeated: {', '.join(section_names())}."),
     study.results("--skip", multiple=True, metavar="SECTION", type=click.Choice(section_names()),
                   help="Without this section; may be repeated."),
-    study.results("-o", "--output", metavar="FILE", type=click.Path(), help="Write one page that needs no network."),
-    study.results("--save", "folder", metavar="DIR", type=click.Path(),
+    study.results("-o", "--output", metavar="FILE", type=OutputFile(), show_default="MODEL-report.html",
+                  help="Write one page that needs no network; by default where neither --save nor --json is given."),
+    study.results("--save", "folder", metavar="DIR", type=OutputFile(),
                   help="Write the page, every chart (SVG) and its numbers (CSV) to a folder."),
     study.json_option, study.workers_option,
 )  # fmt: skip
 @reading_options
 @click.pass_context
 def command(
-    context: click.Context, /, model: str, data: str, metrics: tuple[str, ...], baseline: str | None,
+    context: click.Context, /, model: str, data: tuple[str, ...], metrics: tuple[str, ...], baseline: str | None,
     segments: str | None, groups: str | None, noise: str | None, only: tuple[str, ...], output: str | None,
     folder: str | None, as_json: bool, threads: int | None, **given: Any,
 ) -> None:  # fmt: skip
@@ -53,9 +54,10 @@ def command(
     MODEL is a file of boostrank, LightGBM (text) or XGBoost (JSON).
     """
     if output is None and folder is None and not as_json:
-        raise click.UsageError("nothing to write: -o report.html, --save DIR or --json", context)
+        output = page_beside(model)
     if baseline == model:
         raise click.UsageError("the model is its own --baseline", context)
+    from boostrank.core.files import check_not_read
     from boostrank.metric import Metric
     from boostrank.report.documents import document_names as known_names
     from boostrank.report.page import report
@@ -68,7 +70,7 @@ def command(
     matters = study.read_matters(noise) if noise else None
     table = None if segments is None else read_segments(segments)
     if output is not None:
-        read = [f for f in (model, baseline, segments, groups, noise) if f] + ([data] if data != "-" else [])
+        read = [f for f in (model, baseline, segments, groups, noise, *data) if f and f != "-"]
         check_not_read(output, read)
     study.check_page(output)
     if folder is not None:
@@ -84,12 +86,13 @@ def command(
     if baseline:
         previous = datasets[baseline].in_input_order(scores_of(baseline, old, datasets[baseline], threads))
     # All documents need a name where ties are ordered by name; elsewhere "" where a comment has none.
-    docnos = document_names(dataset, data) if rules.ties == "docno" else known_names(dataset)
+    docnos = document_names(dataset, name_of(data)) if rules.ties == "docno" else known_names(dataset)
     with StepProgress() as progress:
         found = report(
             ranker, dataset, wanted, conventions=rules, baseline=previous, baseline_name=baseline, segments=table,
-            groups=together, documents=given["documents"], matters=matters, docnos=docnos, name=model, data_name=data,
-            seed=given["seed"], only=only or None, skip=given["skip"], threads=threads, progress=progress,
+            groups=together, documents=given["documents"], matters=matters, docnos=docnos, name=model,
+            data_name=name_of(data), seed=given["seed"], only=only or None, skip=given["skip"], threads=threads,
+            progress=progress,
         )  # fmt: skip
     for section, reason in found.missing.items():
         say(f"no {section}: {reason}")
@@ -99,3 +102,18 @@ def command(
         say(f"{folder}: {len(found.save(folder))} files written")
     if as_json:
         study.print_json(found.to_dict())
+
+
+def page_beside(model: str) -> str:
+    """`model-report.html` beside `model.txt`; a page of before is replaced.
+
+    Raises:
+        InputError: what stands there was not written by this command.
+    """
+    from boostrank.core.errors import InputError
+    from boostrank.report.html.page import is_page
+
+    path = Path(model).with_name(f"{Path(model).stem}-report.html")
+    if path.exists() and not is_page(path):
+        raise InputError(f"{path}: is there, and no report of boostrank: name another file by -o")
+    return str(path)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from boostrank.cli.errors import say
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | None = None) -> None:
-    """Write the model; where that fails, to the folder of temporary files, so that hours of work are not lost.
+    """Write the model; where that fails, to another folder, so that hours of work are not lost.
 
     Raises:
         TrainingError: it could not be written where it should be; the message says what is kept.
@@ -24,20 +27,59 @@ def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | No
 
     try:
         trained.save(path)
-    except TrainingError as error:
-        folder = None
-        try:
-            folder = tempfile.mkdtemp(prefix="boostrank-rescued-")
-            rescued = os.path.join(folder, os.path.basename(path))
-            trained.save(rescued)
+    except (TrainingError, MemoryError) as error:
+        rescued = _rescued(trained, os.path.basename(path))
+        kept = ["There is room for it nowhere else either, so this model is lost"]
+        if rescued is not None:
             kept = [f"The model was written to {rescued} instead: move it, and {os.path.basename(rescued)}.meta.json"]
-        except (OSError, TrainingError):
-            if folder is not None:
-                shutil.rmtree(folder, ignore_errors=True)
-            kept = [f"There is no room for it in {tempfile.gettempdir()} either, so this model is lost"]
         if checkpoint is not None and checkpoint.holds is not None:
             kept.append(_of_checkpoint(checkpoint))
-        raise TrainingError(f"{error}. {'; '.join(kept)}") from error
+        reason = str(error) or f"{path}: could not be written: there is no memory left"
+        raise TrainingError(f"{reason}. {'; '.join(kept)}") from error
+
+
+@contextlib.contextmanager
+def keeping_rounds(path: str) -> Iterator[None]:
+    """Where a gradient breaks inside, the rounds before it are written beside the model's path, which stays as it is.
+
+    Raises:
+        TrainingError: the same, and where they are.
+    """
+    from boostrank.core.errors import TrainingError
+
+    try:
+        yield
+    except TrainingError as error:
+        if error.model is None:
+            raise
+        rounds, (root, ending) = error.model.num_trees(), os.path.splitext(path)
+        beside = next(
+            name
+            for number in itertools.count(1)
+            if not os.path.lexists(name := f"{root}-before-the-fault{f'-{number}' * (number > 1)}{ending}")
+        )
+        kept = f"The {rounds} trees before it are in {beside}"
+        try:
+            save_or_rescue(error.model, beside)
+        except TrainingError as trouble:
+            kept = f"The {rounds} trees before it: {trouble}"
+        raise TrainingError(f"{error}. {kept}") from error
+
+
+def _rescued(trained: RankingModel, name: str) -> str | None:
+    """Where the model lies now: in a new folder among temporary files, or of the working or home directory."""
+    from boostrank.core.errors import TrainingError
+
+    for parent in (None, os.curdir, os.path.expanduser("~")):
+        folder = None
+        try:
+            folder = tempfile.mkdtemp(prefix="boostrank-rescued-", dir=parent)
+            trained.save(os.path.join(folder, name))
+            return os.path.join(folder, name)
+        except (OSError, TrainingError, MemoryError):
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+    return None
 
 
 def _of_checkpoint(checkpoint: Checkpoint) -> str:

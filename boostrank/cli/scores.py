@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import math
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
     from boostrank.training.model import RankingModel
 
-_LOOK = 64
+_LOOK, _HEAD = 64, 1024
 # `float` takes more: 1_000, digits of other scripts.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -34,6 +35,20 @@ def load_ranker(path: str) -> RankingModel | None:
     from boostrank.training.model import RankingModel
 
     return RankingModel.load(path)
+
+
+def holds_ranker(path: str) -> bool:
+    """Whether a file is a model or holds scores, or is empty, by how it begins; what else there is may be data."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        head = file.read(_HEAD).removeprefix(codecs.BOM_UTF8).lstrip()
+    from boostrank.formats import FORMATS
+
+    first, _, more = head.partition(b"\n")
+    word = first.strip().decode("latin-1")
+    scores = bool(_NUMBER.fullmatch(word) or word.lower() in ("nan", "inf", "-inf"))
+    return not head or (scores and (bool(more) or len(head) < _HEAD)) or any(one.recognises(head) for one in FORMATS)
 
 
 def scores_of(path: str, model: RankingModel | None, data: RankingDataset, threads: int | None) -> Any:

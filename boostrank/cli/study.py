@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boostrank.cli import options
 from boostrank.cli.errors import say
-from boostrank.cli.options import DataFile, InputFile, conventions_option, option, threads_option
+from boostrank.cli.options import GAIN_HELP, InputFile, OutputFile, conventions_option, option, threads_option
 from boostrank.cli.reading import Reader
 from boostrank.cli.tables import width_of
 from boostrank.core.errors import FileFormatError
@@ -25,8 +26,8 @@ MEASURES, RESULTS = "Measures", "Results"
 
 measures, results = (partial(option, section=section) for section in (MEASURES, RESULTS))
 
-data_option = measures("--data", required=True, metavar="DATA", type=DataFile(), help="Labelled queries.")
-gain_option = measures("--gain", help="Gain of a label: exponential, linear, or a table 0,1,3,7.")
+data_argument = options.data_argument(MEASURES)
+gain_option = measures("--gain", help=GAIN_HELP)
 groups_option = measures("--groups", metavar="FILE", type=InputFile(),
                          help="Features shuffled together, a group a line: `text: bm25_*, tf_title`.")  # fmt: skip
 segments_option = measures("--segments", metavar="FILE", type=InputFile(),
@@ -39,7 +40,7 @@ seed_option = measures("--seed", type=click.IntRange(0), default=0, help="Of shu
 measured_by_option = conventions_option(MEASURES)
 workers_option = threads_option(RESULTS)
 json_option = results("--json", "as_json", is_flag=True, help="Print one JSON object.")
-html_option = results("--html", metavar="FILE", help="Write one page that needs no network.")
+html_option = results("--html", metavar="FILE", type=OutputFile(), help="Write one page that needs no network.")
 
 
 def read_for_model(
@@ -56,6 +57,7 @@ def read_for_model(
 
     ranker = RankingModel.load(model)
     reader = Reader(given, keep_comments=keep_comments)
+    reader.say_gain(ranker, model)
     return ranker, reader.read(data, like=reader.feature_space(ranker, model, data))
 
 

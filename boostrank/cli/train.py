@@ -16,15 +16,15 @@ from boostrank.backends import ENGINES, get_backend
 from boostrank.cli.config import merged_with_config
 from boostrank.cli.errors import DONE, say
 from boostrank.cli.interrupt import graceful_stop
-from boostrank.cli.options import Command, DataFile
+from boostrank.cli.options import Command, DataFile, check_stdin
 from boostrank.cli.plan import announced
 from boostrank.cli.price import check_limits, price_of, say_price
 from boostrank.cli.progress import RoundProgress, duration
-from boostrank.cli.reading import Reader, check_not_read, reading_options
-from boostrank.cli.saving import report_checkpoint, save_or_rescue
+from boostrank.cli.reading import Reader, reading_options
+from boostrank.cli.saving import keeping_rounds, report_checkpoint, save_or_rescue
 from boostrank.cli.tables import aligned
 from boostrank.cli.train_folds import check_alone, train_on_folds
-from boostrank.cli.train_options import START_WORDS, train_options
+from boostrank.cli.train_options import MOST_USED, START_WORDS, train_options
 from boostrank.cli.train_quality import (
     BEST,
     GOOD,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from boostrank.training.within_query import WithinQuery
 
 
-@click.command("train", cls=Command)
+@click.command("train", cls=Command, most_used=MOST_USED, replaceable=("init_model",))
 @click.argument("train", metavar="TRAIN...", nargs=-1, required=True, type=DataFile())
 @train_options
 @reading_options
@@ -67,19 +67,18 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
         check_alone(context, given, valid)
         given["route"] = "memory"
     from boostrank.core.errors import InputError
-    from boostrank.core.files import check_appendable, check_writable
+    from boostrank.core.files import check_appendable, check_not_read, check_writable
     from boostrank.core.locks import reserved
 
     start_file = None if given["start"] in START_WORDS else given["start"]
     inputs = [*train, *valid, *filter(None, [given.get("config"), start_file])]
-    check_not_read(model, inputs)
     check_writable(model)
     if given["log"]:
         if given["dask"]:
             raise click.UsageError("--log is for one machine", context)
         check_appendable(given["log"], [model, *inputs])
     if given["checkpoint"]:
-        check_not_read(given["checkpoint"], [*inputs, *filter(None, [given["init_model"]])])
+        check_not_read(given["checkpoint"], filter(None, [given["init_model"]]))
     checkpoint = _checkpoint(context, given, model)
     with reserved(model), checkpoint.reserved() if checkpoint else contextlib.nullcontext():
         if checkpoint and os.path.exists(checkpoint.path) and not checkpoint.resume:
@@ -167,14 +166,15 @@ def _run(
                     data.features.watch = progress.binning
             callbacks: list[Any] = [progress, *_log(given), *([stopper] if stopper else [])]
             callbacks.append(StopWhenAsked(stop, stopper, checkpoint))
-            trained = train(
-                params, train_set, rounds,
-                # Without a file to watch, the training set shows that something is learnt.
-                valid_sets=valid_sets or [train_set], valid_names=_set_names(valid) or ["training"],
-                init_model=given["init_model"], callbacks=callbacks, backend=given["backend"],
-                conventions=given["conventions"], checkpoint=checkpoint, start=given["start"], within_query=within,
-                max_trees=given["max_trees"], max_microseconds=given["max_microseconds"],
-            )  # fmt: skip
+            with keeping_rounds(model):
+                trained = train(
+                    params, train_set, rounds,
+                    # Without a file to watch, the training set shows that something is learnt.
+                    valid_sets=valid_sets or [train_set], valid_names=_set_names(valid) or ["training"],
+                    init_model=given["init_model"], callbacks=callbacks, backend=given["backend"],
+                    conventions=given["conventions"], checkpoint=checkpoint, start=given["start"], within_query=within,
+                    max_trees=given["max_trees"], max_microseconds=given["max_microseconds"],
+                )  # fmt: skip
         stop.saving = True
         save_or_rescue(trained, model, checkpoint)
         if checkpoint and not stop.heeded:
@@ -288,12 +288,6 @@ def _streaming(
     return {"cache": cache or not given["no_cache"], "external_memory": route == "external"}
 
 
-def check_stdin(context: click.Context, files: list[str]) -> None:
-    """Refuse `-` that stands twice."""
-    if files.count("-") > 1:
-        raise click.UsageError("standard input can be read only once", context)
-
-
 def read_for_trainings(
     context: click.Context, given: dict[str, Any], train: tuple[str, ...], valid: str | None
 ) -> tuple[dict[str, Any], RankingDataset, Any]:
@@ -316,13 +310,17 @@ def train_params(context: click.Context, given: dict[str, Any]) -> dict[str, Any
     settings = merged_with_config(context, "set", given["settings"])
     objective = given["objective"]
     if objective is not None and ".py" in objective:
-        from boostrank.objective.user_file import is_objective_file, load_objective
+        from boostrank.checking.user_file import is_objective_file, load_objective
 
         if is_objective_file(objective):
             objective = load_objective(objective)
     _check_sides(objective, settings, own, given["backend"])
     options = {"objective": objective} | {name: given[name] for name in ("gain", "learning_rate", "num_leaves", "seed")}
     options |= {"num_threads": given["threads"], "metric": list(given["metrics"]) or None, "eval_at": given["eval_at"]}
+    if options["gain"] is not None:  # the reader computes an expression
+        from boostrank.core.gains import rule_of
+
+        options["gain"] = rule_of(options["gain"])
     for name, value in (settings | {key: value for key, value in options.items() if value is not None}).items():
         if name in params and name != "verbosity":
             raise click.UsageError(f"{name} is given twice: by --param, and by its own option", context)

@@ -14,6 +14,7 @@ from boostrank.cli.errors import DONE, say
 from boostrank.cli.interrupt import graceful_stop
 from boostrank.cli.price import price_of, say_price
 from boostrank.cli.progress import RoundProgress
+from boostrank.cli.saving import save_or_rescue
 from boostrank.training.callbacks import EarlyStopping, StopWhenAsked
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def train_on_folds(
                 max_trees=given["max_trees"], max_microseconds=given["max_microseconds"],
             )  # fmt: skip
         stop.saving = True
-        one.save(path)
+        save_or_rescue(one, path)
     record = one.info["folds"]
     stopped = len(record["rounds"]) < folds or stop.heeded
     if given["as_json"]:

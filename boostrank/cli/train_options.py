@@ -15,8 +15,12 @@ from boostrank.cli.options import (
     COUNT,
     CUTOFFS,
     DURATION,
+    GAIN_HELP,
     DataFile,
     InputFile,
+    ObjectiveName,
+    OutputFile,
+    Parsed,
     conventions_option,
     option,
     threads_option,
@@ -32,8 +36,15 @@ BACKENDS = tuple(ENGINES)
 START_WORDS = ("auto", LINEAR, "none")
 ROUTES = ("auto", "memory", "bins", "external")
 OBJECTIVE, TREES, METRICS, OUTPUT = "Objective", "Trees", "Metrics and stopping", "Data and output"
+FEATURES, MODELS, CHECKPOINTS, MEMORY = "Start and features", "How many models", "Checkpoints", "Memory and machines"
+MOST_USED = (
+    "model", "valid", "quality", "objective", "metrics", "rounds", "early_stopping", "folds", "seed", "threads",
+)  # fmt: skip
 
 _objective, _trees, _metrics, _output = (partial(option, section=s) for s in (OBJECTIVE, TREES, METRICS, OUTPUT))
+_features, _models, _checkpoints, _memory = (
+    partial(option, section=s) for s in (FEATURES, MODELS, CHECKPOINTS, MEMORY)
+)
 
 
 class StartFile(InputFile):
@@ -48,19 +59,27 @@ class StartFile(InputFile):
         return super().convert(value, param, ctx)
 
 
+def scheduler(given: str) -> str:
+    """An address or a file; a blank one, of a variable that is not set, would train on this machine alone."""
+    if not given.strip():
+        raise ValueError("it is blank: give a scheduler, or leave --dask out")
+    return given
+
+
 config_option = _output(
     "--config", type=InputFile(), is_eager=True, callback=read_config,
     help="TOML file: long option names as keys, tables [set] and [param]. The command line wins.",
 )  # fmt: skip
 # What is trained, and how it is measured.
 training_options = with_options(
-    _objective("--objective", metavar="NAME", show_default=f"{DEFAULT_OBJECTIVE}; of --backend linear, smooth-ndcg",
+    _objective("--objective", metavar="NAME", type=ObjectiveName(),
+               show_default=f"{DEFAULT_OBJECTIVE}; of --backend linear, smooth-ndcg",
                help="See `boostrank objectives`; a mixture, 'mix(shf-sdcg, regression)'; an engine's own, "
                     "lightgbm:lambdarank; one of your own, my.py."),
     _objective("--set", "settings", multiple=True, type=ASSIGNMENT,
                help="Parameter of the objective: sigma=0.5, score_noise=gumbel, or a schedule, "
                     "'sigma=geometric(64,0.0156)'; may be repeated."),
-    _objective("--gain", help="Gain of a label: exponential, linear, or a table 0,1,3,7."),
+    _objective("--gain", help=GAIN_HELP),
     _trees("--backend", type=click.Choice(BACKENDS), default=DEFAULT_BACKEND,
            help="Tree engine; or linear, scores X w, whose rounds are steps of an optimiser."),
     _trees("--rounds", type=COUNT, default=100, help="Rounds to train."),
@@ -82,64 +101,77 @@ training_options = with_options(
                   "over the rounds is watched once it has settled."),
 )  # fmt: skip
 within_query_options = with_options(
-    _output("--within-query", metavar="KIND,...",
+    _features("--within-query", metavar="KIND,...",
             help="Columns beside each feature, of what it is among the documents of its query: rank, zscore, best (the "
                  "difference to the largest), mean (to the mean). The model computes them by itself."),
-    _output("--of", metavar="F,...|auto", show_default="all that are numbers",
+    _features("--of", metavar="F,...|auto", show_default="all that are numbers",
             help="The features that --within-query is of, by name or number; auto: all, if cross-validation over "
                  "whole queries finds a gain beyond chance."),
 )  # fmt: skip
+
+
+def _pareto(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Say where the sweep over mixes is."""
+    if value is not None:
+        raise click.UsageError(
+            f"mixes of two goals have a command of their own: boostrank pareto TRAIN --goal '{value}' -o pareto.html; "
+            "then train with the --gain that it prints", context
+        )  # fmt: skip
+
+
 train_options = with_options(
+    training_options,
+    _models("--pareto", metavar="COLUMN", expose_value=False, is_eager=True, callback=_pareto,
+            help="Mixes of the label and a second goal have a command of their own, `boostrank pareto`."),
     _output("--valid", multiple=True, type=DataFile(),
             help="Evaluate on this file, or files ('valid/*.gz') as one set; may be repeated. --quality good and best "
                  "deal its queries into their folds: models that hold a query out measure it, others learn from it."),
-    _output("-m", "--model", required=True, type=click.Path(), help="Where the model is written."),
-    _output("--init-model", type=InputFile(), help="Continue this model."),
-    _output("--start", metavar="auto|linear|none|FILE", type=StartFile(), default="auto", show_default=False,
+    _output("-m", "--model", required=True, type=OutputFile(), help="Where the model is written."),
+    _features("--init-model", type=InputFile(), help="Continue this model."),
+    _features("--start", metavar="auto|linear|none|FILE", type=StartFile(), default="auto", show_default=False,
             help="Trees begin with the scores of a linear model, which the model then holds: linear makes a "
                  "cross-fitted regression first, in seconds; FILE is one that --backend linear wrote; auto, the "
                  "default, is linear for the objective auto, none for others. LightGBM and XGBoost."),
     within_query_options,
-    _output("--quality", type=click.Choice(("plain", "quick", "good", "best")), show_default="good",
+    _models("--quality", type=click.Choice(("plain", "quick", "good", "best")), show_default="good",
             help="What is chosen where no option says it. good: several objectives and trees on folds of queries, "
                  "up to 1,000 rounds stopped early, and the average of those that proved good, in one model file. "
                  "best: more of them, within --time. quick: one training, of trees that suit the data, stopped early "
                  "where there is --valid. plain: one training, with the defaults below."),
-    _output("--time", "seconds", metavar="DURATION", type=DURATION, show_default="30m",
+    _models("--time", "seconds", metavar="DURATION", type=DURATION, show_default="30m",
             help="Limit of --quality best: 90s, 30m, 2h."),
-    _output("--candidates", "max_candidates", type=COUNT,
+    _models("--candidates", "max_candidates", type=COUNT,
             help="Limit of --quality best by number, in place of --time: what repeats a model to the byte."),
-    _output("--max-trees", metavar="N", type=COUNT,
+    _models("--max-trees", metavar="N", type=COUNT,
             help="Trees of the model at most, those of a linear start (one a feature) among them: what is averaged is "
                  "cut to them by the scores of held-out queries, one training after so many rounds."),
-    _output("--max-microseconds", metavar="U", type=click.FloatRange(0, min_open=True),
+    _models("--max-microseconds", metavar="U", type=click.FloatRange(0, min_open=True),
             help="What a document may take, by a short timing of one thread here; a line says to which --max-trees it "
                  "came, which repeats the model."),
-    _output("--folds", metavar="K", type=click.IntRange(2),
+    _models("--folds", metavar="K", type=click.IntRange(2),
             help="In place of --valid: hold out each of K folds of whole queries once, stop a model on each, and "
                  "average the K models into one file."),
-    _output("--checkpoint-every", type=COUNT,
+    _checkpoints("--checkpoint-every", type=COUNT,
             help="Write a checkpoint every N rounds, and when Ctrl-C or SIGTERM stops the training."),
-    _output("--checkpoint", metavar="FILE", type=click.Path(), show_default="MODEL.checkpoint",
+    _checkpoints("--checkpoint", metavar="FILE", type=OutputFile(), show_default="MODEL.checkpoint",
             help="Where it lies; it goes when the model is written."),
-    _output(
+    _checkpoints(
         "--resume", is_flag=True,
         help="Go on from the checkpoint, if there is one, to the same model byte for byte: the same command again.",
     ),
-    _output("--route", type=click.Choice(ROUTES), default="auto",
+    _memory("--route", type=click.Choice(ROUTES), default="auto",
             help="How the features are held: as floats in memory; streamed into bins; or with the bins on disk too "
                  "(external, XGBoost). auto: the first of them that fits; floats in memory may take half of what is "
                  "free."),
-    memory_limit_option(OUTPUT),
-    _output("--cache", metavar="DIR", type=click.Path(file_okay=False), show_default=".boostrank-cache beside the data",
+    memory_limit_option(MEMORY),
+    _memory("--cache", metavar="DIR", type=click.Path(file_okay=False), show_default=".boostrank-cache beside the data",
             help="Where streamed data are remembered, so that the next start does not read them; streams."),
-    _output("--no-cache", is_flag=True, help="Remember nothing."),
+    _memory("--no-cache", is_flag=True, help="Remember nothing."),
     config_option,
-    _output("--dask", metavar="SCHEDULER", is_eager=True,
+    _memory("--dask", type=Parsed("SCHEDULER", scheduler), is_eager=True,
             help="Train on the workers of a Dask cluster: tcp://HOST:PORT, the scheduler's file, or local:2 for two "
                  "workers here. Each worker reads some of the files; the engine is XGBoost."),
-    _output("--log", metavar="FILE.jsonl", type=click.Path(dir_okay=False),
+    _output("--log", metavar="FILE.jsonl", type=OutputFile(),
             help="Append the metrics of every round to this file, a line of JSON each; of one training."),
     _output("--json", "as_json", is_flag=True, help="Print the summary as one JSON object."),
-    training_options,
 )  # fmt: skip

@@ -15,10 +15,10 @@ import click
 
 from boostrank.backends import DEFAULT_BACKEND
 from boostrank.cli.errors import DONE, INTERRUPTED, say
-from boostrank.cli.options import ASSIGNMENT, COUNT, Command, DataFile, option, with_options
+from boostrank.cli.options import ASSIGNMENT, COUNT, Command, DataFile, OutputFile, check_stdin, option, with_options
 from boostrank.cli.progress import duration
-from boostrank.cli.reading import check_not_read, reading_options
-from boostrank.cli.train import check_stdin, chosen_within_query, read_for_trainings, within_query
+from boostrank.cli.reading import reading_options
+from boostrank.cli.train import chosen_within_query, read_for_trainings, within_query
 from boostrank.cli.train_options import OUTPUT, config_option, training_options, within_query_options
 
 if TYPE_CHECKING:
@@ -30,13 +30,18 @@ SEARCH = "Search"
 _output, _search = (partial(option, section=section) for section in (OUTPUT, SEARCH))
 
 
-@click.command("tune", cls=Command)
+_MOST_USED = (
+    "valid", "output", "trials", "folds", "space", "objective", "metrics", "rounds", "early_stopping", "threads",
+)  # fmt: skip
+
+
+@click.command("tune", cls=Command, most_used=_MOST_USED)
 @click.argument("train", metavar="TRAIN...", nargs=-1, required=True, type=DataFile())
 @with_options(
     _output("--valid", type=DataFile(), show_default="folds of TRAIN", help="Measure trials on this file."),
-    _output("-o", "--output", type=click.Path(), default="tuned.toml",
+    _output("-o", "--output", type=OutputFile(), default="tuned.toml",
             help="Where the configuration is written; `boostrank train --config` takes it."),
-    _output("--study", metavar="FILE", type=click.Path(), show_default="OUTPUT.study",
+    _output("--study", metavar="FILE", type=OutputFile(), show_default="OUTPUT.study",
             help="Remembers the trials: Optuna's journal."),
     _output("--resume", is_flag=True, help="Go on with the study, if there is one."),
     config_option,
@@ -61,7 +66,7 @@ def command(context: click.Context, /, train: tuple[str, ...], valid: str | None
     query. How far two trainings differ by luck alone is measured first.
     """
     from boostrank.core.errors import InputError
-    from boostrank.core.files import check_writable, write_output
+    from boostrank.core.files import check_not_read, check_writable, write_output
 
     inputs = [*train, *([valid] if valid else [])]
     check_stdin(context, inputs)

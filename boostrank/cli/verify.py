@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from boostrank.cli.options import Command, DataFile, InputFile, option, threads_option
-from boostrank.cli.reading import reading_options
+from boostrank.cli.options import Command, InputFile, data_argument, option, threads_option
+from boostrank.cli.reading import name_of, reading_options
 
 _EQUAL = {
     "bits": "equal, bit for bit",
@@ -21,12 +21,12 @@ _EQUAL = {
 
 @click.command("verify", cls=Command)
 @click.argument("model", type=InputFile())
+@data_argument()
 @option(
     "--against", required=True, metavar="FILE", type=InputFile(),
     help="What another program logged, in the order of DATA: a score a line, lines of JSON with a `score`, or columns "
     "of which `score`, or else the last, counts.",
 )  # fmt: skip
-@option("--data", required=True, metavar="DATA", type=DataFile(), help="The documents, as that program was given them.")
 @option(
     "--tolerance", type=click.Choice(["bits", "digits", "float32", "ranking"]), default="float32",
     help="What counts as equal.",
@@ -36,10 +36,11 @@ _EQUAL = {
 @reading_options
 @click.pass_context
 def command(
-    context: click.Context, /, model: str, against: str, data: str, tolerance: str, as_json: bool, threads: int | None,
-    **given: Any,
+    context: click.Context, /, model: str, data: tuple[str, ...], against: str, tolerance: str, as_json: bool,
+    threads: int | None, **given: Any,
 ) -> None:  # fmt: skip
-    """Compare scores that a search engine logged with the model's own, and say what makes them differ.
+    """Compare scores that a search engine logged for the documents of DATA with the model's own, and say what makes
+    them differ.
 
     It says which document differs first, and how many do. Causes that are known are tried by scoring the documents once
     more with each of them: float32, `<` for `<=`, Solr's slack, missing values as 0, features in another order, a start
@@ -81,13 +82,13 @@ def command(
     context.exit(0 if equal else 1)
 
 
-def _place(data: str, row: int, given: dict[str, Any]) -> str:
+def _place(data: tuple[str, ...], row: int, given: dict[str, Any]) -> str:
     """Where a row stands."""
     from boostrank.data.libsvm.sources import place_of_row
     from boostrank.data.readers import reader_of
 
     if reader_of(data, given["data_format"]).name == "libsvm" and given["on_bad_line"] == "stop":
-        found = place_of_row(data, row)
+        found = place_of_row(list(data), row)
         if found is not None:
             return f"{found[0]}:{found[1]}"
-    return f"{data}, row {row + 1:,}"
+    return f"{name_of(data)}, row {row + 1:,}"

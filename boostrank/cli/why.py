@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boostrank.cli import study
+from boostrank.cli import options, study
 from boostrank.cli.errors import say
-from boostrank.cli.options import COUNT, Command, DataFile, InputFile, option, with_options
+from boostrank.cli.options import COUNT, Command, InputFile, option, with_options
 from boostrank.cli.progress import StepProgress
 from boostrank.cli.reading import reading_options_but
+from boostrank.cli.study import RESULTS
 from boostrank.cli.tables import aligned, print_table, shown, width_of
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _BAR, _LEAST = 20, 5
 
 @click.command("why", cls=Command)
 @click.argument("model", type=InputFile())
-@click.argument("data", type=DataFile())
+@options.data_argument(RESULTS)
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @with_options(
@@ -34,7 +35,7 @@ _BAR, _LEAST = 20, 5
 @reading_options_but("qid")
 @click.pass_context
 def command(
-    context: click.Context, /, model: str, data: str, a: str, b: str, qid: str, top: int, as_json: bool,
+    context: click.Context, /, model: str, data: tuple[str, ...], a: str, b: str, qid: str, top: int, as_json: bool,
     html: str | None, threads: int | None, **given: Any,
 ) -> None:  # fmt: skip
     """Why document A of query Q stands above (or below) document B, and the smallest change that would swap them.

@@ -20,6 +20,7 @@ from boostrank.cluster.shards import (
     host_of,
     place,
     refuse_differences,
+    refuse_mixed_weights,
     refuse_shared_queries,
     refuse_unreachable,
     shared_with_training,
@@ -39,7 +40,7 @@ from boostrank.core.errors import (
 from boostrank.core.formatting import count_of
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
-from boostrank.data.dataset import default_feature_names
+from boostrank.data.arrays import default_feature_names
 from boostrank.data.options import FeatureSpace
 from boostrank.formats.model_info import ModelInfo
 from boostrank.metric import Conventions
@@ -128,6 +129,11 @@ class ClusterTraining:
         refuse_differences({address: report[0] for address, report in zip(used, reports, strict=True)})
         self._shards = [(a, shard) for a, report in zip(used, reports, strict=True) for shard in report[1]]
         refuse_shared_queries(self._shards)
+        refuse_mixed_weights([shard for _, shard in self._shards])
+        if any(shard.weighs_documents for _, shard in self._shards):
+            self._given.check_document_weights()
+            if self._objective is not None and self._start_asked == LINEAR:
+                self._objective.check_gain_weights("the linear start", "start='none' leaves it out")
         self._space = _space_of([shard for _, shard in self._shards], reading)
         model, space = self._init_model, self._space
         if model is not None and (model.n_features, model.index_base or space.index_base) != (

@@ -158,8 +158,12 @@ def labels_of(parts: Sequence[RankingDataset]) -> tuple[Float64Array, QueryIndex
     weights = None
     if any(part.queries.weights is not None for part in parts):
         weights = np.concatenate([p.queries.each_weight for p in parts])
+    each = None
+    if any(part.document_weights is not None for part in parts):
+        each = np.concatenate([p.queries.each_document_weight for p in parts])
     ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return labels, QueryIndex(ptr, np.concatenate(qids) if qids else np.zeros(0, np.int64), weights)
+    ids = np.concatenate(qids) if qids else np.zeros(0, np.int64)
+    return labels, QueryIndex(ptr, ids, weights, document_weights=each)
 
 
 class _Gradient:

@@ -12,7 +12,8 @@ from scipy import sparse
 from boostrank.cluster.shards import Shard
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.data.dataset import Features, RankingDataset
+from boostrank.data.arrays import Features
+from boostrank.data.dataset import RankingDataset
 
 Span = tuple[int, int, int]
 """Shard of a worker, first row, last row and one."""

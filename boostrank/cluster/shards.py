@@ -46,6 +46,7 @@ class Shard:
         fingerprint: of its numbers.
         sizes: int64[q], documents in each query.
         weights: float64[q], of its queries, or None.
+        weighs_documents: whether each of its documents has a weight.
     """
 
     path: str
@@ -56,6 +57,7 @@ class Shard:
     fingerprint: str
     sizes: Int64Array
     weights: Float64Array | None
+    weighs_documents: bool = False
 
 
 def refuse_differences(properties: Mapping[str, Mapping[str, str]]) -> None:
@@ -169,6 +171,21 @@ def refuse_shared_queries(shards: Sequence[tuple[str, Shard]]) -> None:
         raise DataError(
             f"query {qids[order[again[0]]]} is in {one.path} (on {worker}) and in {two.path} (on {other}){more}: "
             "a shard holds whole queries; `boostrank shard` cuts a file between them"
+        )
+
+
+def refuse_mixed_weights(shards: Sequence[Shard]) -> None:
+    """Refuse weights of queries in one shard and of documents in another: read as one data set, all weigh documents.
+
+    Raises:
+        DataError: names both files.
+    """
+    of_documents = next((one.path for one in shards if one.weighs_documents), None)
+    of_queries = next((one.path for one in shards if one.weights is not None), None)
+    if of_documents is not None and of_queries is not None:
+        raise DataError(
+            f"the weights of {of_documents} differ within a query and weigh documents, those of {of_queries} weigh "
+            "queries: give all shards the one or the other"
         )
 
 

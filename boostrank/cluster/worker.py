@@ -213,10 +213,10 @@ def read_validation(token: str, space: FeatureSpace, valid: Sequence[Sequence[st
 def send_rows(token: str, wanted: Sequence[Span], gain: Gain) -> Any:
     """(features, gains) of some rows of this worker's training shards."""
     from boostrank.cluster.rows import rows_of
-    from boostrank.core.gains import gains_from_labels
+    from boostrank.core.gains import weighted_gains
 
     job = _job_of(token)
-    return rows_of(job.training, [gains_from_labels(part.labels, gain) for part in job.training], wanted)
+    return rows_of(job.training, [weighted_gains(part.labels, gain, part.queries) for part in job.training], wanted)
 
 
 @_reporting
@@ -294,4 +294,5 @@ def _found(part: RankingDataset) -> Shard:
     return Shard(
         part.provenance.files[0], part.provenance.index_base, part.n_features, part.n_documents, part.queries.qid,
         part.fingerprint, part.queries.sizes, part.queries.weights,
+        part.document_weights is not None,
     )  # fmt: skip

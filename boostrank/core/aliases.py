@@ -38,7 +38,7 @@ _TABLE = """
     kernels.soft_contests=kernels.ranks.soft kernels.soft_ranks=kernels.ranks.sigmoid
     kernels.softmax=kernels.losses.softmax kernels.spec=kernels.objective.contract
     kernels.squared_error=kernels.losses.squared_error kernels.vectors=kernels.runtime.private
-    kernels.words=kernels.runtime.intrinsics mixture=objective.mixture objective_file=objective.user_file
+    kernels.words=kernels.runtime.intrinsics mixture=objective.mixture objective_file=checking.user_file
     report.compare_page=report.comparison.page report.descent=report.sections.learning.objective_trace
     report.differences=report.comparison.result report.feature_worth=report.sections.importance.result
     report.gate=report.comparison.gate report.importances=report.sections.importance.analysis

@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
 
 class BoostrankError(Exception):
@@ -65,7 +66,13 @@ class ModelError(InputError):
 
 
 class TrainingError(BoostrankError, RuntimeError):
-    """Training cannot go on: a broken gradient, nothing to learn, a failed write."""
+    """Training cannot go on: a broken gradient, nothing to learn, a failed write.
+
+    Attributes:
+        model: the `RankingModel` of the rounds before a broken gradient; None where there were none.
+    """
+
+    model: Any = None
 
 
 class WorkerLost(TrainingError):

@@ -8,7 +8,7 @@ import glob
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 
@@ -16,6 +16,16 @@ from boostrank.core.errors import InputError, TrainingError
 from boostrank.core.locks import mark_alive, remove_if_dead
 
 AnyPath = str | PathLike[str]
+
+READ_BESIDE = (".query", ".group", ".weight", ".meta.json")
+"""Endings of files that are read with the file that has the name without."""
+_PACKED = (".gz", ".bz2", ".xz", ".zst")
+
+
+def beside(path: str, endings: Iterable[str] = READ_BESIDE) -> list[str]:
+    """Names of the files that may be read with a file; with `data.txt.gz` also those beside `data.txt`."""
+    stems = [path, *(path.removesuffix(packed) for packed in _PACKED if path.endswith(packed))]
+    return [stem + ending for stem in stems for ending in endings]
 
 
 def write_atomically(path: AnyPath, data: bytes) -> None:
@@ -92,6 +102,27 @@ def check_writable(path: AnyPath) -> None:
     except OSError as error:
         raise InputError(f"{os.fspath(path)}: cannot be written: {_reason(error, target)}") from error
     remove_leftovers(path)
+
+
+def check_not_read(output: AnyPath, inputs: Iterable[AnyPath]) -> None:
+    """Refuse to write over what is read, by whatever name: a slip of the fingers, and the data are gone.
+
+    Args:
+        output: path; standard output (`-`), pipes and devices overwrite nothing.
+        inputs: files and patterns; what is read beside a file, weights or a sidecar, counts as read.
+
+    Raises:
+        InputError: they meet.
+    """
+    if not os.path.isfile(output):
+        return
+    for given in (os.fspath(one) for one in inputs):
+        files = [given] if os.path.exists(given) else glob.glob(given, recursive=True)
+        read = [*files, *(name for file in files for name in beside(file))]
+        if any(os.path.isfile(file) and os.path.samefile(file, output) for file in read):
+            raise InputError(
+                f"{os.fspath(output)}: is read by this command ({given}) and would be overwritten: name another file"
+            )
 
 
 def check_appendable(path: AnyPath, taken: Sequence[AnyPath]) -> None:

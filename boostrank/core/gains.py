@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.errors import DataError, ParameterError, did_you_mean
+from boostrank.core.gain_expression import GainExpression
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 
@@ -16,6 +17,25 @@ from boostrank.core.types import Float64Array
 MAX_EXPONENTIAL_LABEL = 31.0
 
 Gain = str | Sequence[float]
+
+_WORDS = {"exponential": "exponential", "exp": "exponential", "exp2": "exponential",
+          "linear": "linear", "identity": "linear", "real": "linear"}  # fmt: skip
+
+
+def expression_of(gain: Any) -> GainExpression | None:
+    """What a gain is where it is an expression over columns, such as "0.7*label + 0.3*log1p(margin)".
+
+    Raises:
+        ParameterError: a text that is neither a word, nor a table, nor an expression.
+    """
+    if not isinstance(gain, str) or not gain.strip() or gain.strip().lower() in _WORDS or _is_table(gain):
+        return None
+    return GainExpression.parse(gain)
+
+
+def rule_of(gain: Any) -> str | tuple[float, ...]:
+    """`parse_gain`; "linear" for an expression, whose values a data set has in place of its labels."""
+    return parse_gain(gain) if expression_of(gain) is None else "linear"
 
 
 def parse_gain(gain: Any) -> str | tuple[float, ...]:
@@ -28,10 +48,14 @@ def parse_gain(gain: Any) -> str | tuple[float, ...]:
     """
     if isinstance(gain, str):
         word = gain.strip().lower()
-        if word in {"exponential", "exp", "exp2"}:
-            return "exponential"
-        if word in {"linear", "identity", "real"}:
-            return "linear"
+        if word in _WORDS:
+            return _WORDS[word]
+        if not _is_table(word):
+            hint = did_you_mean(word, _WORDS, list_all=False) if word.isalpha() else ""
+            raise ParameterError(
+                f"gain={gain!r}: use 'exponential', 'linear', or a table such as '0,1,3,7,15'.{hint} An expression "
+                "over columns is computed where columns are: by train, or RankingDataset.with_gain"
+            )
         gain = word.split(",")
     try:
         table = tuple(float(entry) for entry in gain)
@@ -82,6 +106,31 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
             f"(0 to {table.size - 1})"
         )
     return np.asarray(table[index], dtype=np.float64)
+
+
+def _is_table(text: str) -> bool:
+    """Whether a text is numbers with commas between them."""
+    try:
+        return bool([float(entry) for entry in text.split(",")])
+    except ValueError:
+        return False
+
+
+def weighted_gains(labels: npt.ArrayLike, gain: Gain, queries: QueryIndex) -> Float64Array:
+    """`gains_from_labels` times the weights of the documents, where they have any: float64[N].
+
+    Raises:
+        DataError: as `gains_from_labels`; products beyond the largest number.
+    """
+    gains = gains_from_labels(labels, gain)
+    if queries.document_weights is None:
+        return gains
+    with np.errstate(over="ignore"):
+        weighted = gains * queries.document_weights
+    beyond = np.flatnonzero(np.isinf(weighted))
+    if beyond.size:
+        raise DataError(f"gain times weight of row {beyond[0]} is beyond the largest number: rescale the weights")
+    return weighted
 
 
 def above_least(gains: Float64Array, queries: QueryIndex) -> Float64Array:

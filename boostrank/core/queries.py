@@ -24,12 +24,15 @@ class QueryIndex:
         weights: float64[Q], positive, or None for equal weights.
         k: int64[Q], the rank at which each query's objective is cut off (0: its whole list), or None for the
             objective's own.
+        document_weights: float64[N], of each row, at least 0, or None for equal weights; what they weigh is for each
+            objective to say (`ObjectiveSpec.document_weights`).
     """
 
     ptr: Int64Array
     qid: npt.NDArray[Any]
     weights: Float64Array | None = None
     k: Int64Array | None = None
+    document_weights: Float64Array | None = None
 
     def __post_init__(self) -> None:
         ptr = np.require(self.ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
@@ -50,6 +53,12 @@ class QueryIndex:
                     f"query {self.qid[q]}: weight {weights[q]} is not a positive finite number; a query of weight "
                     "zero is left out of the data"
                 )
+            with np.errstate(over="ignore"):
+                total = float(weights.sum())
+            if not np.isfinite(total):
+                raise DataError(
+                    f"the weights, up to {weights.max():g}, add up to more than a number holds: divide them"
+                )
         if self.k is not None:
             given = np.asarray(self.k)
             if given.shape != (ptr.size - 1,):
@@ -60,6 +69,18 @@ class QueryIndex:
                 q = int(wrong[0])
                 raise DataError(f"query {self.qid[q]}: k={given[q]} is not a whole number of at least 0")
             object.__setattr__(self, "k", k)
+        if self.document_weights is not None:
+            each = np.ascontiguousarray(self.document_weights, dtype=np.float64)
+            object.__setattr__(self, "document_weights", each)
+            if each.shape != (self.n_documents,):
+                raise DataError(f"{self.n_documents} rows but document weights of shape {each.shape}")
+            bad = np.flatnonzero(~(np.isfinite(each) & (each >= 0)))
+            if bad.size:
+                row = int(bad[0])
+                raise DataError(
+                    f"query {self.qid[self.of_row(row)]}: weight {each[row]} of row {row} (0-based) is not a finite "
+                    "number of at least 0"
+                )
 
     @classmethod
     def from_sizes(cls, sizes: Sequence[int] | npt.NDArray[Any], *, weights: npt.ArrayLike | None = None) -> QueryIndex:
@@ -75,6 +96,8 @@ class QueryIndex:
         bad = np.flatnonzero(counts <= 0)
         if bad.size:
             raise DataError(f"group {bad[0]} has size {counts[bad[0]]}; every query needs at least one row")
+        if sum(counts.tolist()) > np.iinfo(np.int64).max:
+            raise DataError(f"group sizes add up to {sum(counts.tolist())} rows, more than there can be")
         ptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         return cls(ptr, np.arange(counts.size, dtype=np.int64), None if weights is None else np.asarray(weights))
 
@@ -152,6 +175,11 @@ class QueryIndex:
         """float64[Q]: the weights, 1 where none are given."""
         return np.ones(len(self)) if self.weights is None else self.weights
 
+    @property
+    def each_document_weight(self) -> Float64Array:
+        """float64[N]: the weights of documents, 1 where none are given."""
+        return np.ones(self.n_documents) if self.document_weights is None else self.document_weights
+
     def row_ids(self) -> npt.NDArray[Any]:
         """The query id of every row."""
         return np.repeat(self.qid, self.sizes)
@@ -195,7 +223,8 @@ class QueryIndex:
         ptr = np.concatenate([[0], np.cumsum(self.sizes[chosen])]).astype(np.int64)
         weights = None if self.weights is None else self.weights[chosen]
         k = None if self.k is None else self.k[chosen]
-        return QueryIndex(ptr, self.qid[chosen], weights, k), rows
+        each = None if self.document_weights is None else self.document_weights[rows]
+        return QueryIndex(ptr, self.qid[chosen], weights, k, each), rows
 
 
 def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:

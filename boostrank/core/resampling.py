@@ -13,6 +13,8 @@ from boostrank.core.errors import DataError
 from boostrank.core.types import Float64Array
 
 RESAMPLES = 2_000
+PAIRED_RESAMPLES = 10_000
+"""Of the difference of two rankers, and signs tried for its p-value."""
 # On either side of a 95% interval; not 0.025, whose last bit moves the ends of intervals.
 _TAIL = (1.0 - 0.95) / 2.0
 # Numbers in one chunk of resamples: a few arrays of 8 MB.
@@ -84,7 +86,12 @@ class PairedDifference:
 
 
 def paired_difference(
-    a: npt.ArrayLike, b: npt.ArrayLike, *, weights: npt.ArrayLike | None = None, resamples: int = 10_000, seed: int = 0
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    *,
+    weights: npt.ArrayLike | None = None,
+    resamples: int = PAIRED_RESAMPLES,
+    seed: int = 0,
 ) -> PairedDifference:
     """Compare a metric of two rankers query by query: a - b, its interval, and how surprising it is.
 

@@ -187,6 +187,8 @@ def _opened(data: bytes, key: Any) -> tuple[dict[str, Any], dict[str, npt.NDArra
         count = int(np.prod(shape, dtype=np.int64))
         arrays[name] = np.frombuffer(body, dtype, count, at).reshape(shape).copy()
         at += count * dtype.itemsize
+    if not isinstance(header["note"], dict):
+        raise ValueError("no note")
     return header["note"], arrays, header["big"]
 
 
@@ -236,6 +238,8 @@ def _is_trusted(path: Path) -> bool:
 def _named_by(entry: Path) -> str | None:
     """The big file that an entry names."""
     try:
+        if not _is_trusted(entry):  # a pipe would be waited for
+            return None
         with open(entry, "rb") as file:
             start = file.read(len(_MAGIC) + _LENGTH.size)
             (length,) = _LENGTH.unpack(start[len(_MAGIC) :])

@@ -14,26 +14,18 @@ import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.errors import DataError
+from boostrank.core.gain_expression import LABEL, GainExpression
 from boostrank.core.notebook import small_table
-from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
+from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.arrays import Features, default_feature_names, read_arrays, read_columns, read_frame
+from boostrank.data.gain_columns import gain_of, with_gain
 from boostrank.data.options import NUMBERED, FeatureSpace, takes_reader_options
 from boostrank.data.readers import read_files
 from boostrank.data.store import missing_in
-from boostrank.data.tables.categories import (
-    Categories,
-    check_codes,
-    code_map,
-    named_columns,
-    say_no_codes,
-    say_unseen,
-)
-from boostrank.data.tables.numbers import EXACT, Float32Cast
+from boostrank.data.tables.categories import Categories, code_map, say_no_codes, say_unseen
 
 _ROWS_AT_A_TIME = 1 << 14
-
-Features = Any
-"""float32[N, d] C-ordered, a float32 `scipy.sparse.csr_matrix`, `data.store.StoredFeatures` or `data.part.PartRows`."""
 
 Paths = str | PathLike[str] | Sequence[str | PathLike[str]]
 
@@ -156,19 +148,24 @@ class RankingDataset:
     @classmethod
     def from_arrays(
         cls, X: Any, y: npt.ArrayLike, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None,
-        weight: npt.ArrayLike | None = None, k: npt.ArrayLike | None = None, feature_names: Sequence[str] | None = None,
-        sort: bool = False, categorical_feature: Sequence[str | int] | str | None = "auto",
+        weight: npt.ArrayLike | None = None, document_weight: npt.ArrayLike | None = None,
+        k: npt.ArrayLike | None = None, feature_names: Sequence[str] | None = None, sort: bool = False,
+        categorical_feature: Sequence[str | int] | str | None = "auto", copy: bool = True,
     ) -> RankingDataset:  # fmt: skip
         """From an array, a sparse matrix or a data frame.
 
         Args:
             X: [N, d] numbers; a table of pandas, polars, Arrow or another library that narwhals reads, or that hands
                 out an Arrow stream, may have categories too. Cast to float32: a number that is too large is refused,
-                and whole numbers that are rounded (above 2^24) are said. Null is missing.
+                and whole numbers that are rounded (above 2^24) are said. Null, and what a masked array masks, is
+                missing.
             y: [N] relevance labels, bigger is better.
             qid: [N] query id of each row, numbers or text. Rows of one query must follow each other.
             group: sizes of the queries in row order, instead of `qid`.
-            weight: one positive number a query, or one a row that is constant within each query.
+            weight: one positive number a query, or one a row. Those of rows that differ within a query weigh
+                documents, as `document_weight`.
+            document_weight: [N] numbers of at least 0, which objectives take as each declares, and others refuse: most
+                multiply the document's gain by it (`boostrank objectives NAME`). Metrics do not look at them.
             k: rank at which each query's objective is cut off, in place of the objective's own k; one whole number a
                 query, or one a row that is constant within each query. 0 means the whole list.
             feature_names: d names; a data frame brings its own.
@@ -178,82 +175,48 @@ class RankingDataset:
                 categories, and those of numbers are codes already: whole numbers from 0. Codes follow the order that
                 the type declares, or else that of the rows. Categories with an order (pandas, Arrow) that are not
                 named are split as numbers, by their codes.
+            copy: whether features that need no cast (float32 in C order, CSR of float32) are copied, so that what is
+                done to the array later leaves the data set as it is; False saves the memory, and leaves that to you.
 
         Raises:
             DataError: what cannot be ranked, with the row or column and what mends it.
         """
-        if (qid is None) == (group is None):
-            raise DataError("give one of the two: qid= (one id a row) or group= (sizes of the queries)")
-        features, names, categories = _read_rows(X, feature_names, categorical_feature)
-        blank = [i for i, name in enumerate(names) if not str(name).strip()]
-        if blank:
-            raise DataError(f"feature {blank[0]} (from 0) has a blank name: give it another")
-        labels = _as_labels(y)
-        rows: Int64Array | None = None
-        if qid is not None:
-            ids = checked_ids(qid)
-            if sort:
-                rows = np.argsort(query_numbers(ids), kind="stable").astype(np.int64)
-                if np.array_equal(rows, np.arange(rows.size)):
-                    rows = None
-                else:
-                    ids, features, labels = ids[rows], features[rows], labels[rows]
-            queries = QueryIndex.from_ids(ids)
-        else:
-            queries = QueryIndex.from_sizes(np.asarray(group))
-        if queries.n_documents != features.shape[0]:
-            what = "query ids" if qid is not None else "rows in the groups"
-            raise DataError(f"{queries.n_documents} {what} but {features.shape[0]} rows of features")
-
-        def of_query(given: npt.ArrayLike | None, what: str) -> Float64Array | None:
-            if given is None:
-                return None
-            try:
-                values = np.asarray(given, dtype=np.float64).reshape(-1)
-            except (TypeError, ValueError) as error:
-                raise DataError(f"{what} must be numbers: {error}") from None
-            if rows is not None and values.size == rows.size:
-                values = values[rows]
-            return query_values(values, queries, what)
-
-        cutoffs: Any = of_query(k, "cut-offs")
-        queries = QueryIndex(queries.ptr, queries.qid, of_query(weight, "weights"), cutoffs)
-        return cls(features, labels, queries, names, input_rows=rows, categories=categories)
+        given = read_arrays(
+            X, y, qid, group, weight, document_weight, k, feature_names, sort, categorical_feature, copy
+        )  # fmt: skip
+        return cls(
+            given.features, given.labels, given.queries, given.names, input_rows=given.input_rows,
+            categories=given.categories,
+        )  # fmt: skip
 
     @classmethod
     def from_frame(
         cls, frame: Any, *, label: str = "label", qid: str = "qid", weight: str | None = None,
         drop: Sequence[str] | str = (), sort: bool = False,
-        categorical_feature: Sequence[str | int] | str | None = "auto",
+        categorical_feature: Sequence[str | int] | str | None = "auto", gain: str | None = None,
     ) -> RankingDataset:  # fmt: skip
         """From a table that holds label and query id (and weight) as columns beside the features.
 
         Args:
             frame: a table, as `X` of `from_arrays`.
-            label, qid, weight: names of columns.
+            label, qid, weight: names of columns; the weights as of `from_arrays`.
             drop: columns that are no features: ids of documents, dates.
             sort: as of `from_arrays`.
             categorical_feature: as of `from_arrays`; positions count the features.
+            gain: an expression over `label` and other columns, features or not, whose values take the place of the
+                labels; see `with_gain`.
 
         Raises:
             DataError: as `from_arrays`, and a column that is not there.
         """
-        from boostrank.data.tables.frames import as_frame, names_of, values_of
-
-        table = as_frame(frame)
-        if table is None:
-            raise DataError(f"{type(frame).__name__} is no data frame: from_arrays takes arrays")
-        names, dropped = names_of(table), [drop] if isinstance(drop, str) else list(map(str, drop))
-        wanted = [str(c) for c in (label, qid, weight) if c is not None]
-        for column in (*wanted, *dropped):
-            if column not in names:
-                raise DataError(f"the data frame has no column {column!r}; it has {', '.join(names)}")
-        y, ids, *weights = (values_of(table, names.index(column)) for column in wanted)
-        kept = [i for i, name in enumerate(names) if name not in (*wanted, *dropped)]
-        return cls.from_arrays(
-            table[:, kept], y, qid=ids, weight=next(iter(weights), None), sort=sort,
-            categorical_feature=categorical_feature,
-        )  # fmt: skip
+        X, y, ids, weights = read_frame(frame, label, qid, weight, [drop] if isinstance(drop, str) else drop)
+        data = cls.from_arrays(X, y, qid=ids, weight=weights, sort=sort, categorical_feature=categorical_feature)
+        if gain is None:
+            return data
+        named = [one for one in GainExpression.parse(gain).columns if one not in (LABEL, *data.feature_names)]
+        beside = read_columns(frame, named)
+        gained: RankingDataset = with_gain(data, gain, {name: data.in_row_order(c) for name, c in beside.items()})
+        return gained
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"
@@ -274,6 +237,11 @@ class RankingDataset:
     def is_sparse(self) -> bool:
         """Whether the features, or what is read of them from disk, are a CSR matrix."""
         return bool(getattr(self.features, "is_sparse", None) or sparse.issparse(self.features))
+
+    @property
+    def document_weights(self) -> Float64Array | None:
+        """float64[N], the weight of each document, at least 0; None: all the same. They are those of `queries`."""
+        return self.queries.document_weights
 
     @property
     def categorical(self) -> tuple[int, ...]:
@@ -368,6 +336,26 @@ class RankingDataset:
             )
         return replace(self, features=features, categories=categories)
 
+    def with_gain(self, gain: str) -> RankingDataset:
+        """The same rows with the values of an expression in place of the labels: what `gain` of a training makes of it.
+
+        Args:
+            gain: over `label` and features, as "0.7*label + 0.3*log1p(margin)"; `boostrank.core.gain_expression` has
+                its grammar. The gain of such labels is "linear". Columns that are no features are there while a table
+                is read: `gain=` of `read` and `from_frame`.
+
+        Raises:
+            ParameterError: no expression.
+            DataError: a column that is not there; a value that is negative or not finite, with its row.
+        """
+        found: RankingDataset = with_gain(self, gain)
+        return found
+
+    @property
+    def gain(self) -> str | None:
+        """The expression whose values the labels are, None where they are labels."""
+        return gain_of(self)
+
     def take(self, queries: npt.ArrayLike) -> RankingDataset:
         """Some whole queries, in the order asked for."""
         index, rows = self.queries.take(queries)
@@ -387,6 +375,8 @@ class RankingDataset:
             raise DataError("data sets of different features cannot be joined")
         if self.categories != other.categories:
             raise DataError("data sets of different categories cannot be joined: one.like(other) has the other's codes")
+        if self.gain != other.gain:
+            raise DataError(f"data sets with the gains {self.gain!r} and {other.gain!r} cannot be joined")
         if self.on_disk or other.on_disk:
             raise DataError("rows that lie on disk cannot be joined: read them to memory (--route memory)")
         if (first.k is None) != (second.k is None):
@@ -398,7 +388,11 @@ class RankingDataset:
         if first.weights is not None or second.weights is not None:
             weights = np.concatenate([first.each_weight, second.each_weight])
         k = None if first.k is None or second.k is None else np.concatenate([first.k, second.k])
-        queries = QueryIndex(np.concatenate([first.ptr, first.ptr[-1] + second.ptr[1:]]), names, weights, k)
+        of_documents = None
+        if first.document_weights is not None or second.document_weights is not None:
+            of_documents = np.concatenate([first.each_document_weight, second.each_document_weight])
+        ptr = np.concatenate([first.ptr, first.ptr[-1] + second.ptr[1:]])
+        queries = QueryIndex(ptr, names, weights, k, of_documents)
         features: Any
         if self.is_sparse:
             features = sparse.vstack([self.features, sparse.csr_matrix(other.features)], format="csr")
@@ -419,7 +413,10 @@ class RankingDataset:
     def shuffled(self, rng: np.random.Generator) -> RankingDataset:
         """The same queries in another order, and the rows of each in another order; queries are numbered anew."""
         index, rows = self.queries.take(rng.permutation(len(self.queries)))
-        return self._numbered(index, rows[np.lexsort((rng.random(rows.size), index.of_rows()))])
+        order = np.lexsort((rng.random(rows.size), index.of_rows()))
+        if index.document_weights is not None:
+            index = replace(index, document_weights=index.document_weights[order])
+        return self._numbered(index, rows[order])
 
     def redrawn(self, rng: np.random.Generator) -> RankingDataset:
         """As many queries, drawn with replacement; one that is drawn twice is two queries; they are numbered anew."""
@@ -479,122 +476,6 @@ class RankingDataset:
         return digest.hexdigest()
 
 
-def default_feature_names(columns: int, base: int = 1) -> tuple[str, ...]:
-    """`f1`, `f2`, ...: the name says the number that the feature has in its file."""
-    return tuple(f"f{i}" for i in range(base, base + columns))
-
-
-def as_features(X: Any) -> Features:
-    """float32[N, d] in C order, or a float32 CSR matrix.
-
-    Raises:
-        DataError: not two-dimensional, not numeric, or a finite value that float32 cannot hold.
-    """
-    if sparse.issparse(X):
-        matrix = sparse.csr_matrix(X)
-        if not matrix.has_canonical_format:  # summed in place: not in the caller's buffers
-            matrix = matrix.copy()
-            matrix.sum_duplicates()
-        if matrix.dtype != np.float32:
-            matrix = sparse.csr_matrix(
-                (_as_float32(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape, copy=False
-            )
-        return matrix
-    array = X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
-    if array.ndim != 2:
-        raise DataError(f"features must be two-dimensional, not of shape {array.shape}")
-    if array.dtype.kind in "mMc":
-        raise DataError(
-            f"features of type {array.dtype} are no plain numbers; turn them into some that trees can split"
-        )
-    if array.dtype.kind not in "fiub":
-        try:
-            array = array.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"features must be numbers: {error}; encode text columns first") from None
-    return np.ascontiguousarray(_as_float32(array))
-
-
-def _as_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    if values.dtype == np.float32:
-        return values
-    with np.errstate(over="ignore"):
-        out = values.astype(np.float32)
-    lost = np.isinf(out) & np.isfinite(values)
-    if bool(lost.any()):
-        where = tuple(int(i[0]) for i in np.nonzero(lost))
-        raise DataError(f"feature value {values[where]!r} at {where} does not fit in float32; rescale the column")
-    if values.dtype.kind in "iu" and values.ndim == 2 and values.size and max(-out.min(), out.max()) >= EXACT:
-        cast = Float32Cast()
-        for column, name in enumerate(default_feature_names(values.shape[1])):
-            cast.cast(values[:, column], name)
-        cast.warn()
-    return out
-
-
-def _read_rows(
-    X: Any, names: Sequence[str] | None, categorical_feature: Any
-) -> tuple[Features, tuple[str, ...], dict[str, Categories]]:
-    """Features, names and categories of whatever `from_arrays` is given."""
-    table = None
-    if not isinstance(X, np.ndarray) and not sparse.issparse(X):
-        from boostrank.data.tables.frames import FrameReader, as_frame, names_of
-
-        table = as_frame(X)
-    if table is None:
-        features = as_features(X)
-        found = tuple(names) if names is not None else default_feature_names(features.shape[1])
-        categories = {name: Categories() for name in named_columns(categorical_feature, found)}
-        for name in categories if len(found) == features.shape[1] else ():
-            column = features[:, found.index(name)]
-            check_codes(column.data if sparse.issparse(column) else column, name)
-        return features, found, categories
-    if names is not None:
-        given = tuple(map(str, names))
-        if len(set(given)) < len(given) or len(given) != len(table.columns):
-            raise DataError(f"{len(table.columns)} features need as many distinct feature names, not {len(given)}")
-        table = table.rename(dict(zip(table.columns, given, strict=True)))
-    found = names_of(table)
-    reader = FrameReader(found, categorical=named_columns(categorical_feature, found))
-    features = reader.read(table)
-    reader.warn()
-    return features, found, reader.categories
-
-
 def _without(categories: Mapping[str, Categories], known: Mapping[str, Categories]) -> dict[str, Categories]:
     """Those of columns of which data know codes alone."""
     return {name: one for name, one in categories.items() if known.get(name, Categories()).values is None}
-
-
-def _as_labels(y: Any) -> Float64Array:
-    """float64[N] of labels in whatever form; missing ones are NaN, which a data set refuses by row."""
-    try:
-        return np.asarray(y, dtype=np.float64).reshape(-1)
-    except (TypeError, ValueError):
-        pass
-    try:
-        given = [np.nan if one is None or str(one) == "<NA>" else one for one in np.asarray(y, object).reshape(-1)]
-        return np.array(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"labels must be numbers: {error}") from None
-
-
-def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights") -> Float64Array:
-    """One number a query, from one a query or one a row.
-
-    Raises:
-        DataError: neither length fits, or rows of one query differ.
-    """
-    if values.size == len(queries) and values.size != queries.n_documents:
-        return values
-    if values.size != queries.n_documents:
-        raise DataError(
-            f"{values.size} {what} for {len(queries)} queries and {queries.n_documents} rows: give one a query, or "
-            "one a row"
-        )
-    firsts = values[queries.ptr[:-1]]
-    uneven = np.flatnonzero(values != np.repeat(firsts, queries.sizes))
-    if uneven.size:
-        q = queries.of_row(int(uneven[0]))
-        raise DataError(f"query {queries.qid[q]}: its rows have different {what}; a query has one")
-    return firsts

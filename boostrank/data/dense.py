@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.data.dataset import Features, RankingDataset
+from boostrank.data.arrays import Features
+from boostrank.data.dataset import RankingDataset
 from boostrank.kernels.runtime.jit import run_parallel
 
 _DOCUMENTS_A_BLOCK = 4096  # that a thread works on at a time

@@ -5,10 +5,14 @@ Nothing heavy is imported: `boostrank COMMAND --help` is made from these declara
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import inspect
+import io
 import math
+import numbers
 import re
+import shlex
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,7 +58,9 @@ class Declared:
             raise ParameterError(f"{name}={value!r} is not one of {', '.join(self.choices)}")
         if self.low is not None and value is not None:
             high = math.inf if self.high is None else self.high
-            if not self.low <= value <= high:
+            if not isinstance(value, numbers.Real):
+                raise ParameterError(f"{name}={value!r} is not a number")
+            if not self.low <= float(value) <= high:
                 allowed = f"at least {self.low}" if high == math.inf else f"{self.low} to {high}"
                 raise ParameterError(f"{name}={value!r} is out of range; allowed: {allowed}")
 
@@ -114,14 +120,22 @@ class ReaderOptions:
         None, "Column of the query ids there: qid or query_id, where the name says it.", metavar="COLUMN"
     )
     weight: str | None = _declare(
-        None, "Column of the weights of queries there, one number for all rows of a query.", metavar="COLUMN"
+        None,
+        "Column of the weights of queries there, one number for all rows of a query; where they differ, of documents.",
+        metavar="COLUMN",
     )
     drop: str | Sequence[str] | None = _declare(
-        None, "Columns there that are no features: doc_id,url.", metavar="COLUMN,..."
+        None,
+        "Columns there that are no features: doc_id,url; a name with commas in double quotes.",
+        metavar="COLUMN,...",
     )
     categorical: str | Sequence[str] | None = _declare(
         None, "Columns there that hold categories, as text; those that a Parquet or Arrow file declares are known.",
         metavar="COLUMN,...",
+    )  # fmt: skip
+    gain: str | None = _declare(
+        None, "Expression over columns, 0.7*label + 0.3*log1p(margin), whose values take the place of the labels; "
+        "columns of a table that are no features (`drop`) among them.", metavar=None,
     )  # fmt: skip
     feature_names: str | Sequence[str] | Mapping[int, str] | None = _declare(
         None, "File with the names of the features of libsvm text: a name a line, or lines `1: name`.", metavar="FILE"
@@ -134,6 +148,8 @@ class ReaderOptions:
             object.__setattr__(self, "zero_based", word[None if self.zero_based is None else bool(self.zero_based)])
         for name, declared in DECLARED.items():
             declared.check(name, getattr(self, name))
+        if self.n_features is not None and not isinstance(self.n_features, numbers.Real):
+            raise ParameterError(f"n_features={self.n_features!r} is not a number")
         if self.n_features is not None and not 1 <= self.n_features <= self.max_feature + 1:
             raise ParameterError(f"n_features={self.n_features!r} is out of range; allowed: 1 to max_feature + 1")
         tokens = (self.missing_tokens,) if isinstance(self.missing_tokens, str) else tuple(self.missing_tokens)
@@ -143,11 +159,21 @@ class ReaderOptions:
         object.__setattr__(self, "missing_tokens", tokens)
         for name in ("drop", "categorical"):
             given = getattr(self, name)
-            words = given.split(",") if isinstance(given, str) else given or ()
+            try:
+                words = listed_names(given) if isinstance(given, str) else given or ()
+            except ValueError as error:
+                raise ParameterError(f"{name}={error}") from None
             object.__setattr__(self, name, tuple(map(str, words)) or None)
         if self.feature_names is not None:
             object.__setattr__(self, "feature_names", numbered_names(self.feature_names))
         object.__setattr__(self, "label_map", parse_label_map(self.label_map))
+        if self.gain is not None:
+            from boostrank.core.gains import expression_of
+
+            expression = expression_of(self.gain)
+            if expression is None:
+                raise ParameterError(f"gain={self.gain!r} is no expression over columns: train and metrics take it")
+            object.__setattr__(self, "gain", expression.text)
 
     @property
     def changed(self) -> dict[str, Any]:
@@ -219,6 +245,28 @@ def takes_reader_options(function: F) -> F:
 def _sentence(declared: Declared) -> str:
     words = " | ".join(f'"{choice}"' for choice in declared.choices)
     return f"{words}. {declared.help}" if words else declared.help
+
+
+def listed_names(text: str) -> tuple[str, ...]:
+    """Names between commas, as in a line of CSV: `url,"price, EUR"`.
+
+    Raises:
+        ValueError: quotes that do not close, or a name that is empty.
+    """
+    try:
+        names = next(csv.reader([text], strict=True), [])
+    except csv.Error as error:
+        raise ValueError(f"{text!r}: {error}; names with commas stand in double quotes") from None
+    if not names or not all(names):
+        raise ValueError(f"{text!r} has an empty name; names with commas stand in double quotes")
+    return tuple(names)
+
+
+def typed_names(*names: str) -> str:
+    """What a shell takes for the text that `listed_names` makes the names of."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return shlex.quote(line.getvalue())
 
 
 def parse_label_map(label_map: Mapping[float, float] | str | None) -> dict[float, float]:

@@ -45,7 +45,8 @@ class Scaling:
 
     def coefficients(self, weights: Float64Array) -> Float64Array:
         """Float64[..., d]: what the features themselves are multiplied by, for weights of the scaled ones."""
-        return np.divide(weights, self.scale, out=np.zeros(np.shape(weights)), where=self.scale > 0.0)
+        with np.errstate(over="ignore"):  # scores are looked at
+            return np.divide(weights, self.scale, out=np.zeros(np.shape(weights)), where=self.scale > 0.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,6 +31,7 @@ from boostrank.formats.model_info import READABLE_SINCE, SCHEMA_VERSION, schema_
 _SUFFIX = ".meta.json"
 MAX_MODEL_BYTES = 2**31
 MAX_SIDECAR_BYTES = 2**28
+_PIECE_BYTES = 2**23
 
 
 def sidecar_path(path: str | os.PathLike[str]) -> Path:
@@ -156,6 +157,11 @@ def read_file(path: Path, limit: int | None = None) -> bytes:
             refuse(not stat.S_ISREG(status.st_mode), f"{path}: not an ordinary file")
             if limit is not None and status.st_size > limit:
                 raise ModelError(f"{path}: {status.st_size} bytes, more than the {limit} that are read")
-            return file.read(limit)
+            # In pieces: a reading of `limit` bytes would ask for the memory of them all at once.
+            pieces, rest = [], limit
+            while piece := file.read(_PIECE_BYTES if rest is None else min(_PIECE_BYTES, rest)):
+                pieces.append(piece)
+                rest = None if rest is None else rest - len(piece)
+            return b"".join(pieces)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from None

@@ -96,6 +96,11 @@ class ModelInfo(Mapping[str, Any]):
         return {name: reader[name] for name in ("label", "qid", "weight", "drop") if name in reader}
 
     @property
+    def gain(self) -> str | None:
+        """The expression over columns whose values the labels were; None where they were labels."""
+        return ((self.data or {}).get("reader") or {}).get("gain")
+
+    @property
     def absent(self) -> str | None:
         """What an entry was that a sparse row did not name: "zero", None where it is not told."""
         return (self.data or {}).get("absent")
@@ -112,6 +117,33 @@ class ModelInfo(Mapping[str, Any]):
         return self.rounds_before + int(training["rounds"]) if {"rounds", "rounds_before"} <= set(training) else None
 
 
+def fault_of(content: Any) -> str | None:
+    """What in a sidecar is not of its kind, in words; None where all is. What this version does not know may be
+    anything."""
+    if not isinstance(content, Mapping):
+        return "it is no table"
+    for place, kind in _KINDS.items():
+        value: Any = content
+        for key in place.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        right = isinstance(value, _PYTHON[kind]) and not (kind == "whole number" and isinstance(value, bool))
+        if value is not None and not right:
+            return f"{place!r} is {str(value)[:40]!r}, not a {kind}"
+    if not all(isinstance(name, str) for name in (content.get("data") or {}).get("feature_names") or ()):
+        return "'data.feature_names' holds what is no text"
+    for metrics in (content.get("evals_result") or {}).values():
+        if not isinstance(metrics, Mapping) or not all(_are_numbers(values) for values in metrics.values()):
+            return "'evals_result' holds something else than lists of numbers"
+    if content.get("within_query") is not None and content["within_query"].get("kinds") is None:
+        return "'within_query' has no 'kinds'"
+    return None
+
+
+def _are_numbers(values: Any) -> bool:
+    # None: a metric that was not a number.
+    return isinstance(values, list) and all(value is None or isinstance(value, int | float) for value in values)
+
+
 def schema_version(content: Mapping[str, Any]) -> int:
     """Of a sidecar. Before 2, data would have been read without their columns within queries, or with other codes of
     their categories."""
@@ -122,4 +154,12 @@ def schema_version(content: Mapping[str, Any]) -> int:
 _TYPES: dict[str, type] = {
     one.name: Mapping if "Mapping" in one.type else list if "list" in one.type else str
     for one in fields(ModelInfo) if one.name != "extra"
+}  # fmt: skip
+_PYTHON: dict[str, type] = {"table": Mapping, "list": list, "text": str, "whole number": int}
+_KINDS: dict[str, str] = {
+    **{name: {Mapping: "table", list: "list", str: "text"}[kind] for name, kind in _TYPES.items()},  # type: ignore[index]
+    "evals_result": "table", "objective.name": "text", "data.feature_names": "list", "data.index_base": "whole number",
+    "data.reader": "table", "data.reader.gain": "text", "data.absent": "text", "data.categories": "table",
+    "training.rounds": "whole number", "training.rounds_before": "whole number", "within_query.kinds": "list",
+    "quality.candidates": "list",
 }  # fmt: skip

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import DataError, TrainingError
-from boostrank.core.gains import above_least, gains_from_labels
+from boostrank.core.gains import above_least, gains_from_labels, weighted_gains
 from boostrank.core.machine import resolve_threads
 from boostrank.core.params import find_param
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Schedule
-from boostrank.kernels.objective.contract import ObjectiveSpec
+from boostrank.kernels.objective.contract import DOCUMENT_WEIGHTS, GAIN_WEIGHTS, LOSS_WEIGHTS, ObjectiveSpec
 from boostrank.kernels.objective.driver import AllReduce, Buffers, PassStats, alone, finish, mix_gradients, run_kernel
 from boostrank.kernels.objective.options import GAIN_BASE, Composition
 from boostrank.kernels.objective.shared_params import K
@@ -97,7 +97,7 @@ class BoundObjective:
 
     Raises:
         DataError: lengths that differ, labels the gain cannot take, a list too long for a pair loop, queries with a
-            `k` for an objective without one.
+            `k` for an objective without one, documents with weights for an objective that takes none.
     """
 
     def __init__(
@@ -221,31 +221,55 @@ class BoundObjective:
         )
 
 
+def _check_document_weights(spec: ObjectiveSpec, queries: QueryIndex) -> None:
+    """Refuse weights of documents for an objective that takes none.
+
+    Raises:
+        DataError: names objectives that do.
+    """
+    if queries.document_weights is not None and spec.document_weights is None:
+        raise DataError(
+            f"documents of a query have weights of their own, which objective {spec.name!r} does not take: leave them "
+            "out, or give each query one weight. Objectives that take them: "
+            f"{', '.join(s.name for s in OBJECTIVES if s.document_weights is not None)}"
+        )
+
+
 class _Part:
     """One objective of a bound one: what the driver needs, round after round."""
 
     def __init__(self, objective: Described, labels: Float64Array, queries: QueryIndex) -> None:
         spec = objective.spec
-        if spec.quadratic and queries.longest > MAX_QUADRATIC_DOCUMENTS:
+        by_pairs = objective.params.get("sums") == "direct"
+        if (spec.quadratic or by_pairs) and queries.longest > MAX_QUADRATIC_DOCUMENTS:
             q = int(np.argmax(queries.sizes))
+            what, mend = f"objective {spec.name!r}", "Objectives without a pair loop: "
+            mend += ", ".join(s.name for s in OBJECTIVES if not s.quadratic)
+            if by_pairs:
+                what, mend = "sums=direct", "sums=fast and sums=exact have no such limit"
             raise DataError(
                 f"query {queries.qid[q]} has {queries.longest:,} documents, {queries.longest**2:.1e} pairs a round: "
-                f"objective {spec.name!r} stops at {MAX_QUADRATIC_DOCUMENTS:,} documents a query. Objectives without "
-                f"a pair loop: {', '.join(s.name for s in OBJECTIVES if not s.quadratic)}"
+                f"{what} stops at {MAX_QUADRATIC_DOCUMENTS:,} documents a query. {mend}"
             )
         self.objective = objective
         self.ptr = np.require(queries.ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
-        self.gains = gains_from_labels(labels, objective.gain)
+        _check_document_weights(spec, queries)
+        targets, self.gains = labels, gains_from_labels(labels, objective.gain)
+        if spec.document_weights == GAIN_WEIGHTS and queries.document_weights is not None:
+            targets = labels * queries.document_weights
+            self.gains = weighted_gains(labels, objective.gain, queries)
         if objective.options[GAIN_BASE.name] == "least":
             self.gains = above_least(self.gains, queries)
         constants = {k: v for k, v in objective.params.items() if not isinstance(v, Schedule)}
+        if spec.document_weights == LOSS_WEIGHTS and queries.document_weights is not None:
+            constants[DOCUMENT_WEIGHTS] = queries.document_weights
         self.slot, self._k = -1, queries.k
         cutoff = find_param(K.name, spec.params)
         if cutoff is not None and self._k is not None:
             self.slot = spec.params.index(cutoff)
             self._k = np.require(self._k, np.int64, ["C", "W"])
             constants[cutoff.name] = self._k
-        self._doc_const, self._query_const = spec.prepare(labels, self.gains, self.ptr, constants)
+        self._doc_const, self._query_const = spec.prepare(targets, self.gains, self.ptr, constants)
 
     def run(self, scores: Float64Array, weights: Float64Array, round: int, out: Buffers, threads: int) -> None:
         """Write loss, gradient and hessian at these scores, neither mixed nor scaled yet."""

@@ -24,8 +24,8 @@ from boostrank.core.gains import parse_gain
 from boostrank.core.params import Param, plain_name, resolve_params
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Schedule
-from boostrank.data.dataset import query_values
-from boostrank.kernels.objective.contract import ObjectiveSpec
+from boostrank.data.arrays import with_weights
+from boostrank.kernels.objective.contract import LOSS_WEIGHTS, ObjectiveSpec
 from boostrank.kernels.objective.define import source_of
 from boostrank.kernels.objective.driver import AllReduce, alone
 from boostrank.kernels.objective.options import OPTIONS
@@ -97,6 +97,23 @@ class TrainingObjective(ABC):
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Plain data that `from_dict` turns back into this objective."""
+
+    def check_gain_weights(self, what: str, mends: str) -> None:
+        """Refuse what weighs gains by the weights of documents, beside an objective that weighs losses by them.
+
+        Args:
+            what: learns from gains.
+            mends: what to do instead.
+
+        Raises:
+            ParameterError: it does not go with this objective.
+        """
+        losses = [part.name for part in self.parts if part.spec.document_weights == LOSS_WEIGHTS]
+        if losses:
+            raise ParameterError(
+                f"{what} takes the weights of documents for factors of their gains, objective {losses[0]!r} for "
+                f"factors of their losses: {mends}"
+            )
 
     def over(self, total_rounds: int) -> Self:
         """The same objective, told how long the whole training is."""
@@ -384,5 +401,4 @@ def queries_given(sizes: Any, weight: Any, rows: int) -> QueryIndex:
         raise DataError(f"group sizes sum to {queries.n_documents} but there are {rows} rows")
     if weight is None or not len(weight):
         return queries
-    weights = query_values(np.asarray(weight, dtype=np.float64), queries)
-    return QueryIndex(queries.ptr, queries.qid, weights)
+    return with_weights(queries, np.asarray(weight, dtype=np.float64).reshape(-1))

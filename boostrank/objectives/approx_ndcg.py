@@ -45,4 +45,5 @@ SPEC = ObjectiveSpec(
     reference="Qin, Liu, Li 2010, eqs (35), (38)",
     deviation="alpha defaults to the scale of labels",
     default_options={"gain_base": "least"},
+    document_weights="gain",
 )

@@ -179,4 +179,5 @@ SPEC = ObjectiveSpec(
     exact_gradient=False,
     quadratic=False,
     reference="Wang, Li, Golbandi, Bendersky, Najork 2018",
+    document_weights="gain",
 )

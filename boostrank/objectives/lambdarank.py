@@ -172,4 +172,5 @@ SPEC = ObjectiveSpec(
     deviation="the two normalisations of lambdarank_norm are separate switches; equal gains make no pair",
     prepare=_constants,
     quadratic=False,
+    document_weights="gain",
 )

@@ -179,4 +179,5 @@ SPEC = ObjectiveSpec(
     reference="Chapelle, Le, Smola 2007, eqs (7), (12), (14)",
     deviation="divided by k; the margin may follow the spread of the scores; y* is the perfect ranking nearest to them",
     quadratic=False,
+    document_weights="gain",
 )

@@ -57,4 +57,5 @@ SPEC = ObjectiveSpec(
     settled=_settled,
     default_schedules={"mix": "logistic"},
     default_options={"gain_base": "least"},
+    document_weights="gain",
 )

@@ -5,17 +5,22 @@
 Every document counts the same, so long queries weigh more than short ones, as in ordinary regression; with `per_query`
 the error is divided by n, and every query weighs the same: the regression part of REG-SHF-SDCG.
 
-Source: the baseline of Wu, Chang, Zheng, Zha 2009 and Chapelle, Wu 2010. Hessian: exact, 1 or 1 / n. Cost: n a query.
+A weight of a document multiplies its squared error.
+
+Source: the baseline of Wu, Chang, Zheng, Zha 2009 and Chapelle, Wu 2010. Hessian: exact, 1 or 1 / n (times the weight).
+Cost: n a query.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from boostrank.core.params import Param
-from boostrank.core.types import Float64Array, HessianKind
+from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
 from boostrank.kernels.losses.squared_error import target_constants, target_param
-from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.objective.contract import DOCUMENT_WEIGHTS, ObjectiveSpec, Query, objective_kernel
 
 PARAMS = (
     target_param("labels"),
@@ -27,14 +32,21 @@ PARAMS = (
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     """One query; see `kernels.objective.kernel`."""
     n = query.scores.size
-    weight = 1.0 / n if params.per_query and n > 0 else 1.0
+    share = 1.0 / n if params.per_query and n > 0 else 1.0
     value = 0.0
     for i in range(n):
-        residual = query.scores[i] - query.doc_const[i, 0]
+        residual, weight = query.scores[i] - query.doc_const[i, 0], share * query.doc_const[i, 1]
         grad[i] = residual * weight
         hess[i] = weight
         value += 0.5 * residual * residual * weight
     return value
+
+
+def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
+    """The target of each document, and its weight."""
+    targets, queries = target_constants(labels, gains, ptr, values)
+    weights = np.broadcast_to(np.asarray(values.get(DOCUMENT_WEIGHTS, 1.0), np.float64), labels.size)
+    return np.column_stack([targets, weights]), queries
 
 
 SPEC = ObjectiveSpec(
@@ -45,8 +57,9 @@ SPEC = ObjectiveSpec(
     kernel=kernel,
     hessian=HessianKind.EXACT,
     reference="baseline of Wu, Chang, Zheng, Zha 2009",
-    prepare=target_constants,
+    prepare=_constants,
     shift_invariant=False,
     quadratic=False,
     ordered=False,
+    document_weights="loss",
 )

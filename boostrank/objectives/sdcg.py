@@ -47,4 +47,5 @@ SPEC = ObjectiveSpec(
     reference="Wu, Chang, Zheng, Zha 2009, eqs (5)-(9)",
     deviation="divided by the ideal DCG; truncation weight of its own width, off by default",
     default_options={"gain_base": "least"},
+    document_weights="gain",
 )

@@ -45,4 +45,5 @@ SPEC = ObjectiveSpec(
     reference="Wu, Chang, Zheng, Zha 2009, eqs (12)-(17)",
     deviation="softplus stands for a hinge that is not known; divided by the ideal DCG; no cut-off by default",
     default_options={"gain_base": "least"},
+    document_weights="gain",
 )

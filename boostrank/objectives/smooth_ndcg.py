@@ -219,4 +219,5 @@ SPEC = ObjectiveSpec(
         "mix": "joined(constant(1); constant(0); at={warm_rounds})",
     },
     default_options={"gain_base": "least"},
+    document_weights="gain",
 )

@@ -87,4 +87,5 @@ SPEC = ObjectiveSpec(
     deviation="no rank distribution: the same expectation from a sum of powers; gains 2^label - 1",
     quadratic=False,
     default_options={"gain_base": "least"},
+    document_weights="gain",
 )

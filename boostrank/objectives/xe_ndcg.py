@@ -83,4 +83,5 @@ SPEC = ObjectiveSpec(
     random=True,
     quadratic=False,
     default_options={"gain_base": "least"},
+    document_weights="gain",
 )

@@ -90,4 +90,5 @@ SPEC = ObjectiveSpec(
     prepare=_constants,
     random=True,
     quadratic=False,
+    document_weights="gain",
 )

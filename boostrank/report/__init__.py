@@ -13,16 +13,20 @@ if TYPE_CHECKING:
     from boostrank.report.explanation.analysis import Why, why
     from boostrank.report.noise.analysis import measure_noise
     from boostrank.report.page import Report, report
+    from boostrank.report.pareto_front.analysis import ParetoFront, pareto
     from boostrank.report.sections.importance.analysis import Importance, importance
 
 _NAMES = {
     "comparison.analysis": ("Comparison", "compare"), "explanation.analysis": ("Why", "why"),
     "noise.analysis": ("measure_noise",), "page": ("Report", "report"),
-    "sections.importance.analysis": ("Importance", "importance"),
+    "pareto_front.analysis": ("ParetoFront", "pareto"), "sections.importance.analysis": ("Importance", "importance"),
 }  # fmt: skip
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = ["Comparison", "Importance", "Report", "Why", "compare", "importance", "measure_noise", "report", "why"]
+__all__ = [
+    "Comparison", "Importance", "ParetoFront", "Report", "Why", "compare", "importance", "measure_noise", "pareto",
+    "report", "why",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

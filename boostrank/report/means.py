@@ -6,11 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from boostrank.core.resampling import bootstrap_intervals
+from boostrank.core.resampling import RESAMPLES, bootstrap_intervals
 from boostrank.core.types import Float64Array, Int64Array
 
 # Below, resampling so few queries says little of those that are not there (a p-value is exact).
 FEWEST_FOR_INTERVAL = 20
+
+
+NEGLIGIBLE = 0.001
+"""A difference of a metric that does not matter, unless the noise of training was measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +39,7 @@ def amount_with_interval(mean: float, low: float, high: float) -> str:
     return f"{abs(mean):.4f}" + ("" if np.isnan(low) else f" [{ends[0]:.4f}, {ends[1]:.4f}]")
 
 
-def means_over_queries(values: Float64Array, weights: Float64Array, *, seed: int) -> Means:
+def means_over_queries(values: Float64Array, weights: Float64Array, *, seed: int, resamples: int = RESAMPLES) -> Means:
     """Mean of each column over the queries that count in it.
 
     Columns in which the same queries count share the resamples, so that the interval of a column of differences is
@@ -45,6 +49,7 @@ def means_over_queries(values: Float64Array, weights: Float64Array, *, seed: int
         values: float64[Q, m], NaN where a query does not count.
         weights: float64[Q], positive.
         seed: of the bootstrap.
+        resamples: of the bootstrap; `PAIRED_RESAMPLES` of differences, so that `compare` has the same interval.
     """
     m = values.shape[1]
     counted = ~np.isnan(values)
@@ -60,5 +65,5 @@ def means_over_queries(values: Float64Array, weights: Float64Array, *, seed: int
         counted_values, w = np.ascontiguousarray(values[inside][:, columns]), weights[inside]
         mean[columns] = (w / w.sum()) @ counted_values
         if queries > 1:
-            low[columns], high[columns] = bootstrap_intervals(counted_values, w, seed=seed)
+            low[columns], high[columns] = bootstrap_intervals(counted_values, w, seed=seed, resamples=resamples)
     return Means(mean, low, high, counted.sum(axis=0).astype(np.int64))

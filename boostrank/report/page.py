@@ -88,7 +88,7 @@ class Report:
             if section.name in self.unsuited:
                 continue
             reason = self.missing.get(section.name, "it was not asked for")
-            absent = PageSection(section.name, section.title, [tag("p", f"This cannot be told: {reason}.")])
+            absent = PageSection(section.name, section.title, [tag("p", f"Not available: {reason}.")])
             shown.append(section.on_page(self.results[section.name]) if section.name in self.results else absent)
         return tuple(shown)
 
@@ -113,7 +113,7 @@ class Report:
     def to_html(self) -> str:
         """One page that needs no network."""
         summary = [tag("p", self.about, *([" on ", bdi(self.data)] if self.data else []), ".", class_="faint")]
-        return page(f"Report on {self.model}", self.sections, summary=summary)
+        return page(f"Report on {self.model}", self.sections, summary=summary, short_print=True)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the numbers of each query, for JSON: what is not a number is None."""
@@ -234,6 +234,8 @@ def report(
         f"{ranker.backend}{_origin(ranker)}, {ranker.best_iteration:,} rounds, {ranker.n_features:,} features; "
         f"{len(data.queries):,} queries of {data.n_documents:,} documents"
     )
+    if ranker.info.gain is not None or data.gain is not None:
+        about += f"; trained on the gain {ranker.info.gain or 'of labels'}, measured by {data.gain or 'labels'}"
     return Report(called, files if data_name is None else data_name, about, context.results, missing, unsuited)
 
 

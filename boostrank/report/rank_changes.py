@@ -12,7 +12,8 @@ from boostrank.core.deprecation import renamed
 from boostrank.core.errors import ModelError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.dataset import RankingDataset, default_feature_names
+from boostrank.data.arrays import default_feature_names
+from boostrank.data.dataset import RankingDataset
 from boostrank.report.documents import shown_name
 from boostrank.training.model import RankingModel
 

@@ -16,10 +16,10 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
 from boostrank.report.html.markup import Markup
 from boostrank.report.html.page import PageSection, Part
+from boostrank.report.means import NEGLIGIBLE
 from boostrank.report.scoring import Progress
+from boostrank.report.start import start_scores
 from boostrank.training.model import RankingModel
-
-_NEGLIGIBLE = 0.001
 
 
 @dataclass(eq=False)
@@ -63,10 +63,15 @@ class Context:
                 return known
         return self.data.in_row_order(self.model.predict(self.data, threads=self.threads))
 
+    @cached_property
+    def start(self) -> Float64Array | None:
+        """float64[N] of the linear ranker that the trees begin with, likewise; None: there is none."""
+        return start_scores(self.model, self.data, self.threads)
+
     @property
     def negligible(self) -> float:
         """The difference of the headline metric that does not matter."""
-        return self.matters.get(self.metric) or _NEGLIGIBLE
+        return self.matters.get(self.metric) or NEGLIGIBLE
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,8 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             qid: [N] query id of each row. Neither this nor `group` nor a column: all rows are one query, with a
                 warning.
             group: sizes of the queries in row order, instead of `qid`.
-            sample_weight: one positive number a query, or one a row that is constant within each query.
+            sample_weight: one positive number a query, or one a row; those of rows that differ within a query weigh
+                documents, see `RankingDataset.from_arrays`.
             eval_set: (X, y) of each validation set, a list or one pair; the very objects X and y are the training set.
             eval_names: of each.
             eval_qid, eval_group, eval_sample_weight: of each a value as of `qid`, `group`, `sample_weight`.
@@ -211,19 +212,25 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         `conventions` alone.
 
         Args:
-            X, y, qid, group, sample_weight: as of `fit`; queries must be given where `fit` was given some.
+            X, y, qid, group: as of `fit`; queries must be given where `fit` was given some.
+            sample_weight: one positive number a query, or one a row that is the same within each query.
 
         Raises:
             NotFittedError: there is no model yet.
-            DataError: no queries, none that counts, or as `predict`.
+            DataError: no queries, none that counts, weights that differ within a query, or as `predict`.
         """
         check_is_fitted(self, "model_")
         rows, qid = self._rows(X, qid, group)
         group = self._one_query(rows, "score", qid, group)
         scores = self.model_.predict(rows, qid=qid, group=group, threads=self._threads)
+        gain = self.model_.info.gain
+        columns = scores[:, None] if gain is None else rows  # an expression is of the features
         data = RankingDataset.from_arrays(
-            scores[:, None], y, qid=qid, group=group, weight=sample_weight, sort=self.sort
+            columns, y, qid=qid, group=group, weight=sample_weight, sort=self.sort, copy=False
         )  # fmt: skip
+        if data.document_weights is not None:
+            raise DataError("sample_weight differs within a query: NDCG is a mean over queries, each of one weight")
+        data = data if gain is None else data.with_gain(gain)
         rules = Conventions(**(self.model_.info.conventions or {}))
         bound = BoundMetrics(self._metric, data.labels, data.queries, rules, self._threads)
         return bound.values(data.in_row_order(scores))[str(self._metric)]
@@ -340,7 +347,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             names = None
         return RankingDataset.from_arrays(
             rows, y, qid=qid, group=group, weight=weight, feature_names=names, sort=self.sort,
-            categorical_feature=categories,
+            categorical_feature=categories, copy=False,
         )  # fmt: skip
 
     def _one_query(self, rows: Any, what: str, qid: Any, group: Any) -> Any:

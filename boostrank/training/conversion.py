@@ -115,7 +115,7 @@ def convert_start(
         if endless and not low < high:
             raise ParameterError(
                 f"{model.feature_names[feature]} counts without an end, and the file does not say what values it has: "
-                "data tells (--data)"
+                "give data, which tell"
             )
         ends = _ends(curve, low, high, steps)
         if column is None or data is None:

@@ -5,7 +5,7 @@ do not hold it.
 
 x: what is made of the features, scaled, less its mean over the query; t: gains, less their mean over the query, over
 their deviation there; v: the query's weight, 1 on average. Nothing is spent on what a query's documents share, and long
-queries weigh no more than short ones.
+queries weigh no more than short ones. Weights of documents multiply their gains.
 
 A feature enters as its rank among the training documents, so that heavy tails and outliers of documents to come are
 harmless; as it is; and by whether it is 0, or missing, since that is how ranking data say that something is not there.
@@ -32,7 +32,7 @@ from threadpoolctl import threadpool_limits
 
 from boostrank.backends.limits import Limits
 from boostrank.core.errors import DataWarning, warn_user
-from boostrank.core.gains import Gain, above_least, gains_from_labels
+from boostrank.core.gains import Gain, above_least, weighted_gains
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
@@ -156,7 +156,7 @@ def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1, limits: Lim
         limits: that it keeps; features that trees cannot use it leaves out.
     """
     with threadpool_limits(limits=1, user_api="blas"):  # more sum in another order
-        rows = _rows_of(data, gains_from_labels(data.labels, gain), threads, limits)
+        rows = _rows_of(data, weighted_gains(data.labels, gain, data.queries), threads, limits)
         return _started(rows, _regressed(rows))
 
 
@@ -193,7 +193,7 @@ class FoldStarts:
             if sums is None:
                 return cross_fitted(data, gain, threads, limits)
             parts = parts_of(data.queries, data.n_features, self._inner[self._fold != fold])
-            rows = replace(whole, data=data, parts=parts, gains=gains_from_labels(data.labels, gain))
+            rows = replace(whole, data=data, parts=parts, gains=weighted_gains(data.labels, gain, data.queries))
             return _started(rows, _solutions(rows, basis, sums.of(np.arange(self._count) != fold)))
 
     def _learnt(
@@ -204,7 +204,7 @@ class FoldStarts:
         columns = np.setdiff1d(np.arange(data.n_features), limits.unused)
         parts = parts_of(data.queries, data.n_features, cells)
         most = REGRESSED * self._count // (self._count - 1)  # as many in each training as it would take by itself
-        gains = gains_from_labels(data.labels, gain)
+        gains = weighted_gains(data.labels, gain, data.queries)
         rows = Rows(data, parts, columns, threads, gains, limits.direction[columns], most)
         if columns.size > MOST_FEATURES:
             return rows, (Curves.of([]), []), None

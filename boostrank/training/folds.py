@@ -28,12 +28,13 @@ from boostrank.metric import BoundMetrics, Conventions
 from boostrank.training.averaging import average
 from boostrank.training.categories import with_categories
 from boostrank.training.cross_fit import CrossFitted, FoldStarts
+from boostrank.training.gain import with_gain
 from boostrank.training.model import RankingModel
 from boostrank.training.params import headline, pop_seed, split_params
 from boostrank.training.price import Limit, Member, Prices, bind_metric
 from boostrank.training.provenance import describe_data
 from boostrank.training.query_folds import fold_numbers
-from boostrank.training.single import run
+from boostrank.training.single import run, warn_of_weights
 from boostrank.training.start import AUTO_START
 from boostrank.training.start_rows import FOLDS
 from boostrank.training.within_choice import choose_within_query
@@ -86,8 +87,10 @@ def train_folds(
         InputError: as `boostrank.train` and `query_folds`.
     """
     rest, train_set, _ = with_categories(params, train_set)
+    rest, train_set, _, conventions = with_gain(rest, train_set, None, conventions)
     engine, limit = get_backend(backend), Limit(max_trees, max_microseconds)
     limit.check(backend, train_set)
+    warn_of_weights(train_set)
     seed = pop_seed(rest)
     checked = split_params(rest, num_boost_round, engine)
     rules = Conventions.of(conventions, checked.gain)
@@ -108,6 +111,7 @@ def train_folds(
         model, scores = dealt.train(
             k, rest | {"seed": seed + k}, num_boost_round, callbacks=callbacks(k) if callbacks else (),
             conventions=conventions, start=start, within_query=within, watched=watched,
+            max_trees=max_trees,
         )  # fmt: skip
         models.append(model)
         together[np.repeat(dealt.fold == k, train_set.queries.sizes)] = scores
@@ -173,7 +177,7 @@ class DealtFolds:
     def train(
         self, fold: int, params: Mapping[str, Any], num_boost_round: int, *, callbacks: Sequence[Callback] = (),
         conventions: Conventions | str | None = None, start: RankingModel | str | None = AUTO_START,
-        within_query: WithinQuery | None = None, watched: bool = True,
+        within_query: WithinQuery | None = None, watched: bool = True, max_trees: int | None = None,
     ) -> tuple[RankingModel, Float64Array]:  # fmt: skip
         """Train on the queries outside of a fold; the model, and its scores of those inside, float64[n].
 
@@ -181,6 +185,7 @@ class DealtFolds:
             fold: that is left out.
             params, num_boost_round, callbacks, conventions, start, within_query: as for `boostrank.train`.
             watched: whether metrics of the fold are measured each round.
+            max_trees: as of `run`.
         """
         outside, inside = self._part(np.flatnonzero(self.fold != fold)), self.held_out(fold)
         kept = _Kept()
@@ -190,6 +195,7 @@ class DealtFolds:
             callbacks=[kept, *callbacks], backend=self._engine.name, conventions=conventions, start=start,
             within_query=within_query,
             fitted=partial(self._start, fold) if self._engine.shares_bins else None, measured=watched,
+            max_trees=max_trees,
         )  # fmt: skip
         scores = kept.scores(model.best_iteration)
         if scores is None:

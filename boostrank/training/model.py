@@ -20,12 +20,13 @@ from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.dataset import RankingDataset, as_features, default_feature_names
+from boostrank.data.arrays import as_features, default_feature_names
+from boostrank.data.dataset import RankingDataset
 from boostrank.data.tables.categories import Categories, read_record, say_no_codes
 from boostrank.formats import format_of
 from boostrank.formats.base import LinearStart
-from boostrank.formats.model_files import read_model_files, write_model_files
-from boostrank.formats.model_info import ModelInfo
+from boostrank.formats.model_files import read_model_files, sidecar_path, write_model_files
+from boostrank.formats.model_info import ModelInfo, fault_of
 from boostrank.formats.trees import Trees
 from boostrank.training.booster_methods import BoosterMethods, predict_otherwise
 from boostrank.training.within_query import WithinColumns
@@ -61,6 +62,24 @@ class TrainingSummary:
     def tree_seconds(self) -> float:
         """Wall time outside our objective and metrics."""
         return self.seconds - self.kernel_seconds - self.metric_seconds
+
+
+def check_finite(scores: Float64Array, first: int = 0) -> None:
+    """Refuse scores by which nothing can be ordered.
+
+    Args:
+        scores: float64[N], or [N, d] of what they are made of.
+        first: number of the first row.
+
+    Raises:
+        ModelError: one is NaN or infinite; names the row, counted from 0.
+    """
+    if not np.isfinite(scores).all():
+        row = int(np.flatnonzero(~np.isfinite(scores.reshape(len(scores), -1)).all(axis=1))[0])
+        raise ModelError(
+            f"the score of row {first + row} (from 0) is not a finite number: leaves or weights of the model, or "
+            "infinite features, leave the range of numbers"
+        )
 
 
 class RankingModel(BoosterMethods):
@@ -290,6 +309,7 @@ class RankingModel(BoosterMethods):
             threads = 1
         missing = self.absent_is_missing
         found = work(self.booster, features, rounds=rounds, threads=resolve_threads(threads), absent_is_missing=missing)
+        check_finite(found)
         return data.in_input_order(found) if isinstance(data, RankingDataset) else found
 
     def _with_queries(self, data: Any, qid: npt.ArrayLike | None, group: npt.ArrayLike | None) -> Any:
@@ -298,7 +318,7 @@ class RankingModel(BoosterMethods):
             return data
         rows = self._rows(data)
         return RankingDataset.from_arrays(
-            rows, np.zeros(rows.shape[0]), qid=qid, group=group, sort=True,
+            rows, np.zeros(rows.shape[0]), qid=qid, group=group, sort=True, copy=False,
             feature_names=self.feature_names if rows.shape[1] == self.n_features else None,
         )  # fmt: skip
 
@@ -418,6 +438,10 @@ class RankingModel(BoosterMethods):
         """
         body, sidecar = read_model_files(Path(path))
         engine = get_backend(format_of(body).name)
+        if fault := fault_of({} if sidecar is None else sidecar):
+            raise ModelError(
+                f"{sidecar_path(path)}: not written by boostrank: {fault}; without it the model still opens"
+            )
         info = dict(sidecar or {})
         history = info.pop("evals_result", {})
         try:

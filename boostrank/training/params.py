@@ -10,7 +10,7 @@ from typing import Any
 
 from boostrank.backends import ENGINES
 from boostrank.backends.base import Backend
-from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
+from boostrank.core.errors import DataError, ParameterError, UnknownParameter, did_you_mean
 from boostrank.core.gains import parse_gain
 from boostrank.core.params import Param, find_param
 from boostrank.kernels.noise import SEED
@@ -33,7 +33,7 @@ ROUNDS_NAMES = (
 STOPPING_NAMES = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
 _METRIC = ("metric", "metrics", "metric_types")
 _EVAL_AT = ("eval_at", "ndcg_eval_at", "ndcg_at", "map_eval_at", "map_at")
-_GAIN = ("gain", "label_gain")
+GAIN_NAMES = ("gain", "label_gain")
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
 
 # LightGBM's one switch, which is two here.
@@ -67,6 +67,19 @@ class TrainingParameters:
     metrics: tuple[str, ...]
     threads: int | None
     gain: str | tuple[float, ...]
+
+    def check_document_weights(self) -> None:
+        """Refuse weights of documents for what is not one of our objectives.
+
+        Raises:
+            DataError: the engine's own objective, or a function of the user's own.
+        """
+        if self.objective is None:
+            whose = f"the engine's own objective {self.native_objective!r}" if self.native_objective else "a function"
+            raise DataError(
+                f"documents of a query have weights of their own, which {whose} is not given: leave them out, or take "
+                "one of boostrank's objectives (`boostrank objectives`)"
+            )
 
 
 def headline(metrics: Sequence[str]) -> str | None:
@@ -120,13 +133,13 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     if isinstance(chosen, CompiledFunction):
         raise ParameterError("that is a kernel, not an objective: train with what boostrank.define_objective returns")
     if callable(chosen) and not isinstance(chosen, TrainingObjective):
-        function = chosen
+        function, gain = chosen, pop_param(rest, ("gain",), "exponential")  # of metrics
     elif isinstance(chosen, str) and chosen.partition(":")[0] in engines_with_own and ":" in chosen:
         engine, native = chosen.split(":", 1)
         if engine != backend.name:
             raise ParameterError(f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}")
         backend.check_objective(native)
-        gain = pop_param(rest, _GAIN, "exponential")
+        gain = pop_param(rest, GAIN_NAMES, "exponential")
         rule = parse_gain(gain)
         rest |= {} if rule == "exponential" else backend.native_gain(rule)  # the engines' own default
     else:
@@ -149,7 +162,7 @@ def _objective(
     """Build ours from its text and the parameters that are its own, which leave `rest`; and what it takes."""
     if isinstance(chosen, TrainingObjective):
         known = [*OPTIONS, *MIXTURE_PARAMS, *(p for part in chosen.parts for p in part.spec.params)]
-        own = [name for name in rest if _of_objective_alone(name, known) or name in _GAIN]
+        own = [name for name in rest if _of_objective_alone(name, known) or name in GAIN_NAMES]
         if own:
             raise ParameterError(f"{own[0]!r} is set beside an Objective that has its own: say it in one place")
         if chosen.threads is None and threads is not None:
@@ -167,7 +180,7 @@ def _objective(
     for name in own_params:
         if _of_objective_alone(name, takes):
             del rest[name]
-    gain = pop_param(rest, _GAIN, None)
+    gain = pop_param(rest, GAIN_NAMES, None)
     if gain is not None:
         own_params["gain"] = gain
     name = chosen.name if isinstance(chosen, ObjectiveSpec) else str(chosen).partition("(")[0].strip()

@@ -371,6 +371,16 @@ def limited(model: RankingModel, limit: Limit, data: Any) -> RankingModel:
     return model
 
 
+def check_start(start: int, trees: int) -> None:
+    """Refuse a start of so many trees where that is all that a model may have.
+
+    Raises:
+        ParameterError: not one round can follow it.
+    """
+    if trees <= start:
+        raise _too_few(trees, start, 1)
+
+
 def _too_few(trees: int, start: int, each: int) -> ParameterError:
     of_start = f", of which {start} are the linear start's, one a feature; start='none' leaves it out" if start else ""
     return ParameterError(f"max_trees={trees}: the model has at least {start + each}{of_start}")

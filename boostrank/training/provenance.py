@@ -87,7 +87,9 @@ def _fingerprints(data: Any) -> dict[str, Any]:
         labels, group = (data.get_label(), None) if constructed else (data.label, data.group)
         sizes = queries_of_native(data)[1].sizes if constructed else group
         return {"labels": _digest(labels), "queries": _digest(sizes)}
-    known = {"categories": to_record(data.categories)} if data.categories else {}
+    known: dict[str, Any] = {"categories": to_record(data.categories)} if data.categories else {}
+    if data.document_weights is not None:
+        known["document_weights"] = _digest(data.document_weights)
     return {
         "data": data.fingerprint, "features": _digest("\n".join(data.feature_names)),
         "weights": _digest(data.queries.weights), "k": _digest(data.queries.k), **known,

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from boostrank.core.errors import ModelError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.readers import pieces_of_files
 from boostrank.kernels.trees.scorer import Scorer
 from boostrank.kernels.trees.walker import Forest
-from boostrank.training.model import RankingModel
+from boostrank.training.model import RankingModel, check_finite
 
 _PROOF_ROWS = 512
 _ODD = np.array([np.nan, 0.0, -0.0, 1e-36, -1e-36, 2e-35, 1e-40, -3.4e38, 3.4e38, np.inf, -np.inf], np.float32)
@@ -39,6 +40,7 @@ def scores_of_files(
 
     Raises:
         FileFormatError: as the reader, and a row with a feature that the model has not.
+        ModelError: a score that is not finite.
     """
     if not model.scores_rows_alone or model.absent_is_missing:
         return None
@@ -47,7 +49,17 @@ def scores_of_files(
         columns, work = None, lambda rows: model.predict(rows, num_iteration=num_iteration, threads=threads)
     else:
         columns, work = scorer.columns, scorer.scores
-    return pieces_of_files(source, work, columns=columns, threads=threads, **options)
+    pieces = pieces_of_files(source, work, columns=columns, threads=threads, **options)
+    return None if pieces is None else _finite(pieces)
+
+
+def _finite(pieces: Iterator[Float64Array]) -> Iterator[Float64Array]:
+    """The same, each looked at by `check_finite`."""
+    first = 0
+    for scores in pieces:
+        check_finite(scores, first)
+        first += scores.size
+        yield scores
 
 
 def compiled_scorer(model: RankingModel, num_iteration: int | None = None) -> Scorer | None:
@@ -60,7 +72,10 @@ def compiled_scorer(model: RankingModel, num_iteration: int | None = None) -> Sc
     except ValueError:
         return None
     rows = _rows_at_thresholds(trees.forest, scorer.columns, model.n_features)
-    expected = model.predict(rows, num_iteration=num_iteration, threads=1)
+    try:
+        expected = model.predict(rows, num_iteration=num_iteration, threads=1)
+    except ModelError:  # rows of nobody's may leave the range of numbers where real ones do not
+        return None
     same = np.array_equal(scorer.scores(np.ascontiguousarray(rows[:, scorer.columns])), expected)
     return scorer if same else None
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from boostrank.backends import get_backend
 from boostrank.backends.base import Backend, TrainRequest
 from boostrank.backends.events import Callback
-from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
+from boostrank.core.errors import DataError, DataWarning, ParameterError, TrainingError, warn_user
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
@@ -25,9 +25,11 @@ from boostrank.training import constraints
 from boostrank.training.callbacks import EarlyStopping, Gated, History
 from boostrank.training.categories import say_left_out, with_categories
 from boostrank.training.checkpoint import Checkpoint, settings_of
+from boostrank.training.gain import with_gain, with_gain_of
 from boostrank.training.guarded_gradient import GuardedGradient
 from boostrank.training.model import RankingModel, TrainingSummary
 from boostrank.training.params import OBJECTIVE_NAMES, TrainingParameters, headline, is_auto, split_params
+from boostrank.training.price import check_start
 from boostrank.training.provenance import describe_identity, describe_training
 from boostrank.training.round_metrics import RoundMetrics
 from boostrank.training.start import AUTO_START, beginning, limits_of, same_order, say_without_start
@@ -47,19 +49,25 @@ def run(
     conventions: Conventions | str | None = None, checkpoint: Checkpoint | None = None,
     start: RankingModel | str | os.PathLike[str] | None = AUTO_START,
     within_query: WithinQuery | str | Sequence[str] | None = None, fitted: Fitted | None = None, measured: bool = True,
+    max_trees: int | None = None,
 ) -> RankingModel:  # fmt: skip
     """As `boostrank.train` of quality "plain", and for trainings that share work.
 
     Args:
         fitted: as of `beginning`.
         measured: whether metrics are measured each round.
+        max_trees: that the model may have; a start that has as many is refused before the first round.
     """
     started = time.perf_counter()
     engine = get_backend(backend)
     if isinstance(init_model, str | os.PathLike):
         init_model = RankingModel.load(init_model)
     left, train_set, valid_sets = with_categories(params, train_set, valid_sets, init_model)
-    given = split_params(with_objective_of(init_model, left), num_boost_round, engine)
+    left = with_gain_of(init_model, with_objective_of(init_model, left), train_set)
+    left, train_set, valid_sets, conventions = with_gain(left, train_set, valid_sets, conventions)
+    given = split_params(left, num_boost_round, engine)
+    if isinstance(train_set, RankingDataset) and train_set.document_weights is not None:
+        given.check_document_weights()
     names = train_set.feature_names if isinstance(train_set, RankingDataset) else None
     given = replace(given, engine=engine.by_column(given.engine, names))
     if names is not None and train_set.categorical:
@@ -87,10 +95,13 @@ def run(
     if booster is None:
         auto = is_auto(params, engine.name)
         begin = beginning(
-            start, engine, train_set, given.gain, given.engine, valid_sets=valid_sets, is_auto=auto,
-            threads=resolve_threads(given.threads), fitted=fitted, source=None if within is None else source,
+            start, engine, train_set, given.gain, given.engine, valid_sets=valid_sets,
+            objective=given.objective, is_auto=auto, threads=resolve_threads(given.threads), fitted=fitted,
+            source=None if within is None else source,
         )  # fmt: skip
         booster = None if begin is None else begin.booster
+        if begin is not None and max_trees is not None:
+            check_start(len(begin.start.curves), max_trees)
     elif start not in (None, AUTO_START, "none"):
         raise ParameterError("a model that is continued has its own start: give init_model or start, not both")
     if begin is None and booster is not None:
@@ -124,6 +135,30 @@ def run(
     history = History()
     stopper, late = stopping(given, objective, before, valid, native_train, callbacks or ())
 
+    def finished(booster: Any, best: int) -> RankingModel:
+        """The model of what was grown, whose best round this is; 0: all of them."""
+        booster = engine.with_even_leaves(booster)
+        if isinstance(source, RankingDataset):
+            columns = {source.feature_names.index(name): one for name, one in source.categories.items()}
+            booster = engine.keep_categories(booster, columns) if columns else booster
+        broken = constraints.broken(engine, booster, given.engine, engine.feature_names(booster))
+        if broken:
+            warn_user(f"the engine's trees do not keep what they promise: {broken}{_BASIC}", DataWarning)
+        labels, queries = labels_of(native_train)
+        stats = None if gradient is None else gradient.stats
+        summary = TrainingSummary(
+            rows=int(labels.size), queries=len(queries), dead_queries=None if stats is None else stats.dead_queries,
+            rounds=history.rounds, best_round=best or engine.rounds_of(booster), seconds=time.perf_counter() - started,
+            kernel_seconds=0.0 if gradient is None else gradient.seconds, metric_seconds=metrics.seconds,
+        )  # fmt: skip
+        info = describe_training(engine, given, objective, rules, source, queries, before, dict(params or {}))
+        if within is not None or (asked is not None and asked.choice is not None):
+            choice = {} if asked is None or asked.choice is None else {"choice": dict(asked.choice)}
+            info |= {"within_query": ({"kinds": []} if within is None else within.record) | choice}
+        if begin is not None:
+            info |= {"start": begin.description}
+        return RankingModel(engine, booster, best_rounds=best, info=info, evals_result=history.values, summary=summary)
+
     with contextlib.ExitStack() as held:
         resumed = None
         if checkpoint is not None:
@@ -146,28 +181,19 @@ def run(
             resumed=resumed, objective=objective,
             evaluate=None if gradient is None or objective is None else gradient.evaluate,
         )  # fmt: skip
-        booster, best = engine.train(request)
-    booster = engine.with_even_leaves(booster)
-    if isinstance(source, RankingDataset):
-        columns = {source.feature_names.index(name): one for name, one in source.categories.items()}
-        booster = engine.keep_categories(booster, columns) if columns else booster
-    broken = constraints.broken(engine, booster, given.engine, engine.feature_names(booster))
-    if broken:
-        warn_user(f"the engine's trees do not keep what they promise: {broken}{_BASIC}", DataWarning)
-    labels, queries = labels_of(native_train)
-    stats = None if gradient is None else gradient.stats
-    summary = TrainingSummary(
-        rows=int(labels.size), queries=len(queries), dead_queries=None if stats is None else stats.dead_queries,
-        rounds=history.rounds, best_round=best or engine.rounds_of(booster), seconds=time.perf_counter() - started,
-        kernel_seconds=0.0 if gradient is None else gradient.seconds, metric_seconds=metrics.seconds,
-    )  # fmt: skip
-    info = describe_training(engine, given, objective, rules, source, queries, before, dict(params or {}))
-    if within is not None or (asked is not None and asked.choice is not None):
-        choice = {} if asked is None or asked.choice is None else {"choice": dict(asked.choice)}
-        info |= {"within_query": ({"kinds": []} if within is None else within.record) | choice}
-    if begin is not None:
-        info |= {"start": begin.description}
-    return RankingModel(engine, booster, best_rounds=best, info=info, evals_result=history.values, summary=summary)
+        try:
+            grown = engine.train(request)
+        except TrainingError as error:
+            if error.model is not None:
+                error.model = finished(error.model, 0) if engine.rounds_of(error.model) > before else None
+            raise
+    return finished(*grown)
+
+
+def warn_of_weights(*sets: Any) -> None:
+    """Say that metrics do not take the weights of documents, where a data set that they measure has some."""
+    if any(isinstance(one, RankingDataset) and one.document_weights is not None for one in sets):
+        warn_user("metrics weigh queries alone: the weights of documents do not count in them", DataWarning)
 
 
 def with_objective_of(init_model: Any, params: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -284,6 +310,8 @@ def _datasets(
     names = [] if valid_names is None else [valid_names] if isinstance(valid_names, str) else list(valid_names)
     if len(names) > len(sources):
         raise ParameterError(f"{len(names)} valid_names for {len(sources)} valid_sets")
+    if isinstance(train_set, RankingDataset) and not train_set.n_documents:
+        raise DataError("the training data have no rows")
     if isinstance(train_set, RankingDataset) and not train_set.n_features:  # the engines fail in words of their own
         raise DataError("the training data have no features: no row holds a number:value pair")
     train = native(train_set, None)

@@ -15,6 +15,7 @@ from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.part import PartRows
 from boostrank.formats.base import LinearStart
+from boostrank.objective.description import TrainingObjective
 from boostrank.training.categories import say_left_out
 from boostrank.training.model import RankingModel
 from boostrank.training.params import is_auto
@@ -98,7 +99,8 @@ class Beginning:
 
 def beginning(
     start: Any, engine: Backend, train_set: Any, gain: Gain, params: dict[str, Any], *, valid_sets: Any = None,
-    is_auto: bool = False, threads: int = 1, fitted: Fitted | None = None, source: Any = None,
+    objective: TrainingObjective | None = None, is_auto: bool = False, threads: int = 1, fitted: Fitted | None = None,
+    source: Any = None,
 ) -> Beginning | None:  # fmt: skip
     """The linear ranker that was asked for, as the engine begins with it; None: nothing.
 
@@ -110,6 +112,7 @@ def beginning(
         gain: of a label.
         params: of the engine.
         valid_sets: one or several, of which the scores will be looked at.
+        objective: of the training, where it is one of ours.
         is_auto: whether the objective is `auto`.
         threads: at least 1.
         fitted: makes the "linear" one; None: `cross_fit.cross_fitted`.
@@ -139,7 +142,9 @@ def beginning(
 
     if start == AUTO_START:
         try:
-            return beginning(LINEAR, engine, train_set, gain, params, threads=threads, fitted=fitted)
+            return beginning(
+                LINEAR, engine, train_set, gain, params, objective=objective, threads=threads, fitted=fitted
+            )  # fmt: skip
         except ParameterError as error:  # trees that take none
             warn_user(str(error), DataWarning)
             return None
@@ -150,6 +155,8 @@ def beginning(
         if not isinstance(rows, RankingDataset) or gone:
             why = f"the data set {gone}" if gone else f"it is made of a RankingDataset, not {type(train_set).__name__}"
             raise ParameterError(f"no linear start: {why}; start='none' leaves it out")
+        if objective is not None and rows.document_weights is not None:
+            objective.check_gain_weights("the linear start", "start='none' leaves it out")
         limits = limits_of(engine, params, rows.feature_names, train_set)
         say_left_out(rows, "the linear start")
         made = (fitted or cross_fit.cross_fitted)(rows, gain, threads, limits)

@@ -13,7 +13,7 @@ from boostrank.training.checkpoint import Checkpoint
 from boostrank.training.model import RankingModel
 from boostrank.training.price import Limit, limited
 from boostrank.training.quality.train import train_preset
-from boostrank.training.single import run
+from boostrank.training.single import run, warn_of_weights
 from boostrank.training.start import AUTO_START
 from boostrank.training.within_query import WithinQuery
 
@@ -91,6 +91,8 @@ def train(
     """
     limit = Limit(max_trees, max_microseconds)
     limit.check(backend, train_set)
+    sets = list(valid_sets) if isinstance(valid_sets, list | tuple) else [valid_sets]
+    warn_of_weights(*sets, *([] if quality == PLAIN else [train_set]))  # whose folds measure
     if quality != PLAIN:
         alone = {"feval": feval, "init_model": init_model, "keep_training_booster": keep_training_booster,
                  "callbacks": callbacks, "checkpoint": checkpoint}  # fmt: skip
@@ -104,6 +106,6 @@ def train(
     model = run(
         params, train_set, DEFAULT_ROUNDS if num_boost_round is None else num_boost_round, valid_sets, valid_names,
         feval, init_model, keep_training_booster, callbacks, backend=backend, conventions=conventions,
-        checkpoint=checkpoint, start=start, within_query=within_query,
+        checkpoint=checkpoint, start=start, within_query=within_query, max_trees=limit.trees,
     )  # fmt: skip
     return limited(model, limit, train_set)

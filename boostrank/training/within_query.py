@@ -19,7 +19,8 @@ from boostrank.core.errors import DataError, ParameterError, did_you_mean
 from boostrank.core.machine import free_memory
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Int64Array
-from boostrank.data.dataset import Features, RankingDataset
+from boostrank.data.arrays import Features
+from boostrank.data.dataset import RankingDataset
 from boostrank.data.part import PartRows, Whole
 from boostrank.formats.base import engine_names
 from boostrank.kernels.within_query import KINDS, fill_within_queries

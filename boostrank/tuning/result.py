@@ -39,7 +39,7 @@ class TuningResult:
             rows alone.
         luck: its standard deviation over them.
         matters: a difference of two single trainings that such luck brings about once in twenty times.
-        gain: best minus start, query by query; it is the best of many, so it flatters.
+        gain: best minus start (the mean of its trainings), query by query; it is the best of many, so it flatters.
         start_rounds: the median best round of the parameters as given.
         trials: all of them.
         folds: folds of whole queries; 0 with a validation set.

@@ -30,6 +30,7 @@ from boostrank.metric import BoundMetrics, Conventions
 from boostrank.objective.mixture import accepted_params
 from boostrank.objectives import OBJECTIVES
 from boostrank.training.categories import with_categories
+from boostrank.training.gain import with_gain
 from boostrank.training.params import (
     OBJECTIVE_NAMES,
     STOPPING_NAMES,
@@ -134,6 +135,8 @@ class _Search:
         if train_set.on_disk:
             raise DataError("rows that lie on disk cannot be put into folds: read them to memory")
         fixed, train_set, _ = with_categories(params, train_set)
+        fixed, train_set, valid_set, conventions = with_gain(fixed, train_set, valid_set, conventions)
+        self._gain = train_set.gain
         self.seed = pop_seed(fixed)
         self.patience = int(pop_param(fixed, STOPPING_NAMES, _PATIENCE) or _PATIENCE)
         self.objective = pop_param(fixed, OBJECTIVE_NAMES, default_objective(backend))
@@ -188,13 +191,15 @@ class _Search:
         if "start" not in study.user_attrs:
             runs = [self._evaluate({}, self.seed, lucky=i) for i in range(_BASELINE_RUNS)]
             values = [self._mean(per_query) for per_query, _ in runs]
+            # One of the runs alone would be lucky or unlucky, and so would every gain over it.
+            per_query = np.mean([per_query for per_query, _ in runs], axis=0)
             measured = {
-                "per_query": _rounded(runs[0][0]), "values": values, "rounds": int(np.median([r for _, r in runs])),
+                "per_query": _rounded(per_query), "values": values, "rounds": int(np.median([r for _, r in runs])),
             }  # fmt: skip
             study.set_user_attr("start", measured)
         start = study.user_attrs["start"]
         self._start = np.array(start["per_query"], np.float64)  # null is NaN
-        self._started_at, self._sd = float(np.mean(start["values"])), float(np.std(start["values"], ddof=1))
+        self._started_at, self._sd = self._mean(self._start), float(np.std(start["values"], ddof=1))
         self.start_rounds = int(start["rounds"])
 
     def run(self, trial: Any, study: Any) -> tuple[str, float | None]:
@@ -310,10 +315,12 @@ class _Search:
             best, values = _best(every), np.array(leader.user_attrs["per_query"], np.float64)
             gain = paired_difference(values, self._start, weights=self._weights, seed=self.seed)
         matters = float(stdtrit(_BASELINE_RUNS - 1, 0.975)) * math.sqrt(2.0) * self._sd
+        gain_given = {} if self._gain is None else {"gain": self._gain}  # an expression, where trials say linear
         return TuningResult(
-            metric=self.metric, fixed={"objective": self.objective} | self.fixed, best=best, start=self._started_at,
-            luck=self._sd, matters=matters, gain=gain, start_rounds=self.start_rounds, trials=tuple(every),
-            folds=self.folds, queries=int((~np.isnan(self._start)).sum()), rounds=self.rounds, patience=self.patience,
+            metric=self.metric, fixed={"objective": self.objective} | self.fixed | gain_given, best=best,
+            start=self._started_at, luck=self._sd, matters=matters, gain=gain, start_rounds=self.start_rounds,
+            trials=tuple(every), folds=self.folds, queries=int((~np.isnan(self._start)).sum()), rounds=self.rounds,
+            patience=self.patience,
         )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import api
 import command_pages
 import copied
+import notebooks
 import objective_pages
 
 _MADE = {
@@ -46,6 +47,6 @@ def _filled(nav: Any, made: dict[str, dict[str, str | bytes]]) -> Any:
 def on_files(files: Files, config: Any) -> Files:
     """Hand them to MkDocs."""
     pages = {uri: content for made in config.extra.pop("made").values() for uri, content in made.items()}
-    for uri, content in (pages | copied.root_pages() | api.renamed_page()).items():
+    for uri, content in (pages | copied.root_pages() | api.renamed_page() | notebooks.pages()).items():
         files.append(File.generated(config, uri, content=content))
     return files

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from pictures import picture
 
-from boostrank.cli.objectives import markdown_table
+from boostrank.cli.objectives import markdown_table, weighs
 from boostrank.core.params import Param
 from boostrank.kernels.objective.contract import ObjectiveSpec
 from boostrank.kernels.objective.options import OPTIONS
@@ -81,6 +81,7 @@ def page(spec: ObjectiveSpec) -> str:
         if spec.exact_gradient
         else "not the derivative of the loss",
         "cost": "n^2 for a query of n documents" if spec.quadratic else "near-linear in the length of a query",
+        "weight of a document": weighs(spec),
         "random": "draws numbers; one `seed`, one sequence of gradients" if spec.random else "",
         "schedules": ", ".join(f"`{name}={text}`" for name, text in spec.default_schedules.items()),
         "own defaults of options": ", ".join(f"`{name}={value}`" for name, value in spec.default_options.items()),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 
 from tests.browser.conftest import EVIL
 
-PAGES = ("compare_file", "report_file", "why_file")
+PAGES = ("compare_file", "report_file", "why_file", "pareto_file")
 PHONE = (360, 740)
 DESKTOP = (1280, 900)
 
@@ -234,11 +236,16 @@ def test_pictures_and_numbers_can_be_taken_out(page: Page, tmp_path: Path) -> No
 
 
 @every_page
-def test_in_print_everything_is_open_and_the_navigation_is_gone(page: Page) -> None:
+def test_in_print_everything_is_open_or_the_page_is_short_and_the_navigation_is_gone(page: Page) -> None:
     page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     page.run("dispatchEvent(new Event('beforeprint'))")
     try:
         assert page.run("return getComputedStyle(document.querySelector('nav')).display") == "none"
+        if page.run("return document.documentElement.matches('.short-print')"):
+            shown = "return [...document.querySelectorAll('{}')].filter((e) => e.getClientRects().length).length"
+            assert page.run(shown.format("main details:not(.take)")) == 0
+            assert page.run(shown.format("tr.detail, tr.far")) == 0
+            return
         assert page.run("return [...document.querySelectorAll('main details:not(.take)')].every((d) => d.open)")
         assert page.run(
             """return [...document.querySelectorAll("tr.detail")]
@@ -262,3 +269,21 @@ def test_without_a_script_tables_and_text_are_there(page: Page) -> None:
     finally:
         page.browser.close()
         page.browser.switch_to.window(page.tab)
+
+
+@reported
+def test_a_report_is_ten_sheets_of_a4_at_most(page: Page) -> None:
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    try:
+        printed = page.browser.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"]
+    finally:
+        page.run("dispatchEvent(new Event('afterprint'))")
+    sheets = re.findall(rb"/Type\s*/Page\b", base64.b64decode(printed))
+    assert 2 <= len(sheets) <= 10
+
+
+@reported
+def test_long_names_are_cut_in_the_middle(page: Page) -> None:
+    # Which features a chart shows depends on how much work the machine does in its time.
+    labels = page.run("return [...document.querySelectorAll('.plot text')].map((t) => t.textContent)")
+    assert any(re.fullmatch(r"<img src=.*….*f\d", label) for label in labels), labels

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from boostrank.checking import Finding, Status, check_contract
+from boostrank.checking.user_file import template_text
 from boostrank.core.errors import ParameterError
 from boostrank.kernels.objective.contract import ObjectiveSpec
-from boostrank.objective.user_file import template_text
 
 START = "    grad[:] = 0.0\n    hess[:] = 0.0\n"
 PAIR = "if gains[i] > gains[j]:"

@@ -20,8 +20,9 @@ import xgboost as xgb
 
 import boostrank
 from boostrank.checking import Status, check_contract, measured
+from boostrank.checking.user_file import load_objective, template_text
 from boostrank.core.errors import FileFormatError, ParameterError
-from boostrank.objective.user_file import load_objective, template_text
+from boostrank.kernels.objective.kernel import Kernel
 from tests.cli.conftest import invoke
 from tests.objectives.conformance import evaluate, examples
 from tests.training.test_train import ranking
@@ -66,6 +67,21 @@ def kernel(query, params, grad, hess, scratch):
 SPEC = boostrank.define_objective(
     "named-squares", kernel, params=[boostrank.Param("weight", 2.0, "of everything", low=0.0)], quadratic=False
 )
+"""
+WILD = f"""
+import boostrank
+
+
+def kernel({ARGUMENTS}):
+    grad[:] = 0.0
+    hess[:] = 1.0
+    loss = 0.0
+    for i in range(scores.size):
+        grad[i] = scores[i] - gains[i]
+    return loss
+
+
+SPEC = boostrank.define_objective("wild", kernel, quadratic=False)
 """
 ARRAYS = Path(__file__).with_name("template_0_1_0.py")
 QUIET = {"verbosity": -1, "metric": "None", "num_leaves": 7, "num_threads": 1}
@@ -143,7 +159,7 @@ def test_a_kernel_that_writes_beyond_its_arrays_is_stopped_before_anything_else(
     assert result.exit_code == 3
     heading, failed, *explained, last = result.stdout.splitlines()
     assert heading.startswith("centred-squares: ")
-    assert failed == "  FAIL  memory    the kernel writes beyond an end of grad"
+    assert failed == "  FAIL  memory    line 15: index 0 is out of bounds for axis 0 with size 0"
     assert [line.split(":")[0].strip() for line in explained if ": " in line][:2] == ["example", "why"]
     assert last == "centred-squares fails: memory"
 
@@ -271,3 +287,40 @@ def test_the_file_in_the_guide_keeps_the_contract(tmp_path: Path) -> None:
     path.write_text(block)
     spec = runpy.run_path(str(path))["SPEC"]
     assert {f.status for f in check_contract(spec, spec.kernel.in_python)} == {Status.PASS}
+
+
+OUT_OF_BOUNDS = [
+    ("    return loss", "    grad[scores.size * 1000] = 1.0\n    return loss", "out of bounds"),
+    ("    return loss", "    loss += hess[scores.size]\n    return loss", "out of bounds"),
+    ("grad[i] = ", "grad[i - 1 - 10**6] = ", "out of bounds"),
+    ("    hess[:] = 1.0\n", "    hess[1:] = 1.0\n", "hess is not written"),
+    ("    loss = 0.0\n", "    loss = 0.0 * scratch[0]\n", "scratch|out of bounds"),
+    ("    loss = 0.0\n", "    loss = 1.0 / scores.size\n    hess[scores.size] = 1.0\n", "out of bounds"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), OUT_OF_BOUNDS)
+def test_fault_107_a_kernel_that_leaves_its_arrays_is_refused_before_it_is_compiled(
+    old: str, new: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = WILD.replace(old, new)
+    assert text != WILD
+    path = tmp_path / "wild.py"
+    path.write_text(text)
+    monkeypatch.setattr(Kernel, "compiled", property(lambda _: pytest.fail("it is compiled")))
+    with pytest.raises(FileFormatError, match=message):
+        load_objective(path)
+    (tmp_path / "t.txt").write_text("1 qid:1 1:2\n0 qid:1 1:1\n")
+    refused = invoke("train", tmp_path / "t.txt", "-m", tmp_path / "m", "--objective", path)
+    assert refused.exit_code == 2
+    assert re.search(message, refused.stderr)
+
+
+@pytest.mark.parametrize(("old", "new", "message"), OUT_OF_BOUNDS)
+def test_fault_107_check_objective_says_so_and_lives(old: str, new: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "wild.py"
+    path.write_text(WILD.replace(old, new))
+    spec = load_objective(path, checked=False)
+    found = list(boostrank.checking.check_objective(spec))
+    assert [one.status for one in found] == [Status.FAIL]
+    assert re.search(message, found[0].message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,11 @@ def test_a_mistake_in_the_file_is_refused(text: str, message: str, data: Path, t
     result = run(text, data, tmp_path)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_fault_114_a_pipe_as_config_is_not_waited_for(data: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run.toml")
+    result = invoke("train", data / "train.txt", "--model", tmp_path / "m", "--config", tmp_path / "run.toml")
+    assert result.exit_code == 2
+    assert "run.toml: not an ordinary file" in result.stderr

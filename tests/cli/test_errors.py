@@ -105,3 +105,16 @@ def test_the_traceback_is_shown_on_request(switch: list[str], monkeypatch: pytes
     assert result.exit_code == 2
     assert ("Traceback" in result.stderr) == bool(switch)
     assert result.stderr.splitlines()[-1].startswith("boostrank: error: unknown objective")
+
+
+@pytest.mark.parametrize(
+    ("param", "more"),
+    [("num_leaves=x", ()), ("max_bin=-5", ()), ("verbosity=a", ()), ("max_leaves=-1", ("--backend", "xgboost"))],
+)
+def test_fault_115_a_word_or_a_number_out_of_range_for_the_engine_is_refused_by_name(
+    param: str, more: tuple[str, ...], data: Path, tmp_path: Path
+) -> None:
+    result = invoke("train", data / "train.txt", "--model", tmp_path / "m", *FEW[:4], "--param", param, *more)
+    assert result.exit_code == 2, result.stderr
+    assert f"{param.partition('=')[0]}=" in result.stderr
+    assert "must be a whole number" in result.stderr

@@ -21,7 +21,15 @@ pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarni
 def test_everything_an_objective_declares_is_told(name: str) -> None:
     spec = OBJECTIVES.get(name)
     printed = "".join(invoke("objectives", name).stdout.split())  # lines break at blanks and hyphens
-    for words in (spec.summary, spec.equation, spec.reference, spec.deviation, spec.hessian.value):
+    weighed = {"gain": "multiplies its gain", "loss": "multiplies its loss", None: "is refused"}[spec.document_weights]
+    for words in (
+        f"weight of a document {weighed}",
+        spec.summary,
+        spec.equation,
+        spec.reference,
+        spec.deviation,
+        spec.hessian.value,
+    ):
         assert "".join(words.split()) in printed
     for param in spec.params:
         assert f"{param.name}=" in printed

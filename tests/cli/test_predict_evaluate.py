@@ -221,6 +221,10 @@ def test_a_file_of_weights_beside_the_data_is_used_and_named(qids: tuple[str, st
     result = invoke("evaluate", tmp_path / "s.txt", tmp_path / "t.txt", "--json", "--metric", "precision@1")
     assert json.loads(result.stdout)["precision@1"]["mean"] == 0.75
     assert f"weights from {tmp_path / 't.txt.weight'}, read in" in result.stderr
+    (tmp_path / "t.txt.weight").write_text("3\n1\n0\n1\n")
+    result = invoke("evaluate", tmp_path / "s.txt", tmp_path / "t.txt", "--json", "--metric", "precision@1")
+    assert json.loads(result.stdout)["precision@1"]["mean"] == 0.5  # metrics do not know those of documents
+    assert f"weights of documents (not for metrics) from {tmp_path / 't.txt.weight'}, read in" in result.stderr
 
 
 def test_the_same_file_twice_is_refused(data: Path, model: Path) -> None:

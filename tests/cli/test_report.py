@@ -137,7 +137,8 @@ def test_without_a_relevant_document_it_says_so_where_nothing_can_be_told(model:
 def test_what_is_wrong_is_said_before_the_work(model: Path, data: Path, tmp_path: Path) -> None:
     test = data / "test.txt"
     for arguments, words in (
-        ((), "nothing to write"),
+        (("-o", "-"), "standard output"),
+        (("--save", "-"), "standard output"),
         (("-o", tmp_path / "no" / "page.html"), "does not exist; make it first"),
         (("-o", test), "would be overwritten"),
         (("-o", model), "would be overwritten"),
@@ -198,6 +199,5 @@ def test_sections_are_chosen_and_left_out(model: Path, data: Path) -> None:
         assert {name for name in ("verdict", "importance", "shapes", "learning", "queries") if found[name]} == there
     result = invoke("report", model, "--data", data / "test.txt", "--json", "--only", "verdicts")
     assert result.exit_code == 2
-    assert (
-        "'verdicts' is not one of 'choice', 'importance', 'learning', 'queries', 'shapes', 'verdict'" in result.stderr
-    )
+    names = "'choice', 'importance', 'learning', 'queries', 'ranking', 'shapes', 'verdict'"
+    assert f"'verdicts' is not one of {names}" in result.stderr

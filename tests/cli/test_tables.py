@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from boostrank.core.errors import ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.doctor import doctor
 from boostrank.data.readers import READERS
@@ -151,3 +154,31 @@ def test_help_names_the_registered_formats_and_others_are_refused(folder: Path) 
     assert all(spec.name in words for spec in READERS)
     refused = invoke("predict", folder / "csv.model", folder / "test.csv", "--format", "cvs")
     assert "unknown format of data 'cvs'. Did you mean 'csv'?" in refused.stderr
+
+
+def test_columns_with_commas_are_named_in_quotes_or_one_by_one(tmp_path: Path) -> None:
+    rows = [f"{i % 3},{i // 6},http,{i},{'red' if i % 2 else 'green'},{(i * 7) % 5}" for i in range(60)]
+    text = '"rel","query","a ""url"", long","row, no","colour, text",x\n' + "\n".join(rows) + "\n"
+    (tmp_path / "t.csv").write_text(text)
+    columns = ("--label", "rel", "--qid", "query")
+    together = ("--drop", '"a ""url"", long","row, no"', "--categorical", '"colour, text"')
+    apart = ("--drop", '"a ""url"", long"', "--drop", '"row, no"', "--categorical", '"colour, text"')
+    for number, options in enumerate((together, apart)):
+        train(tmp_path, "t.csv", f"m{number}", *columns, *options)
+    assert (tmp_path / "m0").read_bytes() == (tmp_path / "m1").read_bytes()
+
+    refused = invoke("train", tmp_path / "t.csv", "-m", tmp_path / "m", *FEW, *columns)
+    words = re.search(r"--drop ('.*?') leaves", refused.stderr)
+    assert words is not None, refused.stderr
+    assert shlex.split(words[1]) == ['"a ""url"", long"']  # what the message says works as it is typed
+    bad = invoke("train", tmp_path / "t.csv", "-m", tmp_path / "m", *FEW, *columns, "--drop", "a,,b")
+    assert bad.exit_code == 2
+    assert "has an empty name" in bad.stderr
+    with pytest.raises(ParameterError, match="double quotes"):
+        RankingDataset.read(tmp_path / "t.csv", label="rel", qid="query", drop='"a')
+
+
+def test_categories_of_libsvm_text_are_refused_by_name(folder: Path, tmp_path: Path) -> None:
+    result = invoke("train", folder / "train.txt", "-m", tmp_path / "m", *FEW, "--categorical", "f1")
+    assert result.exit_code == 2
+    assert "categorical=('f1',) names columns, which libsvm text has not" in result.stderr

@@ -6,13 +6,18 @@ import contextlib
 import os
 import re
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import boostrank
+from boostrank.core.errors import TrainingError
+from boostrank.formats.model_files import write_model_files
+from boostrank.objective.bound import BoundObjective
 from boostrank.training.checkpoint import Checkpoint
 from tests.cli.conftest import FEW, invoke, start
 from tests.cli.test_resume import arguments, contents
@@ -95,6 +100,77 @@ def test_fault_077_a_full_disk_ends_with_3_and_everything_that_there_is_kept(
     assert boostrank.RankingModel.load(rescued[1]).best_iteration == 8
     assert invoke(*words).exit_code == 0
     assert contents(disk) == contents(tmp_path / "whole")
+
+
+def unwritable(*_: object, **__: object) -> None:
+    raise TrainingError("no room")
+
+
+@pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
+def test_fault_063_the_rounds_before_a_broken_gradient_are_kept(
+    backend: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    common = ("train", data / "train.txt", "--quality", "plain", "--threads", 1, "--backend", backend, "--rounds")
+    assert invoke(*common, 3, "-m", tmp_path / "three").exit_code == 0
+    gradient = BoundObjective.gradient
+
+    def broken_later(bound: BoundObjective, scores: np.ndarray, round: int) -> object:
+        return gradient(bound, scores if round < 3 else np.full_like(scores, np.nan), round)
+
+    monkeypatch.setattr(BoundObjective, "gradient", broken_later)
+    (tmp_path / "m.txt").write_text("precious")
+    (tmp_path / "m-before-the-fault.txt").write_text("precious too")
+    result = invoke(*common, 8, "-m", tmp_path / "m.txt")
+    assert result.exit_code == 3
+    with monkeypatch.context() as patch:
+        patch.setattr("boostrank.training.model.write_model_files", unwritable)
+        lost = invoke(*common, 8, "-m", tmp_path / "m.txt").stderr
+        assert re.search(r"round 3.*trees before it: .*nowhere else", lost, re.DOTALL)
+    kept = tmp_path / "m-before-the-fault-2.txt"
+    assert re.search(rf"round 3.*trees before it are in {kept}", result.stderr)
+    assert (tmp_path / "m.txt").read_text() == "precious"
+    assert (tmp_path / "m-before-the-fault.txt").read_text() == "precious too"
+    loaded, alone = boostrank.RankingModel.load(kept), boostrank.RankingModel.load(tmp_path / "three")
+    assert loaded.best_iteration == alone.best_iteration == 3
+    rows = boostrank.RankingDataset.from_libsvm(data / "test.txt")
+    np.testing.assert_array_equal(loaded.predict(rows), alone.predict(rows))
+
+
+def test_a_model_that_can_be_written_nowhere_is_said_to_be_lost(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_folder(*_: object, **__: object) -> str:
+        raise FileNotFoundError("no usable temporary directory")
+
+    monkeypatch.setattr("boostrank.training.model.write_model_files", unwritable)
+    assert "nowhere else either" in invoke(*arguments(data, tmp_path / "m")).stderr
+    monkeypatch.setattr("tempfile.mkdtemp", no_folder)
+    result = invoke(*arguments(data, tmp_path / "m"))
+    assert result.exit_code == 3
+    assert "nowhere else either" in result.stderr
+
+
+def test_a_model_is_rescued_to_the_working_folder_where_no_temporary_folder_is(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, real = write_model_files, tempfile.mkdtemp
+
+    def fails_at_first(path: Path, *rest: object) -> None:
+        if Path(path) == tmp_path / "m":
+            raise TrainingError("no room")
+        write(path, *rest)
+
+    def no_temporary_folder(dir: str | None = None, **given: str) -> str:
+        if dir is None:
+            raise FileNotFoundError("no usable temporary directory")
+        return real(dir=dir, **given)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("boostrank.training.model.write_model_files", fails_at_first)
+    monkeypatch.setattr("tempfile.mkdtemp", no_temporary_folder)
+    rescued = re.search(r"was written to (\S+) instead", invoke(*arguments(data, tmp_path / "m")).stderr)
+    assert rescued is not None
+    assert boostrank.RankingModel.load(tmp_path / rescued[1]).best_iteration == 8
 
 
 def full_after(monkeypatch: pytest.MonkeyPatch, writes: int) -> None:

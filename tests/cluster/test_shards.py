@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from boostrank.cluster.shards import (
     host_of,
     place,
     refuse_differences,
+    refuse_mixed_weights,
     refuse_shared_queries,
     refuse_unreachable,
 )
@@ -19,6 +22,14 @@ from boostrank.core.errors import DataError, InputError
 def shard(path: str, *qids: object, features: int = 3) -> Shard:
     ids = np.array(qids, dtype=object if any(isinstance(q, str) for q in qids) else np.int64)
     return Shard(path, 1, features, len(qids), ids, "", np.ones(len(qids), np.int64), None)
+
+
+def test_weights_of_queries_in_one_shard_and_of_documents_in_another_are_refused() -> None:
+    of_queries = replace(shard("a.txt", 1, 2), weights=np.ones(2))
+    of_documents = replace(shard("b.txt", 3, 4), weighs_documents=True)
+    refuse_mixed_weights([of_documents, shard("c.txt", 5)])
+    with pytest.raises(DataError, match=r"the weights of b\.txt differ within a query .* those of a\.txt weigh"):
+        refuse_mixed_weights([of_queries, of_documents])
 
 
 def test_workers_get_about_as_many_bytes_each() -> None:

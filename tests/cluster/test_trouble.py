@@ -216,6 +216,25 @@ def test_a_model_that_is_continued_keeps_its_objective(cluster: Any, data: Path)
     assert after.best_iteration == 2
 
 
+def test_weights_of_documents_reach_the_workers_and_the_start(cluster: Any, data: Path, tmp_path: Path) -> None:
+    """Linear gains times weights are other linear gains: the same model, byte for byte."""
+    random = np.random.default_rng(3)
+    weighted, relabelled = ([tmp_path / f"{kind}{i}.txt" for i in range(2)] for kind in "wr")
+    for i in range(2):
+        lines = (data / f"s{i}.txt").read_text().splitlines()
+        weights = random.choice([0.0, 0.5, 3.0], len(lines))
+        weighted[i].write_text("\n".join(lines) + "\n")
+        Path(f"{weighted[i]}.weight").write_text("\n".join(map(str, weights)) + "\n")
+        words = [line.partition(" ") for line in lines]
+        texts = [f"{float(label) * w} {rest}\n" for (label, _, rest), w in zip(words, weights, strict=True)]
+        relabelled[i].write_text("".join(texts))
+    given = {"objective": "auto", "gain": "linear", "num_leaves": 7, "metric": "none", "num_threads": 1}
+    ours, others = (train(cluster, given, shards, 2) for shards in (weighted, relabelled))
+    assert ours.to_bytes() == others.to_bytes()
+    with pytest.raises(DataError, match="which the engine's own objective 'rank:ndcg' is not given"):
+        train(cluster, given | {"objective": "xgboost:rank:ndcg"}, weighted, 2)
+
+
 def test_fault_95_weights_and_several_validation_sets_count_as_on_one_machine(
     cluster: Any, data: Path, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import boostrank
 from boostrank.core.notebook import small_table
 from boostrank.data.doctor.finding import Finding, Findings, Severity
-from boostrank.report import compare
+from boostrank.report import compare, why
 from boostrank.report.page import Report
 
 HOSTILE = "<script>alert('x')</script>\"&"
@@ -83,3 +83,16 @@ def test_findings() -> None:
 
 def test_long_text_is_cut() -> None:
     assert len(small_table("t", [("x" * 10_000,)])) < 600
+
+
+def test_why_shows_the_two_documents_and_what_each_feature_adds() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    X[3, 1] = np.nan
+    data = boostrank.RankingDataset.from_arrays(
+        X, X[:, 0] > 0, qid=np.repeat([HOSTILE, "2", "3", "4"], 10), feature_names=[HOSTILE, "b"]
+    )
+    params = {"objective": "lambdarank", "min_data_in_leaf": 2, "verbose": -1, "num_threads": 1}
+    model = boostrank.train(params, data, 2)
+    found = why(model, data, HOSTILE, "@1", "@10", threads=1)
+    check(found, "rank", f"{found.difference:+.4g}", "A - B")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 from boostrank.data.cache import Cache
+from boostrank.data.dataset import RankingDataset
 
 KEY = {"files": [["a.txt", 3]], "reader": "one"}
 ARRAYS = {"labels": np.arange(1000.0), "ptr": np.array([0, 400, 1000])}
@@ -176,3 +179,39 @@ def test_a_pipe_in_the_place_of_an_entry_does_not_hold_anybody_up(cache: Cache) 
         path.unlink()
         os.mkfifo(path)
         assert cache.load("entry", KEY) is None
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_fault_111_a_pipe_under_the_name_of_an_entry_is_not_waited_for(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    os.mkfifo(tmp_path / "entry")
+    assert cache.load("entry", KEY) is None
+    assert not cache.save("entry", KEY, {"n": 1}, ARRAYS, fill)
+    assert cache.refused is not None
+    assert "not an ordinary file" in cache.refused
+
+
+@pytest.mark.parametrize(("key", "value"), [("shape", ""), ("known", None), ("names", 3), ("note", None)])
+def test_fault_112_an_entry_with_a_right_checksum_and_a_wrong_note_is_as_if_there_were_none(
+    key: str, value: object, tmp_path: Path
+) -> None:
+    path, folder = tmp_path / "data.txt", tmp_path / "cache"
+    path.write_text("1 qid:1 1:2\n0 qid:1 1:3\n")
+
+    def read() -> RankingDataset:
+        return RankingDataset.stream(path, cache=folder, threads=1)
+
+    first = read()
+    (entry,) = folder.glob("*.data")
+    body = entry.read_bytes()[:-32]
+    at = 8 + len(b"boostrank cache 1\n")
+    end = at + int.from_bytes(body[at - 8 : at], "little")
+    header = json.loads(body[at:end])
+    if key == "note":
+        header["note"] = value
+    else:
+        header["note"][key] = value
+    text = json.dumps(header).encode()
+    body = body[: at - 8] + len(text).to_bytes(8, "little") + text + body[end:]
+    entry.write_bytes(body + hashlib.blake2b(body, digest_size=32).digest())
+    assert read().fingerprint == first.fingerprint

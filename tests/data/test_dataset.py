@@ -38,7 +38,13 @@ def test_query_ids_and_sizes_say_the_same() -> None:
         ({"qid": [1, 1, 2.5, 2.5, 3, 3]}, "whole numbers or text"),
         ({"qid": [1, 1, np.nan, 2, 3, 3]}, "row 2 has no query id"),
         ({"group": [3, 3], "weight": [1, 2, 3]}, "give one a query, or one a row"),
-        ({"group": [3, 3], "weight": [1, 1, 2, 1, 1, 1]}, "query 0: its rows have different weights"),
+        (
+            {"group": [3, 3], "weight": [1, 1, 2, 1, 1, -1]},
+            r"query 1: weight -1.0 of row 5 \(0-based\) is not a finite",
+        ),
+        ({"group": [3, 3], "weight": [1, 1, np.nan, 1, 1, 1]}, "query 0: weight nan of row 2"),
+        ({"group": [3, 3], "document_weight": [1, 2]}, "2 document weights for 6 rows: give one a row"),
+        ({"group": [3, 3], "document_weight": np.ones(6), "weight": [1, 2, 1, 1, 1, 1]}, "weight= differs within a"),
         ({"group": [3, 3], "weight": [1.0, 0.0]}, "weight 0.0 is not a positive"),
         ({"group": [3, 3], "k": [1, 1, 2, 1, 1, 1]}, "query 0: its rows have different cut-offs"),
         ({"group": [3, 3], "k": [1, 2.5]}, "query 1: k=2.5 is not a whole number"),
@@ -75,6 +81,22 @@ def test_sorting_brings_queries_together_and_is_undone_on_the_way_out() -> None:
     np.testing.assert_array_equal(data.in_input_order(data.labels), Y)
     already = RankingDataset.from_arrays(X, Y, qid=[1, 1, 2, 2, 3, 3], sort=True)
     assert already.input_rows is None
+
+
+def test_weights_that_differ_within_a_query_are_of_documents_and_stay_with_their_rows() -> None:
+    each = [2.0, 1, 0, 3, 4, 5]
+    data = RankingDataset.from_arrays(X, Y, qid=["b", "a", "b", "c", "a", "b"], sort=True, weight=each)
+    assert data.queries.weights is None
+    assert data.document_weights is not None
+    np.testing.assert_array_equal(data.document_weights, [2, 0, 5, 1, 4, 3])
+    explicit = RankingDataset.from_arrays(X, Y, group=[3, 2, 1], weight=[1, 2, 3], document_weight=np.arange(6))
+    np.testing.assert_array_equal(explicit.queries.weights, [1, 2, 3])
+    np.testing.assert_array_equal(explicit.take([2, 0]).document_weights, [5, 0, 1, 2])
+    np.testing.assert_array_equal(data.joined(explicit).document_weights, [2, 0, 5, 1, 4, 3, *range(6)])
+    rng = np.random.default_rng(2)
+    for other in (explicit.shuffled(rng), explicit.redrawn(rng), explicit.sample(3, 1)):
+        rows = [int(np.flatnonzero((X.astype(np.float32) == one).all(axis=1))[0]) for one in other.features]
+        np.testing.assert_array_equal(other.document_weights, rows)
 
 
 def test_a_frame_gives_names_and_columns() -> None:

@@ -239,11 +239,19 @@ def test_fault_052_weights_of_queries_or_of_rows(read: Read, tmp_path: Path) -> 
     assert by_row.provenance.files[-1] == str(sidecar)
 
 
+def test_weights_of_rows_that_differ_within_a_query_are_of_documents(read: Read, tmp_path: Path) -> None:
+    beside(tmp_path, ".weight", "1\n0\n2.5\n")
+    data = read("1 qid:1 1:1\n0 qid:1 1:2\n2 qid:2 1:3\n")
+    assert data.queries.weights is None
+    assert data.document_weights is not None
+    assert data.document_weights.tolist() == [1, 0, 2.5]
+
+
 @pytest.mark.parametrize(
     ("weights", "line", "words"),
     [("1\n0\n", 2, "weight '0'"), ("-1\n1\n", 1, "'-1'"), ("1\nnan\n", 2, "'nan'"), ("1\n1e999\n", 2, "'1e999'"),
      ("1_0\n1\n", 1, "'1_0'"), ("1\n\n1\n", 2, "''"), ("1\n", 0, "1 weights for 2 queries and 3 rows"),
-     ("1\n2\n2\n", 0, "different weights")],
+     ("1\n-2\n2\n", 2, "weight '-2' is not a finite number of at least 0")],
 )  # fmt: skip
 def test_fault_052_weights_that_do_not_fit_are_refused(
     read: Read, tmp_path: Path, weights: str, line: int, words: str
@@ -259,6 +267,11 @@ def test_fault_052_weights_of_rows_follow_regrouped_rows(read: Read, tmp_path: P
         data = read(SCATTERED, regroup=True)
     assert data.queries.weights is not None
     assert data.queries.weights.tolist() == data.queries.qid.tolist()
+    beside(tmp_path, ".weight", "1\n2\n3\n4\n5\n6\n")
+    with pytest.warns(DataWarning):
+        data = read(SCATTERED, regroup=True)
+    assert data.document_weights is not None
+    np.testing.assert_array_equal(data.in_input_order(data.document_weights), [1, 2, 3, 4, 5, 6])
 
 
 def test_fault_052_sidecars_of_a_compressed_file(tmp_path: Path) -> None:

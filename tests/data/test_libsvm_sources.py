@@ -283,6 +283,18 @@ except ValueError as error:
     assert "while it was read" in done.stdout
 
 
+def test_a_read_error_of_the_first_bytes_names_the_file(
+    text: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(descriptor: int, size: int) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    (tmp_path / "rows.txt").write_bytes(text)
+    monkeypatch.setattr(os, "read", broken)
+    with pytest.raises(FileFormatError, match=r"rows\.txt: cannot be read: Input/output error"):
+        RankingDataset.from_libsvm(tmp_path / "rows.txt")
+
+
 def test_a_read_error_is_an_input_error(text: bytes) -> None:
     class Broken(io.BytesIO):
         def read(self, size: int | None = -1) -> bytes:

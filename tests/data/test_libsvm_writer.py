@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,14 @@ def test_weights_go_to_a_sidecar(tmp_path: Path) -> None:
     weights = round_trip(tmp_path, data).queries.weights
     assert weights is not None
     assert weights.tolist() == [0.1, 7.0]
+    each = replace(data, queries=QueryIndex.from_sizes([2, 3]))
+    each = replace(each, queries=replace(each.queries, document_weights=np.array([0.0, 0.1, 1, 1, 1])))
+    of_documents = round_trip(tmp_path, each).document_weights
+    assert of_documents is not None
+    assert of_documents.tolist() == [0.0, 0.1, 1, 1, 1]
+    for other, words in ({"weights": np.ones(2)}, "one kind"), ({"document_weights": np.ones(5)}, "weights of queries"):
+        with pytest.raises(DataError, match=words):
+            round_trip(tmp_path, replace(each, queries=replace(each.queries, **other)))
 
 
 def test_a_sidecar_of_other_data_is_not_adopted(tmp_path: Path) -> None:
@@ -172,6 +181,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
         write_libsvm(tmp_path / "absent" / "data.txt", data)
 
 
+@pytest.mark.fault(89)
 def test_scores_are_written_as_python_writes_them() -> None:
     rng = np.random.default_rng(5)
     powers = np.concatenate([10.0 ** np.arange(-7, 20), 2.0 ** np.arange(-60, 60)])

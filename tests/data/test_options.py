@@ -76,3 +76,9 @@ def test_what_is_not_allowed_is_refused(options: dict[str, Any], words: str) -> 
 def test_an_unknown_option_is_refused_with_the_nearest_known_one() -> None:
     with pytest.raises(ParameterError, match=r"read without missing_token\. Did you mean 'missing_tokens'\?"):
         RankingDataset.from_libsvm("train.txt", missing_token="NULL")
+
+
+@pytest.mark.parametrize("name", ["max_feature", "n_features", "max_bad_share"])
+def test_fault_113_a_word_in_place_of_a_number_is_refused_by_name(name: str) -> None:
+    with pytest.raises(ParameterError, match=f"{name}='7' is not a number"):
+        ReaderOptions(**{name: "7"})

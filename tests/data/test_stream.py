@@ -107,6 +107,12 @@ def test_weights_are_remembered_and_other_weights_seen(file: Path) -> None:
             weights = stream_libsvm(file).queries.weights
             assert weights is not None
             assert weights.tolist() == [float(weight)] * queries
+    rows = read_libsvm(file).n_documents
+    Path(f"{file}.weight").write_text("".join(f"{row}\n" for row in range(rows)))
+    for _ in range(2):
+        data = stream_libsvm(file)
+        assert data.document_weights is not None
+        assert data.document_weights.tolist() == list(range(rows))
 
 
 def test_a_change_of_the_same_size_and_time_is_seen(file: Path) -> None:

@@ -239,8 +239,11 @@ def test_the_options_of_the_reader_hold(write: Write) -> None:
     np.testing.assert_array_equal(data.features, np.array([[math.nan] * 2, [1, math.nan], [5, 6], [3, math.nan]], "f4"))
     assert data.provenance.options["label"] == "rel"
     assert data.provenance.options["drop"] == ["u"]
-    with refused("its rows have different weights"):
-        RankingDataset.read(write("label,qid,a,w\n1,1,2,1\n1,1,2,2\n"), weight="w")
+    each = RankingDataset.read(write("label,qid,a,w\n1,1,2,1\n1,1,2,0\n"), weight="w")
+    assert each.document_weights is not None
+    assert each.document_weights.tolist() == [1.0, 0.0]
+    with refused("weight -2 in column 'w' is negative", line=3):
+        RankingDataset.read(write("label,qid,a,w\n1,1,2,1\n1,1,2,-2\n"), weight="w")
 
 
 def test_options_of_the_other_kind_of_file_are_refused(write: Write) -> None:

@@ -1,4 +1,4 @@
-"""Examples in Markdown: the fenced blocks of a page, and how each is run.
+"""Examples in Markdown and notebooks: the fenced blocks of a page, or cells, and how each is run.
 
 python               run in the page's one namespace, in order; with title="my.py" it is written there
 sh                   its `boostrank` lines are run; what other tools do is not ours to test
@@ -14,6 +14,7 @@ import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 from click.testing import CliRunner
@@ -26,12 +27,14 @@ PAGES = [
     ROOT / "CONTRIBUTING.md",
     ROOT / "CHANGELOG.md",
     *sorted(p for p in (ROOT / "docs").glob("**/*.md") if "_generate" not in p.parts),
+    *sorted((ROOT / "docs" / "guide").glob("*.ipynb")),
 ]
 
 _FENCE = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 # The examples are written for real data; here they get small files, and end soon.
 _SMALLER = [
+    (r"--queries \d{4}", "--queries 200"),
     (r"--rounds \d+", "--rounds 6"),
     (r"(?m)^boostrank train ", "boostrank train --rounds 6 "),
     (r"--time \w+", "--time 1s"),
@@ -53,10 +56,18 @@ class Block:
     text: str
 
 
+def text_of(page: Path) -> str:
+    """Markdown; of a notebook what `make docs` makes of it, its cells as `python` blocks."""
+    if page.suffix == ".ipynb":
+        source = run_path(str(ROOT / "docs" / "_generate" / "notebooks.py"))
+        return str(source["as_markdown"](page))
+    return page.read_text(encoding="utf-8")
+
+
 def blocks(page: Path) -> list[Block]:
     """The fenced blocks of a page, in order."""
     found = []
-    for language, rest, text in _FENCE.findall(page.read_text(encoding="utf-8")):
+    for language, rest, text in _FENCE.findall(text_of(page)):
         title = re.search(r'title="([^"]+)"', rest)
         found.append(Block(language, title[1] if title else "", text))
     return found

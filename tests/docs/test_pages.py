@@ -13,7 +13,7 @@ import pytest
 
 from boostrank.core.registry import Registry
 from boostrank.objectives import OBJECTIVES
-from tests.docs.examples import PAGES, ROOT
+from tests.docs.examples import PAGES, ROOT, text_of
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PEERS = (ROOT / "experiments" / "peers" / "README.md").read_text(encoding="utf-8")
@@ -50,7 +50,7 @@ def _turned(number: str) -> str:
 
 
 def test_every_name_of_boostrank_is_there() -> None:
-    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    text = "\n".join(text_of(page) for page in PAGES)
     names = sorted(set(re.findall(r"(?<![./\w-])boostrank((?:\.[A-Za-z_]\w*)+)\b(?![/-])", text)))
     assert ".cluster.train" in names
     code = f"import pkgutil\nfor name in {names}: pkgutil.resolve_name('boostrank' + name)"
@@ -63,7 +63,7 @@ def test_every_name_of_boostrank_is_there() -> None:
 
 def test_the_named_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    text = "\n".join(text_of(page) for page in PAGES)
     targets = set(re.findall(r"`make ([a-z-]+)`", text)) | set(re.findall(r"^make ([a-z-]+)", text, re.MULTILINE))
     assert {"demo", "test", "docs"} <= targets
     for target in targets:
@@ -73,8 +73,9 @@ def test_the_named_make_targets_exist() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     made = {"docs/contributing.md", "docs/changelog.md", "docs/design/renamed.md"}
+    made |= {f"docs/guide/{page.stem}.md" for page in PAGES if page.suffix == ".ipynb"}
     made |= {f"docs/objectives/{name}.md" for name in (*OBJECTIVES.names(), "index")}
-    for target in _LINK.findall(page.read_text(encoding="utf-8")):
+    for target in _LINK.findall(text_of(page)):
         if ":" in target:
             continue
         path = posixpath.normpath(posixpath.join(page.parent.relative_to(ROOT).as_posix(), target))

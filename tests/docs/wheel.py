@@ -58,7 +58,7 @@ def _run(folder: Path) -> None:
         "make-data data --queries 60",
         "train data/train.txt --valid data/valid.txt --quality quick --rounds 5 --model model.txt",
         "predict model.txt data/test.txt -o scores.txt",
-        "report model.txt --data data/test.txt -o report.html",
+        "report model.txt data/test.txt -o report.html",
         "check-objective --template",
     ):
         _say(f"boostrank {line}")

@@ -18,6 +18,7 @@ from tests.export.conftest import Example, example, table
 pytest.importorskip("treelite", reason="the extra treelite is not installed")
 
 
+@pytest.mark.fault(90)
 def test_bits_are_those_of_the_engine(each: Example) -> None:
     columns = np.unique(each.served.trees.forest.feature[each.served.trees.forest.categorical])
     # LightGBM cuts what is above -1 and below 0 to category 0, treelite does not.

@@ -54,6 +54,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model.txt", "model.txt.meta.json"]
 
 
+@pytest.mark.fault(84)
 def test_the_sidecar_is_json_that_people_and_programs_read(tmp_path: Path) -> None:
     write_model_files(tmp_path / "model.txt", *OLD)
     said = json.loads(sidecar_path(tmp_path / "model.txt").read_text())
@@ -263,6 +264,7 @@ def test_what_is_not_a_file_is_refused(tmp_path: Path) -> None:
             read_model_files(path)
 
 
+@pytest.mark.fault(84)
 @pytest.mark.parametrize(
     ("body", "words"),
     [(b"", "the file is empty"), (b"\x80\x04pickle", "neither"), (b"tree\n\xff\n\n", "byte 5 is not UTF-8 text")],

@@ -64,6 +64,8 @@ def _parametrised(test: Any) -> list[dict[str, Any]]:
     """The arguments that pytest would call a test with, one dictionary a call."""
     calls: list[dict[str, Any]] = [{}]
     for mark in getattr(test, "pytestmark", []):
+        if mark.name != "parametrize":
+            continue
         names, values = mark.args
         names = [names] if isinstance(names, str) else list(names)
         rows = [dict(zip(names, v if len(names) > 1 else [v], strict=True)) for v in values]

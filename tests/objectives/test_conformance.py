@@ -18,12 +18,14 @@ SPECS = [*OBJECTIVES, _template.SPEC]
 every_objective = pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 
 
+@pytest.mark.fault(65, 66, 67, 68)
 @every_objective
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
 def test_objective_keeps_its_contract(spec, check):
     check(spec, twin_of(spec.name))
 
 
+@pytest.mark.fault(64)
 @every_objective
 @given(
     documents=st.lists(

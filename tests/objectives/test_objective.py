@@ -148,3 +148,10 @@ def test_a_list_too_long_for_a_pair_loop_is_refused_with_the_numbers_and_a_way_o
     with pytest.raises(DataError, match=r"query 1 has 50,001 documents, 2.5e\+09 pairs a round.*lambdarank"):
         Objective(replace(OBJECTIVES.get("sdcg"), quadratic=True)).bind(np.zeros(n + 2), index)
     Objective("lambdarank").bind(np.zeros(n + 2), index)
+
+
+def test_fault_050_sums_pair_by_pair_are_refused_where_they_would_not_end():
+    index = QueryIndex.from_sizes([2, MAX_QUADRATIC_DOCUMENTS + 1])
+    with pytest.raises(DataError, match=r"query 1 has 50,001 documents.*sums=direct stops at.*sums=fast"):
+        Objective("sdcg", sums="direct").bind(np.zeros(index.n_documents), index)
+    Objective("sdcg").bind(np.zeros(index.n_documents), index)

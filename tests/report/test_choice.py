@@ -119,7 +119,8 @@ def test_a_model_without_a_record_hears_nothing(plain: RankingModel, data: Ranki
     whole = report(plain, data.take(np.arange(45, 60)), skip=("importance", "shapes", "learning"), threads=1)
     assert whole.missing == {}
     assert whole.choice is None
-    assert [section.name for section in whole.sections] == ["verdict", "importance", "shapes", "learning", "queries"]
+    names = ["verdict", "ranking", "importance", "shapes", "learning", "queries"]
+    assert [section.name for section in whole.sections] == names
     assert whole.to_dict()["choice"] is None
 
 
@@ -128,7 +129,7 @@ def test_who_asks_for_it_by_name_hears_why_there_is_none(plain: RankingModel, da
         report(plain, data, only=("choice",), threads=1)
     found = report(plain, data, only=("choice", "verdict"), threads=1)
     assert "no record of candidates" in found.missing["choice"]
-    assert "This cannot be told: the model&#x27;s file has no record" in found.to_html()
+    assert "Not available: the model&#x27;s file has no record" in found.to_html()
 
 
 def test_what_was_tried_and_left_is_shown(plain: RankingModel) -> None:

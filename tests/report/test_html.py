@@ -167,7 +167,7 @@ def found() -> Importance:
     loss, none = np.array([0.2, 0.05, 0.0, -0.0001, 0.0, 0.0]), np.full(6, np.nan)
     between = np.array([np.nan] * 4 + [0.03, np.nan])
     return Importance(
-        "ndcg@10", 0.75, 0.7, 0.8, names, loss, loss - 0.001, loss + 0.0005, np.full(6, 1e-4), between,
+        "ndcg@10", 0.75, 0.7, 0.8, names, loss, loss - 0.001, loss + 0.0005, none, np.full(6, 1e-4), between,
         between - 0.01, between + 0.01, np.array([9.0, 4.0, 3.0, 3.0, 1.0, 0.0]), np.array([9, 4, 3, 3, 1, 0]),
         np.full(6, 0.1), none, ("useful", "useful", "redundant", "removable", "query-level", "unused"),
         (Effect(EVIL, names[:2], 0.3, 0.29, 0.31, 0.001),), (Effect("cluster 1", names[1:3], 0.06, 0.05, 0.07, 0.0),),
@@ -216,4 +216,10 @@ def test_a_model_that_uses_nothing_has_a_page_too(found: Importance) -> None:
         found, verdicts=("unused",) * 6, gain=zeros, splits=zeros.astype(int), removed=None, clusters=(), groups=(),
         between=np.full(6, np.nan),
     )  # fmt: skip
-    assert "of 6; 0 are in the trees" in page("importance", [SPEC.on_page(idle)])
+    assert "of 6; 0 are in the model" in page("importance", [SPEC.on_page(idle)])
+
+
+def test_what_paper_leaves_out_is_counted() -> None:
+    thirteen, fourteen = (str(Table("t", [Column("a", "a")], [[i] for i in range(n)]).draw()) for n in (13, 14))
+    assert "And 1 more row, on the screen." in thirteen
+    assert "And 2 more rows, on the screen." in fourteen

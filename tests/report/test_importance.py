@@ -11,7 +11,7 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 import xgboost as xgb
-from scipy import sparse
+from scipy import sparse, stats
 
 import boostrank
 from boostrank.core.conventions import Conventions
@@ -22,10 +22,12 @@ from boostrank.data.dense import DenseRows
 from boostrank.data.synthetic import SyntheticData, make_ranking_data
 from boostrank.formats.trees import Trees
 from boostrank.kernels.trees.walker import Walker
-from boostrank.metric import Metric
+from boostrank.metric import Metric, paired_difference
 from boostrank.report import Importance, importance
 from boostrank.report.scoring import Engine
-from boostrank.report.sections.importance.permutation_importance import Losses, Unit, measure_losses
+from boostrank.report.sections.importance.permutation_importance import Losses, Unit, measure_losses, p_of_means
+from boostrank.report.segments import holm
+from boostrank.report.start import start_scores
 from boostrank.training.model import RankingModel
 
 NDCG = Metric.parse("ndcg@10")
@@ -335,3 +337,54 @@ def test_other_features_and_labels_without_relevance_are_refused(small: Any) -> 
 
 def test_it_is_where_the_package_says() -> None:
     assert callable(boostrank.report.importance)
+
+
+def test_useful_and_harmful_are_significant_over_all_features() -> None:
+    """Of 60 features without effect, intervals of some miss 0; none is called anything after Holm's method."""
+    values = np.random.default_rng(1).normal(size=(200, 60))
+    weights = np.random.default_rng(2).uniform(0.5, 2.0, 200)
+    p = p_of_means(values, weights)
+    assert (p < 0.05).any()
+    assert (holm(p) >= 0.05).all()
+    np.testing.assert_allclose(p_of_means(values, np.ones(200)), stats.ttest_1samp(values, 0.0).pvalue, rtol=1e-9)
+    assert p_of_means(np.zeros((5, 1)), np.ones(5)).tolist() == [1.0]
+    assert p_of_means(np.ones((5, 1)), np.ones(5)).tolist() == [0.0]
+    assert p_of_means(np.ones((1, 1)), np.ones(1)).tolist() == [1.0]
+    assert p_of_means(np.array([[1.0], [0.5]]), np.array([1.0, 1e-30])).tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        np.r_[500.0, np.ones(49)], np.r_[20.0, np.ones(49)], np.r_[300.0, 300.0, np.ones(98)],
+        np.random.default_rng(3).lognormal(0.0, 2.0, 200), np.random.default_rng(4).lognormal(0.0, 1.0, 100),
+    ],
+    ids=["one of 500", "one of 20", "two of 300", "lognormal, 2", "lognormal, 1"],
+)  # fmt: skip
+def test_a_query_of_much_weight_makes_no_false_positives(weights: np.ndarray) -> None:
+    values = np.random.default_rng(5).normal(size=(weights.size, 4000))
+    assert (p_of_means(values, weights) < 0.05).mean() < 0.06
+    far = values + 10.0
+    assert weights.max() > 0.9 * weights.sum() or (p_of_means(far, weights) < 0.05).mean() > 0.2
+
+
+def test_the_start_is_worth_what_the_trees_rank_worse_without_it() -> None:
+    data = make_ranking_data(60, seed=2, mean_length=8).dataset
+    params = {"num_leaves": 4, "num_threads": 1, "verbosity": -1}
+    model = boostrank.train(params, data, 3)
+    found = importance(model, data, metric="ndcg@5", threads=1, repeats=1, shap_documents=0)
+    start = start_scores(model, data, 1)
+    assert start is not None
+    assert found.start is not None
+    one = lgb.Booster(model_str=model.to_bytes().decode())
+    trees = one.predict(data.features, start_iteration=len(one.dump_model()["tree_info"]) - 3)
+    np.testing.assert_allclose(model.predict(data) - start, trees, atol=1e-9)
+    pair = paired_difference(*(
+        Metric.parse("ndcg@5").evaluate(data.labels, s, data.queries).per_query for s in (model.predict(data), trees)
+    ))  # fmt: skip
+    assert (found.start.loss, found.start.low, found.start.high) == pytest.approx((pair.mean, pair.low, pair.high))
+    centred = np.concatenate([np.abs(s - s.mean()) for s in np.split(start, data.queries.ptr[1:-1])])
+    of_query = [s.mean() for s in np.split(centred, data.queries.ptr[1:-1])]
+    assert found.start.shap == pytest.approx(np.mean(of_query))
+    plain = boostrank.train({**params, "objective": "lambdarank"}, data, 3)
+    assert importance(plain, data, threads=1, repeats=1, shap_documents=0).start is None

@@ -119,7 +119,7 @@ def test_what_the_engine_cannot_tell_is_said(tmp_path: Any) -> None:
         QueryIndex.from_sizes([20, 20]), linear.feature_names,
     )  # fmt: skip
     told = query_values(linear, data)
-    assert "cannot be told" in told.notes[0]
+    assert "are not available" in told.notes[0]
     assert told.worst[0].features == ()
     assert len(told.worst[0].documents) >= 10
 

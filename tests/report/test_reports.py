@@ -6,9 +6,11 @@ import copy
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import lightgbm as lgb
 import numpy as np
 import pytest
 from scipy import sparse
@@ -100,7 +102,7 @@ def test_a_part_that_cannot_be_had_leaves_the_others(
     told = report(model, data, only=QUICK, threads=1)
     assert told.missing == {"learning": "the trees are away"}
     assert told.verdict is not None
-    assert "This cannot be told: the trees are away." in told.to_html()
+    assert "Not available: the trees are away." in told.to_html()
     assert told.to_dict()["learning"] is None
     for name in ("verdict.page.verdict", "queries.page.query_values"):
         monkeypatch.setattr(f"boostrank.report.sections.{name}", refuse)
@@ -109,9 +111,10 @@ def test_a_part_that_cannot_be_had_leaves_the_others(
 
 
 def test_frames_tables_and_sections_have_their_names(found: Report) -> None:
-    names = ["verdict", "importance", "shapes", "learning", "queries"]
+    names = ["verdict", "ranking", "importance", "shapes", "learning", "queries"]
     assert [section.name for section in found.sections] == names
     assert sorted([*names, "choice"]) == section_names() == SECTIONS.names()
+    assert {"depth", "grades", "old and new"} <= set(found.frames)
     assert {"verdict", "importance", "prefixes", "objective", "gradient", "queries", "parts"} <= set(found.frames)
     assert {"metrics", "worst", "prefixes"} <= set(found.tables)
     assert found.to_dict()["missing"] == {}
@@ -204,7 +207,7 @@ def test_a_new_section_is_one_new_file(model: RankingModel, data: RankingDataset
     assert found.to_dict()["clicks"] == {"first": value}
     assert found.frames["clicks"]["first"].tolist() == [value]
     assert found.tables["clicks-table"].rows == [[value]]
-    assert [section.name for section in found.sections][:3] == ["verdict", "clicks", "importance"]
+    assert [section.name for section in found.sections][:3] == ["verdict", "clicks", "ranking"]
     html = found.to_html()
     assert ">Clicks</h2>" in html
     assert f"{value:.3f} clicks" in html
@@ -221,8 +224,19 @@ def test_the_command_line_offers_a_new_section(clicks: Path) -> None:
         "main(['report', '--help'])"
     )
     help_text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "choice, clicks, importance, learning, queries, shapes, verdict" in " ".join(help_text.split())
+    assert "choice, clicks, importance, learning, queries, ranking, shapes, verdict" in " ".join(help_text.split())
 
 
 def test_a_report_can_be_copied(found: Report) -> None:
     assert copy.copy(found).verdict is found.verdict
+
+
+def test_a_booster_without_names_and_data_that_number_theirs(data: RankingDataset, tmp_path: Path) -> None:
+    train = data.take(np.arange(40))
+    params = {"objective": "lambdarank", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+    booster = lgb.train(params, lgb.Dataset(train.features, train.labels, group=train.queries.sizes), 3)
+    booster.save_model(tmp_path / "plain.txt")
+    numbered = replace(data, feature_names=tuple(f"f{i + 1}" for i in range(data.n_features)))
+    told = report(tmp_path / "plain.txt", numbered, only=("importance", "shapes"), threads=1)
+    assert told.missing == {}
+    assert set(told.shapes.top) <= set(numbered.feature_names)

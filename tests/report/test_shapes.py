@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -11,10 +12,12 @@ from typing import Any
 
 import lightgbm as lgb
 import numpy as np
+import pandas as pd
 import pytest
 import xgboost as xgb
 from scipy import sparse
 
+import boostrank
 from boostrank.backends import get_backend
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
@@ -354,3 +357,23 @@ def test_a_flat_curve_has_no_direction() -> None:
     curve = AleCurve("f", flat, flat, flat, flat, np.zeros(1, np.int64), 0, *[math.nan] * 3, False)
     assert math.isnan(curve.rising)
     assert curve.swing == 0.0
+
+
+def test_categories_differ_and_neither_rise_nor_fall() -> None:
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 4, 400)
+    labels = np.clip(np.round(codes + 0.3 * rng.normal(size=400)), 0, 3).astype(int)
+    frame = pd.DataFrame(
+        {"label": labels, "qid": np.arange(400) // 10, "colour": pd.Categorical.from_codes(codes, [*"abcd"])}
+    )
+    frame["x"] = rng.normal(size=400)
+    params = {"num_threads": 1, "verbosity": -1, "objective": "lambdarank", "min_data_per_group": 5, "cat_smooth": 1}
+    data = RankingDataset.from_frame(frame)
+    found = shapes(boostrank.train(params, data, 4), data, threads=1, shap_documents=50)
+    assert found.top[0] == "colour"
+    assert re.search(
+        r"depends most on <bdi>colour</bdi>: it differs by up to [\d.]+ between categories", str(SPEC.brief(found))
+    )
+    shown = page("t", [SPEC.on_page(found)])
+    assert "4 categories, which differ by up to" in shown
+    assert not re.search(r"4 categories[^<]*(rises|falls|means nothing)", shown)

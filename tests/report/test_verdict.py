@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +17,8 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import BoundMetrics, Metric, evaluate, paired_difference
 from boostrank.report.conventions.analysis import explain_conventions
-from boostrank.report.sections.verdict.analysis import MODEL, Verdict, verdict
+from boostrank.report.sections.verdict.analysis import MODEL, START, Ranking, Standing, Verdict, verdict
+from boostrank.report.sections.verdict.page import SPEC, draw
 from boostrank.report.sections.verdict.single_feature import single_feature
 
 
@@ -67,7 +71,7 @@ def test_the_lead_over_a_previous_model_is_the_paired_difference(
     (old,) = [b for b in found.baselines if b.name == "old.txt"]
     for name, standing in old.standings.items():
         a, b = (Metric.parse(name).evaluate(data.labels, s, data.queries).per_query for s in (scores, -scores))
-        pair = paired_difference(a, b, resamples=2000)
+        pair = paired_difference(a, b)  # as `compare` and `evaluate` have it
         assert standing.lead == pytest.approx(pair.mean, abs=1e-12)
         assert (standing.lead_low, standing.lead_high) == pytest.approx((pair.low, pair.high), abs=1e-12)
 
@@ -206,3 +210,47 @@ def test_the_frame_has_a_row_for_each_ranking_and_metric(found: Verdict) -> None
         "the order of the file",
     }
     assert found.to_dict()["rankings"][0]["metrics"]["map"]["value"] == found.model.standings["map"].value
+
+
+def test_the_start_has_a_row_and_trees_that_add_nothing_are_named() -> None:
+    data = drawn(60, 3, seed=5, useful=1)
+    start = data.features[:, 0].astype(np.float64)
+    same = verdict(start, data, "ndcg@5", start=start)
+    (row,) = [one for one in same.baselines if one.name == "the linear start"]
+    assert row.standings["ndcg@5"].lead == 0.0
+    assert same.trees_sentence().startswith("The trees add nothing that matters: the model is 0.0000 [0.0000, 0.0000]")
+    better = verdict(data.labels + 0.01 * start, data, "ndcg@5", start=start)
+    assert better.trees_sentence().startswith("The trees add 0.")
+    worse = verdict(-start, data, "ndcg@5", start=start)
+    assert worse.trees_sentence().startswith("The trees do harm: ")
+    noise = verdict(data.features[:, 2], data, "ndcg@5")
+    # It may have no trees at all.
+    assert re.fullmatch(
+        r"The model is not shown to beat a random order: it is .* (above|below) it, not significant\.",
+        noise.trees_sentence(),
+    )
+    assert verdict(start, data, "ndcg@5").trees_sentence() == ""
+
+
+@pytest.mark.parametrize(
+    ("lead", "matters", "words"),
+    [
+        ((0.005, 0.003, 0.008), {}, "The trees add 0.0050 [0.0030, 0.0080] to the linear start."),
+        ((0.005, 0.003, 0.008), 0.006, "Whether the trees add anything is uncertain: .* within the noise of training."),
+        ((0.0003, 0.0001, 0.0005), {}, "The trees add nothing that matters: .* above the linear start."),
+        ((-0.0003, -0.0005, -0.0001), {}, "The trees add nothing that matters: .* below the linear start."),
+        ((-0.05, -0.1005, 0.0005), {}, "The trees add nothing that matters, and may do harm: .*, not significant."),
+        ((-0.05, -0.08, -0.02), {}, "The trees do harm: .* below the linear start."),
+        ((0.01, -0.02, 0.05), {}, "Whether the trees add anything is uncertain: .*, not significant."),
+    ],
+)
+def test_what_trees_add_goes_by_what_matters(found: Verdict, lead: Any, matters: Any, words: str) -> None:
+    standing = Standing("ndcg@5", 0.7, 0.6, 0.8, *lead, queries=50)
+    bounds = {"ndcg@5": matters} if matters else {}
+    model, start = (Ranking(name, "", {"ndcg@5": standing}) for name in (MODEL, START))
+    one = replace(found, metric="ndcg@5", model=model, baselines=(start,), matters=bounds)
+    assert re.fullmatch(words.replace("[", r"\[").replace(".*", "@@").replace(".", r"\.").replace("@@", ".*"),
+                        one.trees_sentence())  # fmt: skip
+    for shown in (str(draw(one)[0]), str(SPEC.brief(one))):
+        assert ("not significant" in shown) == (lead[1] < 0.0 < lead[2])
+        assert ("within the noise of training" in shown) == bool(matters)

@@ -23,6 +23,7 @@ from boostrank.schedules import (
 )
 
 
+@pytest.mark.fault(72)
 @pytest.mark.parametrize(
     ("schedule", "first", "last"),
     [

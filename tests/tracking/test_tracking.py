@@ -90,7 +90,7 @@ def test_the_command_logs_one_training(tmp_path: Path) -> None:
     assert "--log is of one training" in done.stderr
     assert [one.get("round") for one in lines(log)] == [None, 1, 2, 3]
     assert invoke(*given, "--quality", "good").exit_code == 2
-    assert "needs a file of its own" in invoke(*given[:-1], train).stderr
+    assert "would be overwritten" in invoke(*given[:-1], train).stderr
     assert "folder" in invoke(*given[:-1], tmp_path / "no" / "log").stderr
 
 

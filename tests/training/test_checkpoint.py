@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ def made(queries: int, seed: int) -> RankingDataset:
 
 
 TRAIN, VALID = made(40, 1), made(15, 2)
+WEIGHTED = replace(TRAIN.queries, document_weights=np.ones(TRAIN.n_documents))
 
 
 class StopAt:
@@ -168,6 +170,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"params": {"early_stopping_round": 3}}, "stopping"),
         ({"num_boost_round": 11}, "rounds 10 then, 11 now"),
         ({"train_set": made(40, 3), "valid_sets": [VALID]}, r"train.data .*valid"),
+        ({"train_set": replace(TRAIN, queries=WEIGHTED), "valid_sets": [VALID]}, "train.document_weights unset then"),
         ({"valid_sets": [TRAIN, made(15, 3)]}, r"valid.valid_1.data"),
         ({"init_model": "a model"}, "init_model unset then"),
         ({"backend": "xgboost"}, "versions.lightgbm .* then, unset now"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from pathlib import Path
 from typing import Any
 
 import lightgbm as lgb
@@ -14,6 +16,11 @@ import xgboost as xgb
 import boostrank
 from boostrank.core.errors import DataError, ModelError
 from boostrank.data.dataset import RankingDataset
+from boostrank.formats.model_files import write_model_files
+from boostrank.training.model import RankingModel, check_finite
+from boostrank.training.scoring import _finite
+from tests.cli.conftest import invoke
+from tests.formats.real_models import train_lightgbm
 
 from .test_train import BACKENDS, FAST, ranking
 
@@ -125,3 +132,51 @@ def test_a_model_made_elsewhere_loads_and_predicts(tmp_path: Any) -> None:
     loaded = boostrank.RankingModel.load(tmp_path / "theirs.txt")
     np.testing.assert_array_equal(loaded.predict(train), native.predict(train.features))
     assert loaded.info == {}
+
+
+def overflowing(backend: str) -> RankingModel:
+    """A model of which every row leaves the range of numbers."""
+    rng = np.random.default_rng(0)
+    data = RankingDataset.from_arrays(rng.random((40, 2)), rng.integers(0, 3, 40), group=[20, 20])
+    trees = {"num_leaves": 2, "min_data_in_leaf": 2} if backend == "lightgbm" else {}
+    model = boostrank.train({"objective": "sdcg", "num_threads": 1, **trees}, data, 3, backend=backend)
+    if backend == "lightgbm":
+        for tree, leaf in itertools.product(range(3), range(2)):
+            model.booster.set_leaf_output(tree, leaf, 1.7e308)
+        return model
+    model.booster.path[:] = 1.7e308
+    return model
+
+
+@pytest.mark.parametrize("backend", ["lightgbm", "linear"])
+def test_fault_108_scores_that_are_not_finite_are_refused_with_their_row(backend: str, tmp_path: Path) -> None:
+    model = overflowing(backend)
+    with pytest.raises(ModelError, match=r"score of row 0 .* not a finite number"):
+        model.predict(np.ones((3, 2)))
+    model.save(tmp_path / "m")
+    (tmp_path / "t.txt").write_text("1 qid:1 1:1 2:1\n0 qid:1 1:1 2:2\n")
+    for words in (["predict", "-o", str(tmp_path / "s")], ["evaluate"]):
+        done = invoke(*words[:1], tmp_path / "m", tmp_path / "t.txt", *words[1:])
+        assert done.exit_code == 2
+        assert "is not a finite number" in done.stderr
+    assert not (tmp_path / "s").exists()
+
+
+def test_fault_108_rows_are_counted_over_the_pieces_of_a_file() -> None:
+    check_finite(np.full(3, 1.7e308))  # which add up to infinity
+    with pytest.raises(ModelError, match="row 12 "):
+        list(_finite(iter([np.zeros(10), np.array([0.0, 1.0, np.nan])])))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("objective", []), ("data", {"index_base": "auto"}), ("evals_result", {"valid_0": {"ndcg@10": 0.5}}),
+     ("training", {"rounds": 1, "rounds_before": "x"}), ("within_query", {}), ("data", {"feature_names": [1, 2]})],
+)  # fmt: skip
+def test_fault_110_a_sealed_sidecar_whose_content_is_of_another_kind_is_refused_by_name(
+    key: str, value: object, tmp_path: Any
+) -> None:
+    body = train_lightgbm(1).model_to_string().encode()
+    write_model_files(tmp_path / "model.txt", body, {"objective": {"name": "sdcg"}, key: value})
+    with pytest.raises(ModelError, match=rf"model\.txt\.meta\.json: not written by boostrank: '{key}"):
+        boostrank.RankingModel.load(tmp_path / "model.txt")

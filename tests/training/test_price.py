@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import boostrank
 from boostrank import RankingDataset, RankingModel, train_folds
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float64Array
@@ -177,6 +179,26 @@ def test_the_curve_of_many_rows_is_that_of_a_sample(
     assert curve[-1].value == pytest.approx(np.nanmean(prices.whole.per_query[chosen]), abs=0.05)
     monkeypatch.setattr(price, "_CURVE_ROWS", data.n_documents)
     assert prices.curve()[-1].value == prices.whole.value != curve[-1].value
+
+
+@pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
+def test_a_start_of_too_many_trees_is_refused_before_the_first_round(data: RankingDataset, backend: str) -> None:
+    rounds: list[int] = []
+    few = {"objective": "auto", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+
+    def trained(max_trees: int) -> RankingModel:
+        watch = [lambda env: rounds.append(env.iteration)]
+        return boostrank.train(few, data, 2, backend=backend, callbacks=watch, max_trees=max_trees)
+
+    with pytest.raises(ParameterError, match="max_trees=1: the model has at least") as refused:
+        trained(1)
+    start = int(re.search(r"of which (\d+)", str(refused.value))[1])  # type: ignore[index]
+    with pytest.raises(ParameterError, match=f"at least {start + 1}"):
+        trained(start)
+    assert rounds == []
+    model = trained(start + 1)
+    assert tree_counts(model)[0] == start
+    assert count_trees(model) == start + 1
 
 
 def test_fewer_trees_than_a_start_has_are_refused(data: RankingDataset, members: list[Member]) -> None:

@@ -35,10 +35,11 @@ from boostrank.backends.limits import (
     read_numbers,
 )
 from boostrank.backends.snapshot import Resumed, Snapshot, round_seed
-from boostrank.core.errors import DataError, ParameterError, UnknownParameter, did_you_mean
+from boostrank.core.errors import DataError, ParameterError, TrainingError, UnknownParameter, did_you_mean
 from boostrank.core.gains import Gain
 from boostrank.core.types import Float64Array
-from boostrank.data.dataset import Features, RankingDataset, as_features
+from boostrank.data.arrays import Features, as_features
+from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import dense_batches, dense_rows
 from boostrank.data.part import PartRows
 from boostrank.data.tables.categories import Categories
@@ -287,6 +288,12 @@ class LightGBM(Backend):
                     keep_training_booster=request.keep_training_booster,
                     callbacks=[round_now, *(_Translated(cb, request.resumed, first) for cb in request.callbacks)],
                 )
+            except TrainingError as error:
+                # Of dart, the trees that this round leaves out are negated for as long as it lasts.
+                if round_now.model is not None and main_names(params).get("boosting") != "dart":
+                    error.model = round_now.model
+                    error.model._boostrank_start = first
+                raise
             except lightgbm.basic.LightGBMError as error:
                 if not has_nothing_to_split(error):
                     raise
@@ -426,11 +433,11 @@ class _RoundStart:
 
     def __init__(self, request: TrainRequest, params: dict[str, Any], start_trees: int) -> None:
         self.round, self._start_trees = 0, start_trees
-        self._request, self._sampling, self._model = request, _Sampling(params), None
+        self._request, self._sampling, self.model = request, _Sampling(params), None
         self._resumed = request.resumed
 
     def __call__(self, env: Any) -> None:
-        self.round, self._model = int(env.iteration) - self._start_trees, env.model
+        self.round, self.model = int(env.iteration) - self._start_trees, env.model
         if self._resumed is not None:
             # The model file tells how many rounds were asked for, not how many were left.
             env.model.reset_parameter({"num_iterations": self._request.rounds})
@@ -448,18 +455,21 @@ class _RoundStart:
     def seed_sampling(self) -> None:
         """With an objective of ours only in its call: before, LightGBM resets a booster once more in its first round,
         which draws features."""
-        self._sampling.seed(self._model, self.round)
+        self._sampling.seed(self.model, self.round)
 
 
 class _Sampling:
     """Seeds LightGBM's sampling of rows and features by the round: it does not show the state of its random numbers.
 
-    Not with dart and goss, whose own state a change of parameters would reset.
+    Not with dart and goss, whose own state a change of parameters would reset. dart's is reset once, before the first
+    tree: whether LightGBM has drawn a number by then depends on memory that it does not set (4.7).
     """
 
     def __init__(self, params: dict[str, Any]) -> None:
         named = main_names(params)
-        special = str(named.get("boosting", "gbdt")) in ("dart", "goss") or named.get("data_sample_strategy") == "goss"
+        boosting = str(named.get("boosting", "gbdt"))
+        special = boosting in ("dart", "goss") or named.get("data_sample_strategy") == "goss"
+        self._first = {"drop_seed": int(named.get("drop_seed", named.get("seed", 4)))} if boosting == "dart" else {}
         self._fraction = float(named.get("bagging_fraction", 1.0))
         self._every = int(named.get("bagging_freq", 0))
         features = min(float(named.get(name, 1.0)) for name in ("feature_fraction", "feature_fraction_bynode"))
@@ -476,6 +486,9 @@ class _Sampling:
 
     def seed(self, model: Any, round: int) -> None:
         """Seed what is sampled in this round; rows keep their sample for as many rounds as `bagging_freq` says."""
+        if self._first:
+            model.reset_parameter(self._first)
+            self._first = {}
         if not self._seeds:
             return
         seeds: dict[str, Any] = {

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from boostrank.backends.limits import check_whole_numbers
 from boostrank.core.errors import ParameterError
 
 _COMMAND_LINE = "LightGBM's command line alone reads it"
@@ -68,6 +69,7 @@ def check_values(named: Mapping[str, Any], *, monotone: bool) -> None:
     Raises:
         ParameterError: with the reason, and what helps.
     """
+    check_whole_numbers(named)
     for name, value in named.items():
         if name in REFUSED and value not in _SAYS_NOTHING.get(name, ()):
             raise ParameterError(f"{name} has no place here: {REFUSED[name]}")

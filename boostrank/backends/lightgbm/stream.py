@@ -95,7 +95,7 @@ class StreamedDataset(HandleDataset):
 
     def _load(self, origin: Origin, key: dict[str, Any], reference: Any) -> bool:
         entry: Entry | None = origin.cache.load(self._name(origin, key), key)
-        if entry is None or entry.big is None:
+        if entry is None or entry.big is None or "id" not in entry.note:
             return False
         with entry.big:
             self.load_bins(entry.big_path(), reference)

@@ -19,11 +19,12 @@ from boostrank.backends.linear.risk import Risk, ridge_regression
 from boostrank.backends.linear.rounds import LEARNING_RATE, Stopped, Walk
 from boostrank.backends.linear.solvers import bundle, conjugate_gradient, newton, quasi_newton
 from boostrank.core.errors import DataError, ParameterError, UnknownParameter, did_you_mean
-from boostrank.core.gains import gains_from_labels
+from boostrank.core.gains import weighted_gains
 from boostrank.core.params import Param, find_param, resolve_params
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
-from boostrank.data.dataset import Features, RankingDataset
+from boostrank.data.arrays import Features
+from boostrank.data.dataset import RankingDataset
 from boostrank.formats.base import LinearStart
 from boostrank.formats.linear import BY_QUERY, LINEAR, SCALINGS, STANDARD, LinearModel
 from boostrank.objective.description import TrainingObjective
@@ -177,7 +178,8 @@ class Linear(Backend):
     def predict(
         self, booster: LinearModel, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
     ) -> Float64Array:
-        return ScaledRows(features, booster.scaling).scores(booster.weights(rounds))
+        with np.errstate(over="ignore", invalid="ignore"):  # scores are looked at
+            return ScaledRows(features, booster.scaling).scores(booster.weights(rounds))
 
     def contributions(
         self, booster: LinearModel, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
@@ -223,7 +225,9 @@ class _Training:
             return np.append(rng.normal(size=columns) / np.sqrt(columns), 0.0)
         if self._settings["initial"] == "zero":
             return np.zeros(columns + 1)
-        gains = gains_from_labels(self._data.labels, self._objective.gain)
+        if self._data.queries.document_weights is not None:
+            self._objective.check_gain_weights("initial=regression", "initial=zero does without")
+        gains = weighted_gains(self._data.labels, self._objective.gain, self._data.queries)
         return ridge_regression(self._data.rows, gains, self._settings["ridge"])
 
     def run(self, weights: Float64Array, walk: Walk) -> float:

@@ -17,7 +17,7 @@ from scipy import sparse
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
-from boostrank.data.dataset import Features
+from boostrank.data.arrays import Features
 from boostrank.data.dense import dense_batches
 from boostrank.formats.linear import STANDARD, Scaling
 

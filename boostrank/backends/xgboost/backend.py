@@ -26,7 +26,8 @@ from boostrank.core.errors import DataError, ModelError, ParameterError, Trainin
 from boostrank.core.gains import Gain
 from boostrank.core.machine import free_memory
 from boostrank.core.types import Float64Array
-from boostrank.data.dataset import Features, RankingDataset
+from boostrank.data.arrays import Features
+from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import RowsWithGaps, dense_batches, dense_rows
 from boostrank.data.part import PartRows
 from boostrank.data.tables.categories import Categories
@@ -206,18 +207,23 @@ class XGBoost(Backend):
         params |= {"disable_default_eval_metric": True, "validate_parameters": True}
         bridge = _Bridge(request, params, before, begin)
         with _named(request, init_model), contextlib.nullcontext() if start is None else self._begun(request, start):
-            booster = xgboost.train(
-                params,
-                request.train,
-                num_boost_round=begin + request.rounds - before,
-                # Neutral names: XGBoost prints its results and reads them back, and "-" or a blank breaks that.
-                evals=[(data, f"set{i}") for i, (_, data) in enumerate(request.valid)],
-                obj=None if request.gradient is None else bridge.gradient,
-                custom_metric=bridge.evaluate if request.metrics and request.valid else None,
-                verbose_eval=False,
-                xgb_model=init_model,
-                callbacks=[bridge],
-            )
+            try:
+                booster = xgboost.train(
+                    params,
+                    request.train,
+                    num_boost_round=begin + request.rounds - before,
+                    # Neutral names: XGBoost prints its results and reads them back, and "-" or a blank breaks that.
+                    evals=[(data, f"set{i}") for i, (_, data) in enumerate(request.valid)],
+                    obj=None if request.gradient is None else bridge.gradient,
+                    custom_metric=bridge.evaluate if request.metrics and request.valid else None,
+                    verbose_eval=False,
+                    xgb_model=init_model,
+                    callbacks=[bridge],
+                )
+            except TrainingError as error:
+                grown = bridge.booster
+                error.model = grown if grown is None or start is None else together(start, grown)
+                raise
         return (booster if start is None else together(start, booster)), bridge.best_rounds
 
     @contextlib.contextmanager
@@ -445,6 +451,7 @@ class _Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
         self._early = ordered(request.callbacks, before=True)
         self._late = ordered(request.callbacks, before=False)
         self.best_rounds = 0
+        self.booster: Any = None  # as it was after the last whole round
 
     def gradient(self, scores: npt.NDArray[Any], matrix: Any) -> tuple[Any, Any]:
         """Our gradient of this round."""
@@ -480,6 +487,7 @@ class _Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
         return self._run(self._early, model, epoch, None)
 
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        self.booster = model
         return self._run(self._late, model, epoch, self._results)
 
     def _run(self, callbacks: Sequence[Callback], model: Any, epoch: int, results: list[EvalResult] | None) -> bool:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from boostrank.backends.limits import by_name, read_directions, read_groups
+from boostrank.backends.limits import by_name, check_whole_numbers, read_directions, read_groups
 from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
 
 # Own name -> LightGBM's names and aliases.
@@ -114,6 +114,7 @@ def translate(params: dict[str, Any]) -> dict[str, Any]:
         if own in out:
             raise ParameterError(f"{given_as[own]!r} and {name!r} are the same parameter")
         out[own], given_as[own] = value, name
+    check_whole_numbers(out)
     if out.get("max_depth", 0) == -1:  # LightGBM's way of saying no limit
         out["max_depth"] = 0
     # XGBoost takes no list for the first, and for the second only names where features have names.

@@ -19,7 +19,8 @@ from boostrank.core.locks import mark_alive, remove_if_dead
 from boostrank.core.machine import return_memory
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
-from boostrank.data.dataset import Features, RankingDataset
+from boostrank.data.arrays import Features
+from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import dense_batches, dense_rows
 from boostrank.formats.base import engine_names
 

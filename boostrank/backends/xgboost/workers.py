@@ -21,7 +21,7 @@ from boostrank.backends.xgboost.stream import DenseBatches, matrix_info, matrix_
 from boostrank.core.errors import TrainingError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
-from boostrank.data.dataset import Features
+from boostrank.data.arrays import Features
 
 # How long a worker waits for the slowest one, which may be reading or compiling. One that dies is noticed at once.
 _PATIENCE_SECONDS = 1800

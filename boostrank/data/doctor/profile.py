@@ -22,7 +22,7 @@ from boostrank.data.libsvm.chunks import open_source
 from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.reader import parser_of
 from boostrank.data.libsvm.reasons import NO_ROWS
-from boostrank.data.libsvm.side_files import check_sizes, read_weights, some_sizes, weights_of_queries
+from boostrank.data.libsvm.side_files import check_sizes, read_weights, some_sizes, weighted
 from boostrank.data.libsvm.sources import AnySource, Opened, expand, parsed
 from boostrank.data.names import names_in_head
 from boostrank.data.options import FeatureSpace, Progress
@@ -238,7 +238,7 @@ class Profile(DataFiles):
                 if part.sizes_file is not None:
                     check_sizes(part.sizes_file, sizes, part.name)
                 if weights is not None:
-                    weights_of_queries(weights, read_weights(weights), QueryIndex.from_sizes(sizes))
+                    weighted(weights, read_weights(weights, int(sizes.sum())), QueryIndex.from_sizes(sizes))
             except FileFormatError as error:
                 self.broken.append(error)
 

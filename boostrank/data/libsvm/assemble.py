@@ -12,7 +12,9 @@ import numpy.typing as npt
 from boostrank.core.errors import FileFormatError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.dataset import Features, Provenance, RankingDataset, default_feature_names
+from boostrank.data.arrays import Features, default_feature_names
+from boostrank.data.dataset import Provenance, RankingDataset
+from boostrank.data.gain_columns import with_gain
 from boostrank.data.libsvm import parser as parse
 from boostrank.data.libsvm import side_files
 from boostrank.data.libsvm.blocks import Block, dense_matrix, sparse_matrix
@@ -303,8 +305,7 @@ class Assembly(RowFiles):
         if weights_file is not None:
             if order is not None and weights.size == order.size:
                 weights = weights[order]
-            weights = side_files.weights_of_queries(weights_file, weights, queries)
-            queries = QueryIndex(queries.ptr, queries.qid, weights)
+            queries = side_files.weighted(weights_file, weights, queries)
         names = self._names(base, columns)
         used = tuple(f for p in self.parts for f in (p.path or p.name, p.sizes_file, p.weights_file) if f is not None)
         how = self._how()
@@ -313,9 +314,29 @@ class Assembly(RowFiles):
             None if comments is None else tuple(comments), order, self._categories(),
         )  # fmt: skip
         by_name = options.by_name(self._given_names(base), self.name)
-        if by_name is None or options.space is None:
+        if by_name is not None and options.space is not None:
+            data = data.with_features(options.space.feature_names, whose="the model")
+        if options.gain is None:
             return data
-        return data.with_features(options.space.feature_names, whose="the model")
+        others = {name: column if order is None else column[order] for name, column in self._others().items()}
+        return with_gain(
+            data, options.gain, others, lambda row: self._place_of_row(row if order is None else order[row])
+        )
+
+    def _others(self) -> dict[str, Float64Array]:
+        """Columns of the gain that are no features, float64[N], in the order of the file."""
+        return {}
+
+    def _place_of_row(self, row: int) -> tuple[str, int]:
+        """(file, line) of a row, counted from 0 in the order of the files; line 0 where blank lines hide it."""
+        runs = np.concatenate([*self._runs, np.zeros((0, parse.N_RUN), np.int64)])
+        rows, lines = (np.append(runs[:, at], end) for at, end in ((parse.RUN_ROW, self.n_rows),
+                                                                  (parse.RUN_LINE, self.n_lines + 1)))  # fmt: skip
+        if not len(runs):
+            rows, lines = np.array([0, self.n_rows]), np.array([1, self.n_lines + 1])
+        i = int(np.searchsorted(rows, row, "right")) - 1
+        file, line = self.place(int(lines[i] + row - rows[i]))
+        return file, line if lines[i + 1] - lines[i] == rows[i + 1] - rows[i] else 0
 
     # Queries ---------------------------------------------------------------------------------------------------------
 
@@ -360,7 +381,7 @@ class Assembly(RowFiles):
         for part, rows, queries in parts:
             if part.weights_file is None:
                 raise FileFormatError("has no weights beside it, but other files of the data set do", file=part.name)
-            weights.append(side_files.read_weights(part.weights_file))
+            weights.append(side_files.read_weights(part.weights_file, len(rows)))
             counts = len(rows), queries.stop - queries.start
             if len(parts) > 1 and self.n_queries and weights[-1].size not in counts:
                 words = f"{weights[-1].size:,} weights for {counts[1]:,} queries and {counts[0]:,} rows"

@@ -292,6 +292,9 @@ def open_source(source: str | os.PathLike[str] | BinaryIO, max_bytes: int | None
             partial(os.read, fd), path, path if regular else None, info.st_size if regular else None, max_bytes,
             closing, fd if regular else None,
         )  # fmt: skip
+    except OSError as error:
+        closing.close()
+        raise FileFormatError(f"cannot be read: {error.strerror or error}", file=path) from None
     except BaseException:
         closing.close()
         raise

@@ -1,7 +1,7 @@
 """Group sizes and weights in files beside the data, as LightGBM's and XGBoost's text formats have them.
 
 `data.txt.query` or `data.txt.group` holds the number of rows of each query, one a line; `data.txt.weight` one positive
-number a query, or one a row.
+number a query, or one a row: numbers of at least 0 that differ within a query weigh documents.
 """
 
 from __future__ import annotations
@@ -12,23 +12,30 @@ import re
 import numpy as np
 
 from boostrank.core.errors import DataError, FileFormatError, InputError
+from boostrank.core.files import beside
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.dataset import query_values
+from boostrank.data.arrays import with_weights
 
 GROUP_SUFFIXES = (".query", ".group")
 WEIGHT_SUFFIX = ".weight"
 
 _NUMBER = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_PACKED = (".gz", ".bz2", ".xz", ".zst")
 
 
 def find_sidecar(path: str | None, suffixes: tuple[str, ...]) -> str | None:
-    """The first of path + suffix that is a file; of `data.txt.gz` also those of `data.txt`."""
+    """The first of path + suffix that is there; of `data.txt.gz` also those of `data.txt`.
+
+    Raises:
+        InputError: it is there and no file: a link that leads nowhere, a folder, a pipe.
+    """
     if path is None:
         return None
-    stems = [path, *(path.removesuffix(packed) for packed in _PACKED if path.endswith(packed))]
-    return next((stem + suffix for stem in stems for suffix in suffixes if os.path.isfile(stem + suffix)), None)
+    found = next(filter(os.path.lexists, beside(path, suffixes)), None)
+    if found is not None and not os.path.isfile(found):
+        kind = "is no ordinary file" if os.path.exists(found) else "is a link that leads nowhere"
+        raise InputError(f"{found}: {kind}, and would be read with {path}: mend it, or remove it")
+    return found
 
 
 def refuse_sidecars(path: str, suffixes: tuple[str, ...] = (*GROUP_SUFFIXES, WEIGHT_SUFFIX)) -> None:
@@ -79,25 +86,28 @@ def check_sizes(path: str, sizes: Int64Array, name: str) -> None:
         raise FileFormatError(f"the group sizes disagree with the qids of {name}: remove one", file=path)
 
 
-def read_weights(path: str) -> Float64Array:
-    """float64[M], positive and finite.
+def read_weights(path: str, rows: int) -> Float64Array:
+    """float64[M], finite; above 0, or at least 0 where there is one for each of the rows.
 
     Raises:
         FileFormatError: a line that is not such a number.
     """
     weights = []
     for number, text in _lines(path):
-        value = float(text) if _NUMBER.fullmatch(text) else 0.0
-        if not 0.0 < value < np.inf:
-            raise FileFormatError(f"weight {text[:40]!r} is not a positive finite number", file=path, line=number)
+        value = float(text) if _NUMBER.fullmatch(text) else np.inf
+        if not value < np.inf:
+            raise FileFormatError(f"weight {text[:40]!r} is not a finite number of at least 0", file=path, line=number)
         weights.append(value)
+    if len(weights) != rows and 0.0 in weights:
+        words = "weight '0' of a query is not positive: leave the query out of the data"
+        raise FileFormatError(words, file=path, line=weights.index(0.0) + 1)
     return np.array(weights, dtype=np.float64)
 
 
-def weights_of_queries(path: str, weights: Float64Array, queries: QueryIndex) -> Float64Array:
-    """float64[Q] from one weight a query or one a row; the rows of a query must agree."""
+def weighted(path: str, weights: Float64Array, queries: QueryIndex) -> QueryIndex:
+    """Queries with weights of them, or of their documents; see `with_weights`."""
     try:
-        return query_values(weights, queries)
+        return with_weights(queries, weights)
     except DataError as error:
         raise FileFormatError(str(error), file=path) from None
 

@@ -95,7 +95,9 @@ def stream_rows(
     name = entry_name("data", *origin.names, origin.key["options"], origin.key["like"])
     known = origin.cache.load(name, origin.key)
     if known is not None:
-        return _remembered(read, known.note, known.arrays, origin, external_memory, options)
+        # What an entry does not hold as it should makes it none.
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError):
+            return _remembered(read, known.note, known.arrays, origin, external_memory, options)
     data = _read(read, files, origin, external_memory, options)
     if _states(paths) == origin.key["files"]:
         note, arrays = _description(data)
@@ -165,6 +167,8 @@ def _description(data: RankingDataset) -> tuple[dict[str, Any], dict[str, Any]]:
         note["qid"] = data.queries.qid.tolist()
     if data.queries.weights is not None:
         arrays["weights"] = data.queries.weights
+    if data.document_weights is not None:
+        arrays["document_weights"] = data.document_weights
     return note, arrays
 
 
@@ -173,7 +177,9 @@ def _remembered(
     options: Mapping[str, Any],
 ) -> RankingDataset:  # fmt: skip
     qid = arrays["qid"] if "qid" in arrays else np.array(note["qid"], dtype=object)
-    queries = QueryIndex(arrays["ptr"], qid, arrays.get("weights"))
+    queries = QueryIndex(
+        arrays["ptr"], qid, arrays.get("weights"), document_weights=arrays.get("document_weights")
+    )  # fmt: skip
 
     def open_store() -> RowStore:
         with warnings.catch_warnings():  # the first reading has warned
@@ -188,8 +194,9 @@ def _remembered(
         open_store, (rows, columns), note["base"], is_sparse=note["is_sparse"], origin=origin, external=external,
         known=note["known"],
     )  # fmt: skip
-    for words in note["known"].get("warnings", ()):
-        warn_user(words, DataWarning)
     provenance = Provenance(tuple(note["files"]), note["index_base"], note["reader"])
     categories = read_record(note["categories"])
-    return RankingDataset(features, arrays["labels"], queries, tuple(note["names"]), provenance, categories=categories)
+    data = RankingDataset(features, arrays["labels"], queries, tuple(note["names"]), provenance, categories=categories)
+    for words in note["known"].get("warnings", ()):
+        warn_user(words, DataWarning)
+    return data

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import DataError
 from boostrank.core.files import replacing, write_atomically
-from boostrank.core.types import Float32Array, Int64Array
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm.number_text import LARGEST, MAX_CELL, SMALLEST, format_rows
 from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, refuse_sidecars
@@ -29,7 +29,8 @@ def write_libsvm(
     """Write `label qid:ID number:value ... # comment` lines, whole or not at all.
 
     Every cell of a dense matrix is written, of a sparse one what is stored (and, where needed to keep its width, a
-    zero). Numbers are the shortest that read back to the same float32. Weights of queries go to `FILE.weight`.
+    zero). Numbers are the shortest that read back to the same float32. Weights of queries, or of documents, go to
+    `FILE.weight`.
 
     Args:
         path: gzip-compressed when it ends in `.gz`.
@@ -38,23 +39,24 @@ def write_libsvm(
         comments: one a row; None for those of the data set.
 
     Raises:
-        DataError: an id or comment that the format cannot hold; a sidecar of other data that would be read with it.
+        DataError: an id or comment that the format cannot hold; weights of queries and of documents; a sidecar of other
+            data that would be read with it.
         TrainingError: the file could not be written; an old one is untouched.
     """
     if not isinstance(data, RankingDataset):
         X, y, qid = data
         data = RankingDataset.from_arrays(X, y, qid=qid)
     target = os.fspath(path)
-    heads = _heads(data)
+    heads, weights = _heads(data), _weights(data)
     tails = _tails(data, data.comments if comments is None else comments)
     # One that lies there already would be read with the new file; that of the weights is written anew.
-    refuse_sidecars(target, GROUP_SUFFIXES if data.queries.weights is not None else (*GROUP_SUFFIXES, WEIGHT_SUFFIX))
+    refuse_sidecars(target, GROUP_SUFFIXES if weights is not None else (*GROUP_SUFFIXES, WEIGHT_SUFFIX))
     with replacing(target) as descriptor, open(descriptor, "wb", closefd=False) as file:
         is_packed = target.endswith(".gz")
         with gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0) if is_packed else nullcontext(file) as out:
             _write(out, data, heads, tails, 0 if zero_based else 1)
-    if data.queries.weights is not None:
-        text = "".join(f"{weight!r}\n" for weight in data.queries.weights.tolist())
+    if weights is not None:
+        text = "".join(f"{weight!r}\n" for weight in weights.tolist())
         write_atomically(target + WEIGHT_SUFFIX, text.encode())
 
 
@@ -93,6 +95,22 @@ def _cells(rows: Any) -> tuple[Int64Array, npt.NDArray[np.int32], Float32Array]:
     rows.sort_indices()  # of a slice: the caller's matrix stays as it is
     values = np.require(rows.data, requirements=["C", "W"])
     return rows.indptr[1:].astype(np.int64), rows.indices.astype(np.int32), values
+
+
+def _weights(data: RankingDataset) -> Float64Array | None:
+    """One a query, or one a row that reads back as a document's."""
+    of_documents = data.document_weights
+    if of_documents is None:
+        return data.queries.weights
+    if data.queries.weights is not None:
+        raise DataError("weights of queries and of documents cannot both be written: a file has one kind beside it")
+    firsts = of_documents[np.repeat(data.queries.ptr[:-1], data.queries.sizes)]
+    if np.array_equal(of_documents, firsts):
+        raise DataError(
+            "weights of documents that are the same within every query would read back as weights of queries: give "
+            "them as such (weight=), or leave them out"
+        )
+    return of_documents
 
 
 def _heads(data: RankingDataset) -> list[bytes]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import FileFormatError
 from boostrank.core.types import Float64Array
+from boostrank.data.options import typed_names
 from boostrank.data.tables.columns import Columns
 from boostrank.data.tables.options import TableOptions, arrow
 from boostrank.data.tables.parser import Cells, Fault, local_codes
@@ -173,7 +174,7 @@ def open_columnar(
         raise FileFormatError("such files are read from several places: put it into a file on disk", file=name)
 
     def wanted(columns: Columns) -> list[int | None]:
-        return [] if rows_alone else [columns.label, columns.qid, columns.weight]
+        return [] if rows_alone else [columns.label, columns.qid, columns.weight, *columns.others]
 
     source = kind(os.fspath(one), max_bytes, choose, wanted)
     source.use_threads = threads > 1
@@ -223,10 +224,10 @@ def check_type(column: Any, file: str) -> None:
     if types.is_dictionary(kind):
         what = "holds categories, the model or its training data has numbers there"
     elif "string" in str(kind):
-        what = f"holds text: --categorical {column.name} makes it one of categories"
+        what = f"holds text: --categorical {typed_names(column.name)} makes it one of categories"
     elif types.is_temporal(kind):
         what = f"holds times ({kind}): make it a number, such as days since a date"
-    raise FileFormatError(f"column {column.name!r} {what}; --drop {column.name} leaves it out", file=file)
+    raise FileFormatError(f"column {column.name!r} {what}; --drop {typed_names(column.name)} leaves it out", file=file)
 
 
 def check_categories(column: Any, file: str) -> None:
@@ -239,7 +240,7 @@ def check_categories(column: Any, file: str) -> None:
     value = kind.value_type if types.is_dictionary(kind) else kind
     if "string" not in str(value) and not _is_number(value):
         words = f"column {column.name!r} is of type {kind}: categories are text"
-        raise FileFormatError(f"{words}; --drop {column.name} leaves it out", file=file)
+        raise FileFormatError(f"{words}; --drop {typed_names(column.name)} leaves it out", file=file)
 
 
 def _is_number(kind: Any) -> bool:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from boostrank.core.errors import FileFormatError, did_you_mean
+from boostrank.core.gain_expression import LABEL, GainExpression
+from boostrank.data.gain_columns import unknown_column
 from boostrank.data.libsvm.options import misfit, quoted
-from boostrank.data.options import NUMBERED
+from boostrank.data.options import NUMBERED, typed_names
 from boostrank.data.tables.options import TableOptions
 
 DEFAULTS = {"label": ("label", "relevance"), "qid": ("qid", "query_id"), "weight": ()}
@@ -33,6 +36,7 @@ class Columns:
         coded: places of features that hold categories.
         how: what a model must remember: `label`, `qid`, `weight`, `drop`.
         warnings: what deserves a look.
+        others: places of columns in the gain that are no features.
     """
 
     header: tuple[str, ...]
@@ -44,6 +48,7 @@ class Columns:
     coded: frozenset[int]
     how: dict[str, Any]
     warnings: tuple[str, ...] = ()
+    others: tuple[int, ...] = ()
 
     @property
     def words(self) -> str:
@@ -103,9 +108,18 @@ def choose_columns(
         if suspects:
             words = f"{quoted(suspects)} {'is a feature' if len(suspects) == 1 else 'are features'} as it stands: "
             if suspects[0].lower().startswith("weight"):
-                words += f"--weight {suspects[0]} weighs queries by it, "
-            warnings.append(words + f"--drop {','.join(suspects)} leaves it out")
+                words += f"--weight {shlex.quote(suspects[0])} weighs queries by it, "
+            warnings.append(words + f"--drop {typed_names(*suspects)} leaves it out")
     places = {name: i for i, name in enumerate(header)}
+    others = () if options.gain is None or rows_alone else _in_gain(options.gain, header, order, roles, file)
+    if options.gain is not None and options.space is None:
+        both = [name for name in GainExpression.parse(options.gain).columns if name in order and name != LABEL]
+        if both:
+            warnings.append(
+                f"{quoted(both)} of the gain {'is a feature' if len(both) == 1 else 'are features'} too: if not known "
+                "when documents are ranked, the model learns what it will not have; "
+                f"--drop {typed_names(*both)} leaves out the feature alone"
+            )
     taken = {role: places[roles[role]] if role in roles else None for role in DEFAULTS}
     for name in options.categorical or ():
         _check_there(name, "categorical", header, options, file)
@@ -124,8 +138,23 @@ def choose_columns(
         coded = {places[column] for column in with_values}
     return Columns(
         tuple(header), names, tuple(places[name] for name in order), **taken, coded=frozenset(coded), how=how,
-        warnings=tuple(warnings),
+        warnings=tuple(warnings), others=tuple(places[name] for name in others),
     )  # fmt: skip
+
+
+def _in_gain(
+    gain: str, header: Sequence[str], features: Collection[str], roles: dict[str, str], file: str
+) -> list[str]:  # fmt: skip
+    """Columns of a gain that are no features."""
+    expression, found = GainExpression.parse(gain), []
+    for name in expression.columns:
+        if name == LABEL or name in features:
+            continue
+        if name not in header or name == roles.get("qid"):
+            known = [column for column in header if column not in (roles.get("qid"), roles.get("label"))]
+            raise FileFormatError(unknown_column(name, expression, known), file=file)
+        found.append(name)
+    return found
 
 
 def _check_header(header: Sequence[str], file: str) -> None:
@@ -176,7 +205,7 @@ def _features(
     if space is None:
         index = next((name for name in rest if _INDEX.fullmatch(name)), None)
         if index is not None:
-            words = f"column {index!r} is an index that pandas wrote: --drop '{index}' leaves it out"
+            words = f"column {index!r} is an index that pandas wrote: --drop {typed_names(index)} leaves it out"
             raise FileFormatError(words, file=file, line=options.header_lines)
         if not rest:
             raise FileFormatError("no column is left for features", file=file, line=options.header_lines)
@@ -193,5 +222,5 @@ def _features(
             raise FileFormatError(f"{words}: {quoted(rest, 12)}", file=file, line=options.header_lines)
         words = f"the training data names no features: columns go by position, {rest[0]!r} is the first of them"
         return wanted, rest, words
-    mend = f": --drop {','.join(more[:5])}{',...' if len(more) > 5 else ''} leaves them out" if more else ""
+    mend = f": --drop {typed_names(*more[:5])}{',...' if len(more) > 5 else ''} leaves them out" if more else ""
     raise FileFormatError(misfit(missing, more, mend), file=file, line=options.header_lines)

@@ -86,13 +86,15 @@ class Piece(Protocol):
 class TableBlock(Block):
     """The rows of a batch, the line of each, weights, and names of columns with whole numbers that float32 changes.
 
-    Columns of categories hold places among those of this batch: feature -> these.
+    Columns of categories hold places among those of this batch: feature -> these. Columns that are no features: name ->
+    float64[n].
     """
 
     lines: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
     weights: Float64Array | None = None
     coarse: tuple[str, ...] = ()
     values: dict[int, list[Any]] = field(default_factory=dict)
+    others: dict[str, Float64Array] = field(default_factory=dict)
 
     def code(self, codings: Mapping[int, Coding]) -> None:
         """Put the codes of categories into the rows."""
@@ -133,7 +135,9 @@ class TableParser:
             return TableBlock(np.zeros(0), np.zeros(parse.N_STATE, np.int64))
         columns: Columns = piece.columns
         places = columns.places if self.features is None else [columns.places[i] for i in self.features]
-        of_rows = [] if self.work else [place for place in (columns.label, columns.weight) if place is not None]
+        of_rows = [] if self.work else [
+            place for place in (columns.label, columns.weight, *columns.others) if place is not None
+        ]  # fmt: skip
         qid = None if self.work else columns.qid
         cells = piece.read([*of_rows, *places], qid, self.options, exactly=False)
         out, plain = _matrix(cells, places, self._target(piece))
@@ -194,6 +198,9 @@ class TableParser:
         if columns.weight is not None:
             weights = np.asarray(cells.numbers[columns.weight], np.float64)
             block.weights = weights if keep is None else weights[keep]
+        for place in columns.others:
+            values = np.asarray(cells.numbers[place], np.float64)
+            block.others[columns.header[place]] = values if keep is None else values[keep]
         if ids is not None and labels.size:
             block.runs, block.names = _runs(ids, lines)
         block.lines = lines
@@ -202,12 +209,15 @@ class TableParser:
         return block
 
     def _missing(self, cells: Cells, place: int, columns: Columns, role: str) -> list[Fault]:
-        """Rows whose label or weight is missing or infinite."""
+        """Rows whose label or weight is missing or infinite, or whose weight is negative."""
         values, name = cells.numbers[place], columns.header[place]
         found = []
         for row in np.flatnonzero(~np.isfinite(values)).tolist():
             shown = "is missing" if np.isnan(values[row]) else "is infinite"
             words = f"{role} in column {name!r} {shown}: every row has one, a number"
+            found.append(Fault(int(cells.lines[row]), words))
+        for row in np.flatnonzero(values < 0).tolist() if role == "weight" else ():
+            words = f"{role} {values[row]:g} in column {name!r} is negative"
             found.append(Fault(int(cells.lines[row]), words))
         return found
 

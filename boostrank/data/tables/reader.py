@@ -108,6 +108,8 @@ class TableAssembly(Assembly):
         super().__init__(options, store)
         self.columns: Columns | None = None
         self._weights_of_rows: list[Float64Array] = []
+        self._others_of_rows: dict[str, list[Float64Array]] = {}
+        self._lines: list[Int64Array] = []
         self._coarse: dict[str, None] = {}
         self.codings: dict[int, Coding] = {}
         self._known, self._ordered = options.known, dict[str, int]()
@@ -124,6 +126,10 @@ class TableAssembly(Assembly):
         assert isinstance(block, TableBlock)
         if block.weights is not None and block.n_rows:
             self._weights_of_rows.append(block.weights)
+        if self.options.gain is not None and block.n_rows:
+            self._lines.append(self.n_lines + block.lines)
+            for name, column in block.others.items():
+                self._others_of_rows.setdefault(name, []).append(column)
         self._coarse |= dict.fromkeys(block.coarse)
         if block.values:
             assert self.columns is not None
@@ -157,6 +163,12 @@ class TableAssembly(Assembly):
         for coding in self.codings.values():
             coding.warn("the training data")
         return data
+
+    def _others(self) -> dict[str, Float64Array]:
+        return {name: np.concatenate(values) for name, values in self._others_of_rows.items()}
+
+    def _place_of_row(self, row: int) -> tuple[str, int]:
+        return self.place(int(np.concatenate(self._lines)[row]))
 
     def _categories(self) -> dict[str, Categories]:
         assert self.columns is not None
@@ -192,11 +204,7 @@ class TableAssembly(Assembly):
             return name, weights
         if name is not None:
             raise FileFormatError("holds weights, and so does a column of the table: remove one", file=name)
-        given = np.concatenate(self._weights_of_rows)
-        wrong = np.flatnonzero(given <= 0)
-        if wrong.size:
-            raise FileFormatError(f"weight {given[wrong[0]]:g} is not positive", file=self.name)
-        return self.name, given
+        return self.name, np.concatenate(self._weights_of_rows)
 
 
 @takes_reader_options

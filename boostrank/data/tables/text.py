@@ -19,6 +19,7 @@ from boostrank.core.errors import FileFormatError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.libsvm.chunks import HEAD, Load, Source, Text, open_source
 from boostrank.data.libsvm.reasons import STAND_INS, shown
+from boostrank.data.options import typed_names
 from boostrank.data.tables.columns import Columns
 from boostrank.data.tables.options import TableOptions, arrow
 from boostrank.data.tables.parser import Cells, Fault, local_codes
@@ -329,8 +330,9 @@ def _number(word: str, name: str, options: TableOptions, *, is_feature: bool) ->
     if word.encode().lower() in STAND_INS:
         asks = f"--missing-token {word if word.isalpha() else repr(word)} reads it as one"
         return math.nan, f"{cell} is not a number: if it stands for a missing value, {asks}"
+    typed = typed_names(name)
     hint = ": write a decimal point, not a comma" if re.fullmatch(r"[+-]?\d+,\d+", word) else (
-        f": --drop {name} leaves the column out, --categorical {name} reads categories" if is_feature else ""
+        f": --drop {typed} leaves the column out, --categorical {typed} reads categories" if is_feature else ""
     )  # fmt: skip
     return math.nan, f"{cell} is not a number{hint}"
 

@@ -126,7 +126,7 @@ def sample(
         raise ParameterError(f"queries={queries!r} must be at least 1")
     if fraction is not None and not 0.0 < fraction <= 1.0:
         raise ParameterError(f"fraction={fraction!r} is out of range; allowed: above 0, at most 1")
-    with open_output(output) as out:
+    with open_output(output, expand(source)) as out:
         if fraction is not None:
             limit, keep = fraction * 2.0**64, False
             for piece in _whole(source, progress):
@@ -228,9 +228,9 @@ def merge(sources: Sequence[AnySource], output: str, *, rename: bool = False, pr
         FileFormatError: as `split`; a query that is in two sets.
     """
     files = [expand(source) for source in sources]
-    expand([file for each in files for file in each])  # none is given twice
+    read = expand([file for each in files for file in each])  # none is given twice
     whole = Whole(_SORT if rename else f"if ids restart in each set, --rename keeps them apart; otherwise {_SORT}")
-    with open_output(output) as out:
+    with open_output(output, read) as out:
         for number, each in enumerate(files, start=1):
             prefix = f"{number}-".encode() if rename else b""
             for piece in pieces(each, progress):
@@ -255,8 +255,9 @@ def _distribute(
 ) -> list[Written]:
     """Write each piece to the output that `choose` says: all of them are written, or none."""
     real: dict[str, str] = {}
+    read = expand(source)
     for path in paths:
-        check_target(path)
+        check_target(path, read)
         other = real.setdefault(os.path.realpath(path), path)
         if other != path:  # the last to be renamed would take the rows of the other with it
             raise InputError(f"{other} and {path} are one file (a symbolic link): remove it, or choose another name")

@@ -8,13 +8,13 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from boostrank.core.errors import ParameterError
-from boostrank.core.files import check_output, writing
+from boostrank.core.files import check_not_read, check_output, writing
 from boostrank.data.libsvm.decompress import zstd_module
 from boostrank.data.libsvm.side_files import refuse_sidecars
 
@@ -75,15 +75,19 @@ class Output:
 
 
 @contextmanager
-def open_output(path: str) -> Iterator[Output]:
+def open_output(path: str, read: Iterable[Any] = ()) -> Iterator[Output]:
     """The file at `path` (`-`: standard output), replaced when the block ends well.
 
+    Args:
+        path: where it goes.
+        read: paths of what it is made of, none of which it may replace; others than paths are left alone.
+
     Raises:
-        InputError: it could not be written, or sidecars of other data lie beside it.
+        InputError: it could not be written, is one of those, or sidecars of other data lie beside it.
         TrainingError: it could not be written, after all.
     """
     if path != STANDARD_OUTPUT:
-        check_target(path)
+        check_target(path, read)
     target = nullcontext(sys.stdout.fileno()) if path == STANDARD_OUTPUT else writing(path)
     with target as descriptor, open(descriptor, "wb", _BUFFER, closefd=False) as file:
         output = Output(path, file)
@@ -91,14 +95,15 @@ def open_output(path: str) -> Iterator[Output]:
         output.finish()
 
 
-def check_target(path: str) -> None:
-    """Find out before the work whether the file could be written after it.
+def check_target(path: str, read: Iterable[Any]) -> None:
+    """Find out before the work whether the file could be written after it; arguments as of `open_output`.
 
     Raises:
         InputError: as `open_output`.
         MissingDependency: its name asks for a compression that is not there.
     """
     check_output(path)
+    check_not_read(path, [one for one in read if isinstance(one, str | os.PathLike) and one != STANDARD_OUTPUT])
     if path.endswith(".zst"):
         zstd_module()
     refuse_sidecars(path)

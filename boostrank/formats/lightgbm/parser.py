@@ -37,6 +37,7 @@ _END = b"\nend of trees\n"
 _WHOLE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 _NUMBER = r"[-+]?(?:[0-9.]+(?:[eE][-+]?[0-9]+)?|inf|nan)"
 _FEATURE_INFO = re.compile(rf"none|\[{_NUMBER}:{_NUMBER}\]|-?[0-9]{{1,10}}(?::-?[0-9]{{1,10}})*", re.ASCII)
+_OBJECTIVE = re.compile(r"[a-z0-9_]+(?: [a-z0-9_]+(?::[^ :]+)?)*", re.ASCII)
 _LAST_LINE = re.compile(rf"end of (trees|parameters|parser)|feature.importances:|.*=[0-9]+|{_CATEGORIES}.*")
 _PARAMETER = re.compile(r"\[[A-Za-z0-9_]+: .*\]", re.ASCII)
 
@@ -203,6 +204,8 @@ def _check_header(header: dict[str, str]) -> int:
     outputs = _whole(header["num_class"], "num_class", 1)
     outputs = max(outputs, _whole(header.get("num_tree_per_iteration", "1"), "num_tree_per_iteration", 1))
     refuse(outputs > 1, f"the model gives {outputs} numbers a document: a multiclass model is not a ranker")
+    if not _OBJECTIVE.fullmatch(header.get("objective", "custom")):  # the loader looks for a first word
+        raise ModelError(f"the header's objective is {header['objective'][:80]!r}, not the name of one")
     _whole(header["label_index"], "label_index", -1)
     n_features = _whole(header["max_feature_idx"], "max_feature_idx", 0) + 1
     for key in ("feature_names", "feature_infos", "monotone_constraints"):
@@ -288,6 +291,15 @@ class _Column:
         values = self._parse(np.float64, b"-+.0123456789eEinfa")
         if finite:
             _refuse_tree(~np.isfinite(values), self.tree, f"{self.key} is not finite")
+        return values
+
+    def normal(self) -> Float64Array:
+        """float64, each finite, and 0 or large enough to have all its digits: std::stod ends the process otherwise."""
+        values = self.real()
+        small = np.flatnonzero(np.abs(values) < np.finfo(np.float64).tiny)
+        wrong = [i for i in small if re.match(rb"[-+]?[0.]*[1-9]", self.tokens[i])]
+        if wrong:
+            raise ModelError(f"tree {self.tree[wrong[0]]}: {self.key} has a number nearer to 0 than LightGBM reads")
         return values
 
     def _parse(self, dtype: type[np.generic], alphabet: bytes) -> npt.NDArray[Any]:
@@ -414,8 +426,8 @@ def _linear_features(tree: Tree, n_features: int) -> Int64Array:
     """Of a linear tree, which adds, in each leaf, a constant and some features times their coefficients."""
     keys = (b"leaf_const", b"num_features", b"leaf_features", b"leaf_coeff")
     constant, counts, features, coefficients = (_Column(key, [tree], [tree.words(key)]) for key in keys)
-    constant.real()
-    coefficients.real()
+    constant.normal()
+    coefficients.normal()
     found = features.whole(0, n_features - 1)
     used = int(counts.whole(0, n_features).sum())
     lengths = [len(column.tokens) for column in (constant, counts, features, coefficients)]

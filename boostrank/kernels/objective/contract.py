@@ -24,7 +24,10 @@ from boostrank.kernels.noise import SEED, round_seed
 from boostrank.kernels.objective.kernel import KERNEL_SIGNATURE, Kernel, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import default_constants
 
-__all__ = ["KERNEL_SIGNATURE", "Kernel", "ObjectiveSpec", "Prepare", "Query", "no_constants", "objective_kernel"]
+__all__ = [
+    "DOCUMENT_WEIGHTS", "GAIN_WEIGHTS", "KERNEL_SIGNATURE", "LOSS_WEIGHTS", "Kernel", "ObjectiveSpec", "Prepare",
+    "Query", "no_constants", "objective_kernel",
+]  # fmt: skip
 
 
 class Prepare(Protocol):
@@ -34,6 +37,12 @@ class Prepare(Protocol):
         """Constants a document (float64[N, d]) and a query (float64[Q, c])."""
         ...
 
+
+GAIN_WEIGHTS, LOSS_WEIGHTS = "gain", "loss"
+"""What an objective may multiply by the weight of a document."""
+
+DOCUMENT_WEIGHTS = "document weights"
+"""Where `prepare` finds them among its values, of an objective that multiplies losses."""
 
 Settled = Callable[[Mapping[str, Any], int], int]
 
@@ -69,6 +78,10 @@ class ObjectiveSpec:
         default_schedules: parameter -> schedule text, used when the user gives no value. `{name}` in it stands for
             the value of another parameter.
         default_options: option (`kernels.objective.options`) -> value, where it is not the option's own default.
+        document_weights: how the objective takes a weight of each document. "gain": it multiplies the document's gain,
+            and its label where that is a target, before anything else is made of them, the ideal DCG too. "loss": it
+            multiplies the document's own loss; `prepare` finds them in `values[DOCUMENT_WEIGHTS]`, float64[N], where
+            the data have any. None: data with such weights are refused.
     """
 
     name: str
@@ -90,8 +103,14 @@ class ObjectiveSpec:
     scratch_per_document: int = 8
     default_schedules: Mapping[str, str] = field(default_factory=dict)
     default_options: Mapping[str, Any] = field(default_factory=dict)
+    document_weights: str | None = None
 
     def __post_init__(self) -> None:
+        if self.document_weights not in (None, GAIN_WEIGHTS, LOSS_WEIGHTS):
+            raise ParameterError(
+                f"{self.name}: document_weights={self.document_weights!r} is not one of {GAIN_WEIGHTS!r}, "
+                f"{LOSS_WEIGHTS!r}, None"
+            )
         if self.kernel.is_named:
             object.__setattr__(self, "scratch_per_document", self.kernel.scratch_per_document)
             object.__setattr__(self, "params", self.params or self.kernel.params)

@@ -21,7 +21,7 @@ from boostrank.core.deprecation import renamed
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.jsonable import jsonable
 from boostrank.core.notebook import small_table
-from boostrank.core.resampling import paired_difference
+from boostrank.core.resampling import PAIRED_RESAMPLES, paired_difference
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions, Metric
@@ -45,7 +45,7 @@ from boostrank.training.model import RankingModel, model_of_booster
 
 __getattr__ = renamed(__name__, {"Outcome": ":ConditionOutcome"})
 
-RESAMPLES = 10_000
+RESAMPLES = PAIRED_RESAMPLES
 # Sums of the same numbers in another order: less is no difference between two lists.
 TIE = 1e-12
 

@@ -22,6 +22,7 @@ import numpy as np
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
+from boostrank.core.notebook import small_table
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
@@ -150,6 +151,21 @@ class Why:
         names = ("tried", "query_level", "sampled", "notes")
         more = {name: getattr(self, name) for name in names} | {"categories": to_record(self.categories)}
         return dict(jsonable(pair | found | more))
+
+    def _repr_html_(self) -> str:
+        def number(value: float) -> str:
+            return "missing" if np.isnan(value) else f"{value:.6g}"
+
+        a, b = self.a, self.b
+        rows: list[tuple[str, str, str, str]] = [
+            ("document", a.name, b.name, ""), ("rank", f"{a.rank:,}", f"{b.rank:,}", ""),
+            ("label", f"{a.label:g}", f"{b.label:g}", ""),
+            ("score", f"{a.score:.6g}", f"{b.score:.6g}", f"{self.difference:+.4g}"),
+        ]  # fmt: skip
+        for row in self.rows():
+            values = (self.shown(row["feature"], row[side], number) for side in ("a", "b"))
+            rows.append((row["feature"], *values, f"{row['part']:+.4g}" if np.isfinite(row["part"]) else ""))
+        return small_table(f"Query {self.qid}: why A is above or below B", rows, ("", "A", "B", "A - B"))
 
     def to_html(self, model: str = "") -> str:
         """One page that needs no network.

@@ -25,6 +25,12 @@ _WIDTH = 680
 _MOST_ELEMENTS = 2500
 _COMPOSED = ("hconcat", "vconcat", "concat", "facet", "repeat")
 _FACETS = ("row", "column", "facet")
+# Characters on either side of what is left out of a name, beside which there is room for the chart.
+_SIDE = "(width < 480 ? 10 : 13)"
+_MIDDLE_CUT = (
+    f"length(datum.label) > 2 * {_SIDE} + 1 ? slice(datum.label, 0, {_SIDE}) + '…' + slice(datum.label, -{_SIDE}) : "
+    "datum.label"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +64,7 @@ class Chart:
         spec.get("config", {}).pop("view", None)  # Altair's default size
         for key in ("title", "background", "padding"):
             spec.pop(key, None)
+        _cut_names(spec)
         if "datasets" in spec:
             spec["datasets"] = jsonable(spec["datasets"], digits=_DIGITS)
         composed = any(key in spec for key in _COMPOSED) or any(key in spec.get("encoding", {}) for key in _FACETS)
@@ -125,6 +132,26 @@ class Chart:
         else:
             raise ParameterError(f"{os.fspath(path)}: a chart is written as .svg, .png, .html, .csv or .json")
         write_atomically(path, made)
+
+
+def _cut_names(spec: Any) -> None:
+    """Long names on axes are cut in the middle, where they differ least; the pointer shows them whole."""
+    if isinstance(spec, list):
+        for one in spec:
+            _cut_names(one)
+    elif isinstance(spec, dict):
+        for place in ("x", "y"):
+            channel = spec.get("encoding", {}).get(place, {})
+            if channel.get("type") == "nominal" and channel.get("axis", {}) is not None:
+                channel["axis"] = {"labelExpr": _MIDDLE_CUT, **channel.get("axis", {})}
+        for key in ("layer", *_COMPOSED):
+            _cut_names(spec.get(key))
+
+
+def middle_cut(name: str, most: int = 40) -> str:
+    """A name with its middle left out where it is longer than `most` characters."""
+    side = (most - 1) // 2
+    return name if len(name) <= most else f"{name[:side]}…{name[-side:]}"
 
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:

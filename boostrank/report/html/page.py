@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
+from os import PathLike
 from typing import Any, Protocol
 
 from boostrank.core.deprecation import renamed
@@ -17,6 +18,7 @@ from boostrank.report.html.vega import need_report_extra, theme, vega_script
 
 __getattr__ = renamed(__name__, {"Section": ":PageSection"})
 
+_GENERATOR, _HEAD = "boostrank", 2000
 # Before the first paint, so that what the script folds is not seen unfolded first.
 _EARLY = 'document.documentElement.classList.add("js");'
 
@@ -42,7 +44,7 @@ class Beside:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """Parts that a reader opens; in print they are open."""
+    """Parts that a reader opens; in print they are open, and of a page with `short_print` left out."""
 
     title: str
     parts: Sequence[Part]
@@ -72,7 +74,12 @@ class PageSection:
 
 
 def page(
-    title: str, sections: Sequence[PageSection], *, summary: Sequence[Part] = (), heading: Markup | None = None
+    title: str,
+    sections: Sequence[PageSection],
+    *,
+    summary: Sequence[Part] = (),
+    heading: Markup | None = None,
+    short_print: bool = False,
 ) -> str:
     """The document.
 
@@ -81,6 +88,7 @@ def page(
         sections: in order; with two or more there is a navigation.
         summary: what stands above the sections.
         heading: the title in markup, where its parts come from different files.
+        short_print: paper gets what is open on the screen, and the first rows of each table; otherwise everything.
 
     Raises:
         MissingDependency: there are charts, and the extra `report` is not installed.
@@ -122,13 +130,14 @@ def page(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="generator", content=_GENERATOR),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("title", title),
         tag("style", Markup(_own("style.css"))),
         tag("script", Markup(_EARLY)),
     )
-    return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
+    return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en', class_='short-print' if short_print else None)}\n"
 
 
 def draw(part: Part) -> Markup:
@@ -153,6 +162,12 @@ def drawn_in(parts: Iterable[Part]) -> list[Drawn]:
         elif not isinstance(part, str):
             found.append(part)
     return found
+
+
+def is_page(path: str | PathLike[str]) -> bool:
+    """Whether a file is a page that was made here, by its head."""
+    with open(path, "rb") as file:
+        return f'content="{_GENERATOR}"'.encode() in file.read(_HEAD)
 
 
 def page_of(result: Any, name: str) -> str:

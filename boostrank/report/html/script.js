@@ -116,6 +116,12 @@
       }
     }
 
+    // At once: paper does not wait.
+    fitPaper() {
+      this.width = 0;
+      this.view?.width(345).run();
+    }
+
     menu() {
       const take = (label, action) => {
         const button = make("button", { type: "button", textContent: label });
@@ -179,6 +185,8 @@
       const next = row.nextElementSibling;
       return [row, next && next.matches(".detail") ? next : null];
     });
+    // Paper has the first ones, whatever the order.
+    const printed = rows.filter(([row]) => !row.matches(".far")).length;
 
     const sort = (at, descending) => {
       const isNumber = headings[at].classList.contains("number");
@@ -192,6 +200,7 @@
       };
       rows.sort(compare);
       body.append(...rows.flat().filter((row) => row));
+      rows.forEach(([row], i) => row.classList.toggle("far", i >= printed));
       headings.forEach((heading, i) => {
         if (i === at) heading.setAttribute("aria-sort", descending ? "descending" : "ascending");
         else heading.removeAttribute("aria-sort");
@@ -274,15 +283,19 @@
     all("main > section").forEach((section) => watcher.observe(section));
   }
 
-  // ---- print: everything is open
+  // ---- print: everything is open, or the page is short, with two charts beside each other
 
+  const short = root.matches(".short-print");
   let unfolded = [];
   addEventListener("beforeprint", () => {
-    unfolded = all("main details:not([open]):not(.take)");
+    unfolded = short ? [] : all("main details:not([open]):not(.take)");
     unfolded.forEach((details) => { details.open = true; });
+    charts.forEach((chart) => chart.fits && (short ? chart.fitPaper() : chart.fit()));
+  });
+  addEventListener("afterprint", () => {
+    unfolded.forEach((details) => { details.open = false; });
     charts.forEach((chart) => chart.fits && chart.fit());
   });
-  addEventListener("afterprint", () => unfolded.forEach((details) => { details.open = false; }));
 
   const charts = all("figure.chart").map((figure) => new Chart(figure));
   themed();

@@ -11,6 +11,8 @@ from boostrank.report.html.markup import Markup, bdi, tag
 
 # More rows than this scroll within the table.
 _ROWS_SHOWN = 25
+# As many rows of a table fit on paper that is to stay short.
+_ROWS_PRINTED = 12
 
 
 @dataclass(frozen=True)
@@ -119,13 +121,15 @@ class Table:
             cells = [
                 _cell(column, value, at == 0) for at, (column, value) in enumerate(zip(self.columns, row, strict=True))
             ]
-            body.append(tag("tr", *cells, class_="marked" if i in self.marked else None))
+            classes = ["marked"] * (i in self.marked) + ["far"] * (i >= _ROWS_PRINTED)
+            body.append(tag("tr", *cells, class_=" ".join(classes) or None))
             inside = self.details[i] if self.details is not None else None
             if inside:
                 opened = tag("td", tag("div", inside), colspan=len(self.columns))
                 body.append(tag("tr", opened, class_="detail", id=f"{self.name}-{i}"))
         caption = tag("caption", self.caption) if self.caption else None
         tall = len(self.rows) > _ROWS_SHOWN
+        more = len(self.rows) - _ROWS_PRINTED
         return tag(
             "div",
             tag("p", self.note, class_="faint") if self.note else None,
@@ -133,6 +137,9 @@ class Table:
                 "div", tag("table", caption, head, tag("tbody", *body)), class_="scroll tall" if tall else "scroll",
                 tabindex=0, role="region", aria_label=self.caption or self.name.replace("-", " "),
             ),
+            tag("p", f"And {more:,} more row{'s' * (more > 1)}, on the screen.", class_="faint paper")
+            if more > 0
+            else None,
             class_="table", id=self.name, data_search=True if self.search else None,
         )  # fmt: skip
 

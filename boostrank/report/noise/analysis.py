@@ -26,6 +26,7 @@ from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions, MetricResult
+from boostrank.training.gain import with_gain
 from boostrank.training.params import pop_seed, split_params
 from boostrank.training.train import train
 
@@ -144,6 +145,7 @@ def measure_noise(
     started = time.perf_counter()
     if runs < FEWEST_RUNS:
         raise ParameterError(f"runs={runs}: a standard deviation needs at least {FEWEST_RUNS}")
+    params, train_set, valid_set, conventions = with_gain(params, train_set, valid_set, conventions)
     trainer = _Trainer(params, train_set, valid_set, num_boost_round, backend, conventions)
     values: dict[str, dict[str, Float64Array]] = {}
     first: dict[str, MetricResult] = {}
@@ -170,6 +172,7 @@ def expected_seconds(
     *, runs: int = 10, backend: str = "lightgbm", conventions: Conventions | str | None = None,
 ) -> float:  # fmt: skip
     """How long `measure_noise` will take at most, by a trial of a few rounds; with early stopping it may take less."""
+    params, train_set, valid_set, conventions = with_gain(params, train_set, valid_set, conventions)
     rounds = min(_TRIAL_ROUNDS, num_boost_round)
     seconds = []
     for length in (1, 1, rounds):

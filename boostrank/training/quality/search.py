@@ -28,6 +28,7 @@ from boostrank.training.averaging import average
 from boostrank.training.callbacks import EarlyStopping
 from boostrank.training.categories import with_categories
 from boostrank.training.folds import DealtFolds
+from boostrank.training.gain import with_gain
 from boostrank.training.model import RankingModel
 from boostrank.training.params import ROUNDS_NAMES, STOPPING_NAMES, headline, pop_seed, split_params
 from boostrank.training.price import Limit, Member, Prices, bind_metric
@@ -52,7 +53,8 @@ class Search:
         price.check(backend, train_set)
         self._begun = time.monotonic()
         self._engine, self._limit = get_backend(backend), price
-        self._rest, train_set, _ = with_categories(params, train_set)
+        rest, train_set, _ = with_categories(params, train_set)
+        self._rest, train_set, valid_sets, conventions = with_gain(rest, train_set, list(valid_sets), conventions)
         self._seed = pop_seed(self._rest)
         self._data = train_set
         self._valid_from = [len(train_set.queries)]
@@ -219,7 +221,7 @@ class Search:
             model, scores = self._dealt.train(
                 fold, params | {"seed": self._seed + self.plan.folds * number + fold}, rounds,
                 callbacks=[*shown, *([_AtOnce(stopper)] if self._patience else [])], conventions=self._conventions,
-                start=candidate.start, within_query=self._within,
+                start=candidate.start, within_query=self._within, max_trees=self._limit.trees,
             )  # fmt: skip
         except BoostrankError as error:
             self._failed.append((candidate.name, error))

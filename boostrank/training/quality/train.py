@@ -10,6 +10,7 @@ from boostrank.core.errors import DataError, ParameterError, did_you_mean
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Conventions
 from boostrank.training.categories import with_categories
+from boostrank.training.gain import with_gain
 from boostrank.training.model import RankingModel
 from boostrank.training.params import STOPPING_NAMES, split_params
 from boostrank.training.price import Limit, limited
@@ -104,6 +105,7 @@ def train_preset(
     if not isinstance(train_set, RankingDataset):
         raise ParameterError(f"quality={quality!r} looks at the rows: give a RankingDataset")
     params, train_set, valid_sets = with_categories(params, train_set, valid_sets, alone.get("init_model"))
+    params, train_set, valid_sets, conventions = with_gain(params, train_set, valid_sets, conventions)
     sets = [] if valid_sets is None else list(valid_sets) if isinstance(valid_sets, list | tuple) else [valid_sets]
     held_out = [one for one in sets if one is not train_set]
     if quality == "quick":
@@ -119,7 +121,7 @@ def train_preset(
         stopping = {"early_stopping_round": found.patience} if found.patience else {}
         model = run(
             {**(params or {}), **found.trees, **stopping}, train_set, found.rounds, valid_sets, valid_names, **alone,
-            backend=backend, conventions=conventions, start=start, within_query=within_query,
+            backend=backend, conventions=conventions, start=start, within_query=within_query, max_trees=limit.trees,
         )  # fmt: skip
         return limited(model, limit, train_set)
     given = [name for name, value in alone.items() if value]

@@ -22,16 +22,19 @@ import numpy as np
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import ModelError, ParameterError, did_you_mean
 from boostrank.core.machine import resolve_threads
-from boostrank.core.resampling import bootstrap_intervals
+from boostrank.core.resampling import PAIRED_RESAMPLES, bootstrap_intervals
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
 from boostrank.formats.trees import Trees
-from boostrank.metric import Metric
+from boostrank.metric import BoundMetrics, Metric
+from boostrank.report.means import means_over_queries
 from boostrank.report.scoring import Progress, contributions_by_query, scorer_of, silent
 from boostrank.report.sections.importance.permutation_importance import Losses, Unit, measure_losses
 from boostrank.report.sections.importance.redundancy import clusters_of, rank_correlation, within_query_ranks
-from boostrank.report.sections.importance.result import VERDICTS, Effect, Importance
+from boostrank.report.sections.importance.result import VERDICTS, Effect, Importance, StartEffect
+from boostrank.report.segments import holm
+from boostrank.report.start import start_scores
 from boostrank.training.model import RankingModel
 
 __all__ = ["VERDICTS", "Effect", "Importance", "importance"]
@@ -39,6 +42,8 @@ __all__ = ["VERDICTS", "Effect", "Importance", "importance"]
 # Documents times trees that are walked unless told otherwise: about half a minute on two cores.
 _WALKS = 100_000_000
 _MOST_REPEATS = 5
+# Of the family of all features: the chance that any of them is called useful or harmful and is neither.
+_ALPHA = 0.05
 # Where the engine predicts instead, once for each feature.
 _PREDICTIONS = 1_000_000_000
 # TreeSHAP takes some 10 us a document and tree.
@@ -148,16 +153,19 @@ def importance(
     several = _effects(losses, units)[len(single) :]
     clusters, groups_found = several[: len(together)], several[len(together) :]
     needed = {n for cluster in clusters if cluster.high > negligible for n in cluster.features}
+    p_holm = np.full(d, np.nan)
+    within = [i for i, one in enumerate(single) if not one.between]
+    p_holm[trees.used[within]] = holm(losses.p[within])
     verdicts = ["unused"] * d
     for column, i in place.items():
         if single[i].between:
             verdicts[column] = "query-level"
-        elif losses.high[i] < 0.0:
+        elif losses.loss[i] < 0.0 and p_holm[column] < _ALPHA:
             verdicts[column] = "harmful"
         elif losses.high[i] <= negligible:
             verdicts[column] = "redundant" if names[column] in needed else "removable"
         else:
-            verdicts[column] = "useful" if losses.low[i] > 0.0 else "unclear"
+            verdicts[column] = "useful" if losses.loss[i] > 0.0 and p_holm[column] < _ALPHA else "unclear"
     removable = [c for c in range(d) if verdicts[c] == "removable"]
     all_of_them = [unit("removable", removable, 3 * d)]
     removed = _effects(measure(all_of_them, "neutralising"), all_of_them)[0] if removable else None
@@ -178,7 +186,7 @@ def importance(
     return Importance(
         metric=one.names[0], value=float(w @ losses.base[counted] / w.sum()), low=float(low),
         high=float(high), feature_names=names, loss=spread(losses.loss, False, 0.0),
-        loss_low=spread(losses.low, False, 0.0), loss_high=spread(losses.high, False, 0.0),
+        loss_low=spread(losses.low, False, 0.0), loss_high=spread(losses.high, False, 0.0), p_holm=p_holm,
         permutation_error=spread(losses.permutation_error, False, 0.0 if repeats > 1 else np.nan),
         between=spread(losses.loss, True, np.nan), between_low=spread(losses.low, True, np.nan),
         between_high=spread(losses.high, True, np.nan), gain=trees.gain, splits=trees.splits, shap=shap,
@@ -186,7 +194,7 @@ def importance(
         correlation=correlation, correlated=tuple(names[c] for c in correlated), negligible=negligible,
         redundant=redundant, queries=int(counted.sum()), documents=rows.data.n_documents,
         all_queries=len(data.queries), all_documents=data.n_documents, shap_documents=explained,
-        repeats=repeats, by=by,
+        repeats=repeats, by=by, start=_start(ranker, rows.data, losses.base, one, rules, seed, workers),
     )  # fmt: skip
 
 
@@ -205,6 +213,32 @@ def _correlation(rows: DenseRows, constant: set[int], trees: Trees, seed: int) -
     columns = rows.columns[varying]
     ranks = within_query_ranks(replace(rows, columns=columns)[numbers], queries.ptr)
     return rank_correlation(ranks), columns.tolist()
+
+
+def _start(
+    model: RankingModel, data: RankingDataset, base: Float64Array, metric: Metric, rules: Conventions, seed: int,
+    threads: int,
+) -> StartEffect | None:  # fmt: skip
+    """Of the start, by leaving it out: it is one number a document, which the trees were grown on top of."""
+    start = start_scores(model, data, threads)
+    if start is None:
+        return None
+    bound = BoundMetrics([metric], data.labels, data.queries, rules, threads)
+    trees_alone = data.in_row_order(model.predict(data, threads=threads)) - start
+    lost = base - bound.per_query(trees_alone)[metric.names[0]]
+    weights = data.queries.each_weight
+    found = means_over_queries(lost[:, None], weights, seed=seed, resamples=PAIRED_RESAMPLES)
+    owner, sizes = data.queries.of_rows(), np.maximum(data.queries.sizes, 1)
+    centred = np.abs(start - (np.bincount(owner, start, sizes.size) / sizes)[owner])
+    shap, error = _mean_and_error((np.bincount(owner, centred, sizes.size) / sizes)[:, None], weights)
+    return StartEffect(float(found.mean[0]), float(found.low[0]), float(found.high[0]), float(shap[0]), float(error[0]))
+
+
+def _mean_and_error(of_query: Float64Array, weights: Float64Array) -> tuple[Float64Array, Float64Array]:
+    """float64[m] each, of float64[Q, m]."""
+    share = weights / weights.sum()
+    mean = share @ of_query
+    return mean, np.sqrt(np.square(share) @ np.square(of_query - mean))
 
 
 def _shap(
@@ -226,8 +260,4 @@ def _shap(
             explained += rows.size
     except ModelError:
         return nothing
-    w = data.queries.each_weight[chosen]
-    share = w / w.sum()
-    mean = share @ of_query
-    error = np.sqrt(np.square(share) @ np.square(of_query - mean))
-    return mean, error, explained
+    return *_mean_and_error(of_query, data.queries.each_weight[chosen]), explained

@@ -10,9 +10,10 @@ import numpy as np
 
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.report.frames import pandas
-from boostrank.report.html.charts import Chart, stretched, tooltips
+from boostrank.report.html.charts import Chart, middle_cut, stretched, tooltips
 from boostrank.report.html.vega import COLOURS, alt
 from boostrank.report.sections.importance.result import Importance
+from boostrank.report.start import START
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +25,7 @@ _MOST_DRAWN = 60
 _LINE = 22
 _VERDICT_COLOURS = {
     "useful": COLOURS["main"], "unclear": COLOURS["faint"], "redundant": "#a873c9", "removable": "#b38b14",
-    "harmful": COLOURS["bad"], "query-level": "#1b9e77",
+    "harmful": COLOURS["bad"], "query-level": "#1b9e77", "start": "#459bab",
 }  # fmt: skip
 
 
@@ -65,8 +66,18 @@ def _chart(frame: pd.DataFrame, **encoding: Any) -> Any:
     return alt.Chart(frame).encode(color=colours, tooltip=tooltip, **encoding)
 
 
+def _top(worth: Worth) -> pd.DataFrame:
+    """The features that are worth most, and above them the start, which has no gain: nothing was split."""
+    frame, start = worth.frame(worth.used[:_TOP]), worth.found.start
+    if start is None:
+        return frame
+    row = {"feature": START, "verdict": "start", "loss": start.loss, "low": start.low, "high": start.high,
+           "gain": 0.0, "gain_rank": 0}  # fmt: skip
+    return pandas().concat([pandas().DataFrame([row]), frame], ignore_index=True)
+
+
 def top_losses(worth: Worth) -> Chart:
-    frame = worth.frame(worth.used[:_TOP])
+    frame = _top(worth)
     base = _chart(frame, y=alt.Y("feature:N", sort=None, title=None))
     drawn = alt.layer(
         base.mark_rule(strokeWidth=3, opacity=0.55).encode(
@@ -77,19 +88,22 @@ def top_losses(worth: Worth) -> Chart:
     return Chart(
         "importance-loss", "What the ranking loses without each feature",
         f"Loss of {worth.found.metric} when the feature is shuffled, with its 95% interval, for the "
-        f"{len(frame)} features that are worth most.",
+        f"{min(_TOP, worth.used.size)} features that are worth most."
+        + (f" Of {START}, when it is left out." if worth.found.start is not None else ""),
         frame, drawn,
     )  # fmt: skip
 
 
 def top_gains(worth: Worth) -> Chart:
-    frame = worth.frame(worth.used[:_TOP])
+    frame = _top(worth)
     x = alt.X("gain:Q", title="share of gain", axis=alt.Axis(format="%"))
     bars = _chart(frame, x=x, y=alt.Y("feature:N", sort=None, title=None)).mark_bar(height=11, opacity=0.75)
     drawn = bars.properties(height=_LINE * len(frame) + 10)
     return Chart(
         "importance-gain", "What the trees gained by them",
-        "Share of the gain of all splits, for the same features in the same order.", frame, drawn,
+        "Share of the gain of all splits, for the same features in the same order."
+        + (f" {START.capitalize()} has none: it was fitted before the first split." if worth.found.start else ""),
+        frame, drawn,
     )  # fmt: skip
 
 
@@ -114,7 +128,7 @@ def gain_against_loss(worth: Worth) -> Chart:
         .encode(x=x, y=y),
     ).properties(height=340)
     return Chart(
-        "importance-gain-loss", "Gain against worth",
+        "importance-gain-loss", "Gain against loss",
         "Each point is a feature: the further left, the more the trees gained by it; the higher, the more the ranking "
         "loses without it. On the left and near 0 are features that training used and ranking does not need.",
         frame, drawn,
@@ -146,7 +160,7 @@ def _labels(frame: pd.DataFrame, ends: tuple[float, float], small: float, pixels
         if x + width > 1.04 or any(x < b and a < x + width and abs(y - h) < 0.05 for a, b, h in taken):
             continue
         taken.append((x, x + width, y))
-        labels[i] = name if len(name) <= 24 else name[:23] + "…"
+        labels[i] = middle_cut(name, 25)
     return labels
 
 

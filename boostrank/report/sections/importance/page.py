@@ -17,6 +17,7 @@ from boostrank.report.section import Section
 from boostrank.report.sections.importance.analysis import importance
 from boostrank.report.sections.importance.charts import Worth, gain_against_loss, heat_map, top_gains, top_losses
 from boostrank.report.sections.importance.result import VERDICTS, Effect, Importance
+from boostrank.report.start import START
 
 # So many features make a heat map that leaves room for its table beside it.
 _FEW = 14
@@ -55,7 +56,7 @@ def _brief(found: Importance) -> Markup:
         return join("The trees use no feature.")
     first, useful = int(worth.used[0]), len(found.named("useful"))
     sentences = ["Most is lost without ", bdi(found.feature_names[first]), f" ({worth.loss[first]:.4f}). {useful:,} of "
-            f"{len(found.feature_names):,} features are significant by themselves."]  # fmt: skip
+            f"{len(found.feature_names):,} features are significant (Holm)."]  # fmt: skip
     if found.removed is not None and len(found.removed.features) > 1:
         removed = found.removed
         doubt = "but not" if removed.low > found.negligible else "perhaps not"
@@ -70,7 +71,8 @@ def _brief(found: Importance) -> Markup:
 def _key_numbers(found: Importance) -> list[tuple[str, Any, str]]:
     count = {verdict: len(found.named(verdict)) for verdict in VERDICTS}
     d = len(found.feature_names)
-    numbers = [("useful features", f"{count['useful']:,}", f"of {d:,}; {d - count['unused']:,} are in the trees")]
+    in_model = f"significant, of {d:,}; {d - count['unused']:,} are in the model"
+    numbers = [("useful features", f"{count['useful']:,}", in_model)]
     if found.removed is not None:
         left = f"without {'all of them' if count['removable'] > 1 else 'it'} {found.metric} is "
         numbers.append(("removable", f"{count['removable']:,}", f"{left}{found.value - found.removed.loss:.4f}"))
@@ -89,10 +91,17 @@ def _table(worth: Worth) -> Table:
     left, right = min(0.0, float(worth.low.min(initial=0.0))), float(worth.high.max(initial=0.0)) or 1.0
     alike = {name: [f for f in c.features if f != name] for c in found.clusters for name in c.features}
     rows, details = [], []
+    if start := found.start:
+        left, right = min(left, start.low), max(right, start.high)
+        interval, look = (start.loss, start.low, start.high), look_of(start.low, start.high)
+        mark = whisker(*interval, right, look or "faint", left=left)
+        numbers = [*interval_cells(*interval, look), Cell(start.loss, mark), None, None, start.shap]
+        rows.append([START, Cell("start", chip("start")), *numbers])
+        details.append(join(*(tag("p", line) for line in _START)))
     for i in worth.order.tolist():
         name, verdict = found.feature_names[i], found.verdicts[i]
         used = verdict != "unused"
-        look, interval = look_of(worth.low[i], worth.high[i]), (worth.loss[i], worth.low[i], worth.high[i])
+        look, interval = _look(verdict, worth.low[i], worth.high[i]), (worth.loss[i], worth.low[i], worth.high[i])
         rows.append(
             [
                 name, Cell(verdict, chip(verdict, _LOOKS.get(verdict, ""))),
@@ -116,6 +125,19 @@ def _table(worth: Worth) -> Table:
                  caption="All features, most worth first")  # fmt: skip
 
 
+_START = (
+    "The linear ranker that the trees begin with. Its loss is that of leaving it out, so that the trees rank alone; of "
+    "a feature, it is that of shuffling it, in the start and in the trees.",
+    "It has no gain and no splits: it was fitted before the first tree. SHAP: the mean size of what it says of a "
+    "document, centred within the query.",
+)
+
+
+def _look(verdict: str, low: float, high: float) -> str:
+    """Colour where there is significance: of what is shuffled within queries, by Holm's method."""
+    return look_of(low, high) if verdict in ("useful", "harmful", "query-level") else ""
+
+
 def _detail(worth: Worth, i: int, alike: Sequence[str]) -> Markup:
     found = worth.found
     verdict = found.verdicts[i]
@@ -125,7 +147,7 @@ def _detail(worth: Worth, i: int, alike: Sequence[str]) -> Markup:
         error = found.permutation_error[i]
         of = "" if verdict == "query-level" or math.isnan(error) else f"; of this ±{error:.4f} is due to the shuffling"
         lines.append(join(f"{change}: {found.metric} loses {worth.loss[i]:+.4f}, {worth.low[i]:+.4f} to "
-                         f"{worth.high[i]:+.4f} (95%){of}."))  # fmt: skip
+                         f"{worth.high[i]:+.4f} (95%){of}.{_p(found.p_holm[i])}"))  # fmt: skip
         lines.append(join(f"Gain: {worth.gain[i]:.2%} of all, rank {worth.rank[i]} of {worth.rank.size:,}, in "
                          f"{count_of(int(found.splits[i]), 'split')}."))  # fmt: skip
     if math.isfinite(found.shap[i]) and verdict != "unused":
@@ -134,6 +156,12 @@ def _detail(worth: Worth, i: int, alike: Sequence[str]) -> Markup:
     if alike:
         lines.append(join("Redundant with ", _names(alike), "."))
     return join(*(tag("p", line) for line in lines))
+
+
+def _p(p_holm: float) -> str:
+    if math.isnan(p_holm):
+        return ""
+    return " Holm's p is below 0.0001." if p_holm < 0.0001 else f" Holm's p is {p_holm:.4f}."
 
 
 def _removable(found: Importance) -> list[Part]:
@@ -209,7 +237,9 @@ def _method(found: Importance) -> Markup:
     return tag(
         "p", f"Measured on {of}, each query shuffled {count_of(found.repeats, 'time')} by draws of its own. Intervals "
         "are 95%, by bootstrap over queries; they hold what the choice of queries and what the shuffling make "
-        "uncertain, and each is of one feature: among 100 features without effect about five miss 0. "
+        "uncertain, and each is of one feature: among 100 features without effect about five miss 0. So features are "
+        "called useful or harmful by their p-values (Student's t over queries), which Holm's method adjusts over all "
+        "features that were shuffled within queries: the chance of a single false one is below 5%. "
         f"A loss below {found.negligible:g} is taken not to matter.{shap}{walked}",
     )  # fmt: skip
 

@@ -11,11 +11,11 @@ from boostrank.core.types import Float64Array, Int64Array
 from boostrank.report.frames import pandas
 
 VERDICTS = {
-    "useful": "shuffling it loses more than chance",
-    "unclear": "the interval holds 0, and losses that matter",
+    "useful": "significant: shuffling it loses more than chance, all features considered (Holm)",
+    "unclear": "not significant, and losses that matter are not ruled out either",
     "redundant": "alone it loses nothing that matters, but with the others of its cluster it does: keep one",
     "removable": "it has gain, and shuffling it loses nothing that matters",
-    "harmful": "shuffling it gains more than chance",
+    "harmful": "significant: shuffling it gains more than chance, all features considered (Holm)",
     "query-level": "constant within each query: it orders nothing by itself, and was exchanged between queries",
     "unused": "no tree splits by it",
 }
@@ -41,13 +41,32 @@ class Effect:
     permutation_error: float
 
 
+@dataclass(frozen=True)
+class StartEffect:
+    """What the linear start is worth, that the trees begin with.
+
+    Args:
+        loss, low, high: of the metric when the start is left out and the trees rank alone: mean over queries, and its
+            95% interval.
+        shap, shap_error: mean absolute size of the start, centred within the query, as `Importance.shap` has it of a
+            feature, and its standard error.
+    """
+
+    loss: float
+    low: float
+    high: float
+    shap: float
+    shap_error: float
+
+
 @dataclass(frozen=True, eq=False)
 class Importance:
     """What `importance` found. Arrays have one entry a feature, in the model's order.
 
     Intervals are 95%, by bootstrap over queries. Every query is shuffled by draws of its own, so they hold both what
     the choice of queries and what the shuffles make uncertain; `permutation_error` is the second part alone. They are
-    of one feature each: among 100 features without effect, about five intervals miss 0.
+    of one feature each: among 100 features without effect, about five intervals miss 0. "useful" and "harmful" go by
+    `p_holm`, which takes all features together.
 
     Args:
         metric: such as "ndcg@10".
@@ -55,6 +74,8 @@ class Importance:
         feature_names: d names.
         loss, loss_low, loss_high: float64[d], of the metric when the feature is shuffled within queries, and its
             interval; 0 by definition for query-level and unused features.
+        p_holm: float64[d], p-value of "shuffling it changes nothing", by Student's t over queries, adjusted by Holm's
+            method over the features that are shuffled; NaN for query-level and unused ones.
         permutation_error: float64[d], standard error of `loss` due to shuffling; NaN with one repeat.
         between, between_low, between_high: float64[d], the loss when a query-level feature is exchanged between
             queries; NaN for the others.
@@ -73,6 +94,7 @@ class Importance:
         all_queries, all_documents: in the data.
         shap_documents: documents whose contributions were asked for.
         repeats: shuffles of each query.
+        start: what the linear start is worth; None: the trees begin with none.
         by: "walk" when the trees were walked here, or why the engine predicted instead.
     """
 
@@ -84,6 +106,7 @@ class Importance:
     loss: Float64Array
     loss_low: Float64Array
     loss_high: Float64Array
+    p_holm: Float64Array
     permutation_error: Float64Array
     between: Float64Array
     between_low: Float64Array
@@ -107,10 +130,11 @@ class Importance:
     shap_documents: int
     repeats: int
     by: str
+    start: StartEffect | None = None
 
     _COLUMNS = (
-        "loss", "loss_low", "loss_high", "permutation_error", "between", "between_low", "between_high", "gain",
-        "splits", "shap", "shap_error",
+        "loss", "loss_low", "loss_high", "p_holm", "permutation_error", "between", "between_low", "between_high",
+        "gain", "splits", "shap", "shap_error",
     )  # fmt: skip
 
     @property
@@ -151,4 +175,5 @@ class Importance:
             "groups": [asdict(effect) for effect in self.groups],
             "clusters": [asdict(effect) for effect in self.clusters],
             "removed": None if self.removed is None else asdict(self.removed),
+            "start": None if self.start is None else asdict(self.start),
         }

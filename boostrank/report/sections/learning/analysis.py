@@ -19,6 +19,8 @@ from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.formats import format_of
+from boostrank.formats.trees import Trees
 from boostrank.metric import Metric
 from boostrank.report.frames import pandas
 from boostrank.report.means import amount_with_interval
@@ -36,6 +38,7 @@ from boostrank.report.sections.learning.staged_metrics import (
     staged_metric,
     staged_scores,
 )
+from boostrank.report.start import START
 from boostrank.training.model import RankingModel
 
 # Documents and pairs that an objective is asked for at all points together: some ten seconds.
@@ -74,6 +77,9 @@ class Learning:
         notes: what is missing, and why.
         scores: float64[N] of the whole model, in the order of the rows of the data set; None where not all of them
             were walked, or not as the engine adds up.
+        begins: what the model of 0 rounds is.
+        leaves: int64[R], how many the file of each point of the curve has, a start's too; None where they cannot be
+            counted.
     """
 
     history: tuple[History, ...]
@@ -85,6 +91,8 @@ class Learning:
     negligible: float
     notes: tuple[str, ...] = ()
     scores: Float64Array | None = None
+    begins: str = "all documents tied"
+    leaves: Int64Array | None = None
 
     __getattr__ = renamed_attributes({"descent": "objective_trace"})
 
@@ -96,7 +104,10 @@ class Learning:
             return f"The model has {curve.total} round{'s' * (curve.total != 1)}: there is nothing to leave out."
         sure, guess = curve.enough(self.negligible), curve.enough(self.negligible, sure=False)
         at = sure if sure < last else min(guess, last - 1)
-        text = f"{curve.rounds[at]:,} of {curve.total:,} rounds {_change(curve, at)} of {curve.metric}"
+        few = (
+            f"{curve.rounds[at]:,} of {curve.total:,} rounds" if at else f"0 of {curve.total:,} rounds ({self.begins})"
+        )
+        text = f"{few} {_change(curve, at)} of {curve.metric}"
         if at == sure:
             text += f"; from there on no 95% interval reaches a loss of {self.negligible:g}."
         elif at == guess:
@@ -133,7 +144,7 @@ class Learning:
             "prefixes": vars(self.curve),
             "objective": None if self.objective_trace is None else self.objective_trace.to_dict(),
         }
-        names = ("schedules", "best_rounds", "trained_rounds", "negligible", "notes")
+        names = ("schedules", "best_rounds", "trained_rounds", "negligible", "notes", "begins")
         return dict(jsonable(parts | {name: getattr(self, name) for name in names}))
 
 
@@ -215,7 +226,29 @@ def learning(
         history=history, curve=staged_metric(walk, name, part, data.n_documents, seed=seed),
         objective_trace=objective_trace, schedules=schedules, best_rounds=model.best_iteration, trained_rounds=trained,
         negligible=negligible, notes=tuple(notes), scores=walk.scores if part is data and trees.double else None,
+        begins=_beginning(trees, by, rules), leaves=_leaves(model, trees, walk.rounds),
     )  # fmt: skip
+
+
+def _leaves(model: RankingModel, trees: Trees, rounds: Int64Array) -> Int64Array | None:
+    if trees.forest is None or not trees.count:
+        return None
+    of_tree = np.bincount(trees.forest.leaf_trees(), minlength=trees.count)
+    start = 0
+    if trees.forest.start is not None:  # its trees are curves to the walker
+        body = model.to_bytes()
+        format = format_of(body)
+        start = format.served(format.parse(body)).leaf_count.size - int(of_tree.sum())
+    upto = np.concatenate([[0], np.cumsum(of_tree)])[rounds * trees.count // max(1, model.best_iteration)]
+    return (start + upto).astype(np.int64)
+
+
+def _beginning(trees: Trees, by: str, rules: Conventions) -> str:
+    if trees.forest is not None and trees.forest.start is not None and by == "walk":
+        return f"{START} alone"
+    if rules.ties == "expected":
+        return "a random order"
+    return f"all documents tied, which the conventions order by ties={rules.ties}"
 
 
 def _change(curve: StagedMetric, at: int) -> str:

@@ -29,13 +29,15 @@ def draw(found: Learning) -> list[Part]:
         curve = found.curve
         prefixes = Chart(
             "learning-prefixes", f"{curve.metric} of the first rounds",
-            f"The model cut off after so many rounds, on these data, with 95% intervals; 0 rounds is a random order. "
+            f"The model cut off after so many rounds, on these data, with 95% intervals; 0 rounds: {found.begins}. "
             f"All {curve.total:,} rounds have {curve.value[-1]:.4f}.",
             curve.to_frame(), _band(curve.to_frame(), "low", "value", "high", curve.metric, alt.Scale(zero=False)),
         )  # fmt: skip
         parts += [Beside([prefixes, _lost(found)]), tag("p", _sample(found), class_="faint")]
-    if found.history:
-        parts.append(_history(found))
+    further = [_history(found)] if found.history else []
+    further += [] if found.leaves is None or found.curve.rounds.size < 2 else [_against_size(found, found.leaves)]
+    if further:
+        parts.append(Beside(further))
     if found.objective_trace is not None:
         parts += _objective_trace(found.objective_trace)
     if found.schedules:
@@ -76,7 +78,7 @@ def _lost(found: Learning) -> Chart:
     )
     scale, ticks = stretched(small, ends)
     drawn = _band(
-        frame, "lost_low", "lost", "lost_high", "lost, stretched near 0", scale, alt.Axis(values=ticks, format="~g")
+        frame, "lost_low", "lost", "lost_high", "loss, stretched near 0", scale, alt.Axis(values=ticks, format="~g")
     )
     return Chart(
         "learning-lost", "What fewer rounds lose",
@@ -99,6 +101,19 @@ def _sample(found: Learning) -> str:
         f"{curve.queries:,} queries that count. The standard error of {curve.metric} on it is {error:.4f}, and that of "
         "each loss a quarter of the length of its interval."
     )
+
+
+def _against_size(found: Learning, leaves: Int64Array) -> Chart:
+    curve = found.curve
+    frame = pandas().DataFrame({"leaves": leaves, "rounds": curve.rounds, "value": curve.value})
+    drawn = alt.Chart(frame).mark_line(point=alt.OverlayMarkDef(size=18)).encode(
+        x=alt.X("leaves:Q", title="leaves of the file", scale=alt.Scale(nice=False), axis=alt.Axis(format="~s")),
+        y=alt.Y("value:Q", title=curve.metric, scale=alt.Scale(zero=False)),
+        tooltip=tooltips("leaves:Q ,d", "rounds:Q ,d", "value:Q .4f"),
+    ).properties(height=_HEIGHT)  # fmt: skip
+    start = f", {leaves[0]:,} of them the start's" if leaves[0] else ""
+    about = f"The model cut off after so many leaves of its file{start}; all are {leaves[-1]:,}."
+    return Chart("learning-size", f"{curve.metric} against the size of the model", about, frame, drawn)
 
 
 def _history(found: Learning) -> Chart:
@@ -145,31 +160,44 @@ def _objective_trace(found: ObjectiveTrace) -> list[Part]:
     ]  # fmt: skip
     if found.rounds.size < 2:
         return parts
-    parts.append(Beside([_loss(found), _dead(found)]) if np.ptp(found.dead[1:]) else _loss(found))
+    losses = _losses(found)
+    parts.append(Beside(losses) if len(losses) > 1 else losses[0])
+    inside: list[Part] = [_dead(found)] if np.ptp(found.dead[1:]) else []
     shares = (found.by_grade, found.by_length)
     drawn = [_share(found.rounds, s) for s in shares if np.isfinite(s.share).any() and len(s.names) > 1]
     if drawn:
-        parts.append(Beside(drawn))
+        inside.append(Beside(drawn))
         worst = max(float(np.nanmax(s.error)) for s in shares if np.isfinite(s.error).any())
-        parts.append(tag("p", f"The standard error of no share is above {worst:.1%}.", class_="faint"))
+        inside.append(tag("p", f"The standard error of no share is above {worst:.1%}.", class_="faint"))
+    if inside:
+        parts.append(Fold("For experts: the gradient of the objective", inside))
     return parts
 
 
-def _loss(found: ObjectiveTrace) -> Chart:
-    series = dict(found.loss) if found.ran is None else {
-        "last round's parameters": next(iter(found.loss.values())), "parameters as they ran": found.ran,
-    }  # fmt: skip
-    rows = pandas().DataFrame({"rounds": found.rounds, **series}).melt("rounds", var_name="series", value_name="loss")
-    drawn = alt.Chart(rows).mark_line(point=alt.OverlayMarkDef(size=18)).encode(
-        x=_rounds(), y=alt.Y("loss:Q", title="loss a query", scale=alt.Scale(zero=False)),
-        color=alt.Color("series:N", title=None, sort=None, legend=None if len(series) == 1 else alt.Legend()),
-        tooltip=tooltips("series:N", "rounds:Q", "loss:Q .5g"),
-    ).properties(height=_HEIGHT - 60)  # fmt: skip
-    errors = [float(e[-1]) for e in found.loss_error.values()]
-    error = f", standard error {max(errors):.2g}" if np.isfinite(errors).all() else ""
-    return Chart(
-        "learning-loss", "The objective's loss", f"Mean loss a query; less is better{error}.", found.to_frame(), drawn
-    )
+def _losses(found: ObjectiveTrace) -> list[Chart]:
+    """A panel for each part of the objective, whose units differ; or for its parameters, at the end and as they ran."""
+    series = {name: (loss, found.loss_error[name]) for name, loss in found.loss.items()}
+    if found.ran is not None and found.ran_error is not None:
+        one = next(iter(series.values()))
+        series = {"last round's parameters": one, "parameters as they ran": (found.ran, found.ran_error)}
+    charts = []
+    for number, (name, (loss, error)) in enumerate(series.items(), 1):
+        known = np.flatnonzero(np.isfinite(loss))
+        first = int(known[0]) if known.size else 0
+        since = f"change since round {found.rounds[first]}"
+        frame = pandas().DataFrame({"rounds": found.rounds, "change": loss - loss[first], "loss": loss, "error": error})
+        drawn = alt.Chart(frame).mark_line(point=alt.OverlayMarkDef(size=18)).encode(
+            x=_rounds(), y=alt.Y("change:Q", title=since),
+            tooltip=tooltips("rounds:Q", "change:Q +.5g", "loss:Q .5g", "error:Q .2g standard error of the loss"),
+        ).properties(height=_HEIGHT - 60)  # fmt: skip
+        about = f"Mean loss a query, as its {since}; less is better."
+        if known.size:
+            last = known[-1]
+            sure = f", whose standard error is {error[last]:.2g}" if np.isfinite(error[last]) else ""
+            about += f" From {loss[first]:.4g} to {loss[last]:.4g}{sure}."
+        slug = "learning-loss" + f"-{number}" * (number > 1)
+        charts.append(Chart(slug, f"The objective's loss: {name}", about, frame, drawn))
+    return charts
 
 
 def _dead(found: ObjectiveTrace) -> Chart:
@@ -196,8 +224,8 @@ def _share(rounds: Int64Array, found: GradientShares) -> Chart:
         tooltip=tooltips("part:N", "rounds:Q", "share:Q .1%", "error:Q .1% standard error"),
     ).properties(height=_HEIGHT - 40)  # fmt: skip
     return Chart(
-        f"learning-gradient-by-{found.kind.replace(' ', '-')}", f"Where the gradient pulls, by {found.kind}",
-        f"Share of the sum of gradient sizes. Of the documents themselves: {held}.", frame, drawn,
+        f"learning-gradient-by-{found.kind.replace(' ', '-')}", f"Gradient magnitude by {found.kind}",
+        f"Share of the sum of |gradient|. Of the documents themselves: {held}.", frame, drawn,
     )  # fmt: skip
 
 

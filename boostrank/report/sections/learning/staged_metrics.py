@@ -15,6 +15,7 @@ import numpy as np
 
 from boostrank.core.conventions import Conventions
 from boostrank.core.deprecation import renamed
+from boostrank.core.resampling import PAIRED_RESAMPLES
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
@@ -24,6 +25,7 @@ from boostrank.metric import BoundMetrics
 from boostrank.report.frames import pandas
 from boostrank.report.means import means_over_queries
 from boostrank.report.scoring import Progress, metrics_of_block, over_blocks, silent
+from boostrank.report.start import start_alone
 from boostrank.training.model import RankingModel
 
 _OLD = {"PrefixCurve": ":StagedMetric", "Walk": ":StagedScores"}
@@ -200,11 +202,6 @@ def _predicted(
     return StagedScores(rounds, per_query, kept, scores, by)
 
 
-def start_alone(forest: Forest) -> Forest:
-    """What the trees begin with, and none of them."""
-    return replace(forest, roots=forest.roots[:0], tree=np.zeros_like(forest.tree))
-
-
 def some_trees(forest: Forest, first: int, last: int) -> Forest:
     """The trees from `first` up to `last`, without what they begin with; nodes and leaves keep their numbers."""
     if last <= first:
@@ -225,12 +222,12 @@ def staged_metric(
         all_documents: of which these are a sample.
         seed: of the bootstrap.
     """
-    size = walk.rounds.size
     lost = walk.per_query[:, -1:] - walk.per_query
-    found = means_over_queries(np.column_stack([walk.per_query, lost]), data.queries.each_weight, seed=seed)
+    weights = data.queries.each_weight
+    found = means_over_queries(walk.per_query, weights, seed=seed)
+    differences = means_over_queries(lost, weights, seed=seed, resamples=PAIRED_RESAMPLES)
     return StagedMetric(
-        metric=metric, rounds=walk.rounds,
-        value=found.mean[:size], low=found.low[:size], high=found.high[:size],
-        lost=found.mean[size:], lost_low=found.low[size:], lost_high=found.high[size:],
+        metric=metric, rounds=walk.rounds, value=found.mean, low=found.low, high=found.high,
+        lost=differences.mean, lost_low=differences.low, lost_high=differences.high,
         queries=int(found.queries[0]), documents=data.n_documents, all_documents=all_documents, by=walk.by,
     )  # fmt: skip

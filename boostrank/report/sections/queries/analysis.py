@@ -242,7 +242,7 @@ def _lists(
         parts = model.contributions(data.features[every], threads=threads)[:, :-1]
     except ModelError as error:
         parts = np.zeros((every.size, 0))
-        notes.append(f"What features contribute cannot be told: {error}")
+        notes.append(f"Contributions of features are not available: {error}")
     found = []
     ends = np.cumsum([rows.size for rows in shown])
     for q, rows, rank, of_list in zip(chosen, shown, ranks, np.split(parts, ends[:-1]), strict=True):

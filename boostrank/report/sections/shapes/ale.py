@@ -46,6 +46,7 @@ class AleCurve:
             missing value stands; NaN where none is missing.
         missing_low, missing_high: interval of that.
         query_level: whether every query has one value: then it orders no documents by itself.
+        zeros: documents with exactly 0, which are among `counts`.
     """
 
     feature: str
@@ -59,6 +60,7 @@ class AleCurve:
     missing_low: float
     missing_high: float
     query_level: bool
+    zeros: int = 0
 
     @property
     def swing(self) -> float:
@@ -127,7 +129,7 @@ def accumulated_local_effects(
         curves.append(
             AleCurve(
                 name, edges[c], effect, low, high, np.bincount(at[inside], minlength=intervals + 1)[1:],
-                int(lost[:, c].sum()), *loss, c in constant and intervals > 0,
+                int(lost[:, c].sum()), *loss, c in constant and intervals > 0, int((values[:, c] == 0.0).sum()),
             )
         )  # fmt: skip
     return tuple(curves)

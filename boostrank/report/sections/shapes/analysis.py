@@ -6,8 +6,8 @@ found.to_frame("curves"), found.to_frame("dependence"), found.to_frame("interact
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
 from typing import Any
@@ -69,6 +69,7 @@ class Shapes:
         queries: that the curves are taken from.
         by: "walk" when the trees were walked here, or why the engine predicted instead.
         notes: what is missing, and why.
+        categories: feature -> the names of its codes 0, 1, ..., of those that hold categories.
     """
 
     top: tuple[str, ...]
@@ -82,6 +83,7 @@ class Shapes:
     queries: int
     by: str
     notes: tuple[str, ...] = ()
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def curve(self, feature: str) -> AleCurve:
         """The curve of a feature.
@@ -93,6 +95,13 @@ class Shapes:
         if feature not in known:
             raise ParameterError(f"no tree splits by {feature!r}.{did_you_mean(feature, known, list_all=False)}")
         return known[feature]
+
+    def category(self, feature: str, value: float) -> str | None:
+        """What a code of a categorical feature stands for; None of a feature of numbers, or without a value."""
+        names = self.categories.get(feature)
+        if names is None or np.isnan(value):
+            return None
+        return names[int(value)] if 0.0 <= value < len(names) else f"{value:g}"
 
     def partner(self, feature: str) -> Interaction | None:
         """The strongest interaction of a feature, if it has one that is more than rounding."""
@@ -126,14 +135,15 @@ class Shapes:
         if what == "curves":
             for c in self.curves:
                 if c.missing:
-                    rows.append((c.feature, np.nan, c.missing_effect, c.missing_low, c.missing_high, c.missing))
+                    rows.append((c.feature, np.nan, c.missing_effect, c.missing_low, c.missing_high, c.missing, None))
                 # An interval's documents stand in the row of its upper end.
                 columns = c.edges.tolist(), c.effect.tolist(), c.low.tolist(), c.high.tolist(), [0, *c.counts.tolist()]
-                rows += [(c.feature, *point) for point in zip(*columns, strict=False)]
+                named = [self.category(c.feature, value) for value in c.edges.tolist()]
+                rows += [(c.feature, *point) for point in zip(*columns, named, strict=False)]
         elif what == "features":
             for c in self.curves:
                 ends = (c.edges[0], c.edges[-1]) if c.edges.size else (np.nan, np.nan)
-                counts = int(c.counts.sum()), c.missing, c.missing_effect, c.query_level
+                counts = int(c.counts.sum()), c.zeros, c.missing, c.missing_effect, c.query_level
                 rows.append((c.feature, c.swing, c.rising, *ends, *counts))
         elif what == "dependence":
             for one in self.dependence:
@@ -145,9 +155,10 @@ class Shapes:
 
 
 _FRAMES = {
-    "curves": ("feature", "value", "effect", "low", "high", "documents"),
+    "curves": ("feature", "value", "effect", "low", "high", "documents", "category"),
     "features": (
-        "feature", "swing", "rising", "lowest", "highest", "documents", "missing", "missing_effect", "query_level",
+        "feature", "swing", "rising", "lowest", "highest", "documents", "zeros", "missing", "missing_effect",
+        "query_level",
     ),
     "dependence": ("feature", "document", "value", "part"),
     "interactions": ("first", "second", "size", "share", "error"),
@@ -200,10 +211,12 @@ def shapes(
     if not data.n_documents:
         raise DataError("no documents")
     trees = ranker.trees()
-    chosen = _chosen(ranker, trees, importance, features, top)
+    # Of the data: those of a booster alone may merely number its columns.
+    columns = data.feature_names
+    chosen = _chosen(columns, trees, importance, features, top)
     say = progress or silent
     scorer, by = scorer_of(ranker, trees, data, workers)
-    names = tuple(ranker.feature_names[i] for i in trees.used)
+    names = tuple(columns[i] for i in trees.used)
     place = {name: i for i, name in enumerate(names)}
 
     def sampled(passes: int, units: int) -> DenseRows:
@@ -233,15 +246,21 @@ def shapes(
         curves=tuple(sorted(curves, key=lambda c: (first.get(c.feature, len(first)), -c.swing))),
         interactions=pairs, documents=rows.data.n_documents, pair_documents=int(sizes[sizes > 1].sum()),
         shap_documents=explained, all_documents=data.n_documents, queries=len(rows.data.queries), by=by,
-        notes=tuple(notes),
+        notes=tuple(notes), categories=_categories(ranker, columns),
     )  # fmt: skip
 
 
+def _categories(model: RankingModel, columns: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """By the data's names of the columns; of codes alone, the codes."""
+    known = model.categories
+    named = ((here, known[name]) for here, name in zip(columns, model.feature_names, strict=True) if name in known)
+    return {here: tuple(map(str, one.values or ())) for here, one in named}
+
+
 def _chosen(
-    model: RankingModel, trees: Trees, importance: Importance | None, features: Sequence[str] | None, top: int
+    names: Sequence[str], trees: Trees, importance: Importance | None, features: Sequence[str] | None, top: int
 ) -> tuple[str, ...]:
     """The `top` of the result, among those that the trees use."""
-    names = model.feature_names
     used = set(trees.used.tolist())
     if features is not None:
         for name in features:
@@ -250,7 +269,7 @@ def _chosen(
         return tuple(name for name in dict.fromkeys(features) if names.index(name) in used)
     order: Int64Array = np.argsort(-trees.gain, kind="stable")
     if importance is not None:
-        if importance.feature_names != names:
+        if importance.feature_names != tuple(names):
             raise ParameterError("the importance is that of a model with other features")
         order = importance.order
     return tuple(names[i] for i in order.tolist() if i in used)[:top]
@@ -263,7 +282,7 @@ def _dependence(
     """Of the features, and the documents whose contributions were asked for."""
     if not documents or not chosen:
         return (), 0
-    columns = np.array([model.feature_names.index(name) for name in chosen], np.int64)
+    columns = np.array([data.feature_names.index(name) for name in chosen], np.int64)
     rows, queries = DenseRows(data, columns, model.absent_is_missing), data.queries.sample(documents, seed)
     try:
         blocks = contributions_by_query(model, data, queries, threads, say)

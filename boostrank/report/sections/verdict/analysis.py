@@ -21,18 +21,21 @@ import numpy.typing as npt
 from boostrank.core.conventions import Conventions
 from boostrank.core.deprecation import renamed_attributes
 from boostrank.core.errors import ParameterError
+from boostrank.core.resampling import PAIRED_RESAMPLES
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Metric
 from boostrank.report.conventions.analysis import TieReport, tied_documents
 from boostrank.report.frames import pandas
-from boostrank.report.means import means_over_queries
+from boostrank.report.means import NEGLIGIBLE, amount_with_interval, means_over_queries
 from boostrank.report.scoring import Progress
 from boostrank.report.sections import METRICS
 from boostrank.report.sections.verdict.single_feature import single_feature
+from boostrank.report.start import START
 from boostrank.training.params import headline
 
-MODEL, SINGLE, FILE_ORDER = "the model", "the best single feature", "the order of the file"
+MODEL, SINGLE = "the model", "the best single feature"
+RANDOM, FILE_ORDER = "random order", "the order of the file"
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,11 @@ class Verdict:
             return "even"
         return "better" if standing.lead > 0.0 else "worse"
 
+    def why_even(self, standing: Standing) -> str:
+        """What explains a lead that is "even"."""
+        significant = standing.lead_low > 0.0 or standing.lead_high < 0.0
+        return "within the noise of training" if significant else "not significant"
+
     def matters_sentence(self) -> str:
         """What the noise says, if it was measured."""
         known = {name: self.matters[name] for name in self.model.standings if name in self.matters}
@@ -123,6 +131,31 @@ class Verdict:
             return ""
         bounds = ", ".join(f"{bound:.4f} in {name}" for name, bound in known.items())
         return f"Two trainings may differ by luck by up to {bounds}: leads below that are grey."
+
+    def trees_sentence(self) -> str:
+        """What the trees add to the linear start; of a model without one, whether it beats a random order."""
+        base = self.baseline(START) or self.baseline(RANDOM)
+        if base is None:
+            return ""
+        standing, trees = base.standings[self.metric], base.name == START
+        amount = amount_with_interval(standing.lead, standing.lead_low, standing.lead_high)
+        side = "above" if standing.lead >= 0.0 else "below"
+        direction, even = self.direction(standing), self.why_even(standing)
+        if not trees:
+            sure = f", {even}" if direction == "even" else ""
+            words = f"The model is not shown to beat a random order: it is {amount} {side} it{sure}."
+            return "" if direction == "better" else words
+        bound = self.matters.get(self.metric) or NEGLIGIBLE
+        if -bound <= standing.lead_low and standing.lead_high <= bound:
+            return f"The trees add nothing that matters: the model is {amount} {side} {START}."
+        if direction == "better":
+            return f"The trees add {amount} to {START}."
+        if direction == "worse":
+            return f"The trees do harm: the model is {amount} below {START}."
+        what = "Whether the trees add anything is uncertain"
+        if standing.lead_high <= bound:
+            what = "The trees add nothing that matters, and may do harm"
+        return f"{what}: the model is {amount} {side} {START}, {even}."
 
     def baseline(self, name: str) -> Ranking | None:
         """The one of this name."""
@@ -161,6 +194,7 @@ def verdict(
     *,
     conventions: Conventions | str = "default",
     previous: tuple[str, npt.ArrayLike] | None = None,
+    start: Float64Array | None = None,
     docnos: Sequence[str] | None = None,
     matters: Mapping[str, float] | None = None,
     seed: int = 0,
@@ -175,6 +209,7 @@ def verdict(
         metrics: one or several.
         conventions, threads, progress: as for `boostrank.report.report`.
         previous: another model's name and scores, float[N].
+        start: float64[N] of what the trees begin with; None: they begin with nothing.
         docnos: names of the documents, for ties="docno".
         matters: see `Verdict`; `report.noise.analysis` measures it.
         seed: of the bootstrap, and of the halves that choose a feature for each other.
@@ -194,6 +229,8 @@ def verdict(
     rankings: list[tuple[str, str, dict[str, Float64Array]]] = []
     if previous is not None:
         rankings.append((previous[0], "a model from before", bound.per_query(previous[1])))
+    if start is not None:
+        rankings.append((START, "the model without its trees: what these begin with", bound.per_query(start)))
     chosen = single_feature(data, first, rules, seed=seed, threads=threads, progress=progress)
     if chosen is None:
         notes.append("No feature could be chosen on one half of the queries for the other: too few queries count.")
@@ -202,7 +239,7 @@ def verdict(
     # Documents that all tie are in random order to a metric that takes the mean over the orders of tied ones.
     even = BoundMetrics(asked, data.labels, data.queries, replace(rules, ties="expected"), threads)
     by_chance = even.per_query(np.zeros(data.n_documents))
-    rankings.append(("random order", "the exact mean over all orders of each list", by_chance))
+    rankings.append((RANDOM, "the exact mean over all orders of each list", by_chance))
     place = np.arange(data.n_documents) - np.repeat(data.queries.ptr[:-1], data.queries.sizes)
     rankings.append(
         (FILE_ORDER, "the rows of each query as they come in the data", bound.per_query(-place.astype(float)))
@@ -233,16 +270,18 @@ def verdict(
 def _standings(
     names: Sequence[str], rankings: Sequence[Mapping[str, Float64Array]], data: RankingDataset, seed: int
 ) -> list[dict[str, Standing]]:
-    """Of each ranking, whose first one is the model: all columns in one bootstrap."""
+    """Of each ranking, whose first one is the model."""
     values = [r[name] for r in rankings for name in names]
     leads = [rankings[0][name] - r[name] for r in rankings[1:] for name in names]
-    found = means_over_queries(np.column_stack([*values, *leads]), data.queries.each_weight, seed=seed)
-    ends = np.column_stack([found.mean, found.low, found.high]).tolist()
+    weights = data.queries.each_weight
+    found = means_over_queries(np.column_stack(values), weights, seed=seed)
+    differences = means_over_queries(np.column_stack(leads), weights, seed=seed, resamples=PAIRED_RESAMPLES)
+    ends, of_leads = (np.column_stack([f.mean, f.low, f.high]).tolist() for f in (found, differences))
     no_leads = [[math.nan] * 3] * len(names)
     standings = [
         Standing(name, own[0], own[1], own[2], lead[0], lead[1], lead[2], queries)
         for name, own, lead, queries in zip(
-            [*names] * len(rankings), ends, [*no_leads, *ends[len(values) :]], found.queries.tolist(), strict=False
+            [*names] * len(rankings), ends, [*no_leads, *of_leads], found.queries.tolist(), strict=True
         )
     ]
     return [{s.metric: s for s in standings[i : i + len(names)]} for i in range(0, len(values), len(names))]

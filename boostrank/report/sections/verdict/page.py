@@ -15,6 +15,7 @@ from boostrank.report.html.vega import COLOURS, alt
 from boostrank.report.means import FEWEST_FOR_INTERVAL, amount_with_interval
 from boostrank.report.section import Section
 from boostrank.report.sections.verdict.analysis import FILE_ORDER, MODEL, Verdict, verdict
+from boostrank.report.start import START
 
 # A line of the chart, in pixels.
 _LINE = 30
@@ -24,6 +25,7 @@ def draw(found: Verdict) -> list[Part]:
     """Table and chart of what `boostrank.report.sections.verdict.analysis` found."""
     return [
         tag("p", _sentence(found)),
+        *([tag("p", tag("b", trees))] if (trees := found.trees_sentence()) else []),
         key_numbers(*_key_numbers(found)),
         _chart(found),
         _table(found),
@@ -42,8 +44,9 @@ def _brief(found: Verdict) -> Markup:
     against = found.baselines[0]
     standing = against.standings[found.metric]
     lead = f", {abs(standing.lead):.4f} {'above' if standing.lead >= 0.0 else 'below'} "
-    sure = ": no more than chance explains." if found.direction(standing) == "even" else ": more than chance explains."
-    return join(head, lead, bdi(against.name), sure)
+    sure = f", {found.why_even(standing)}." if found.direction(standing) == "even" else ": more than chance explains."
+    trees = found.trees_sentence() if against.name != START or found.direction(standing) != "better" else ""
+    return join(head, lead, bdi(against.name), sure, f" {trees}" if trees else None)
 
 
 def _sentence(found: Verdict) -> Markup:
@@ -59,7 +62,7 @@ def _sentence(found: Verdict) -> Markup:
         clauses.append(
             join(f"; {amount} {'above' if s.lead >= 0.0 else 'below'} ", bdi(baseline.name),
                  join(" (", bdi(baseline.short), ")") if baseline.short else None,
-                 ", which is no difference to speak of" if found.direction(s) == "even" else None)
+                 f", {found.why_even(s)}" if found.direction(s) == "even" else None)
         )  # fmt: skip
     return join(*clauses, ".")
 
@@ -107,9 +110,9 @@ def _table(found: Verdict) -> Table:
     ]  # fmt: skip
     for i, baseline in enumerate(found.baselines):
         columns.append(Column(f"baseline_{i + 1}", baseline.name, "number", ".4f", baseline.about))
-        columns.append(
-            Column(f"lead_{i + 1}", "lead", "number", "+.4f", f"model minus {baseline.name}, with 95% interval")
-        )
+        if baseline.name != FILE_ORDER:
+            about = f"model minus {baseline.name}, with 95% interval"
+            columns.append(Column(f"lead_{i + 1}", "lead", "number", "+.4f", about))
     rows = []
     for metric, own in found.model.standings.items():
         value = join(tag("b", f"{own.value:.4f}"), _small(own.low, own.high))
@@ -117,7 +120,9 @@ def _table(found: Verdict) -> Table:
         for baseline in found.baselines:
             s = baseline.standings[metric]
             look = found.direction(s).replace("even", "faint")
-            row += [s.value, Cell(s.lead, join(f"{s.lead:+.4f}", _small(s.lead_low, s.lead_high)), look)]
+            row.append(s.value)
+            if baseline.name != FILE_ORDER:
+                row.append(Cell(s.lead, join(f"{s.lead:+.4f}", _small(s.lead_low, s.lead_high)), look))
         rows.append(row)
     return Table("metrics", columns, rows, caption="Each metric of the model, and its lead with 95% intervals",
                  note=found.matters_sentence())  # fmt: skip
@@ -147,8 +152,8 @@ def _method(found: Verdict) -> list[Part]:
         f"Conventions: {found.conventions.describe()}. {found.empty:,} queries have no relevant document.",
         "Intervals: 95%, percentile bootstrap over queries, widened for few queries as Hesterberg (2015) says; above "
         "20,000 queries the normal interval. Leads are means of differences query by query, with intervals of their "
-        "own."
-        + (f" Fewer than {FEWEST_FOR_INTERVAL} queries count: take the intervals with a pinch of salt."
+        "own, of 10,000 resamples, as `boostrank compare` has them."
+        + (f" Fewer than {FEWEST_FOR_INTERVAL} queries count: the intervals are rough."
            if found.headline.queries < FEWEST_FOR_INTERVAL else ""),
     ]  # fmt: skip
     sentences += [join(tag("b", bdi(b.name)), ": ", bdi(b.about), ".") for b in found.baselines if b.about]
@@ -158,7 +163,7 @@ def _method(found: Verdict) -> list[Part]:
 SPEC = Section(
     "verdict", "Verdict",
     lambda c: verdict(
-        c.scores, c.data, c.metrics, conventions=c.conventions, previous=c.previous, docnos=c.docnos,
+        c.scores, c.data, c.metrics, conventions=c.conventions, previous=c.previous, start=c.start, docnos=c.docnos,
         matters=c.matters, seed=c.seed, threads=c.threads, progress=c.progress,
     ),
     draw, lambda found: {"verdict": found.to_frame()}, _brief, place=10, after=("learning",),

@@ -13,6 +13,7 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
+from boostrank.checking.bounds import unsafe
 from boostrank.core.errors import BoostrankError, FileFormatError, InputError, did_you_mean
 from boostrank.kernels.objective.contract import ObjectiveSpec
 from boostrank.kernels.objective.kernel import check_arguments
@@ -21,21 +22,29 @@ from boostrank.objectives import OBJECTIVES
 _HOW = 'end the file with SPEC = boostrank.define_objective("my-objective", kernel)'
 
 
-def load_objective(text: str | os.PathLike[str]) -> ObjectiveSpec:
+def load_objective(text: str | os.PathLike[str], *, checked: bool = True) -> ObjectiveSpec:
     """Run a file and return the objective that it defines, compiled.
+
+    Compiled code checks no index, so that a kernel that leaves its arrays ends the process, or trains on what it finds
+    there. Its Python body is therefore called first, on queries of 0 to 11 documents, where NumPy looks.
 
     Args:
         text: path of the file; `path:NAME` names the variable, which is otherwise `SPEC` or the only objective there.
+        checked: False leaves that to `check_objective`.
 
     Raises:
         InputError: no such file.
-        FileFormatError: it cannot be run or compiled, or holds no objective; names file and line.
+        FileFormatError: it cannot be run or compiled, holds no objective, or one whose kernel leaves its arrays or an
+            output unwritten; names file and line.
     """
     path, name = split_objective_file(os.fspath(text))
     spec = _find(_run(path), path, name)
     if spec.name in OBJECTIVES.names():
         raise FileFormatError(f"the name {spec.name!r} is taken by boostrank's own objective", file=path)
     check_arguments(spec.kernel)
+    found = unsafe(spec) if checked else None
+    if found is not None:
+        raise FileFormatError(f"{found.message}: {found.mend}. `boostrank check-objective {text}` says more", file=path)
     _ = spec.kernel.compiled
     return spec
 

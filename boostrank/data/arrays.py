@@ -1,0 +1,302 @@
+"""Arrays, sparse matrices and data frames, and what is given beside them, as what a data set holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from boostrank.core.errors import DataError
+from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.tables.categories import Categories, check_codes, named_columns
+from boostrank.data.tables.numbers import EXACT, Float32Cast
+
+Features = Any
+"""float32[N, d] C-ordered, a float32 `scipy.sparse.csr_matrix`, `data.store.StoredFeatures` or `data.part.PartRows`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """What `RankingDataset.from_arrays` was given, checked; see there."""
+
+    features: Features
+    labels: Float64Array
+    queries: QueryIndex
+    names: tuple[str, ...]
+    input_rows: Int64Array | None
+    categories: dict[str, Categories]
+
+
+def read_arrays(
+    X: Any, y: npt.ArrayLike, qid: npt.ArrayLike | None, group: npt.ArrayLike | None, weight: npt.ArrayLike | None,
+    document_weight: npt.ArrayLike | None, k: npt.ArrayLike | None, feature_names: Sequence[str] | None, sort: bool,
+    categorical_feature: Any, copy: bool,
+) -> Arrays:  # fmt: skip
+    """Features, labels and queries of arrays or a data frame; arguments and errors of `RankingDataset.from_arrays`."""
+    if (qid is None) == (group is None):
+        raise DataError("give one of the two: qid= (one id a row) or group= (sizes of the queries)")
+    features, names, categories = _read_rows(X, feature_names, categorical_feature, copy)
+    blank = [i for i, name in enumerate(names) if not str(name).strip()]
+    if blank:
+        raise DataError(f"feature {blank[0]} (from 0) has a blank name: give it another")
+    labels = _as_labels(y)
+    rows: Int64Array | None = None
+    if qid is not None:
+        ids = checked_ids(_without_mask(qid, "query id"))
+        if sort:
+            rows = np.argsort(query_numbers(ids), kind="stable").astype(np.int64)
+            if np.array_equal(rows, np.arange(rows.size)):
+                rows = None
+            else:
+                ids, features, labels = ids[rows], features[rows], labels[rows]
+        queries = QueryIndex.from_ids(ids)
+    else:
+        queries = QueryIndex.from_sizes(np.asarray(_without_mask(group, "group size")))
+    if queries.n_documents != features.shape[0]:
+        what = "query ids" if qid is not None else "rows in the groups"
+        raise DataError(f"{queries.n_documents} {what} but {features.shape[0]} rows of features")
+
+    def in_order(given: npt.ArrayLike, what: str) -> Float64Array:
+        try:
+            values = np.array(_without_mask(given, f"entry in {what}"), dtype=np.float64).reshape(-1)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{what} must be numbers: {error}") from None
+        return values if rows is None or values.size != rows.size else values[rows]
+
+    if weight is not None:
+        queries = with_weights(queries, in_order(weight, "weights"))
+    if document_weight is not None:
+        if queries.document_weights is not None:
+            raise DataError(
+                "weight= differs within a query, and so weighs documents, as document_weight= does: give one"
+            )
+        values = in_order(document_weight, "document weights")
+        if values.size != queries.n_documents:
+            raise DataError(f"{values.size} document weights for {queries.n_documents} rows: give one a row")
+        queries = replace(queries, document_weights=values)
+    if k is not None:
+        cutoffs: Any = query_values(in_order(k, "cut-offs"), queries, "cut-offs")
+        queries = replace(queries, k=cutoffs)
+    return Arrays(features, labels, queries, names, rows, categories)
+
+
+def read_frame(frame: Any, label: str, qid: str, weight: str | None, drop: Sequence[str]) -> tuple[Any, Any, Any, Any]:
+    """(table of the features, labels, query ids, weights or None) of a data frame.
+
+    Raises:
+        DataError: no data frame, or a column that is not there.
+    """
+    from boostrank.data.tables.frames import as_frame, names_of, values_of
+
+    table = as_frame(frame)
+    if table is None:
+        raise DataError(f"{type(frame).__name__} is no data frame: from_arrays takes arrays")
+    names, dropped = names_of(table), list(map(str, drop))
+    wanted = [str(c) for c in (label, qid, weight) if c is not None]
+    for column in (*wanted, *dropped):
+        if column not in names:
+            raise DataError(f"the data frame has no column {column!r}; it has {', '.join(names)}")
+    y, ids, *weights = (values_of(table, names.index(column)) for column in wanted)
+    kept = [i for i, name in enumerate(names) if name not in (*wanted, *dropped)]
+    return table[:, kept], y, ids, next(iter(weights), None)
+
+
+def read_columns(frame: Any, names: Sequence[str]) -> dict[str, Float64Array]:
+    """Those of these columns that a data frame has, float64[N], NaN where they are missing.
+
+    Raises:
+        DataError: a column that holds no numbers.
+    """
+    from boostrank.data.tables.frames import as_frame, names_of, values_of
+
+    table = as_frame(frame)
+    there, found = names_of(table), {}
+    for name in names:
+        if name in there:
+            try:
+                found[name] = _as_labels(values_of(table, there.index(name)))
+            except DataError:
+                raise DataError(f"column {name!r} is in the gain, and holds no numbers") from None
+    return found
+
+
+def default_feature_names(columns: int, base: int = 1) -> tuple[str, ...]:
+    """`f1`, `f2`, ...: the name says the number that the feature has in its file."""
+    return tuple(f"f{i}" for i in range(base, base + columns))
+
+
+def as_features(X: Any) -> Features:
+    """float32[N, d] in C order, or a float32 CSR matrix.
+
+    Raises:
+        DataError: not two-dimensional, not numeric, or a finite value that float32 cannot hold.
+    """
+    if sparse.issparse(X):
+        _check_sparse(X)
+        matrix = sparse.csr_matrix(X)
+        if not matrix.has_canonical_format:  # summed in place: not in the caller's buffers
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        if matrix.dtype != np.float32:
+            matrix = sparse.csr_matrix(
+                (_as_float32(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape, copy=False
+            )
+        return matrix
+    array = X.to_numpy() if hasattr(X, "to_numpy") else _masked_as_missing(X)
+    if array.ndim != 2:
+        raise DataError(f"features must be two-dimensional, not of shape {array.shape}")
+    if array.dtype.kind in "mMc":
+        raise DataError(
+            f"features of type {array.dtype} are no plain numbers; turn them into some that trees can split"
+        )
+    if array.dtype.kind not in "fiub":
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"features must be numbers: {error}; encode text columns first") from None
+    return np.ascontiguousarray(_as_float32(array))
+
+
+def _check_sparse(X: Any) -> None:
+    """Refuse, before compiled code follows them, indices that point outside the matrix.
+
+    Raises:
+        DataError: what SciPy finds wrong.
+    """
+    try:
+        if X.format in ("csr", "csc", "bsr"):
+            X.check_format(full_check=True)
+        elif X.format == "coo" and X.nnz:
+            for axis, (indices, length) in enumerate(zip((X.row, X.col), X.shape, strict=True)):
+                if int(indices.min()) < 0 or int(indices.max()) >= length:
+                    raise ValueError(f"an index of axis {axis} is outside 0 to {length - 1}")
+    except ValueError as error:
+        raise DataError(f"the sparse matrix is broken: {error}") from None
+
+
+def _masked_as_missing(values: Any) -> npt.NDArray[Any]:
+    """An array; what a masked one hides is NaN, not the number behind the mask."""
+    if not np.ma.isMaskedArray(values):
+        return np.asarray(values)
+    if not np.ma.is_masked(values):
+        return np.asarray(values.data)
+    real = np.ma.asarray(values if values.dtype.kind == "f" else values.astype(np.float64))
+    return np.asarray(real.filled(np.nan))
+
+
+def _without_mask(values: Any, what: str) -> Any:
+    """What is given beside features and labels, of which nothing may be masked."""
+    if np.ma.is_masked(values):
+        raise DataError(f"row {int(np.flatnonzero(np.ma.getmaskarray(values))[0])} has no {what}: it is masked")
+    return values.data if np.ma.isMaskedArray(values) else values
+
+
+def _owned(features: Features, given: Any) -> Features:
+    """Features in memory of their own: what is done to the arrays that were given changes no data set."""
+    if isinstance(features, np.ndarray):  # a list has no memory to share
+        shared = not isinstance(given, list | tuple) and np.may_share_memory(features, np.asarray(given))
+        return features.copy() if shared else features
+    shared = sparse.issparse(given) and given.format == "csr" and np.may_share_memory(features.indices, given.indices)
+    return features.copy() if shared else features
+
+
+def _as_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    if values.dtype == np.float32:
+        return values
+    with np.errstate(over="ignore"):
+        out = values.astype(np.float32)
+    lost = np.isinf(out) & np.isfinite(values)
+    if bool(lost.any()):
+        where = tuple(int(i[0]) for i in np.nonzero(lost))
+        raise DataError(f"feature value {values[where]!r} at {where} does not fit in float32; rescale the column")
+    if values.dtype.kind in "iu" and values.ndim == 2 and values.size and max(-out.min(), out.max()) >= EXACT:
+        cast = Float32Cast()
+        for column, name in enumerate(default_feature_names(values.shape[1])):
+            cast.cast(values[:, column], name)
+        cast.warn()
+    return out
+
+
+def _read_rows(
+    X: Any, names: Sequence[str] | None, categorical_feature: Any, copy: bool
+) -> tuple[Features, tuple[str, ...], dict[str, Categories]]:
+    """Features, names and categories of whatever `from_arrays` is given."""
+    table = None
+    if not isinstance(X, np.ndarray) and not sparse.issparse(X):
+        from boostrank.data.tables.frames import FrameReader, as_frame, names_of
+
+        table = as_frame(X)
+    if table is None:
+        features = _owned(as_features(X), X) if copy else as_features(X)
+        found = tuple(map(str, names)) if names is not None else default_feature_names(features.shape[1])
+        categories = {name: Categories() for name in named_columns(categorical_feature, found)}
+        for name in categories if len(found) == features.shape[1] else ():
+            column = features[:, found.index(name)]
+            check_codes(column.data if sparse.issparse(column) else column, name)
+        return features, found, categories
+    if names is not None:
+        given = tuple(map(str, names))
+        if len(set(given)) < len(given) or len(given) != len(table.columns):
+            raise DataError(f"{len(table.columns)} features need as many distinct feature names, not {len(given)}")
+        table = table.rename(dict(zip(table.columns, given, strict=True)))
+    found = names_of(table)
+    reader = FrameReader(found, categorical=named_columns(categorical_feature, found))
+    features = reader.read(table)
+    reader.warn()
+    return features, found, reader.categories
+
+
+def _as_labels(y: Any) -> Float64Array:
+    """float64[N] of labels in whatever form; missing ones are NaN, which a data set refuses by row."""
+    try:
+        return np.array(_masked_as_missing(y), dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError):
+        pass
+    try:
+        given = [np.nan if one is None or str(one) == "<NA>" else one for one in np.asarray(y, object).reshape(-1)]
+        return np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"labels must be numbers: {error}") from None
+
+
+def with_weights(queries: QueryIndex, values: Float64Array) -> QueryIndex:
+    """Queries with weights: of queries, where there is one each, or one a row that is the same within every query; else
+    of documents.
+
+    Args:
+        queries: of N documents.
+        values: float64[Q] or [N].
+
+    Raises:
+        DataError: neither length fits; a weight that is not finite, negative, or 0 of a query.
+    """
+    # What is not a number differs from itself, and is refused as a document's, by its row.
+    if values.size == queries.n_documents and np.any(values != np.repeat(values[queries.ptr[:-1]], queries.sizes)):
+        return replace(queries, document_weights=values)
+    return replace(queries, weights=query_values(values, queries))
+
+
+def query_values(values: Float64Array, queries: QueryIndex, what: str = "weights") -> Float64Array:
+    """One number a query, from one a query or one a row.
+
+    Raises:
+        DataError: neither length fits, or rows of one query differ.
+    """
+    if values.size == len(queries) and values.size != queries.n_documents:
+        return values
+    if values.size != queries.n_documents:
+        raise DataError(
+            f"{values.size} {what} for {len(queries)} queries and {queries.n_documents} rows: give one a query, or "
+            "one a row"
+        )
+    firsts = values[queries.ptr[:-1]]
+    uneven = np.flatnonzero(values != np.repeat(firsts, queries.sizes))
+    if uneven.size:
+        q = queries.of_row(int(uneven[0]))
+        raise DataError(f"query {queries.qid[q]}: its rows have different {what}; a query has one")
+    return firsts

@@ -1,0 +1,316 @@
+"""Pareto front of two goals: what a ranker gives up of the label for a second one, such as margin, mix by mix.
+
+The gain of a mix w is (1 - w) g + w c h: g is the gain of the label, h the second goal, and c brings both to the same
+mean ideal DCG over the training queries, so that w = 0.5 is half of what there is to win of each. Every mix trains with
+the same parameters and rounds on the same queries, and is measured on queries that it has not seen, by the label alone
+and by the goal alone. Differences are to the mix 0, query by query.
+
+    front = pareto({"verbosity": -1}, train_set, "margin", 200, valid_set)
+    front.mixes[3].gain                                        # what `boostrank train --gain` takes
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.backends import get_backend
+from boostrank.core.errors import DataError, ParameterError
+from boostrank.core.gain_expression import LABEL, GainExpression
+from boostrank.core.gains import Gain, gains_from_labels
+from boostrank.core.jsonable import jsonable
+from boostrank.core.notebook import small_table
+from boostrank.core.resampling import PairedDifference, paired_difference
+from boostrank.core.types import Float64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.metric import BoundMetrics, Conventions, MetricResult
+from boostrank.report.frames import pandas
+from boostrank.report.html.page import page_of
+from boostrank.training.folds import DealtFolds
+from boostrank.training.gain import with_gain
+from boostrank.training.params import GAIN_NAMES, pop_seed, split_params
+from boostrank.training.start import AUTO_START
+from boostrank.training.train import train
+
+MIXES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+FOLDS = 5
+_DIGITS = 4
+
+Progress = Callable[[int, int, "Mix"], None]
+"""Called after each mix with how many are done, how many there are, and the last."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mix:
+    """A share of the second goal, and what was measured.
+
+    Args:
+        share: w, from 0 (the label alone) to 1 (the goal alone).
+        gain: the gain that was trained, an expression.
+        metrics: name -> result on held-out queries: NDCG by the label; NDCG and DCG by the goal.
+        differences: the same less those of the mix 0, query by query.
+        on_front: whether no other mix is as good by the means of both NDCGs, and better by one.
+    """
+
+    share: float
+    gain: str
+    metrics: Mapping[str, MetricResult]
+    differences: Mapping[str, PairedDifference]
+    on_front: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class ParetoFront:
+    """The mixes, by rising share of the goal.
+
+    Args:
+        goal: what the second goal is called.
+        names: of the metrics: NDCG by the label, NDCG by the goal, DCG by the goal.
+        mixes: the first is the mix 0.
+        scale: c.
+        folds: of the training queries; 0: measured on a validation set.
+        rounds: of each training.
+        conventions: of the NDCG by the label.
+        seconds: it took.
+    """
+
+    goal: str
+    names: tuple[str, str, str]
+    mixes: tuple[Mix, ...]
+    scale: float
+    folds: int
+    rounds: int
+    conventions: Conventions
+    seconds: float
+
+    @property
+    def free(self) -> Mix | None:
+        """Of the mixes with a sure win by the goal and no sure loss by the label, that with most of the goal.
+
+        Where the interval of the label reaches below 0, a loss down to its end is not ruled out.
+        """
+        label, goal, _ = self.names
+        found = [m for m in self.mixes[1:] if m.differences[label].high >= 0.0 and m.differences[goal].low > 0.0]
+        return max(found, key=lambda mix: mix.metrics[goal].mean, default=None)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A dictionary a mix."""
+        keys = ("mean", "low", "high", "p")
+        return [
+            {
+                "mix": mix.share, "gain": mix.gain, "on_front": mix.on_front,
+                **{name: vars_of(mix.metrics[name], ("mean", "low", "high", "queries"))
+                   | {"difference": vars_of(mix.differences[name], keys)} for name in self.names},
+            }
+            for mix in self.mixes
+        ]  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers, text and lists, for JSON."""
+        free = None if self.free is None else self.free.share
+        return dict(jsonable({
+            "goal": self.goal, "scale": self.scale, "folds": self.folds, "rounds": self.rounds, "free": free,
+            "conventions": self.conventions.describe(), "seconds": self.seconds, "mixes": self.rows(),
+        }))  # fmt: skip
+
+    def to_frame(self) -> Any:
+        """A pandas data frame, a row a mix; columns `NAME`, `NAME difference`, `NAME low` and `NAME high` (of it).
+
+        Raises:
+            MissingDependency: pandas is not installed.
+        """
+        rows = [
+            {"mix": mix.share, "gain": mix.gain, "on_front": mix.on_front}
+            | {key: value for name in self.names for key, value in (
+                (name, mix.metrics[name].mean), (f"{name} difference", mix.differences[name].mean),
+                (f"{name} low", mix.differences[name].low), (f"{name} high", mix.differences[name].high))}
+            for mix in self.mixes
+        ]  # fmt: skip
+        return pandas().DataFrame(rows)
+
+    def to_html(self, data: str = "") -> str:
+        """One page that needs no network.
+
+        Args:
+            data: what the data are called.
+        """
+        return page_of(self, data)
+
+    def _repr_html_(self) -> str:
+        rows = [(f"{m.share:g}", *(f"{m.metrics[name].mean:.4f}" for name in self.names)) for m in self.mixes]
+        return small_table(f"Mixes of the label and {self.goal}", rows, ("mix", *self.names))
+
+
+def vars_of(one: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Some attributes by name."""
+    return {name: getattr(one, name) for name in names}
+
+
+def pareto(
+    params: Mapping[str, Any] | None,
+    train_set: RankingDataset,
+    goal: str | npt.ArrayLike,
+    num_boost_round: int = 100,
+    valid_set: RankingDataset | None = None,
+    *,
+    valid_goal: npt.ArrayLike | None = None,
+    name: str | None = None,
+    mixes: Sequence[float] = MIXES,
+    k: int = 10,
+    folds: int = FOLDS,
+    backend: str = "lightgbm",
+    conventions: Conventions | str | None = None,
+    start: Any = AUTO_START,
+    progress: Progress | None = None,
+) -> ParetoFront:
+    """Train each mix of the label's gain and a second goal, and measure both.
+
+    Args:
+        params: as for `boostrank.train`; `gain` is that of the label. There is no early stopping: all mixes have the
+            same rounds.
+        train_set: features in memory.
+        goal: an expression over features, as "margin"; or float[N], at least 0, one number a row of `train_set`.
+        num_boost_round: of each training.
+        valid_set: queries to measure on; None: each fold of the training queries, by a model of the others.
+        valid_goal: the goal of its rows, where `goal` is an array.
+        name: what the goal is called, in the gains of the mixes too; None: its expression, or "goal".
+        mixes: shares of the goal, from 0 to 1; 0 is always among them.
+        k: cut-off of all metrics.
+        folds: at least 2; not used with `valid_set`.
+        backend, start: as for `boostrank.train`.
+        conventions: of the metric by the label; that by the goal differs from it in the gain, which is linear.
+        progress: called after each mix.
+
+    Raises:
+        InputError: as `boostrank.train`; a goal that is 0 throughout, negative or not finite; labels all without gain.
+    """
+    started = time.perf_counter()
+    shares = sorted({0.0, *(float(share) for share in mixes)})
+    if not all(0.0 <= share <= 1.0 for share in shares) or len(shares) < 2:
+        raise ParameterError(f"mixes={list(mixes)}: shares of the goal, above 0 and up to 1")
+    called = name or (goal if isinstance(goal, str) else "goal")
+    goals = _values(train_set, goal)
+    held_out_goals = None if valid_set is None else _values(valid_set, goal if isinstance(goal, str) else valid_goal)
+    rest, train_set, valid_set, conventions = with_gain(params, train_set, valid_set, conventions)
+    engine = get_backend(backend)
+    checked = split_params(rest, num_boost_round, engine)
+    if checked.stopping_rounds:
+        raise ParameterError("mixes are compared after the same rounds: no early stopping here")
+    if train_set.on_disk:
+        raise DataError("rows that lie on disk cannot be trained on mix by mix: read them to memory")
+    rules = Conventions.of(conventions, checked.gain)
+    gains = gains_from_labels(train_set.labels, checked.gain)
+    scale = _scale(gains, goals, train_set, k)
+    for one in GAIN_NAMES:
+        rest.pop(one, None)
+    seed = pop_seed(rest)
+    measured = train_set if valid_set is None else valid_set.like(train_set)
+    at = goals if held_out_goals is None else held_out_goals
+    names = (f"ndcg@{k}", f"ndcg@{k} of {called}", f"dcg@{k} of {called}")
+    linear = replace(rules, gain="linear", empty="exclude")
+    by_label = BoundMetrics(f"ndcg@{k}", measured.labels, measured.queries, rules, checked.threads)
+    by_goal = BoundMetrics([f"ndcg@{k}", f"dcg@{k}"], at, measured.queries, linear, checked.threads)
+    found: list[Mix] = []
+    first: Mapping[str, MetricResult] = {}
+    for share in shares:
+        labels, gain = mixed(share, gains, goals, scale, gain_text(checked.gain, train_set.gain), called)
+        options = {**train_set.provenance.options, "gain": gain}
+        data = replace(train_set, labels=labels, provenance=replace(train_set.provenance, options=options))
+        how: dict[str, Any] = {"start": start}
+        if valid_set is None:
+            dealt, scores = DealtFolds(data, folds, seed, engine), np.full(data.n_documents, np.nan)
+            for fold in range(folds):
+                _, inside = dealt.train(fold, with_gain(rest, data)[0] | {"seed": seed}, checked.rounds, watched=False,
+                                        **how)  # fmt: skip
+                scores[np.repeat(dealt.fold == fold, data.queries.sizes)] = inside
+        else:
+            model = train(rest | {"seed": seed}, data, checked.rounds, backend=backend, **how)
+            scores = measured.in_row_order(model.predict(measured, threads=checked.threads))
+        results = dict(zip(names, (*by_label.results(scores).values(), *by_goal.results(scores).values()), strict=True))
+        first = first or results
+        weights = measured.queries.weights
+        found.append(Mix(share, gain, results, {
+            name: paired_difference(results[name].per_query, first[name].per_query, weights=weights) for name in names
+        }))  # fmt: skip
+        if progress is not None:
+            progress(len(found), len(shares), found[-1])
+    return ParetoFront(
+        called, names, tuple(replace(mix, on_front=not _dominated(mix, found, names)) for mix in found), scale,
+        folds if valid_set is None else 0, checked.rounds, rules, time.perf_counter() - started,
+    )  # fmt: skip
+
+
+def gain_text(rule: Gain, expression: str | None) -> str:
+    """The gain of a label as an expression over `label`.
+
+    Args:
+        rule: as of `boostrank.core.gains.parse_gain`.
+        expression: that the labels are the values of, if any.
+    """
+    if expression is not None:
+        return expression
+    if isinstance(rule, str):
+        return LABEL if rule == "linear" else f"exp2({LABEL}) - 1"
+    return " + ".join(f"{float(gain)!r}*({LABEL} == {i})" for i, gain in enumerate(rule) if gain) or f"0*{LABEL}"
+
+
+def mixed(
+    share: float, gains: Float64Array, goals: Float64Array, scale: float, label_gain: str, goal: str
+) -> tuple[Float64Array, str]:
+    """Gains of a mix, float64[N], and the expression that makes the same numbers of them.
+
+    Args:
+        share: w.
+        gains, goals: float64[N], of the label and of the goal.
+        scale: c.
+        label_gain, goal: both as expressions; what is none goes in backquotes.
+    """
+    if not share:
+        return gains.copy(), label_gain
+    own, other = round(1.0 - share, 10), float(f"{share * scale:.{_DIGITS}g}")
+    try:
+        GainExpression.parse(goal)
+    except ParameterError:
+        goal = f"`{goal}`"
+    if not own:
+        return other * goals, f"{other!r}*({goal})"
+    return own * gains + other * goals, f"{own!r}*({label_gain}) + {other!r}*({goal})"
+
+
+def _values(data: RankingDataset, goal: Any) -> Float64Array:
+    """float64[N] of a goal, in the order of the rows of a data set."""
+    if isinstance(goal, str):
+        return data.with_gain(goal).labels
+    if goal is None:
+        raise ParameterError("a goal that is an array needs valid_goal=, the goal of the rows of valid_set")
+    values = np.asarray(goal, np.float64).reshape(-1)
+    if values.size != data.n_documents:
+        raise DataError(f"{values.size} values of the goal for {data.n_documents} rows")
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0.0)))
+    if bad.size:
+        raise DataError(f"row {bad[0]}: the goal is {values[bad[0]]:g}: goals are finite numbers of at least 0")
+    return data.in_row_order(values)
+
+
+def _scale(gains: Float64Array, goals: Float64Array, data: RankingDataset, k: int) -> float:
+    """c: the mean ideal DCG@k of the label's gain over that of the goal, over the training queries."""
+    ideal = []
+    for what, values in (("the label", gains), ("the goal", goals)):
+        if not values.any():
+            raise DataError(f"{what} has no gain in any training query: there is nothing to mix")
+        bound = BoundMetrics(f"dcg@{k}", values, data.queries, Conventions(gain="linear"))
+        per_query = np.nan_to_num(bound.per_query(values)[f"dcg@{k}"])
+        ideal.append(float(np.average(per_query, weights=data.queries.each_weight)))
+    return ideal[0] / ideal[1]
+
+
+def _dominated(mix: Mix, all_mixes: Sequence[Mix], names: Sequence[str]) -> bool:
+    """Whether the means of another mix are as good by both NDCGs, and better by one."""
+    own = [mix.metrics[name].mean for name in names[:2]]
+    others = ([other.metrics[name].mean for name in names[:2]] for other in all_mixes if other is not mix)
+    return any(a >= own[0] and b >= own[1] and (a, b) != (own[0], own[1]) for a, b in others)

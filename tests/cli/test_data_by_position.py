@@ -1,0 +1,132 @@
+"""Commands take data by position, several files of them; or by `--data`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from boostrank.cli import _COMMANDS, main
+from tests.cli.conftest import FEW, invoke, messages
+
+
+@pytest.fixture(scope="module")
+def halves(data: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The test data in two files, cut between queries."""
+    folder = tmp_path_factory.mktemp("halves")
+    lines = (data / "test.txt").read_text().splitlines(keepends=True)
+    qids = [line.split()[1] for line in lines]
+    cut = next(i for i in range(len(lines) // 2, len(lines)) if qids[i] != qids[i - 1])
+    paths = [folder / "a.txt", folder / "b.txt"]
+    for path, part in zip(paths, (lines[:cut], lines[cut:]), strict=True):
+        path.write_text("".join(part))
+    return paths
+
+
+@pytest.fixture(scope="module")
+def other(data: Path) -> Path:
+    path = data / "other.txt"
+    assert invoke("train", data / "train.txt", "--model", path, *FEW, "--rounds", 2).exit_code == 0
+    return path
+
+
+def commands(model: Path, other: Path, folder: Path) -> dict[str, tuple[list[object], list[object]]]:
+    """Command -> what stands before DATA, and after."""
+    few: list[object] = ["--threads", 1]
+    (folder / "logged").write_text("")
+    return {
+        "predict": ([model], few),
+        "evaluate": ([model], few),
+        "metrics": ([model], few),
+        "compare": ([model, other], [*few, "--json"]),
+        "importance": ([model], [*few, "--csv", "--repeats", 1, "--shap-documents", 0]),
+        "report": ([model], [*few, "--json", "--only", "queries"]),
+        "why": ([model], ["@1", "@2", "--qid", None, *few]),
+        "verify": ([model], ["--against", folder / "scores", *few]),
+        "export": ([model], ["--to", "python", "-o", folder / "model.py"]),
+    }
+
+
+def test_each_command_takes_several_files_by_position_and_by_name(
+    model: Path, other: Path, data: Path, halves: list[Path], tmp_path: Path
+) -> None:
+    (tmp_path / "scores").write_text(invoke("predict", model, data / "test.txt").stdout)
+    qid = halves[0].read_text().split("qid:")[1].split()[0]
+    for name, (before, behind) in commands(model, other, tmp_path).items():
+        behind = [qid if word is None else word for word in behind]
+        by_position = invoke(name, *before, *halves, *behind)
+        assert by_position.exit_code == 0, (name, by_position.stderr)
+        by_name = invoke(name, *before, *behind, "--data", data / "test.txt")
+        assert by_name.exit_code == 0, (name, by_name.stderr)
+        assert numbers(by_name.stdout, data / "test.txt") == numbers(by_position.stdout, halves[0]), name
+        both = invoke(name, *before, halves[0], *behind, "--data", halves[1])
+        assert both.exit_code == 2
+        assert "by position" in both.stderr
+        if name != "export":
+            none = invoke(name, *before, *behind)
+            assert none.exit_code == 2, name
+            assert "DATA is missing" in none.stderr, name
+
+
+def numbers(text: str, path: Path) -> str:
+    """An output without what its files are called."""
+    return text.replace(f"{path} and 1 more file", "DATA").replace(str(path), "DATA")
+
+
+def test_every_option_for_data_is_an_alias_of_the_argument() -> None:
+    import click
+
+    for name in _COMMANDS:
+        command = main.get_command(click.Context(main), name)
+        assert command is not None
+        arguments = {str(p.name) for p in command.params if isinstance(p, click.Argument)}
+        if any("--data" in p.opts for p in command.params):
+            assert arguments & {"data", "files"}, name
+
+
+def test_scores_and_models_stand_before_the_data_of_evaluate(
+    model: Path, other: Path, data: Path, halves: list[Path], tmp_path: Path
+) -> None:
+    (tmp_path / "scores").write_text(invoke("predict", other, data / "test.txt").stdout)
+    several = invoke("evaluate", model, tmp_path / "scores", other, *halves, "--json")
+    assert several.exit_code == 0, several.stderr
+    found = json.loads(several.stdout)
+    assert list(found) == [str(model), str(tmp_path / "scores"), str(other)]
+    by_name = invoke("evaluate", model, tmp_path / "scores", other, "--data", halves[0], "--data", halves[1], "--json")
+    assert json.loads(by_name.stdout) == found
+    assert found[str(tmp_path / "scores")] == found[str(other)]
+    (tmp_path / "one").write_text("0.5\n")  # scores of one row, and no data
+    (tmp_path / "row").write_text("1 qid:1 1:0.5\n")
+    assert json.loads(invoke("evaluate", tmp_path / "one", tmp_path / "row", "--json").stdout)["ndcg@1"]["queries"] == 1
+
+
+def test_a_report_without_a_name_lies_beside_the_model(model: Path, data: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "my.model.txt"
+    copy.write_bytes(model.read_bytes())
+    page = tmp_path / "my.model-report.html"
+    arguments = ("report", copy, data / "test.txt", "--only", "queries", "--threads", 1)
+    for _ in range(2):  # the second replaces the first
+        result = invoke(*arguments)
+        assert result.exit_code == 0, result.stderr
+        assert messages(result)[-1] == f"{page}: written"
+        assert page.read_text().startswith("<!DOCTYPE html>")
+    page.write_text("somebody's own")
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert "no report of boostrank" in result.stderr
+    assert page.read_text() == "somebody's own"
+
+
+def test_a_dash_is_standard_output_or_refused(model: Path, data: Path, tmp_path: Path) -> None:
+    test = data / "test.txt"
+    assert invoke("predict", model, test, "-o", "-").stdout == invoke("predict", model, test).stdout
+    for arguments in (
+        ("train", test, "-m", "-"), ("train", test, "-m", tmp_path / "m", "--log", "-"), ("average", model, "-m", "-"),
+        ("tune", test, "-o", "-"), ("export", model, "--to", "python", "-o", "-"), ("convert", model, "-o", "-"),
+        ("report", model, test, "-o", "-"), ("compare", model, test, test, "--html", "-"),
+        ("why", model, test, "@1", "@2", "--qid", "1", "--html", "-"),
+    ):  # fmt: skip
+        result = invoke(*arguments)
+        assert result.exit_code == 2, arguments
+        assert "'-' is standard output, where this is not written" in result.stderr, arguments

@@ -1,0 +1,138 @@
+"""`--gain` of an expression: train, evaluate and compare, with a column that is no feature."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import boostrank
+from boostrank.data.dataset import RankingDataset
+from tests.cli.conftest import FEW, invoke, messages, sidecar
+
+GAIN = "0.7*label + 0.3*log1p(margin)"
+DROP = ("--drop", "margin")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """train.csv, test.csv, and m.txt, trained on the gain."""
+    folder, rng = tmp_path_factory.mktemp("gain"), np.random.default_rng(0)
+    for name, queries in (("train", 40), ("test", 20)):
+        a, b = rng.normal(size=(2, queries * 8))
+        pd.DataFrame({
+            "label": np.clip(np.round(a + 1), 0, 3).astype(int), "qid": np.repeat(np.arange(queries), 8), "a": a,
+            "b": b, "margin": np.exp(b),
+        }).to_csv(folder / f"{name}.csv", index=False)  # fmt: skip
+    result = invoke("train", folder / "train.csv", *DROP, "--gain", GAIN, "-m", folder / "m.txt", *FEW)
+    assert result.exit_code == 0, result.stderr
+    assert f"labels are the gain {GAIN}" in result.stderr
+    return folder
+
+
+def test_the_sidecar_keeps_it_and_serving_needs_no_column(folder: Path):
+    assert sidecar(folder / "m.txt")["data"]["reader"]["gain"] == GAIN  # type: ignore[index]
+    pd.read_csv(folder / "test.csv").drop(columns=["margin", "label"]).to_csv(folder / "new.csv", index=False)
+    assert invoke("predict", folder / "m.txt", folder / "new.csv", "-o", folder / "scores.txt").exit_code == 0
+
+
+def test_evaluate_says_by_what_it_measures(folder: Path):
+    plain = invoke("evaluate", folder / "m.txt", folder / "test.csv", "--metric", "ndcg@5")
+    assert any(f"was trained on the gain {GAIN}; without --gain it is measured by the label" in one
+               for one in messages(plain))  # fmt: skip
+    assert "gain exponential" in plain.stdout
+    same = invoke("evaluate", folder / "m.txt", folder / "test.csv", "--metric", "ndcg@5", "--gain", GAIN, "--json")
+    assert not any("was trained on" in one for one in messages(same))
+    data = RankingDataset.read(folder / "test.csv", drop="margin", gain=GAIN)
+    model = boostrank.RankingModel.load(folder / "m.txt")
+    rules = boostrank.Conventions(gain="linear")
+    wanted = boostrank.Metric.parse("ndcg@5").evaluate(data.labels, model.predict(data), data.queries, rules)
+    assert json.loads(same.stdout)["ndcg@5"]["mean"] == pytest.approx(wanted.mean, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compare", "m.txt", "scores.txt", "--data", "test.csv"),
+        ("importance", "m.txt", "--data", "test.csv", "--shap-documents", 0),
+        ("report", "m.txt", "--data", "test.csv", "--only", "verdict", "-o", "r.html"),
+        ("doctor", "train.csv", *DROP),
+        ("train", "train.csv", *DROP, "--route", "bins", "-m", "b.txt", *FEW),
+        ("train", "train.csv", *DROP, "--backend", "xgboost", "-m", "x.json", *FEW),
+    ],
+)
+def test_wherever_there_is_a_gain_it_may_be_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[object, ...]
+):
+    monkeypatch.chdir(folder)
+    (folder / "scores.txt").write_text("0\n" * 160)
+    result = invoke(*command, "--gain", GAIN)
+    assert result.exit_code == 0, result.stderr
+    assert (
+        "not the gain of an expression" if command[0] == "doctor" else f"labels are the gain {GAIN}"
+    ) in result.stderr
+
+
+def test_faults_have_their_line_before_anything_is_trained(folder: Path):
+    frame = pd.read_csv(folder / "train.csv")
+    frame.loc[9, "margin"] = -5.0
+    frame.to_csv(folder / "bad.csv", index=False)
+    result = invoke("train", folder / "bad.csv", *DROP, "--gain", GAIN, "-m", folder / "no.txt", *FEW)
+    assert result.exit_code == 2
+    assert "bad.csv:11: gain" in result.stderr
+    for gain, words in (
+        ("labl", "Did you mean 'label'"),
+        ("os.system('x')", "cannot read"),
+        ("0,3,1", "never decrease"),
+    ):
+        result = invoke("train", folder / "train.csv", *DROP, "--gain", gain, "-m", folder / "no.txt", *FEW)
+        assert result.exit_code == 2
+        assert words in result.stderr
+    result = invoke("train", folder / "train.csv", "--gain", GAIN, "--dask", "local:1", "-m", folder / "no.json")
+    assert result.exit_code == 2
+    assert "for one machine" in result.stderr
+
+
+def test_pareto_prints_the_table_writes_the_page_and_its_gain_trains(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(folder)
+    few = ("--rounds", "4", "--num-leaves", "7", "--threads", "1", "--mixes", "0.1,1")
+    result = invoke("pareto", "train.csv", *DROP, "--goal", "margin", "--valid", "test.csv", "-o", "p.html", *few)
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert [line.split()[0] for line in lines[:4]] == ["mix", "0", "0.1", "1"]
+    assert "ndcg@10 of margin" in lines[0]
+    assert 'id="pareto"' in (folder / "p.html").read_text()
+    more = ("--folds", 2, "--json", "--gain", "label+1")
+    result = invoke("pareto", "train.csv", *DROP, "--goal", "log1p(margin)", *more, *few)
+    found = json.loads(result.stdout)
+    assert [mix["mix"] for mix in found["mixes"]] == [0.0, 0.1, 1.0]
+    gain = found["mixes"][1]["gain"]
+    assert gain.startswith("0.9*(label+1) + 0.")
+    assert gain.endswith("*(log1p(margin))")
+    result = invoke("train", "train.csv", *DROP, "--gain", gain, "-m", "mix.txt", *FEW)
+    assert result.exit_code == 0, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("pareto", "train.csv", "--goal", "linear"), "a column, or an expression"),
+        (("pareto", "train.csv", "--goal", "margn"), "Did you mean 'margin'"),
+        (("pareto", "train.csv", "--goal", "b - 99", *DROP), r"train.csv:2: gain 'b - 99' is -"),
+        (("pareto", "-", "--goal", "margin"), "read twice"),
+        (("pareto", "train.csv", "--goal", "margin", "--early-stopping", 3), "no --early-stopping"),
+        (("pareto", "train.csv", "--goal", "margin", "--metric", "map"), "--at says"),
+        (("pareto", "train.csv", "--goal", "margin", "--mixes", "0,2"), "not a list of shares"),
+        (("train", "train.csv", "--pareto", "margin"), "boostrank pareto TRAIN --goal 'margin'"),
+    ],
+)
+def test_what_is_no_sweep_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...], words: str
+):
+    monkeypatch.chdir(folder)
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr

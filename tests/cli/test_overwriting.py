@@ -1,0 +1,121 @@
+"""No command writes over what it reads, under whatever name, and none writes two things into one file (fault 104)."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from boostrank.cli import main
+from boostrank.cli.options import Command, InputFile, OutputFile
+from boostrank.core.errors import InputError
+from boostrank.core.files import READ_BESIDE, check_not_read
+from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX
+from boostrank.formats.model_files import sidecar_path
+from tests.cli.conftest import invoke
+
+# Nothing is lost; and OUT of split and shard is no file, but what files are named after.
+REPLACEABLE = {("train", "init_model"), ("sort", "files"), ("split", "files"), ("shard", "files")}
+ROWS = b"1 qid:1 1:2\n0 qid:1 1:1\n1 qid:2 1:2\n0 qid:2 1:1\n1 qid:3 1:2\n0 qid:3 1:1\n"
+
+
+def pairs() -> Iterator[tuple[str, str, str]]:
+    """(command, parameter of a file that is read, parameter of one that is written), of all commands."""
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert isinstance(command, Command) or name in ("completion",), "every command looks"
+        typed = {p.name for p in command.params if isinstance(p.type, InputFile | OutputFile)}
+        untyped = {p.name for p in command.params if "FILE" in (p.metavar or "")} - typed
+        writes = any(isinstance(p.type, OutputFile) for p in command.params)
+        assert not (untyped and writes), f"{name}: {untyped} are files, and not compared"
+        read = [p.name for p in command.params if isinstance(p.type, InputFile) and p.name != "data_by_name"]
+        written = [p.name for p in command.params if isinstance(p.type, OutputFile)]
+        yield from ((name, one, other) for one in read for other in written if (name, one) not in REPLACEABLE)
+
+
+def under_another_name(file: Path, how: str) -> Path:
+    if how == "same":
+        return file.parent / "." / file.name
+    link = file.with_name(f"{how}-{file.name}")
+    (os.link if how == "hard link" else os.symlink)(file, link)
+    return link
+
+
+@pytest.mark.parametrize("how", ["same", "link", "hard link"])
+@pytest.mark.parametrize(("command", "read", "written"), pairs())
+def test_fault_104_no_command_writes_over_what_it_reads(
+    command: str, read: str, written: str, how: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "precious"
+    file.write_bytes(ROWS)
+    context = click.Context(main.get_command(click.Context(main), command))
+    context.params = {read: str(file), written: str(under_another_name(file, how))}
+    with pytest.raises(InputError, match="would be overwritten"):
+        context.command.invoke(context)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sample", "g.txt", "-o", "g.txt", "--queries", "1"),
+        ("merge", "g-a.txt", "g.txt", "-o", "g.txt", "--rename"),
+        ("split", "g-a.txt", "-o", "g.txt", "--parts", "a=0.5,b=0.5"),
+        ("shard", "*.txt", "-o", "g.txt", "--shards", "1"),
+        ("train", "g.txt", "-m", "g.txt.weight"),
+        ("train", "g.txt", "-m", "m.txt", "--log", "m.txt"),
+        ("train", "g.txt", "-m", "g-a.txt", "--feature-names", "g-a.txt"),
+        ("train", "g.txt", "-m", "my.py", "--objective", "my.py:SPEC"),
+        ("train", "g.txt.gz", "-m", "g.txt.weight"),
+    ],
+)
+def test_fault_104_names_that_commands_make_up_count_too(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("g.txt", "g-a.txt", "g-000.txt"):
+        Path(name).write_bytes(ROWS.replace(b"qid:", b"qid:%d" % len(name)))
+    Path("my.py").write_text("SPEC = None")
+    Path("g.txt.gz").write_bytes(gzip.compress(ROWS))
+    Path("g.txt.weight").write_bytes(b"1\n1\n1\n" if "train" in words else b"")
+    if "train" not in words:
+        Path("g.txt.weight").unlink()
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    result = invoke(*words)
+    assert result.exit_code == 2
+    assert any(why in result.stderr for why in ("would be overwritten", "file of its own", "to be written twice"))
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+def test_what_is_read_beside_a_file_is_all_that_is_read_beside_files() -> None:
+    assert set(READ_BESIDE) == {*GROUP_SUFFIXES, WEIGHT_SUFFIX, sidecar_path("").name}
+
+
+def test_a_device_overwrites_nothing() -> None:
+    check_not_read("/dev/null", ["/dev/null"])
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
+def test_fault_105_weights_that_cannot_be_read_are_not_taken_for_none(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_bytes(ROWS)
+    weights = tmp_path / "t.txt.weight"
+    if kind == "link":
+        weights.symlink_to(tmp_path / "nowhere")
+    elif kind == "folder":
+        weights.mkdir()
+    else:
+        os.mkfifo(weights)
+    result = invoke("train", tmp_path / "t.txt", "-m", tmp_path / "m")
+    assert result.exit_code == 2
+    assert f"{weights}: is " in result.stderr
+
+
+def test_fault_106_a_blank_scheduler_is_no_training_on_one_machine(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_bytes(ROWS)
+    result = invoke("train", tmp_path / "t.txt", "-m", tmp_path / "m", "--dask", "")
+    assert result.exit_code == 2
+    assert "it is blank" in result.stderr

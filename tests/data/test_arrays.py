@@ -1,0 +1,129 @@
+"""One door for arrays: what enters is checked before compiled code follows it, and belongs to the data set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import boostrank
+from boostrank.core.errors import DataError
+from boostrank.data.dataset import RankingDataset
+
+ROWS, FEATURES = 12, 3
+GROUP = [4, 4, 4]
+FORMATS = ["csr", "csc", "bsr", "coo"]
+
+
+def numbers() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.random((ROWS, FEATURES)).astype(np.float32), rng.integers(0, 3, ROWS).astype(np.float64)
+
+
+def matrix(kind: str) -> Any:
+    return sparse.random(ROWS, FEATURES, 0.5, format=kind, dtype=np.float32, random_state=np.random.default_rng(0))
+
+
+def broken(kind: str, how: str) -> Any:
+    """A sparse matrix with an index that leads out of it."""
+    made = matrix(kind)
+    index = made.row if kind == "coo" else made.indices
+    if how == "negative":
+        index[0] = -5
+    elif how == "beyond":
+        index[0] = 10**6
+    elif how == "row":
+        (made.col if kind == "coo" else made.indptr)[2] = 10**6
+    return made
+
+
+@pytest.mark.parametrize("how", ["negative", "beyond", "row"])
+@pytest.mark.parametrize("kind", FORMATS)
+def test_fault_100_indices_that_lead_out_of_a_sparse_matrix_are_refused(kind: str, how: str) -> None:
+    with pytest.raises(DataError, match="sparse matrix is broken"):
+        RankingDataset.from_arrays(broken(kind, how), numbers()[1], group=GROUP)
+
+
+def test_fault_100_in_rows_to_score_too() -> None:
+    X, y = numbers()
+    params = {"objective": "sdcg", "min_data_in_leaf": 1, "min_data_in_bin": 1, "num_threads": 1}
+    model = boostrank.train(params, RankingDataset.from_arrays(X, y, group=GROUP), 2)
+    with pytest.raises(DataError, match="sparse matrix is broken"):
+        model.predict(broken("csr", "negative"))
+
+
+@pytest.mark.parametrize("kind", ["dense", "float64", *FORMATS])
+def test_fault_101_what_is_done_to_the_arrays_later_leaves_the_data_set_as_it_is(kind: str) -> None:
+    X, y = numbers()
+    table = X if kind == "dense" else X.astype(np.float64) if kind == "float64" else matrix(kind)
+    qid, weight, k = np.repeat([3, 4, 5], 4), np.array([1.0, 2.0, 3.0]), np.array([0, 5, 6])
+    data = RankingDataset.from_arrays(table, y, qid=qid, weight=weight, k=k)
+    index = data.queries
+
+    def held() -> list[np.ndarray]:
+        rows = data.features.toarray() if sparse.issparse(data.features) else data.features
+        return [rows.copy(), data.labels.copy(), index.qid.copy(), index.weights.copy(), index.k.copy()]
+
+    before = held()
+    for array in (table.data if sparse.issparse(table) else table, y, qid, weight, k):
+        array[...] = 99
+    for old, new in zip(before, held(), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_fault_101_memory_that_is_handed_out_is_copied_too() -> None:
+    class Lender:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+            return X
+
+    X, y = numbers()
+    for lent in (Lender(), memoryview(X)):
+        data = RankingDataset.from_arrays(lent, y, group=GROUP)
+        assert not np.shares_memory(data.features, X)
+
+
+def test_features_are_shared_where_that_is_asked_for() -> None:
+    X, y = numbers()
+    data = RankingDataset.from_arrays(X, y, group=GROUP, copy=False)
+    assert np.shares_memory(data.features, X)
+
+
+def test_fault_102_what_a_masked_array_hides_is_missing() -> None:
+    X, y = numbers()
+    for features in (np.ma.masked_array(X, X > 0.5), np.ma.masked_array((X * 9).astype(np.int64), X > 0.5)):
+        np.testing.assert_array_equal(np.isnan(RankingDataset.from_arrays(features, y, group=GROUP).features), X > 0.5)
+    bare = RankingDataset.from_arrays(np.ma.masked_array(X), np.ma.masked_array(y), group=np.ma.masked_array(GROUP))
+    np.testing.assert_array_equal(bare.features, X)
+
+
+@pytest.mark.parametrize("what", ["y", "qid", "group", "weight", "k"])
+def test_fault_102_nothing_else_may_be_masked(what: str) -> None:
+    X, y = numbers()
+    given = {"y": y, "group": np.array(GROUP), "weight": np.ones(3), "k": np.ones(3)}
+    if what == "qid":
+        given |= {"qid": np.repeat([1, 2, 3], 4)}
+        del given["group"]
+    given[what] = np.ma.masked_array(given[what], np.arange(len(given[what])) == 1)
+    with pytest.raises(DataError, match="label of row 1 is nan" if what == "y" else "row 1 has no .*"):
+        RankingDataset.from_arrays(X, **given)
+
+
+def test_fault_103_sizes_and_weights_that_overflow_are_refused() -> None:
+    X, y = numbers()
+    with pytest.raises(DataError, match="more than there can be"):
+        RankingDataset.from_arrays(X, y, group=[2**62] * 4 + [ROWS])
+    with pytest.raises(DataError, match="divide them"):
+        RankingDataset.from_arrays(X, y, group=GROUP, weight=[1e308] * 3)
+
+
+def test_no_rows_are_nothing_to_learn_from() -> None:
+    X, y = numbers()
+    with pytest.raises(DataError, match="have no rows"):
+        boostrank.train({}, RankingDataset.from_arrays(X[:0], y[:0], group=[]), 2)
+
+
+def test_names_are_text() -> None:
+    X, y = numbers()
+    assert RankingDataset.from_arrays(X, y, group=GROUP, feature_names=[1, 2, 3]).feature_names == ("1", "2", "3")

@@ -1,0 +1,173 @@
+"""Gains of expressions while data are read: tables of every kind, libsvm text, frames, streams."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError
+from boostrank.data.dataset import RankingDataset
+
+GAIN = "0.7*label + 0.3*log1p(margin)"
+Read = RankingDataset.read
+
+
+def _frame() -> pd.DataFrame:
+    rng = np.random.default_rng(5)
+    n = 60
+    return pd.DataFrame({
+        "rel": rng.integers(0, 4, n), "query": np.repeat(np.arange(10), 6), "a": rng.normal(size=n).astype(np.float32),
+        "b": rng.normal(size=n).astype(np.float32), "margin": rng.exponential(size=n), "name": ["x"] * n,
+    })  # fmt: skip
+
+
+COLUMNS: dict[str, Any] = {"label": "rel", "qid": "query", "drop": "margin,name"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The frame as files; bad.* has a negative margin in row 21 (from 1) and none in row 41."""
+    folder, frame = tmp_path_factory.mktemp("gains"), _frame()
+    bad = frame.copy()
+    bad.loc[20, "margin"], bad.loc[40, "margin"] = -3.0, np.nan
+    for name, one in (("good", frame), ("bad", bad)):
+        one.to_csv(folder / f"{name}.csv", index=False)
+        one.to_csv(folder / f"{name}.tsv", index=False, sep="\t")
+        one.to_parquet(folder / f"{name}.parquet")
+        one.to_feather(folder / f"{name}.arrow")
+    rows = [f"{r.rel} qid:{r.query} 1:{r.a} 2:{r.b}" for r in frame.itertuples()]
+    (folder / "good.txt").write_text("\n".join(rows) + "\n")
+    return folder
+
+
+def _wanted(frame: pd.DataFrame) -> np.ndarray:
+    return np.asarray(0.7 * frame.rel + 0.3 * np.log1p(frame.margin))
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "arrow"])
+def test_a_column_that_is_no_feature_makes_the_labels(folder: Path, ending: str, tmp_path: Path):
+    data = Read(folder / f"good.{ending}", gain=GAIN, **COLUMNS)
+    np.testing.assert_array_equal(data.labels, _wanted(_frame()))
+    assert data.feature_names == ("a", "b")
+    assert data.gain == GAIN
+    for _ in range(2):  # read, and remembered
+        streamed = RankingDataset.stream(folder / f"good.{ending}", cache=tmp_path, gain=GAIN, **COLUMNS)
+        np.testing.assert_array_equal(streamed.labels, data.labels)
+        assert streamed.gain == GAIN
+    assert RankingDataset.stream(folder / f"good.{ending}", cache=tmp_path, **COLUMNS).gain is None
+
+
+def test_scattered_queries_chunks_and_several_files_keep_columns_with_their_rows(folder: Path, tmp_path: Path):
+    frame = _frame()
+    mixed = frame.sample(frac=1.0, random_state=1)
+    mixed.iloc[:30].to_csv(tmp_path / "1.csv", index=False)
+    mixed.iloc[30:].to_csv(tmp_path / "2.csv", index=False)
+    from boostrank.data.tables.reader import CSV, read_table
+
+    with pytest.warns(DataWarning, match="regrouped"):
+        data = read_table(CSV, [tmp_path / "1.csv", tmp_path / "2.csv"], regroup=True, chunk_bytes=300, gain=GAIN,
+                          **COLUMNS)  # fmt: skip
+    np.testing.assert_array_equal(data.in_input_order(data.labels), _wanted(mixed))
+    mixed.iloc[7, mixed.columns.get_loc("margin")] = -1.0
+    mixed.to_csv(tmp_path / "3.csv", index=False)
+    with pytest.raises(FileFormatError, match=r"3\.csv:9: .*margin=-1;"):
+        Read(tmp_path / "3.csv", regroup=True, gain="margin", **COLUMNS)
+    rows = frame.astype({"b": object})
+    rows.loc[2, "b"] = "?"
+    rows.to_csv(tmp_path / "4.csv", index=False)
+    with pytest.warns(DataWarning, match="1 of 60 rows skipped"):
+        skipped = Read(tmp_path / "4.csv", on_bad_line="skip", max_bad_share=0.1, gain=GAIN, **COLUMNS)
+    np.testing.assert_array_equal(skipped.labels, np.delete(_wanted(frame), 2))
+    taken = data.take([3, 1])
+    assert taken.gain == GAIN
+    np.testing.assert_array_equal(
+        taken.labels, np.concatenate([np.split(data.labels, data.queries.ptr[1:-1])[q] for q in (3, 1)])
+    )
+
+
+def test_features_are_named_too_and_so_are_numbers_of_libsvm_text(folder: Path):
+    frame = _frame()
+    wanted = frame.rel + frame.a.astype(float) ** 2 * (frame.b > 0)
+    for data in (
+        Read(folder / "good.txt", gain="label + f1**2 * (f2 > 0)"),
+        Read(folder / "good.txt", feature_names=("a", "b"), gain="label + f1**2 * (b > 0)"),
+        Read(folder / "good.txt").with_gain("label + f1**2 * (f2 > 0)"),
+        Read(folder / "good.txt", layout="csr").with_gain("label + f1**2 * (f2 > 0)"),
+        RankingDataset.stream(folder / "good.txt", cache=False, gain="label + f1**2 * (f2 > 0)"),
+        RankingDataset.from_frame(frame.drop(columns=["name"]), label="rel", qid="query", drop="margin",
+                                  gain="label + a**2 * (b > 0)"),
+    ):  # fmt: skip
+        np.testing.assert_allclose(data.labels, wanted, rtol=1e-15)
+    with pytest.warns(DataWarning, match="'a' of the gain is a feature too"):
+        Read(folder / "good.csv", gain="label + a**2", **COLUMNS)
+
+
+def test_a_frame_has_columns_that_are_no_features(tmp_path: Path):
+    frame = _frame().sample(frac=1.0, random_state=2)
+    data = RankingDataset.from_frame(frame, label="rel", qid="query", drop=["margin", "name"], gain=GAIN, sort=True)
+    np.testing.assert_array_equal(data.in_input_order(data.labels), _wanted(frame))
+    with pytest.raises(DataError, match="'name' is in the gain, and holds no numbers"):
+        RankingDataset.from_frame(_frame(), label="rel", qid="query", drop=["margin", "name"], gain="label*name")
+
+
+@pytest.mark.parametrize(
+    ("file", "gain", "place", "words"),
+    [
+        ("bad.csv", GAIN, "bad.csv:22: ", r"is nan \(label=\d, margin=-3; query 3\)"),
+        ("bad.tsv", "max(label, margin) + margin", "bad.tsv:22: ", r"is -?\d.*max\(..., 0\) or clip"),
+        ("bad.parquet", GAIN, "bad.parquet: row 21: ", "finite numbers of at least 0"),
+        ("bad.arrow", "clip(margin, 0, 9)", "bad.arrow: row 41: ", r"where\(isnan\(margin\), 0, margin\)"),
+        ("good.csv", "1/(label - label)", "good.csv:2: ", "is (inf|nan)"),
+        ("good.csv", "label*labl", "good.csv: ", "no column 'labl'. Did you mean 'label'"),
+        ("good.csv", "lineer", "good.csv: ", "Did you mean 'linear'"),
+        ("good.csv", "query", "good.csv: ", "no column 'query'"),
+        ("good.csv", "label+name", "good.csv:2: ", "'name' is not a number"),
+        ("good.txt", "label + f1", r"good.txt:\d+: ", "is -.*max"),
+        ("good.txt", "label + f3", "", "no column 'f3'"),
+    ],
+)  # fmt: skip
+def test_what_is_no_gain_is_refused_with_its_place(folder: Path, file: str, gain: str, place: str, words: str):
+    columns = {} if file.endswith(".txt") else COLUMNS
+    with pytest.raises(DataError, match=words) as caught:
+        Read(folder / file, gain=gain, **columns)
+    caught.match(place)
+
+
+def test_lines_of_libsvm_text_are_those_of_the_file(tmp_path: Path):
+    plain = "".join(f"1 qid:{i // 3} 1:{-2 if i == 7 else 1}\n" for i in range(9))
+    (tmp_path / "a.txt").write_text("# head\n\n" + plain)
+    with pytest.raises(FileFormatError, match=r"a.txt:10: gain .* query 2\)"):
+        Read(tmp_path / "a.txt", gain="label+f1")
+    rows = plain.splitlines(keepends=True)
+    (tmp_path / "b.txt").write_text("".join([*rows[:7], "\n", *rows[7:]]))
+    with pytest.raises(FileFormatError, match=r"b.txt: gain .* query 2\)"):  # a blank line hides which it was
+        Read(tmp_path / "b.txt", gain="label+f1")
+
+
+def test_an_expression_is_computed_once_and_not_mixed(folder: Path):
+    data = Read(folder / "good.csv", gain=GAIN, **COLUMNS)
+    assert data.with_gain(f" {GAIN} ") is data
+    with pytest.raises(DataError, match=r"are the gain '0\.7"):
+        data.with_gain("label")
+    with pytest.raises(DataError, match="cannot be joined"):
+        data.joined(Read(folder / "good.csv", **COLUMNS))
+    with pytest.raises(ParameterError, match="no expression"):
+        Read(folder / "good.csv", gain="linear", **COLUMNS)
+    frame = _frame().drop(columns=["margin"])
+    frame["name"] = frame["name"].astype("category")
+    coded = RankingDataset.from_frame(frame, label="rel", qid="query")
+    with pytest.raises(DataError, match="'name' holds categories"):
+        coded.with_gain("label + name")
+
+
+def test_a_dropped_column_called_f1_is_that_column(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("label,qid,f1,f2,f3\n1,1,10,20,30\n0,1,11,21,31\n")
+    data = RankingDataset.read(tmp_path / "t.csv", drop=["f1"], gain="f1")
+    np.testing.assert_array_equal(data.labels, [10.0, 11.0])
+    (tmp_path / "named.csv").write_text("label,qid,a,b\n1,1,10,20\n0,1,11,21\n")
+    with pytest.raises(DataError, match="no column 'f1'"):
+        RankingDataset.read(tmp_path / "named.csv", gain="f1")

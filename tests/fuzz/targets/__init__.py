@@ -1,0 +1,1 @@
+"""One file a target; the package `tests.fuzz` says what it holds."""

@@ -1,0 +1,105 @@
+"""Weights of documents through whole trainings: they are carried everywhere, or refused by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+
+import boostrank
+from boostrank.core.errors import DataError, DataWarning, ParameterError
+from boostrank.data.dataset import RankingDataset
+
+from .test_train import BACKENDS, FAST, ranking
+
+PARAMS = {"gain": "linear", "metric": "none", **FAST}
+
+
+def pair() -> tuple[RankingDataset, RankingDataset]:
+    """A data set with weights of documents, and one whose linear gains are its weighted ones."""
+    data = ranking(0)
+    weights = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 3.0], data.n_documents)
+    weighted = replace(data, queries=replace(data.queries, document_weights=weights))
+    return weighted, replace(data, labels=data.labels * weights)
+
+
+def scores(data: RankingDataset, rounds: int = 4, **given: Any) -> np.ndarray:
+    params = PARAMS | given.pop("params", {})
+    return boostrank.train(params, data, rounds, **given).predict(ranking(1))
+
+
+@pytest.mark.parametrize("start", ["linear", "none"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_auto_trains_on_the_weighted_gains(backend: str, start: str) -> None:
+    weighted, by_labels = pair()
+    ours = scores(weighted, backend=backend, start=start)
+    np.testing.assert_array_equal(ours, scores(by_labels, backend=backend, start=start))
+    assert not np.array_equal(ours, scores(ranking(0), backend=backend, start=start))
+
+
+@pytest.mark.parametrize("initial", ["regression", "zero"])
+def test_so_do_linear_models(initial: str) -> None:
+    weighted, by_labels = pair()
+    given: dict[str, Any] = {"gain": "linear", "metric": "none", "objective": "sdcg", "initial": initial}
+    ours, others = (boostrank.train(given, one, 3, backend="linear").predict(one) for one in (weighted, by_labels))
+    np.testing.assert_array_equal(ours, others)
+
+
+def test_so_do_folds_and_columns_within_queries() -> None:
+    weighted, by_labels = pair()
+    ours, others = (
+        boostrank.train_folds(PARAMS | {"objective": "sdcg"}, one, 3, folds=2, within_query="rank").predict(one)
+        for one in (weighted, by_labels)
+    )
+    np.testing.assert_array_equal(ours, others)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_regression_on_weighted_losses_errs_less_where_the_weight_is(backend: str) -> None:
+    weighted, _ = pair()
+    heavy = np.where(weighted.labels > 0, 5.0, 1.0)
+    weighted = replace(weighted, queries=replace(weighted.queries, document_weights=heavy))
+    params = {"objective": "regression", "metric": "none", **FAST}
+    light = boostrank.train(params, ranking(0), 5, backend=backend).predict(weighted)
+    ours = boostrank.train(params, weighted, 5, backend=backend).predict(weighted)
+    assert np.average((ours - weighted.labels) ** 2, weights=heavy) < np.average(
+        (light - weighted.labels) ** 2, weights=heavy
+    )
+
+
+def test_weights_of_rows_in_a_dataset_of_lightgbm_are_those_of_documents() -> None:
+    weighted, _ = pair()
+    native = lgb.Dataset(
+        weighted.features, weighted.labels, group=weighted.queries.sizes, weight=weighted.document_weights
+    )  # fmt: skip
+    given = {"params": {"objective": "sdcg"}}
+    np.testing.assert_array_equal(scores(native, **given), scores(weighted, **given))
+
+
+def test_what_does_not_know_them_refuses_by_name() -> None:
+    weighted, _ = pair()
+    with pytest.raises(DataError, match=r"which objective 'ranknet' does not take"):
+        scores(weighted, params={"objective": "ranknet"})
+    with pytest.raises(DataError, match=r"which the engine's own objective 'lambdarank' is not given"):
+        scores(weighted, params={"objective": "lightgbm:lambdarank"})
+    with pytest.raises(DataError, match="which a function is not given"):
+        boostrank.train({"objective": lambda scores, data: (scores, np.ones_like(scores))}, weighted, 3)
+    with pytest.raises(ParameterError, match=r"the linear start .* objective 'regression' .*: start='none' leaves it"):
+        scores(weighted, params={"objective": "regression"}, start="linear")
+    with pytest.raises(ParameterError, match=r"initial=regression .* 'regression' .*: initial=zero does without"):
+        boostrank.train({"objective": "regression"}, weighted, 3, backend="linear")
+    assert boostrank.train({"objective": "regression", "initial": "zero"}, weighted, 3, backend="linear")
+
+
+def test_metrics_do_not_know_them_and_a_warning_says_so() -> None:
+    weighted, _ = pair()
+    plain = replace(weighted, queries=replace(weighted.queries, document_weights=None))
+    given = {"objective": "sdcg", **FAST}
+    with pytest.warns(DataWarning, match="the weights of documents do not count in them"):
+        ours = boostrank.train(given, weighted, 2, valid_sets=[weighted])
+    assert (
+        ours.evals_result["training"] == boostrank.train(given, weighted, 2, valid_sets=[plain]).evals_result["valid_0"]
+    )
