@@ -137,7 +137,10 @@ def sweep(kills: int, seed: int, folder: Path) -> tuple[int, int]:
 
 def stamp(path: Path) -> int | None:
     """What changes when the file is replaced."""
-    return path.stat().st_ino if path.exists() else None
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None
 
 
 def load_kernels(folder: Path) -> None:
