@@ -128,7 +128,7 @@ io-sweep: $(VENV)/.installed-test
 # atheris guides it where it can be installed; without it cases are drawn at random.
 SECONDS ?= 600
 fuzz: $(VENV)/.installed-test
-	-$(BIN)/python -m pip install --quiet --disable-pip-version-check '.[fuzz]'
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	nice $(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(TARGETS)
 
 # XGBoost's threads spin while they wait: beside any other work they must not.

@@ -1,7 +1,7 @@
 """`python -m tests.fuzz --seconds 600 [TARGET ...]`: every target in a process of its own, two at once.
 
-A process that dies of a signal, does not come to its next case within 20 seconds, or takes 2 GB for one is a fault like
-any other: the case is kept, and another process goes on behind it.
+A process that dies of a signal, does not come to its next case within 20 seconds of its own work or 120 of waiting, or
+takes 2 GB for one is a fault like any other: the case is kept, and another process goes on behind it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from pathlib import Path
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
 HANG, MEMORY = 20.0, 2 << 30
-"""Seconds and bytes that a case may take."""
+"""Processor seconds and bytes that a case may take."""
+WAIT = 120.0
+"""Seconds of the clock for the same: a process may have to wait for others, and one that waits in vain does no work."""
 START = 180.0
 """Seconds of the first one, which compiles kernels."""
 _POLL = 0.2
@@ -88,21 +90,31 @@ def run(target: str, seconds: float, seed: int, folder: Path, guided: bool, most
 
 def watch(process: subprocess.Popen[bytes], current: Path, end: float) -> str:
     """Wait for a process; why it ended before its time, empty if it did not."""
-    cases, since = 0, time.monotonic()
+    cases, since, worked = 0, time.monotonic(), 0.0
     while process.poll() is None:
         time.sleep(_POLL)
         now, (done, _) = time.monotonic(), read_current(current)
+        work = processor_seconds(process.pid)
         if done != cases:
-            cases, since = done, now
-        elif now - since > (HANG if cases > 1 else START):
+            cases, since, worked = done, now, work
+        elif work - worked > (HANG if cases > 1 else START) or now - since > (WAIT if cases > 1 else START):
             process.kill()
             process.wait()
             return "hang"
-        if cases and now > end + HANG:  # guided runs end themselves between two cases
+        if cases and now > end + WAIT:  # guided runs end themselves between two cases
             process.kill()
             process.wait()
             return ""
     return f"exit status {process.returncode}" if process.returncode else ""
+
+
+def processor_seconds(pid: int) -> float:
+    """What the process has used of a core so far; 0 where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def read_current(path: Path) -> tuple[int, str]:

@@ -38,7 +38,7 @@ def test_an_error_a_signal_a_hang_and_too_much_memory_are_kept_and_the_run_goes_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "CORPUS", tmp_path / "corpus")
-    monkeypatch.setattr(runner, "HANG", 6.0)
+    monkeypatch.setattr(runner, "WAIT", 6.0)
     monkeypatch.setattr(runner, "MEMORY", 200 << 20)
     outcome = runner.run("_toy", 600.0, 0, tmp_path / "work", guided=False, most_deaths=3)
     found = {kind: (tmp_path / "corpus" / "_toy" / name).read_text() for kind, name in outcome.faults}
