@@ -236,6 +236,8 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
     given = np.asarray(ids)
     if given.ndim != 1:
         raise DataError(f"query ids must be one-dimensional, not of shape {given.shape}")
+    if given.dtype.kind in "cV":
+        raise DataError(f"query ids must be whole numbers or text, not {given.dtype}")
     if given.dtype.kind == "O":
         missing = [i for i, qid in enumerate(given) if qid is None or str(qid) == "<NA>" or qid != qid]
         if missing:

@@ -49,6 +49,10 @@ def read_arrays(
     if qid is not None:
         ids = checked_ids(_without_mask(qid, "query id"))
         if sort:
+            if not ids.size == features.shape[0] == labels.size:
+                raise DataError(
+                    f"{ids.size} query ids and {labels.size} labels for {features.shape[0]} rows of features"
+                )
             rows = np.argsort(query_numbers(ids), kind="stable").astype(np.int64)
             if np.array_equal(rows, np.arange(rows.size)):
                 rows = None
@@ -137,6 +141,8 @@ def as_features(X: Any) -> Features:
         DataError: not two-dimensional, not numeric, or a finite value that float32 cannot hold.
     """
     if sparse.issparse(X):
+        if X.ndim != 2:
+            raise DataError(f"features must be two-dimensional, not of shape {X.shape}")
         _check_sparse(X)
         matrix = sparse.csr_matrix(X)
         if not matrix.has_canonical_format:  # summed in place: not in the caller's buffers
@@ -170,6 +176,8 @@ def _check_sparse(X: Any) -> None:
     """
     try:
         if X.format in ("csr", "csc", "bsr"):
+            if np.any(np.diff(X.indptr, prepend=0) < 0) or X.indptr[-1] > len(X.indices):  # SciPy looks if nnz > 0
+                raise ValueError("indptr must begin with 0, never descend, and end within the indices")
             X.check_format(full_check=True)
         elif X.format == "coo" and X.nnz:
             for axis, (indices, length) in enumerate(zip((X.row, X.col), X.shape, strict=True)):
@@ -191,6 +199,8 @@ def _masked_as_missing(values: Any) -> npt.NDArray[Any]:
 
 def _without_mask(values: Any, what: str) -> Any:
     """What is given beside features and labels, of which nothing may be masked."""
+    if getattr(getattr(values, "dtype", None), "names", None):
+        raise DataError(f"a structured array holds several numbers a row: take the field with the {what}")
     if np.ma.is_masked(values):
         raise DataError(f"row {int(np.flatnonzero(np.ma.getmaskarray(values))[0])} has no {what}: it is masked")
     return values.data if np.ma.isMaskedArray(values) else values

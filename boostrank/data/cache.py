@@ -187,9 +187,15 @@ def _opened(data: bytes, key: Any) -> tuple[dict[str, Any], dict[str, npt.NDArra
         count = int(np.prod(shape, dtype=np.int64))
         arrays[name] = np.frombuffer(body, dtype, count, at).reshape(shape).copy()
         at += count * dtype.itemsize
+    big = header["big"]
     if not isinstance(header["note"], dict):
         raise ValueError("no note")
-    return header["note"], arrays, header["big"]
+    if big is not None and {key: type(big[key]) for key in ("name", "size", "checksum")} != _BIG:
+        raise ValueError("no big file is described so")
+    return header["note"], arrays, big
+
+
+_BIG = {"name": str, "size": int, "checksum": str}
 
 
 @contextmanager
