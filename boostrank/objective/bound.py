@@ -130,21 +130,22 @@ class BoundObjective:
 
     @property
     def losses(self) -> Float64Array:
-        """float64[Q], the weighted loss of each query at the last `gradient`, which overwrites it."""
+        """float64[Q], the weighted loss of each query at the last `gradient` with `loss`; every call overwrites it."""
         return self._buffers.loss
 
-    def gradient(self, scores: npt.ArrayLike, round: int) -> Gradient:
+    def gradient(self, scores: npt.ArrayLike, round: int, *, loss: bool = True) -> Gradient:
         """Gradient and hessian of the loss at these scores.
 
         Args:
             scores: float[N]; read, never kept.
             round: 0-based, earlier rounds of a continued model included.
+            loss: whether the loss is wanted; without, it is 0 where it would cost much (`Kernel.loss_on_demand`).
 
         Raises:
             TrainingError: something that is not finite; names objective, round, query and the range of scores.
         """
         started = time.perf_counter()
-        s = self._run(scores, round, self._part_buffers)
+        s = self._run(scores, round, self._part_buffers, loss)
         if len(self._parts) > 1:
             factors = self._factors(round, self._part_buffers)
             mix_gradients(self._part_buffers, factors, self._parts[0].ptr, self._buffers, threads=self._threads)
@@ -174,7 +175,7 @@ class BoundObjective:
             documents, queries = self.queries.n_documents, len(self.queries)
             self._exact_buffers = [Buffers.allocate(documents, queries, np.float64)]
         buffers = self._exact_buffers
-        self._run(scores, round, buffers)
+        self._run(scores, round, buffers, True)
         factors = self._factors(round, buffers)
         pairs = list(zip(factors, buffers, strict=True))
         dead = np.all([factor * b.magnitude == 0.0 for factor, b in pairs], axis=0)
@@ -186,13 +187,13 @@ class BoundObjective:
             dead_queries=int(np.count_nonzero(dead)),
         )
 
-    def _run(self, scores: npt.ArrayLike, round: int, out: Sequence[Buffers]) -> Float64Array:
+    def _run(self, scores: npt.ArrayLike, round: int, out: Sequence[Buffers], loss: bool) -> Float64Array:
         """Every part's pass over these scores, which come back as the kernels take them."""
         s = np.require(scores, np.float64, ["C", "W"]).reshape(-1)  # a copy only where it is another type, or read-only
         if s.shape != (self.queries.n_documents,):
             raise TrainingError(f"{s.size} scores for {self.queries.n_documents} documents")
         for part, buffers in zip(self._parts, out, strict=True):
-            part.run(s, self._weights, round, buffers, self._threads)
+            part.run(s, self._weights, round, buffers, self._threads, loss)
             if buffers.broken_query >= 0:
                 raise TrainingError(self._broken(buffers.broken_query, s, round, part))
         return s
@@ -271,12 +272,14 @@ class _Part:
             constants[cutoff.name] = self._k
         self._doc_const, self._query_const = spec.prepare(targets, self.gains, self.ptr, constants)
 
-    def run(self, scores: Float64Array, weights: Float64Array, round: int, out: Buffers, threads: int) -> None:
-        """Write loss, gradient and hessian at these scores, neither mixed nor scaled yet."""
+    def run(
+        self, scores: Float64Array, weights: Float64Array, round: int, out: Buffers, threads: int, loss: bool
+    ) -> None:
+        """Write loss, where it is asked for, gradient and hessian at these scores, neither mixed nor scaled yet."""
         spec = self.objective.spec
         run_kernel(
             spec.kernel, scores, self.gains, self.ptr, weights, self._doc_const, self._query_const,
-            spec.encode(self.objective.values(round), round), out,
+            spec.encode(self.objective.values(round), round, loss), out,
             composition=Composition.of(self.objective.option_values(round), round),
             slot=self.slot, slot_values=self._k,
             ordered=spec.ordered, scratch_per_document=spec.scratch_per_document, threads=threads,

@@ -161,7 +161,7 @@ class TrainingObjective(ABC):
             else:
                 labels, queries = np.asarray(first), queries_given(group, weight, len(scores))
             known = self._binding = _Binding(weakref.ref(key), self.bind(labels, queries))
-        result = known.bound.gradient(scores, known.calls if round is None else round)
+        result = known.bound.gradient(scores, known.calls if round is None else round, loss=False)
         known.calls += 1
         if scores.dtype == np.float32 and scores.ndim == 2:
             return result.grad.reshape(-1, 1), result.hess.reshape(-1, 1)

@@ -7,7 +7,9 @@
     ndcg-loss2++  w_ij = (G_i - G_j) (|d(rank_i) - d(rank_j)| + mu delta),  g_i > g_j
 
 The weights are those of the ranking by the current scores, held while a tree is fitted: the M step of the paper's
-expectation-maximisation. They jump with the order, so the loss reported is the hard -NDCG that they bound.
+expectation-maximisation. They jump with the order, and L with them; between two jumps the gradient is the derivative
+of L, which is the loss reported. Taking it costs as much as the gradient, so it is taken only where it is asked for:
+not in the rounds of a training.
 
 Source: Wang, Li, Golbandi, Bendersky, Najork, "The LambdaLoss framework for ranking metric optimization", CIKM 2018.
 Deviations: natural logarithms (a factor); `train_discount` as everywhere here.
@@ -28,12 +30,21 @@ from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import SIGMA, TRAIN_DISCOUNT
 from boostrank.kernels.primitives import discount, ideal_dcg
-from boostrank.kernels.ranks.sigmoid import pair_by_pair
+from boostrank.kernels.ranks.sigmoid import UNDERFLOW, pair_by_pair
 from boostrank.kernels.runtime.jit import inline, inline_sums
-from boostrank.kernels.sums.expsum import DIRECT, NOTHING, SUMS, add_sigmoids, add_sums, decays
+from boostrank.kernels.sums.expsum import (
+    DIRECT,
+    NOTHING,
+    SUMS,
+    add_sigmoids,
+    add_softplus,
+    add_sums,
+    decays,
+    softplus_of_power,
+)
 from boostrank.kernels.sums.expsum_grades import group_by_gain
 from boostrank.kernels.sums.expsum_hinges import CURVATURE, CURVATURE_FAR, CURVATURE_RATE
-from boostrank.kernels.sums.lambda_sums import TILE, add_far_pairs
+from boostrank.kernels.sums.lambda_sums import TILE, WIDEST, add_far_pairs
 
 PARAMS = (
     Param("weights", "ndcg-loss2++", "what a pair weighs", choices=("ndcg-loss1", "ndcg-loss2", "ndcg-loss2++"),
@@ -49,7 +60,10 @@ _EVERY_PAIR, _LOSS2_PLUS = 0, 2
 _SHORT, _SHORT_A_GRADE = 800, 10
 
 
-@objective_kernel(params=PARAMS, scratch="d delta z one found state", int_scratch="grade member spare", by_score=True)
+@objective_kernel(
+    params=PARAMS, scratch="d delta z one found state", int_scratch="grade member spare", by_score=True,
+    loss_on_demand=True,
+)  # fmt: skip
 def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, scratch: Any) -> float:
     """One query; see `kernels.objective.kernel`."""
     n, blend = query.scores.size, params.train_discount
@@ -57,13 +71,12 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     if n < 2 or ideal <= 0.0:
         return 0.0
     s, g, d, delta = query.scores, query.gains, scratch.d, scratch.delta
-    value, below = 0.0, discount(1.0, blend, n)
+    below = discount(1.0, blend, n)
     for pos in range(n):
         g[pos] /= ideal
         d[pos] = below
         below = discount(pos + 2.0, blend, n)
         delta[pos] = d[pos] - below
-        value -= g[pos] * d[pos]
     by_rank = 1.0 if params.weights == _LOSS2_PLUS else 0.0
     by_delta = params.mu if params.weights == _LOSS2_PLUS else 1.0
     alpha, every_pair, sums = 1.0 / params.sigma, params.weights == _EVERY_PAIR, params.sums
@@ -71,8 +84,8 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         for pos in range(n):
             g[pos] *= d[pos]
         _every_pair(sums, s, g, alpha, grad, hess, scratch)
-        return value
-    near = n
+        return _loss_of_every_pair(sums, s, g, alpha, scratch) if params.with_loss else 0.0
+    near, value = n, 0.0
     if sums != DIRECT and n >= _SHORT:
         grade = scratch.grade
         grades = group_by_gain(g, scratch.member, grade, scratch.spare)
@@ -80,8 +93,12 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
             near, worth = TILE, scratch.one[:grades]
             for pos in range(n):
                 worth[grade[pos]] = g[pos]
-            add_far_pairs(sums, s, grade, worth, d, alpha, by_rank, by_delta, blend, grad, hess)
+            value = add_far_pairs(
+                sums, s, grade, worth, d, alpha, by_rank, by_delta, blend, params.with_loss, grad, hess
+            )
     _weighted_pairs(s, g, d, delta, alpha, every_pair, by_rank, by_delta, near, grad, hess, scratch.z)
+    if params.with_loss:
+        value += _loss_of_pairs(s, g, d, delta, alpha, every_pair, by_rank, by_delta, near, scratch.z)
     return value
 
 
@@ -134,6 +151,49 @@ def _weighted_pairs(
             curvature += h
         grad[j] += pull
         hess[j] += curvature
+
+
+@inline_sums
+def _loss_of_pairs(
+    s: Float64Array, g: Float64Array, d: Float64Array, delta: Float64Array, alpha: float, every_pair: bool,
+    by_rank: float, by_delta: float, tile: int, z: Float64Array,
+) -> float:  # fmt: skip
+    """What the pairs of `_weighted_pairs` cost; arguments as there."""
+    n, value = s.shape[0], 0.0
+    for j in range(1, n):
+        step = math.exp(alpha * (s[j] - s[j - 1]))
+        z[j - 1] = 1.0
+        score, gain, disc = s[j], g[j], d[j]
+        start = max(0, (j // tile - 1) * tile)
+        z_above, s_above, g_above, d_above = z[start:j], s[start:j], g[start:j], d[start:j]
+        for i in range(j - start):
+            e = z_above[i] * step
+            e = 0.0 if e < UNDERFLOW else e
+            z_above[i] = e
+            if every_pair:
+                up, down = g_above[i] * d_above[i], gain * disc
+            else:
+                w = (g_above[i] - gain) * (by_rank * (d_above[i] - disc) + by_delta * delta[j - start - i - 1])
+                up, down = max(w, 0.0), max(-w, 0.0)
+            # A wrong pair costs ln(1 + 1/e) = u + ln(1 + e).
+            value += (up + down) * softplus_of_power(e) + down * min(alpha * (s_above[i] - score), WIDEST)
+    return value
+
+
+@inline
+def _loss_of_every_pair(sums: int, s: Float64Array, c: Float64Array, alpha: float, scratch: Any) -> float:
+    """What the pairs of `_every_pair` cost; arguments as there."""
+    n, r, one, found = s.shape[0], scratch.z, scratch.one, scratch.found
+    one[:] = 1.0
+    found[:] = 0.0
+    decays(s, alpha, r)
+    add_softplus(sums, r, one, found, scratch.state)
+    value, apart = c[0] * found[0], 0.0
+    for i in range(1, n):
+        # Where i should beat those above it, a pair costs u more: how far they are, all together.
+        apart = min(apart + i * min(alpha * (s[i - 1] - s[i]), WIDEST), WIDEST)
+        value += c[i] * (found[i] + apart)
+    return value
 
 
 @inline

@@ -54,7 +54,7 @@ class GuardedGradient:
             self.bind(dataset)
             if self._bound is None:
                 return _checked(self._function(scores, dataset), scores.size, round)
-            result = self._bound.gradient(scores, round)
+            result = self._bound.gradient(scores, round, loss=False)
             self.stats = result.stats
             return result.grad, result.hess
         finally:

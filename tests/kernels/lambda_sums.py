@@ -14,7 +14,7 @@ def discount(rank, blend, n):
 
 
 def far_pairs(s, gains, alpha, by_rank, by_delta, blend):
-    """Gradients and curvatures of the pairs that are not in one tile nor in neighbouring ones, and of all pairs."""
+    """Losses, gradients and curvatures of the pairs that are not in one tile nor in neighbouring ones, and of all."""
     n = len(s)
     place = np.arange(n)
     gap = np.abs(place[:, None] - place[None, :])
@@ -30,7 +30,8 @@ def far_pairs(s, gains, alpha, by_rank, by_delta, blend):
     for kept in (np.abs(tile[:, None] - tile[None, :]) > 1, True):
         pull = alpha * np.where(kept, w, 0.0) * np.exp(-np.logaddexp(0.0, u))
         curvature = alpha**2 * np.where(kept, w + w.T, 0.0) * bound
-        yield pull.sum(axis=0) - pull.sum(axis=1), curvature.sum(axis=1)
+        loss = float((np.where(kept, w, 0.0) * np.logaddexp(0.0, -u)).sum())
+        yield loss, pull.sum(axis=0) - pull.sum(axis=1), curvature.sum(axis=1)
 
 
 def check(s, gains, alpha, by_rank, by_delta, blend, sums, tolerance):
@@ -38,10 +39,17 @@ def check(s, gains, alpha, by_rank, by_delta, blend, sums, tolerance):
     worth, grade = np.unique(gains, return_inverse=True)
     d = discount(np.arange(1.0, len(s) + 1.0), blend, len(s))
     grad, hess = np.zeros(len(s)), np.zeros(len(s))
-    lambda_sums.add_far_pairs(sums, s, grade.astype(np.int64), worth, d, alpha, by_rank, by_delta, blend, grad, hess)
-    (pull, curvature), (largest_force, largest_curvature) = far_pairs(s, gains, alpha, by_rank, by_delta, blend)
+    given = (sums, s, grade.astype(np.int64), worth, d, alpha, by_rank, by_delta, blend)
+    loss = lambda_sums.add_far_pairs(*given, True, grad, hess)
+    far, (every_loss, largest_force, largest_curvature) = far_pairs(s, gains, alpha, by_rank, by_delta, blend)
+    wanted, pull, curvature = far
+    assert loss == pytest.approx(wanted, abs=tolerance * every_loss + 1e-14)
     assert grad == pytest.approx(pull, abs=tolerance * np.abs(largest_force).max() + 1e-14)
     assert hess == pytest.approx(curvature, abs=tolerance * largest_curvature.max() + 1e-14)
+    same, again = np.zeros(len(s)), np.zeros(len(s))
+    assert lambda_sums.add_far_pairs(*given, False, same, again) == 0.0
+    assert np.array_equal(same, grad)
+    assert np.array_equal(again, hess)
 
 
 @pytest.mark.parametrize(("sums", "tolerance"), [(0, 2e-6), (expsum.EXACT, 1e-10)])

@@ -34,6 +34,7 @@ BASELINES = [
     (XE, "others if i == top else others - a[i] + first", "others + first", "xe-ndcg"),
     (LOSS, "delta[j - start - i - 1]", "delta[j - start - i]", "lambdaloss"),
     (LOSS, "d_above[i], gain * disc", "d_above[i], 0.0", "lambdaloss"),
+    (LOSS, "+ down * min(alpha", "+ up * min(alpha", "lambdaloss"),
     (LOSS, "CURVATURE[3] * fourth", "CURVATURE[3] * root", "lambdaloss"),
     (LOSS, "(found[i] - i) + below)", "(found[i] - i) - below)", EXPSUM),
     (TILES, "max(gap, 0.0), abs(gap)", "max(-gap, 0.0), abs(gap)", LAMBDA_SUMS),

@@ -156,6 +156,37 @@ def check_twin_gradient(spec: Any, twin: Any) -> None:
         assert error <= 1e-6 * scale + noise / step * 0.1, f"{spec.name} {values} scores {scores}: {got} {wanted}"
 
 
+def holds(twin: Any, values: Values) -> bool:
+    """Whether the twin says that the gradient is not the derivative of what is reported."""
+    return hasattr(twin, "holds") and bool(twin.holds(values))
+
+
+def check_reported_loss(spec: Any, twin: Any) -> None:
+    """The gradient is the central difference of the loss that the kernel reports; at the defaults, or of no loss."""
+    step = 1e-5
+    spread = [(q, s) for q, s in examples() if len(s) < 2 or np.diff(np.sort(s)).min() > 4 * step]
+    longer = np.random.default_rng(9)
+    spread.append((make_query(longer.integers(0, 5, 70)), 2 * longer.normal(size=70)))
+    for values, (query, scores) in itertools.product(cases(spec, 4), spread):
+        if holds(twin, values):
+            continue
+        _, grad, _ = evaluate(spec, query, scores, values)
+        # Along two directions: differences of a whole list cost a pass a document.
+        for seed in range(2):
+            way = np.random.default_rng(seed).choice([-1.0, 1.0], len(query))
+            there, back = (evaluate(spec, query, scores + side * step * way, values)[0] for side in (1.0, -1.0))
+            error, scale = abs((there - back) / (2 * step) - grad @ way), np.abs(grad).sum()
+            noise = 1e-10 * max(1.0, abs(there))
+            assert error <= 1e-6 * scale + noise, f"{spec.name} {values} scores {scores}: off by {error:g} of {scale:g}"
+    values = {p.name: p.default for p in spec.params}
+    assert not (holds(twin, values) and spec.exact_gradient)
+    if holds(twin, values):
+        query, scores = spread[-2]
+        moved = [[evaluate(spec, query, scores + e, values)[1] for e in side * step * np.eye(13)] for side in (1, -1)]
+        slopes = (np.array(moved[0]) - np.array(moved[1])) / (2 * step)
+        assert np.abs(slopes - slopes.T).max() > 1e-3 * np.abs(slopes).max(), "this gradient could have a loss"
+
+
 def check_hessian_claim(spec: Any, twin: Any) -> None:
     """The hessian is what its kind says."""
     for values, (query, scores) in itertools.product(cases(spec), examples()):
@@ -222,4 +253,7 @@ def check_symmetries(spec: Any, twin: Any) -> None:
             close(hess3, hess, tolerance, f"shifted hessian of {spec.name} {values}")
 
 
-CHECKS = (check_equals_twin, check_twin_gradient, check_hessian_claim, check_defined_everywhere, check_symmetries)
+CHECKS = (
+    check_equals_twin, check_twin_gradient, check_reported_loss, check_hessian_claim, check_defined_everywhere,
+    check_symmetries,
+)  # fmt: skip

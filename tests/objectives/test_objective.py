@@ -155,3 +155,15 @@ def test_fault_050_sums_pair_by_pair_are_refused_where_they_would_not_end():
     with pytest.raises(DataError, match=r"query 1 has 50,001 documents.*sums=direct stops at.*sums=fast"):
         Objective("sdcg", sums="direct").bind(np.zeros(index.n_documents), index)
     Objective("sdcg").bind(np.zeros(index.n_documents), index)
+
+
+@pytest.mark.parametrize("weights", ["ndcg-loss1", "ndcg-loss2++"])
+def test_a_loss_that_nobody_asks_for_changes_no_gradient_and_is_not_taken(weights):
+    bound = Objective("lambdaloss", weights=weights).bind(LABELS, QUERIES)
+    asked = bound.gradient(SCORES, 0)
+    kept = asked.grad.tobytes(), asked.hess.tobytes()
+    assert asked.stats.loss == pytest.approx(bound.evaluate(SCORES, 0).value, rel=1e-14)
+    assert asked.stats.loss > 0.0
+    plain = bound.gradient(SCORES, 0, loss=False)
+    assert (plain.grad.tobytes(), plain.hess.tobytes()) == kept
+    assert plain.stats.loss == 0.0

@@ -7,6 +7,8 @@ A twin is a module with
     gradient(query, scores, values)
     hessian(query, scores, values)
     report(query, scores, values)          optional: the value that the kernel returns, where it is not the loss
+    holds(values)                          optional: whether the gradient is not the derivative of that value, since it
+                                           holds what the value does not, or is the derivative of nothing
 
 `values` holds the parameters by name, as `Objective.values` gives them.
 """

@@ -58,12 +58,3 @@ def hessian(query, scores, values):
 def surrogate(query, scores, values, at):
     """What the hessian majorises: the loss with the weights at some scores."""
     return loss(query, scores, values, freeze(query, at, values))
-
-
-def report(query, scores, values):
-    """-NDCG, which the weights bound."""
-    if not query.teaches:
-        return 0.0
-    blend, n = values["train_discount"], len(query)
-    ranked = query.gains[descending(scores)]
-    return -float(np.sum(ranked * discount(np.arange(1, n + 1), blend, n)) / ideal_dcg(query, 0, blend))

@@ -57,6 +57,11 @@ def worst(query, scores, values, t):
     return out, values["margin"] - query.gains[rows] @ d[columns]
 
 
+def holds(values):
+    """The spread of the scores."""
+    return values["margin_unit"] == "spread"
+
+
 def loss(query, scores, values, frozen):
     if not query.teaches:
         return 0.0

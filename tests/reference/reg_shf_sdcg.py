@@ -3,7 +3,7 @@
 from tests.reference import shf_sdcg
 from tests.reference._ranking import squared_error
 
-freeze = shf_sdcg.freeze
+freeze, holds = shf_sdcg.freeze, shf_sdcg.holds
 
 
 def loss(query, scores, values, frozen):

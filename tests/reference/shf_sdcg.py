@@ -78,6 +78,11 @@ def discounted(r, cut, tau, blend, n):
     return log * w - blend / n * sunk, log_slope * w + log * dw - blend / n * w
 
 
+def holds(values):
+    """s_m."""
+    return values["k"] > 0
+
+
 def loss(query, scores, values, frozen):
     if not query.teaches:
         return 0.0

@@ -38,6 +38,11 @@ def freeze(query, scores, values):
     return gradient(query, scores, values)
 
 
+def holds(values):
+    """A Newton step's numerator."""
+    return True
+
+
 def loss(query, scores, values, frozen):
     return float(frozen @ scores)
 

@@ -68,8 +68,9 @@ class ObjectiveSpec:
         aliases: other names people type.
         shift_invariant: whether adding a constant to a query's scores changes nothing.
         random: whether the kernel draws random numbers; it then has the parameter `kernels.noise.SEED`.
-        exact_gradient: whether the gradient is the derivative of the loss that the kernel returns; LambdaRank's,
-            for one, is not.
+        exact_gradient: whether the gradient is the derivative of the loss that the kernel returns, everywhere but at
+            kinks, so that an optimiser may compare losses. LambdaRank's is that of no loss; LambdaLoss's is that of a
+            loss that jumps with the order.
         quadratic: whether a query of n documents costs n^2 operations (the driver then bounds n).
         settled: (values, total rounds) -> first round at which early stopping may look at the metric.
         ordered: whether the kernel reads `order`.
@@ -121,11 +122,13 @@ class ObjectiveSpec:
         """The declared parameter of exactly this name."""
         return next(p for p in self.params if p.name == name)
 
-    def encode(self, values: Mapping[str, Any], round: int) -> Float64Array:
-        """`params` as the kernel reads them at a 0-based round."""
+    def encode(self, values: Mapping[str, Any], round: int, loss: bool = True) -> Float64Array:
+        """`params` as the kernel reads them at a 0-based round, and whether its loss is asked for."""
         numbers = [p.encode(values[p.name]) for p in self.params]
         if any(p.name == SEED.name for p in self.params):
             numbers.append(round_seed(int(values[SEED.name]), round))
+        if self.kernel.loss_on_demand:
+            numbers.append(float(loss))
         return np.array(numbers, dtype=np.float64)
 
     def position(self, name: str) -> int:

@@ -12,6 +12,7 @@ A kernel is written with names:
 | query.doc_const | float64[n, d], constants of each document, from `prepare` |
 | query.query_const | float64[c], constants of the query, from `prepare` |
 | params.NAME | the parameter of that name, as it is this round: a number, a whole number (a choice is its position) or a truth value; the noise's `seed` is the round's |
+| params.with_loss | with `loss_on_demand`: whether the loss is asked for; where it is not, any finite number may be returned |
 | grad, hess | float64[n], zeros: derivative of the loss, and a curvature >= 0 |
 | scratch.NAME | the declared row of that name, float64[n] or int64[n], contents undefined |
 
@@ -67,18 +68,21 @@ class Kernel(CompiledFunction[..., float]):
         params: declared parameters, in the objective's order.
         scratch, int_scratch: names of rows; "ranks work:4" is a row and a block of four, float64[4 n].
         by_score: whether documents come by descending score.
+        loss_on_demand: whether the kernel takes its loss only where `params.with_loss` is true.
 
     Attributes:
         py_func: the function of ten arguments, as it is compiled.
         scratch_per_document: how many numbers of each scratch array a document needs; None of a function of `ARRAYS`.
+        loss_on_demand: as given.
     """
 
     def __init__(
         self, body: Callable[..., float], params: Sequence[Param] = (), scratch: str = "", int_scratch: str = "",
-        by_score: bool = False,
+        by_score: bool = False, loss_on_demand: bool = False,
     ) -> None:  # fmt: skip
         self.body, self.params = body, tuple(params)
-        self._layout = (scratch, int_scratch, by_score)
+        self._layout = (scratch, int_scratch, by_score, loss_on_demand)
+        self.loss_on_demand = loss_on_demand
         self.is_named = len(inspect.signature(body).parameters) == len(ARGUMENTS)
         self.scratch_per_document: int | None = None
         super().__init__(self._entry(inline_whole(body)) if self.is_named else body, KERNEL_SIGNATURE)
@@ -94,7 +98,7 @@ class Kernel(CompiledFunction[..., float]):
 
     def _entry(self, body: Callable[..., float]) -> Callable[..., float]:
         """The function of ten arguments, which hands its arrays to the body by name."""
-        scratch, int_scratch, by_score = self._layout
+        scratch, int_scratch, by_score, _ = self._layout
         if by_score:
             scratch = f"_s _g {scratch} _gs _hs"
         rows, floats = _rows("scratch", scratch)
@@ -102,6 +106,8 @@ class Kernel(CompiledFunction[..., float]):
         self.scratch_per_document = max(floats, integers)
         named = {name: row for name, row in (rows | int_rows).items() if not name.startswith("_")}
         values = {_identifier(p.name): _decoded(i, p, len(self.params)) for i, p in enumerate(self.params)}
+        if self.loss_on_demand:
+            values["with_loss"] = "params[params.shape[0] - 1] != 0.0"
         names: dict[str, Any] = {"body": body, "Query": Query, "gather": gather, "scatter": scatter}
         calls = {}
         for kind, fields in (("Params", values), ("Scratch", named)):
@@ -170,8 +176,9 @@ def objective_kernel(body: Callable[..., float], /) -> Kernel: ...
 
 @overload
 def objective_kernel(
-    *, params: Sequence[Param] = (), scratch: str = "", int_scratch: str = "", by_score: bool = False
-) -> Callable[[Callable[..., float]], Kernel]: ...
+    *, params: Sequence[Param] = (), scratch: str = "", int_scratch: str = "", by_score: bool = False,
+    loss_on_demand: bool = False,
+) -> Callable[[Callable[..., float]], Kernel]: ...  # fmt: skip
 
 
 def objective_kernel(body: Callable[..., float] | None = None, /, **declared: Any) -> Any:

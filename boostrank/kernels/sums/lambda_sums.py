@@ -25,21 +25,27 @@ import numpy as np
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.runtime.jit import inline, inline_sums
 from boostrank.kernels.runtime.vector_rows import WIDE, add_outer, inner
-from boostrank.kernels.sums.expsum import EXACT, FADED, NOTHING, SIGMOID_EXACT
+from boostrank.kernels.sums.expsum import EXACT, FADED, NOTHING, SIGMOID_EXACT, SOFTPLUS_EXACT
 from boostrank.kernels.sums.expsum_hinges import CURVATURE, CURVATURE_FAR, CURVATURE_RATE
 
 TILE = 32
 """Documents that move together."""
+WIDEST = 1e300
+"""Documents count at most so many widths apart in a loss: one that is not finite would stop a training."""
 _NEAREST = TILE + 1  # ranks between documents that are not in neighbouring tiles
 _ONE, _DISCOUNT, _NODES = 0, 1, 2  # columns: 1, d, then the nodes
 _WRONG = 3  # row of the state that pushes wrong pairs: after the curvature's, before the powers of t
 
-# Coefficients of t, t^2, ..., of the sigmoid, as in `expsum`.
+# Coefficients of t, t^2, ..., of the sigmoid and of softplus, as in `expsum`.
 _FAST = np.array((
     1.0000000000000009, -0.9999830088014465, 0.9992523872631288, -0.9899751928467332, 0.9365548645645182,
     -0.7720800624916259, 0.4828218982127297, -0.19138886054293472, 0.03479797464236375,
 ))  # fmt: skip
-_EXACT = np.array(SIGMOID_EXACT)
+_FAST_SOFTPLUS = np.array((
+    1.0, -0.4999977637861442, 0.3332351953059271, -0.24869207438398103, 0.1918097837214758, -0.1377513475859283,
+    0.07908196053907958, -0.029792031047339716, 0.0052534577968560816,
+))  # fmt: skip
+_EXACT, _EXACT_SOFTPLUS = np.array(SIGMOID_EXACT), np.array(SOFTPLUS_EXACT)
 
 
 def _drops(m: Float64Array) -> Float64Array:
@@ -74,12 +80,12 @@ for _row, _columns in enumerate(_COLUMNS):
 @inline
 def add_far_pairs(
     sums: int, s: Float64Array, grade: Int64Array, worth: Float64Array, d: Float64Array, alpha: float, by_rank: float,
-    by_delta: float, blend: float, grad: Float64Array, hess: Float64Array,
-) -> None:  # fmt: skip
+    by_delta: float, blend: float, with_loss: bool, grad: Float64Array, hess: Float64Array,
+) -> float:  # fmt: skip
     """Add gradients and curvature bounds of all pairs but those within a tile or in neighbouring ones.
 
-    With w = |g_i - g_j| W_ij and u = alpha (s_i - s_j), i of higher gain, a pair pulls with alpha w / (1 + e^u), and
-    its curvature is alpha^2 w times the bound of `expsum_hinges.CURVATURE`.
+    With w = |g_i - g_j| W_ij and u = alpha (s_i - s_j), i of higher gain, a pair pulls with alpha w / (1 + e^u), its
+    curvature is alpha^2 w times the bound of `expsum_hinges.CURVATURE`, and it costs w ln(1 + e^-u).
 
     Args:
         sums: position in `expsum.SUMS`, not `DIRECT`.
@@ -90,12 +96,17 @@ def add_far_pairs(
         alpha: 1 / score.
         by_rank, by_delta: parts of W.
         blend: of the training discount.
+        with_loss: whether the loss is wanted.
         grad, hess: float64[n].
+
+    Returns:
+        The loss of these pairs, or 0.
     """
-    n = s.shape[0]
+    n, value = s.shape[0], 0.0
     row = (0 if n <= _LENGTHS[0] else 2) + (1 if sums == EXACT else 0)
     columns = _COLUMNS[row]
     coefficients = _EXACT if sums == EXACT else _FAST
+    softplus = _EXACT_SOFTPLUS if sums == EXACT else _FAST_SOFTPLUS
     weights, reach = np.empty(columns), np.empty((2 * TILE + 1, columns))
     for a in range(columns):
         weights[a] = (1.0 - blend) * by_delta * _WEIGHTS[row, a]
@@ -103,22 +114,30 @@ def add_far_pairs(
             reach[m, a] = math.exp(-m * _RATES[row, a])
     weights[_ONE] += blend * by_delta / n
     for side in (1.0, -1.0):
-        _pass(side, s, grade, worth, d, alpha, by_rank, coefficients, weights, reach, grad, hess)
+        # Every pair is met from both sides, and costs once.
+        costs = softplus if with_loss and side > 0.0 else softplus[:0]
+        value += _pass(side, s, grade, worth, d, alpha, by_rank, coefficients, costs, weights, reach, grad, hess)
+    return value
 
 
 @inline_sums
 def _pass(
     side: float, s: Float64Array, grade: Int64Array, worth: Float64Array, d: Float64Array, alpha: float, by_rank: float,
-    coefficients: Float64Array, weights: Float64Array, reach: Float64Array, grad: Float64Array, hess: Float64Array,
-) -> None:  # fmt: skip
-    """What the documents far above (side 1) or far below (side -1) do to each.
+    coefficients: Float64Array, softplus: Float64Array, weights: Float64Array, reach: Float64Array, grad: Float64Array,
+    hess: Float64Array,
+) -> float:  # fmt: skip
+    """What the documents far above (side 1) or far below (side -1) do to each; the loss, given softplus' coefficients.
 
     From below everything is as from above, in a list that stands on its head: scores, gains and discounts negated. The
     state's rows are those of `ladder` and, as number `_WRONG`, one for what pushes a wrong pair and has no score in it.
+    The last of them, how far wrong pairs are apart, is for the loss alone.
     """
-    n, grades, columns, rows = s.shape[0], worth.shape[0], weights.shape[0], 3 + coefficients.shape[0]
+    n, grades, columns, costly = s.shape[0], worth.shape[0], weights.shape[0], softplus.shape[0] > 0
+    rungs = 3 + coefficients.shape[0]
+    rows = rungs + 1 if costly else rungs
     moments, state = np.empty((grades, rows * columns)), np.zeros((grades, (1 + rows) * columns))
-    ladder, factors, first = np.empty(rows), np.empty(1 + rows), np.empty(columns)
+    ladder, factors, first = np.empty(rungs + 1), np.empty(1 + rungs), np.empty(columns)
+    costs, value = np.ones(1 + rows), 0.0
     tiles = (n + TILE - 1) // TILE
     # Tiles are the same on its head, where the unfilled one comes first.
     bottom = tiles * TILE - 1
@@ -131,7 +150,7 @@ def _pass(
         if tile > 2:
             _climb(alpha * (before - here), ladder)
             for c in range(grades):
-                _move(ladder, reach[TILE], state[c])
+                _move(costly, ladder, reach[TILE], state[c])
         before = here
         moments[:] = 0.0
         for k in range(start, end + 1):
@@ -142,12 +161,12 @@ def _pass(
                     first[a] = side * d[i] if a == _DISCOUNT else place[a]
                 _climb(alpha * (side * s[i] - here), ladder)
                 for at in range(0, columns, WIDE):
-                    add_outer(moments[grade[i]], at, columns, ladder, first)
+                    add_outer(moments[grade[i]], at, columns, ladder[:rows], first)
         for c in range(grades):
             for a in range(grades):
                 gap = side * (worth[a] - worth[c])
                 if gap != 0.0:
-                    _mix(columns, max(gap, 0.0), abs(gap), moments[c], state[a])
+                    _mix(costly, columns, max(gap, 0.0), abs(gap), moments[c], state[a])
         for k in range(tile * TILE, (tile + 1) * TILE):
             i = k if side > 0.0 else bottom - k
             if i < n:
@@ -165,11 +184,19 @@ def _pass(
                     pull += inner(own, at, columns, factors, _WRONG, factors.shape[0], first)
                 grad[i] += side * alpha * pull
                 hess[i] += alpha * alpha * curvature
+                if costly:
+                    # A wrong pair costs u + ln(1 + e^-u): u is as far as `here`, and on from there.
+                    costs[_WRONG] = ladder[rungs]
+                    for term in range(softplus.shape[0]):
+                        costs[_WRONG + 1 + term] = softplus[term] * ladder[_WRONG + term]
+                    for at in range(0, columns, WIDE):
+                        value += inner(own, at, columns, costs, _WRONG, costs.shape[0], first)
+    return value
 
 
 @inline_sums
 def _climb(gap: float, ladder: Float64Array) -> None:
-    """What stands at a distance, by row: 1, the two powers of the curvature, then t, t^2, ..."""
+    """What stands at a distance, by row: 1, the two powers of the curvature, then t, t^2, ..., and the distance."""
     root = math.exp(-CURVATURE_RATE * gap)
     root = 0.0 if root < NOTHING else root
     fourth = root * root * root * root
@@ -177,15 +204,21 @@ def _climb(gap: float, ladder: Float64Array) -> None:
     t = 0.0 if t < NOTHING else t
     ladder[0], ladder[1], ladder[2], ladder[3] = 1.0, root, fourth, t
     power = t
-    for row in range(4, ladder.shape[0]):
+    last = ladder.shape[0] - 1
+    for row in range(4, last):
         power *= t
         ladder[row] = power
+    ladder[last] = min(gap, WIDEST)
 
 
 @inline_sums
-def _move(ladder: Float64Array, first: Float64Array, state: Float64Array) -> None:
-    columns = first.shape[0]
-    for k in range(state.shape[0] // columns):
+def _move(costly: bool, ladder: Float64Array, first: Float64Array, state: Float64Array) -> None:
+    columns, last = first.shape[0], ladder.shape[0]
+    if costly:  # what is behind is farther away
+        wrong, apart = state[_WRONG * columns : (_WRONG + 1) * columns], state[last * columns :]
+        for a in range(columns):
+            apart[a] = (apart[a] + ladder[last - 1] * wrong[a]) * first[a]
+    for k in range(last):
         power, row = ladder[0 if k == _WRONG else k - 1 if k > _WRONG else k], state[k * columns : (k + 1) * columns]
         for a in range(columns):
             moved = row[a] * (power * first[a])
@@ -193,12 +226,14 @@ def _move(ladder: Float64Array, first: Float64Array, state: Float64Array) -> Non
 
 
 @inline_sums
-def _mix(columns: int, wrong: float, apart: float, moments: Float64Array, state: Float64Array) -> None:
-    begin = _WRONG * columns
+def _mix(costly: bool, columns: int, wrong: float, apart: float, moments: Float64Array, state: Float64Array) -> None:
+    begin, end = _WRONG * columns, moments.shape[0] - (columns if costly else 0)
     for e in range(begin):
         state[e] += apart * moments[e]
-    row, rest, more = state[begin : begin + columns], state[begin + columns :], moments[begin:]
+    row, rest, more = state[begin : begin + columns], state[begin + columns :], moments[begin:end]
     for a in range(columns):
         row[a] += wrong * moments[a]
     for e in range(more.shape[0]):
         rest[e] += apart * more[e]
+    for e in range(end, moments.shape[0]):
+        state[columns + e] += wrong * moments[e]
