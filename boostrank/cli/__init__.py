@@ -16,6 +16,7 @@ from boostrank import __version__
 from boostrank.cli.errors import OutputClosed, run_reporting_errors
 from boostrank.core import imports
 from boostrank.core.machine import openmp_environment
+from boostrank.core.process import stop_quietly, take_over_streams
 
 # command -> (module, or module:name; its line in the list of commands)
 _COMMANDS = {
@@ -67,6 +68,12 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        try:  # --help prints here
+            return super().make_context(*args, **kwargs)
+        except BrokenPipeError as error:
+            raise OutputClosed from error
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -114,5 +121,7 @@ main = cli
 
 def run() -> None:
     """The command line in a process of its own."""
+    stop_quietly()
+    take_over_streams()
     imports.own_process = True
     cli()

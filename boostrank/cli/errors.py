@@ -22,6 +22,15 @@ class OutputClosed(Exception):
 
 def run_reporting_errors(work: Callable[[], Any]) -> int:
     """Run a command; what goes wrong becomes one line on standard error and the exit status."""
+    status = _status_of(work)
+    try:
+        sys.stdout.flush()
+    except Exception:  # it has been told, or weighs less than what was: the interpreter would try again, and complain
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return status
+
+
+def _status_of(work: Callable[[], Any]) -> int:
     try:
         with _warnings_in_one_line():
             result = work()
@@ -38,9 +47,7 @@ def run_reporting_errors(work: Callable[[], Any]) -> int:
         say("boostrank: stopped")
         return INTERRUPTED
     except (BrokenPipeError, OutputClosed):
-        # The reader has what it wanted (`| head`). Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
+        return DONE  # the reader has what it wanted (`| head`)
     except BoostrankError as error:
         _say_error(str(error))
         return error.exit_code
