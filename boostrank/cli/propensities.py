@@ -1,0 +1,73 @@
+"""`boostrank propensities`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import click
+
+from boostrank.cli import study
+from boostrank.cli.errors import say
+from boostrank.cli.options import Command, InputFile, OutputFile, option
+from boostrank.cli.tables import print_table
+
+if TYPE_CHECKING:
+    from boostrank.clicks.propensities import CurveCheck, Propensities
+
+
+@click.command("propensities", cls=Command)
+@click.argument("clicks", metavar="CLICKS", type=InputFile())
+@option("--check", "given", metavar="FILE", type=InputFile(),
+        help="Propensities that are thought to hold: do clicks fall where they say?")  # fmt: skip
+@option("-o", "--output", metavar="FILE", type=OutputFile(), help="Write the propensities, as JSON.")
+@study.json_option
+@click.pass_context
+def command(context: click.Context, /, clicks: str, given: str | None, output: str | None, as_json: bool) -> None:
+    """How likely each position is looked at, from documents that were shown at several.
+
+    CLICKS has a line `row position impressions clicks` for each document and position. Where a document's clicks fell,
+    given how many there were, depends on the positions alone. Refused where no clicked document moved.
+
+    \b
+    boostrank propensities train.txt.clicks -o propensities.json
+    """
+    from boostrank.clicks.log import ClickLog
+    from boostrank.clicks.propensities import Propensities, check_curve, estimate_propensities
+    from boostrank.core.files import check_writable
+
+    if output is not None:
+        check_writable(output)
+    log = ClickLog.read(clicks, None)
+    say(f"{clicks}: {log!r}")
+    curve = None if given is None else Propensities.read(given)
+    found = estimate_propensities(log)
+    check = None if curve is None else check_curve(log, curve)
+    if output is not None:
+        found.write(output)
+        say(f"{output}: written")
+    if as_json:
+        study.print_json(found.to_dict() | ({} if check is None else {"check": vars(check)}))
+        return
+    _print(found, curve)
+    say(f"from {found.moved:,} clicked documents that were shown at several positions")
+    if check is not None and given is not None:
+        click.echo(_verdict(check, given))
+
+
+def _print(found: Propensities, given: Propensities | None) -> None:
+    rows = [["position", "propensity", "95% interval", *(["given"] if given else [])]]
+    assert found.errors is not None
+    for i, (e, error) in enumerate(zip(found.examination, found.errors, strict=True)):
+        own = [] if given is None else [f"{given.examination[i]:.3f}" if i < given.examination.size else ""]
+        if not math.isfinite(e):
+            rows.append([str(i + 1), "unknown", "", *own])
+            continue
+        width = math.exp(1.96 * error)
+        rows.append([str(i + 1), f"{e:.3f}", f"{e / width:.3f} to {e * width:.3f}" if i else "", *own])
+    print_table(rows)
+
+
+def _verdict(check: CurveCheck, path: str) -> str:
+    holds = "clicks do not contradict it" if check.p >= 0.05 else "clicks contradict it"
+    return f"{path}: {holds} ({check.nats:.1f} nats less likely than the curve above, p {check.p:.2g})"

@@ -1,0 +1,58 @@
+"""`boostrank simulate-clicks`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from boostrank.cli.errors import say
+from boostrank.cli.options import COUNT, Command, InputFile, OutputFile, data_argument, option, threads_option
+from boostrank.cli.reading import Reader, reading_options
+
+SECTION = "Users"
+
+
+@click.command("simulate-clicks", cls=Command)
+@data_argument()
+@option("--logger", required=True, metavar="FILE", type=InputFile(), help="The ranker that is logged: model or scores.")
+@option("-o", "--output", required=True, metavar="FILE", type=OutputFile(), help="The click log to write.")
+@option("--impressions", type=COUNT, default=10, section=SECTION, help="Lists that are shown, a query.")
+@option("--shown", type=COUNT, default=10, section=SECTION, help="Documents of a list.")
+@option("--spread", type=click.FloatRange(0), default=0.5, section=SECTION,
+        help="Noise on the scores of each list, in standard deviations of the query's; 0: nothing moves.")  # fmt: skip
+@option("--users", type=click.Choice(["position", "cascade", "trust"]), default="position", section=SECTION,
+        help="How they click: by position; from the top until they leave; or besides by trust in the top.")  # fmt: skip
+@option("--eta", type=click.FloatRange(0, 10), default=1.0, section=SECTION,
+        help="Position p is looked at with probability p^-eta.")  # fmt: skip
+@option("--noise", type=click.FloatRange(0, 1, max_open=True), default=0.1, section=SECTION,
+        help="Probability of a click on an irrelevant document that is looked at.")  # fmt: skip
+@option("--seed", type=click.IntRange(0), default=0, section=SECTION, help="The same seed, the same bytes.")
+@threads_option()
+@reading_options
+def command(
+    data: tuple[str, ...], logger: str, output: str, impressions: int, shown: int, spread: float, users: Any,
+    eta: float, noise: float, seed: int, **given: Any,
+) -> None:  # fmt: skip
+    """Clicks of simulated users on graded DATA, whose truth is known: what would it take to learn from clicks?
+
+    Writes a line `row position impressions clicks` for each document and position at which it was shown; rows count
+    the documents from 1 in the order of DATA.
+    """
+    from boostrank.cli.scores import load_ranker, scores_of
+    from boostrank.clicks.simulate import Users, simulate_clicks
+    from boostrank.core.files import check_writable
+    from boostrank.core.queries import QueryIndex
+
+    check_writable(output)
+    ranker, reader = load_ranker(logger), Reader(given)
+    documents = reader.read(data, like=reader.feature_space(ranker, logger, data) if ranker else None)
+    scores = scores_of(logger, ranker, documents, given["threads"])
+    index: QueryIndex = documents.queries
+    log = simulate_clicks(
+        documents.labels, index, scores, Users(users, eta, noise), impressions=impressions, shown=shown, spread=spread,
+        seed=seed,
+    ).renumbered(documents.input_rows)  # fmt: skip
+    log.write(output)
+    say(f"{output}: {log!r}")
+    click.echo(output)

@@ -1,0 +1,240 @@
+"""Impressions and clicks of documents by position, and the gains that they make.
+
+A document that was shown n_p times at position p and clicked c times has the exposure x = sum_p n_p e_p, where e_p is
+the probability that position p is looked at. E[c] = x r, so that c / x estimates r, the probability of a click on a
+document that is looked at (T. Joachims, A. Swaminathan, T. Schnabel, "Unbiased learning-to-rank with biased feedback",
+WSDM 2017; A. Agarwal, K. Takatsu, I. Zaitsev, T. Joachims, "A general framework for counterfactual learning-to-rank",
+SIGIR 2019). Objectives take it as a real-valued gain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.dataset import RankingDataset
+
+if TYPE_CHECKING:
+    from boostrank.clicks.propensities import Propensities
+
+SUFFIX = ".clicks"
+PRIOR = 1.0
+"""Exposure added to every document's: little that was seen is drawn to a gain of 0. It takes the bias away at 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClickLog:
+    """How often each document was shown at each position, and clicked there.
+
+    Args:
+        rows: int64[m], row of the document in the data, from 0.
+        positions: int64[m], from 1.
+        impressions: int64[m], at least 1.
+        clicks: int64[m], 0 to the impressions. Entries of one row and position are added up.
+        n_documents: rows of the data.
+
+    Raises:
+        DataError: entries that cannot be, the first by number (from 0).
+    """
+
+    rows: Int64Array
+    positions: Int64Array
+    impressions: Int64Array
+    clicks: Int64Array
+    n_documents: int
+
+    def __post_init__(self) -> None:
+        rows, positions, impressions, clicks = columns = [_whole(getattr(self, name), name) for name in COLUMNS]
+        if len({column.size for column in columns}) > 1:
+            sizes = ", ".join(f"{column.size} {name}" for name, column in zip(COLUMNS, columns, strict=True))
+            raise DataError(f"a click log has as many of each: {sizes}")
+        found = impossible(rows, positions, impressions, clicks, self.n_documents)
+        if found is not None:
+            raise DataError(f"entry {found[0]} of the click log: {found[1]}")
+        order = np.lexsort((positions, rows))
+        rows, positions = rows[order], positions[order]
+        first = np.ones(rows.size, dtype=bool)
+        first[1:] = (rows[1:] != rows[:-1]) | (positions[1:] != positions[:-1])
+        starts = np.flatnonzero(first)
+        summed = [np.add.reduceat(c[order], starts) if starts.size else c for c in (impressions, clicks)]
+        for name, column in zip(COLUMNS, (rows[starts], positions[starts], *summed), strict=True):
+            object.__setattr__(self, name, column)
+
+    def __repr__(self) -> str:
+        shown, clicks = int(self.impressions.sum()), int(self.clicks.sum())
+        return (
+            f"ClickLog({shown:,} impressions and {clicks:,} clicks of {self.shown.sum():,} of "
+            f"{self.n_documents:,} documents, {self.depth} positions)"
+        )
+
+    @classmethod
+    def read(cls, path: str | PathLike[str], n_documents: int | None) -> ClickLog:
+        """Read a `.clicks` file; see `boostrank.clicks.text`.
+
+        Args:
+            path: of the file.
+            n_documents: of the data; None: as many as the last row of the log says.
+
+        Raises:
+            FileFormatError: what cannot be, with file and line.
+        """
+        from boostrank.clicks.text import read_clicks
+
+        return read_clicks(path, n_documents)
+
+    def write(self, path: str | PathLike[str]) -> None:
+        """Write a `.clicks` file, whole or not at all."""
+        from boostrank.clicks.text import write_clicks
+
+        write_clicks(path, self)
+
+    @property
+    def depth(self) -> int:
+        """The deepest position at which something was shown; 0 of an empty log."""
+        return int(self.positions.max(initial=0))
+
+    @property
+    def shown(self) -> npt.NDArray[np.bool_]:
+        """bool[N]: the documents that were shown at all."""
+        return np.bincount(self.rows, minlength=self.n_documents) > 0
+
+    def total_clicks(self) -> Int64Array:
+        """int64[N]: clicks of each document, at all positions together."""
+        return self._sum(self.clicks).astype(np.int64)
+
+    def exposure(self, propensities: Propensities) -> Float64Array:
+        """float64[N]: how often each document was looked at, by expectation: sum_p n_p e_p."""
+        return self._sum(self.impressions * propensities.examination[self.positions - 1])
+
+    def gains(self, propensities: Propensities, prior: float = PRIOR) -> Float64Array:
+        """float64[N]: clicks over exposure of each document, at least 0; NaN where it was never shown.
+
+        Impressions at positions without a propensity are left out, with a warning. Clicks that irrelevant documents
+        would have had too (`Propensities.false_clicks`) are taken off first.
+
+        Args:
+            propensities: of the positions.
+            prior: impressions looked at, without a click, that every document is given besides; 0 is unbiased.
+
+        Raises:
+            ParameterError: a prior that is negative or no number.
+        """
+        if not 0.0 <= prior < np.inf:
+            raise ParameterError(f"prior={prior!r}: a number of at least 0")
+        log = self.up_to(propensities)
+        clicks = log._sum(log.clicks - log.impressions * propensities.false_clicks[log.positions - 1])
+        looked_at = log.exposure(propensities) + prior
+        return np.where(log.shown, np.maximum(clicks, 0.0) / np.where(log.shown, looked_at, 1.0), np.nan)
+
+    def up_to(self, propensities: Propensities) -> ClickLog:
+        """The entries at positions that have a propensity; what is left out is said in a `DataWarning`."""
+        known = np.append(np.isfinite(propensities.examination), False)
+        kept = known[np.minimum(self.positions, known.size) - 1]
+        if kept.all():
+            return self
+        lost, least = int(self.impressions[~kept].sum()), int(self.positions[~kept].min())
+        warn_user(
+            f"{lost:,} of {self.impressions.sum():,} impressions, at position {least} and others that have no "
+            "propensity, are left out",
+            DataWarning,
+        )
+        return self.where(kept)
+
+    def where(self, kept: npt.NDArray[np.bool_]) -> ClickLog:
+        """Some entries of it, bool[m]."""
+        return ClickLog(
+            self.rows[kept], self.positions[kept], self.impressions[kept], self.clicks[kept], self.n_documents
+        )
+
+    def renumbered(self, rows: Int64Array | None) -> ClickLog:
+        """The same with row i called rows[i], int64[N]; None: as it is."""
+        if rows is None:
+            return self
+        return ClickLog(rows[self.rows], self.positions, self.impressions, self.clicks, self.n_documents)
+
+    def training_set(
+        self, data: RankingDataset, propensities: Propensities | None, prior: float = PRIOR
+    ) -> RankingDataset:
+        """The documents that were shown, their gains in place of labels: to be trained on with gain "linear".
+
+        Args:
+            data: the documents; rows of the log count them in the order in which they came in.
+            propensities: of the positions; None: the number of clicks is the gain, which is biased to the top.
+            prior: as of `gains`.
+
+        Raises:
+            DataError: another number of documents; no clicks at all.
+        """
+        if data.n_documents != self.n_documents:
+            raise DataError(f"the click log is of {self.n_documents:,} documents, the data have {data.n_documents:,}")
+        log = self if propensities is None else self.up_to(propensities)
+        gains = log.total_clicks().astype(np.float64) if propensities is None else log.gains(propensities, prior)
+        gains, shown = data.in_row_order(gains), data.in_row_order(log.shown)
+        if not np.any(gains[shown] > 0.0):
+            raise DataError("the click log has no clicks to learn from")
+        return shown_documents(replace(data, labels=np.where(shown, gains, 0.0)), shown)
+
+    def _sum(self, values: npt.ArrayLike) -> Float64Array:
+        """float64[N]: what the entries of each document add up to."""
+        return np.asarray(np.bincount(self.rows, np.asarray(values, np.float64), self.n_documents), np.float64)
+
+
+COLUMNS = ("rows", "positions", "impressions", "clicks")
+
+
+def impossible(
+    rows: Int64Array, positions: Int64Array, impressions: Int64Array, clicks: Int64Array, n_documents: int
+) -> tuple[int, str] | None:
+    """(number of the first entry that cannot be, why); None if all can."""
+    bad = (rows < 0) | (rows >= n_documents) | (positions < 1) | (impressions < 1) | (clicks < 0)
+    at = np.flatnonzero(bad | (clicks > impressions) | (positions > MAX_POSITION))
+    if not at.size:
+        return None
+    i = int(at[0])
+    if not 0 <= rows[i] < n_documents:
+        return i, f"there is no row {rows[i] + 1:,}: the data have {n_documents:,}"
+    if not 1 <= positions[i] <= MAX_POSITION:
+        return i, f"position {positions[i]}: positions count from 1, to {MAX_POSITION:,} at most"
+    if impressions[i] < 1:
+        return i, f"{impressions[i]} impressions: what was not shown has no entry"
+    return i, f"{clicks[i]} clicks of {impressions[i]} impressions: count each impression as clicked or not"
+
+
+MAX_POSITION = 10_000
+
+
+def shown_documents(data: RankingDataset, kept: npt.NDArray[np.bool_]) -> RankingDataset:
+    """Some documents of a data set, bool[N]; queries without any are gone."""
+    sizes = np.add.reduceat(np.append(kept, False).astype(np.int64), data.queries.ptr[:-1])
+    index, _ = data.queries.take(np.flatnonzero(sizes > 0))
+    weights = None if data.document_weights is None else data.document_weights[kept]
+    ptr = np.concatenate([[0], np.cumsum(sizes[sizes > 0])]).astype(np.int64)
+    rows = np.flatnonzero(kept)
+    comments = None if data.comments is None else tuple(data.comments[row] for row in rows)
+    return replace(
+        data, features=data.features[rows], labels=data.labels[kept], input_rows=None, comments=comments,
+        queries=replace(index, ptr=ptr, document_weights=weights),
+    )  # fmt: skip
+
+
+def _whole(values: npt.ArrayLike, name: str) -> Int64Array:
+    """int64[m] of whole numbers.
+
+    Raises:
+        DataError: others.
+    """
+    given = np.asarray(values)
+    if given.ndim != 1 or given.dtype.kind not in "iuf":
+        raise DataError(f"{name} of a click log: one-dimensional whole numbers, not {given.dtype}{list(given.shape)}")
+    with np.errstate(invalid="ignore"):
+        whole = given.astype(np.int64)
+    if not np.array_equal(whole, given):
+        at = int(np.flatnonzero(whole != given)[0])
+        raise DataError(f"entry {at} of the click log: {name} {given[at]} is no whole number")
+    return whole

@@ -1,0 +1,104 @@
+"""Click logs as text: `row position impressions clicks`, a line for each row and position.
+
+Rows count the documents of the data from 1, in the order of the file; lines of one row and position are added up. A
+first line that names the columns is passed over, and so is what stands behind `#`.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import warnings
+import zlib
+from itertools import chain
+from os import PathLike
+from typing import Any, TextIO
+
+import numpy as np
+
+from boostrank.clicks.log import ClickLog, impossible
+from boostrank.core.errors import FileFormatError
+from boostrank.core.files import write_atomically
+from boostrank.core.types import Int64Array
+
+HEADER = "row position impressions clicks"
+MAX_ROWS = 2**40
+_LARGEST = 2**53
+
+
+def read_clicks(path: str | PathLike[str], n_documents: int | None) -> ClickLog:
+    """The click log of a file, plain or compressed (.gz, .bz2, .xz).
+
+    Args:
+        path: of the file.
+        n_documents: of the data; None: as many as the last row says.
+
+    Raises:
+        FileFormatError: a line that cannot be, or a file that cannot be read.
+    """
+    name, most = os.fspath(path), MAX_ROWS if n_documents is None else n_documents
+    try:
+        numbers = _parse_fast(name)
+        if numbers is None or impossible(*_columns(numbers), most) is not None:
+            numbers = _parse(name, most)
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise FileFormatError(str(getattr(error, "strerror", None) or error), file=name) from None
+    columns = _columns(numbers)
+    return ClickLog(*columns, int(columns[0].max(initial=-1)) + 1 if n_documents is None else n_documents)
+
+
+def write_clicks(path: str | PathLike[str], log: ClickLog) -> None:
+    """Write a log as text, whole or not at all."""
+    columns = (log.rows + 1, log.positions, log.impressions, log.clicks)
+    lines = "".join(f"{' '.join(map(str, line))}\n" for line in zip(*(c.tolist() for c in columns), strict=True))
+    write_atomically(path, f"{HEADER}\n{lines}".encode())
+
+
+def _columns(numbers: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+    """Rows from 0, positions, impressions, clicks."""
+    rows, positions, impressions, clicks = np.ascontiguousarray(numbers.T)
+    return rows - 1, positions, impressions, clicks
+
+
+def _parse_fast(name: str) -> Int64Array | None:
+    """int64[m, 4] by NumPy's reader; None where it finds something else."""
+    with _opened(name) as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of no entries at all
+        first = file.readline()
+        lines = file if " ".join(first.split()).lower() == HEADER else chain([first], file)
+        try:
+            numbers = np.loadtxt(lines, np.int64, comments="#", ndmin=2)
+        except ValueError:
+            return None
+    return numbers if numbers.shape[1] == 4 else None
+
+
+def _parse(name: str, n_documents: int) -> Int64Array:
+    """int64[m, 4], a line at a time, so that the line is known that cannot be."""
+    entries = []
+    with _opened(name) as file:
+        for number, line in enumerate(file, start=1):
+            words = line.partition("#")[0].split()
+            if not words or (number == 1 and " ".join(words).lower() == HEADER):
+                continue
+            if len(words) != 4 or not all(word.isascii() and word.isdigit() for word in words):
+                reason = f"{line.strip()[:60]!r} is no entry of a click log, which is `{HEADER}` in whole numbers"
+                raise FileFormatError(reason, file=name, line=number)
+            entry = np.array([[int(word) if len(word) < 17 else _LARGEST for word in words]], np.int64)
+            found = impossible(*_columns(entry), n_documents)
+            if found is not None:
+                raise FileFormatError(found[1], file=name, line=number)
+            entries.append(entry)
+    return np.concatenate([np.zeros((0, 4), np.int64), *entries])
+
+
+def _opened(name: str) -> TextIO:
+    """The text of a file, unpacked by how it begins."""
+    with open(name, "rb") as file:
+        head = file.read(6)
+    packed: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+    unpack = next((unpack for magic, unpack in packed.items() if head.startswith(magic)), open)
+    text: TextIO = unpack(name, "rt", encoding="utf-8-sig", errors="backslashreplace")
+    return text

@@ -1,0 +1,163 @@
+"""Click logs: what is refused, what is added up, and the gains that they make."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from boostrank import RankingDataset
+from boostrank.clicks.log import ClickLog
+from boostrank.clicks.propensities import Propensities
+from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError
+
+LOG = ClickLog([2, 0, 0, 2, 4], [1, 2, 1, 1, 3], [4, 10, 5, 6, 2], [1, 2, 5, 2, 0], 6)
+ENTRIES = [(0, 1, 5, 5), (0, 2, 10, 2), (2, 1, 10, 3), (4, 3, 2, 0)]
+CURVE = Propensities([1.0, 0.5, 0.25])
+
+
+def entries(log: ClickLog) -> list[tuple[int, ...]]:
+    columns = (log.rows, log.positions, log.impressions, log.clicks)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def test_entries_are_sorted_and_added_up() -> None:
+    assert entries(LOG) == ENTRIES
+    assert LOG.shown.tolist() == [True, False, True, False, True, False]
+    assert LOG.total_clicks().tolist() == [7, 0, 3, 0, 0, 0]
+    assert LOG.depth == 3
+    assert "27 impressions and 10 clicks of 3 of 6 documents, 3 positions" in repr(LOG)
+
+
+@pytest.mark.parametrize("prior", [0.0, 1.0, 2.5])
+def test_gains_are_clicks_over_exposure(prior: float) -> None:
+    false = np.array([0.1, 0.05, 0.0])
+    expected = np.full(6, np.nan)
+    for row in {row for row, *_ in ENTRIES}:
+        own = [entry for entry in ENTRIES if entry[0] == row]
+        exposure = sum(n * CURVE.examination[p - 1] for _, p, n, _ in own)
+        clicks = sum(c - n * false[p - 1] for _, p, n, c in own)
+        expected[row] = max(clicks, 0.0) / (exposure + prior)
+    np.testing.assert_allclose(LOG.gains(Propensities(CURVE.examination, false), prior), expected)
+    np.testing.assert_allclose(LOG.exposure(CURVE), [10.0, 0, 10.0, 0, 0.5, 0])
+
+
+def test_positions_without_a_propensity_are_left_out_and_said() -> None:
+    with pytest.warns(DataWarning, match="12 of 27 impressions, at position 2 and others"):
+        gains = LOG.gains(Propensities([1.0, np.nan, np.nan, 0.25]), 0.0)
+    np.testing.assert_allclose(gains, [1.0, np.nan, 0.3, np.nan, np.nan, np.nan])
+    with pytest.warns(DataWarning, match="2 of 27"):
+        LOG.gains(Propensities([1.0, 0.5]))
+
+
+@pytest.mark.parametrize("prior", [-1.0, np.nan, np.inf])
+def test_a_prior_is_a_number_of_at_least_0(prior: float) -> None:
+    with pytest.raises(ParameterError, match="prior"):
+        LOG.gains(CURVE, prior)
+
+
+def test_the_training_set_has_what_was_shown_in_whatever_order_the_rows_lie() -> None:
+    X = np.arange(12.0).reshape(6, 2)
+    qid, scrambled = np.array([1, 1, 1, 2, 2, 3]), np.array([3, 0, 5, 1, 4, 2])
+    straight = RankingDataset.from_arrays(X, np.zeros(6), qid=qid)
+    data = RankingDataset.from_arrays(X[scrambled], np.zeros(6), qid=qid[scrambled], sort=True)
+    assert data.input_rows is not None
+    moved = LOG.renumbered(np.argsort(scrambled))
+    for log, one in ((LOG, straight), (moved, data)):
+        train = log.training_set(one, CURVE, 1.0)
+        found = dict(zip(train.features[:, 0].tolist(), train.labels.tolist(), strict=True))
+        assert found == pytest.approx({0.0: 7 / 11, 4.0: 3 / 11, 8.0: 0.0})
+        sizes = dict(zip(train.queries.qid.tolist(), train.queries.sizes.tolist(), strict=True))
+        assert sizes == {1: 2, 2: 1}
+    naive = LOG.training_set(straight, None)
+    assert naive.labels.tolist() == [7.0, 3.0, 0.0]
+
+
+def test_weights_and_comments_stay_with_their_documents() -> None:
+    data = RankingDataset.from_arrays(
+        np.zeros((6, 1)), np.zeros(6), qid=[1, 1, 1, 2, 2, 3], weight=[1.0, 2.0, 3.0], document_weight=np.arange(6.0)
+    )
+    train = LOG.training_set(data, CURVE)
+    assert train.document_weights.tolist() == [0.0, 2.0, 4.0]
+    assert train.queries.weights.tolist() == [1.0, 2.0]
+
+
+def test_a_log_of_other_documents_or_without_clicks_is_refused() -> None:
+    data = RankingDataset.from_arrays(np.zeros((5, 1)), np.zeros(5), group=[5])
+    with pytest.raises(DataError, match="of 6 documents, the data have 5"):
+        LOG.training_set(data, CURVE)
+    with pytest.raises(DataError, match="no clicks to learn from"):
+        ClickLog([0], [1], [3], [0], 5).training_set(data, CURVE)
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (([6], [1], [1], [0]), r"there is no row 7: the data have 6"),
+        (([-1], [1], [1], [0]), r"there is no row 0"),
+        (([0], [0], [1], [0]), r"position 0"),
+        (([0], [10_001], [1], [0]), r"position 10001"),
+        (([0], [1], [0], [0]), r"0 impressions"),
+        (([0], [1], [2], [3]), r"3 clicks of 2 impressions"),
+        (([0], [1], [2], [-1]), r"-1 clicks"),
+        (([0.5], [1], [2], [1]), r"rows 0.5 is no whole number"),
+        (([0], [1], [np.nan], [1]), r"impressions nan is no whole number"),
+        (([0, 1], [1], [2], [1]), r"2 rows, 1 positions"),
+        (([[0]], [1], [2], [1]), r"one-dimensional"),
+        ((["a"], [1], [2], [1]), r"one-dimensional whole numbers"),
+    ],
+)
+def test_entries_that_cannot_be_are_refused(columns: tuple[list[float], ...], words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        ClickLog(*columns, 6)
+
+
+def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "log.clicks"
+    LOG.write(path)
+    assert path.read_text().splitlines()[:2] == ["row position impressions clicks", "1 1 5 5"]
+    assert entries(ClickLog.read(path, 6)) == ENTRIES
+    assert ClickLog.read(path, None).n_documents == 5
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    assert entries(ClickLog.read(path, 6)) == ENTRIES
+
+
+def test_a_file_may_have_no_header_and_comments_and_no_entries(tmp_path: Path) -> None:
+    path = tmp_path / "log.clicks"
+    path.write_text("1 1 5 5 # first\n\n1\t2 10 2\r\n3 1 4 1\n3 1 6 2\n5 3 2 0\n")
+    assert entries(ClickLog.read(path, 6)) == ENTRIES
+    path.write_text("")
+    assert entries(ClickLog.read(path, 6)) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("7 1 1 0", "there is no row 7"),
+        ("0 1 1 0", "there is no row 0"),
+        ("1 0 1 0", "position 0"),
+        ("1 1 1 2", "2 clicks of 1 impressions"),
+        ("1 1 1", "'1 1 1' is no entry of a click log"),
+        ("1 1 1 0 9", "no entry"),
+        ("1 1 1.0 0", "no entry"),
+        ("1 1 -1 0", "no entry"),
+        ("1 1 1e0 0", "no entry"),
+        ("1 1 \uff11 0", "no entry"),
+        ("99999999999999999999 1 1 0", "there is no row"),
+        ("row position impressions clicks", "no entry"),
+    ],
+)
+def test_a_line_that_cannot_be_is_refused_where_it_stands(line: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.clicks"
+    path.write_text(f"row position impressions clicks\n1 1 5 5\n{line}\n2 1 1 1\n")
+    with pytest.raises(FileFormatError, match=f"log.clicks:3: .*{words}"):
+        ClickLog.read(path, 6)
+
+
+def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.clicks"
+    path.write_bytes(gzip.compress(b"1 1 5 5\n" * 100)[:-9])
+    with pytest.raises(FileFormatError, match=r"log\.clicks"):
+        ClickLog.read(path, 6)

@@ -1,0 +1,181 @@
+"""Propensities: against a fixed point, known truths, and files that are no such."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from boostrank.clicks.log import ClickLog
+from boostrank.clicks.propensities import Propensities, check_curve, estimate_propensities
+from boostrank.clicks.simulate import Users, simulate_clicks
+from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError
+from boostrank.core.queries import QueryIndex
+
+QUERIES = QueryIndex.from_sizes([15] * 60)
+
+
+def logged(seed: int, impressions: int = 30, **more: object) -> ClickLog:
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 4, QUERIES.n_documents)
+    scores = labels + 1.5 * rng.normal(size=labels.size)
+    return simulate_clicks(labels, QUERIES, scores, impressions=impressions, shown=6, seed=seed, **more)
+
+
+def fixed_point(log: ClickLog) -> np.ndarray:
+    """r_d = c_d / sum_p n_dp e_p and e_p = c_p / sum_d n_dp r_d in turn, of clicked documents at two positions."""
+    n, c = np.zeros((2, log.n_documents, log.depth))
+    np.add.at(n, (log.rows, log.positions - 1), log.impressions)
+    np.add.at(c, (log.rows, log.positions - 1), log.clicks)
+    moved = ((n > 0).sum(axis=1) > 1) & (c.sum(axis=1) > 0)
+    n, c, e = n[moved], c[moved], np.ones(log.depth)
+    for _ in range(20_000):
+        r = c.sum(axis=1) / (n @ e)
+        e = c.sum(axis=0) / (r @ n)
+        e /= e[0]
+    return e
+
+
+def test_the_estimate_is_where_the_two_equations_agree() -> None:
+    log = logged(1)
+    found = estimate_propensities(log, QUERIES)
+    np.testing.assert_allclose(found.examination, fixed_point(log), rtol=1e-8)
+    assert found.errors is not None
+    assert found.errors[0] == 0.0
+
+
+def test_the_errors_are_those_that_clicks_of_queries_have() -> None:
+    log = logged(2)
+    found = estimate_propensities(log, QUERIES)
+    by_query = [log.where(log.rows // 15 == q) for q in range(60)]
+    theta, step = np.log(found.examination), 1e-6
+
+    def slopes(part: ClickLog) -> np.ndarray:
+        """d/d theta of the log-likelihood of where a query's clicks fell, by central differences."""
+
+        def value(theta: np.ndarray) -> float:
+            total = 0.0
+            for row in np.unique(part.rows):
+                own = part.rows == row
+                weight = part.impressions[own] * np.exp(theta[part.positions[own] - 1])
+                total += float(part.clicks[own] @ np.log(weight / weight.sum()))
+            return total
+
+        units = step * np.eye(6)[1:]
+        return np.array([(value(theta + unit) - value(theta - unit)) / (2 * step) for unit in units])
+
+    scores = np.array([slopes(part) for part in by_query])
+    curvature = np.zeros((5, 5))
+    n, c = np.zeros((2, log.n_documents, 6))
+    n[log.rows, log.positions - 1], c[log.rows, log.positions - 1] = log.impressions, log.clicks
+    for row in range(log.n_documents):
+        if (n[row] > 0).sum() > 1 and c[row].sum():
+            share = n[row] * found.examination / (n[row] @ found.examination)
+            curvature += c[row].sum() * (np.diag(share) - np.outer(share, share))[1:, 1:]
+    inverse = np.linalg.inv(curvature)
+    expected = np.sqrt(np.diag(inverse @ (scores.T @ scores) @ inverse) * 60 / 59)
+    assert found.errors is not None
+    np.testing.assert_allclose(found.errors[1:], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("eta", [0.0, 1.0])
+def test_intervals_hold_the_truth_as_often_as_they_say(eta: float) -> None:
+    truth, inside = -eta * np.log(np.arange(1, 7)), []
+    for seed in range(40):
+        found = estimate_propensities(logged(seed, users=Users(eta=eta)), QUERIES)
+        assert found.errors is not None
+        inside += list(np.abs(np.log(found.examination) - truth)[1:] <= 1.96 * found.errors[1:])
+    assert 0.88 <= np.mean(inside) <= 0.99  # of 200; dependent within a log
+
+
+def test_a_curve_that_holds_passes_and_others_do_not() -> None:
+    log = logged(3, impressions=100)
+    assert check_curve(log, Propensities.power(1.0, 6), QUERIES).p > 0.01
+    assert check_curve(log, Propensities.power(1.0, 4), QUERIES).positions == 3
+    for wrong in (0.5, 2.0):
+        found = check_curve(log, Propensities.power(wrong, 6), QUERIES)
+        assert found.p < 1e-6
+        assert found.nats > 10.0
+    best = estimate_propensities(log, QUERIES)
+    same = check_curve(log, best, QUERIES)
+    assert same.nats == pytest.approx(0.0, abs=1e-6)
+    assert same.p == pytest.approx(1.0)
+
+
+def test_nothing_moved_is_refused() -> None:
+    still = logged(4, spread=0.0)
+    with pytest.raises(DataError, match="no clicked document was shown both at position 1 and elsewhere"):
+        estimate_propensities(still)
+    with pytest.raises(DataError, match="no clicked document"):
+        check_curve(still, Propensities.power(1.0, 6))
+
+
+def test_a_position_that_nothing_ties_to_the_first_has_none() -> None:
+    # 1 and 2 are tied; 3 and 4 to each other alone; 5 was never clicked.
+    rows, positions = [0, 0, 1, 1, 2, 2, 3, 3], [1, 2, 1, 2, 3, 4, 1, 5]
+    log = ClickLog(rows, positions, [100] * 8, [50, 25, 30, 20, 10, 10, 40, 0], 4)
+    found = estimate_propensities(log)
+    assert np.isnan(found.examination).tolist() == [False, False, True, True, True]
+    assert found.examination[1] == pytest.approx(45 / 80, rel=1e-6)
+    assert found.moved == 2
+
+
+def test_few_clicks_are_said_to_say_nothing() -> None:
+    with pytest.warns(DataWarning, match="say nothing"):
+        estimate_propensities(logged(5, impressions=2, users=Users(eta=2.0)))
+
+
+def test_trust_has_an_affine_curve() -> None:
+    users = Users("trust", eta=1.0, noise=0.0)
+    curve = users.propensities(3)
+    assert curve.false_clicks[1] == pytest.approx(0.65 / 2 / 2)
+    assert curve.examination[1] == pytest.approx((0.97 - 0.325) / 2 / (0.98 - 0.65))
+
+
+def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    for one in (
+        estimate_propensities(logged(6), QUERIES), Propensities([1.0, np.nan, 0.5], [0.1, 0.0, 0.2]),
+        Propensities.power(0.5, 4),
+    ):  # fmt: skip
+        one.write(path)
+        back = Propensities.read(path)
+        np.testing.assert_array_equal(back.examination, one.examination)
+        np.testing.assert_array_equal(back.false_clicks, one.false_clicks)
+        assert (back.method, back.moved, back.errors is None) == (one.method, one.moved, one.errors is None)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"version": 2}, "version 2 where 1 is known"), ({"version": None}, "version None"),
+        ({"examination": None}, "no examination"), ({"examination": []}, "0 positions"),
+        ({"examination": [0.5, 1]}, "the first is 1"), ({"examination": [1, 0]}, "above 0"),
+        ({"examination": [None, 1]}, "the first is 1"), ({"examination": [1, "2"]}, "list of numbers"),
+        ({"examination": [1, True]}, "list of numbers"), ({"examination": {"0": 1}}, "list of numbers"),
+        ({"examination": [1, 10**400]}, "beyond the largest"), ({"false_clicks": [0.1]}, "false_clicks"),
+        ({"false_clicks": [0.1, 1.0]}, "false_clicks"), ({"errors": [0.0]}, "1 standard errors for 2"),
+        ({"method": 3}, "method is a text"), ({"moved": -1}, "whole number"), ({"moved": True}, "whole number"),
+        ({"examinaton": [1]}, "unknown key 'examinaton'"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_none_is_refused(change: dict[str, object], words: str, tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps({"version": 1, "examination": [1.0, 0.5]} | change))
+    with pytest.raises(FileFormatError, match=f"p.json: no file of propensities: .*{words}"):
+        Propensities.read(path)
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{", "[" * 100_000, '{"version": NaN}'])
+def test_text_that_is_no_json_object_is_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    path.write_text(text)
+    with pytest.raises(FileFormatError, match="no file of propensities"):
+        Propensities.read(path)
+
+
+def test_eta_has_a_range() -> None:
+    with pytest.raises(ParameterError, match="eta"):
+        Propensities.power(-1.0)
