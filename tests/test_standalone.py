@@ -26,9 +26,9 @@ def rounds(monkeypatch: Any) -> list[int]:
     seen: list[int] = []
     original = BoundObjective.gradient
 
-    def gradient(self: Any, scores: Any, round: int) -> Any:
+    def gradient(self: Any, scores: Any, round: int, **options: Any) -> Any:
         seen.append(round)
-        return original(self, scores, round)
+        return original(self, scores, round, **options)
 
     monkeypatch.setattr(BoundObjective, "gradient", gradient)
     return seen

@@ -13,7 +13,8 @@ from boostrank.cli.options import Command, InputFile, OutputFile, option
 from boostrank.cli.tables import print_table
 
 if TYPE_CHECKING:
-    from boostrank.clicks.propensities import CurveCheck, Propensities
+    from boostrank.clicks.estimation import CurveCheck
+    from boostrank.clicks.propensities import Propensities
 
 
 @click.command("propensities", cls=Command)
@@ -32,13 +33,14 @@ def command(context: click.Context, /, clicks: str, given: str | None, output: s
     \b
     boostrank propensities train.txt.clicks -o propensities.json
     """
-    from boostrank.clicks.log import ClickLog
-    from boostrank.clicks.propensities import Propensities, check_curve, estimate_propensities
+    from boostrank.clicks.estimation import check_curve, estimate_propensities
+    from boostrank.clicks.propensities import Propensities
+    from boostrank.clicks.text import read_clicks
     from boostrank.core.files import check_writable
 
     if output is not None:
         check_writable(output)
-    log = ClickLog.read(clicks, None)
+    log = read_clicks(clicks)
     say(f"{clicks}: {log!r}")
     curve = None if given is None else Propensities.read(given)
     found = estimate_propensities(log)

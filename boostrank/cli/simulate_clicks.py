@@ -41,6 +41,7 @@ def command(
     """
     from boostrank.cli.scores import load_ranker, scores_of
     from boostrank.clicks.simulate import Users, simulate_clicks
+    from boostrank.clicks.text import write_clicks
     from boostrank.core.files import check_writable
     from boostrank.core.queries import QueryIndex
 
@@ -53,6 +54,6 @@ def command(
         documents.labels, index, scores, Users(users, eta, noise), impressions=impressions, shown=shown, spread=spread,
         seed=seed,
     ).renumbered(documents.input_rows)  # fmt: skip
-    log.write(output)
+    write_clicks(output, log)
     say(f"{output}: {log!r}")
     click.echo(output)

@@ -10,20 +10,15 @@ SIGIR 2019). Objectives take it as a real-valued gain.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from os import PathLike
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.clicks.propensities import MAX_POSITION, Propensities
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 
-if TYPE_CHECKING:
-    from boostrank.clicks.propensities import Propensities
-
-SUFFIX = ".clicks"
 PRIOR = 1.0
 """Exposure added to every document's: little that was seen is drawn to a gain of 0. It takes the bias away at 0."""
 
@@ -72,27 +67,6 @@ class ClickLog:
             f"ClickLog({shown:,} impressions and {clicks:,} clicks of {self.shown.sum():,} of "
             f"{self.n_documents:,} documents, {self.depth} positions)"
         )
-
-    @classmethod
-    def read(cls, path: str | PathLike[str], n_documents: int | None) -> ClickLog:
-        """Read a `.clicks` file; see `boostrank.clicks.text`.
-
-        Args:
-            path: of the file.
-            n_documents: of the data; None: as many as the last row of the log says.
-
-        Raises:
-            FileFormatError: what cannot be, with file and line.
-        """
-        from boostrank.clicks.text import read_clicks
-
-        return read_clicks(path, n_documents)
-
-    def write(self, path: str | PathLike[str]) -> None:
-        """Write a `.clicks` file, whole or not at all."""
-        from boostrank.clicks.text import write_clicks
-
-        write_clicks(path, self)
 
     @property
     def depth(self) -> int:
@@ -204,9 +178,6 @@ def impossible(
     if impressions[i] < 1:
         return i, f"{impressions[i]} impressions: what was not shown has no entry"
     return i, f"{clicks[i]} clicks of {impressions[i]} impressions: count each impression as clicked or not"
-
-
-MAX_POSITION = 10_000
 
 
 def shown_documents(data: RankingDataset, kept: npt.NDArray[np.bool_]) -> RankingDataset:

@@ -28,7 +28,7 @@ MAX_ROWS = 2**40
 _LARGEST = 2**53
 
 
-def read_clicks(path: str | PathLike[str], n_documents: int | None) -> ClickLog:
+def read_clicks(path: str | PathLike[str], n_documents: int | None = None) -> ClickLog:
     """The click log of a file, plain or compressed (.gz, .bz2, .xz).
 
     Args:

@@ -11,6 +11,7 @@ import pytest
 from boostrank import RankingDataset
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.propensities import Propensities
+from boostrank.clicks.text import read_clicks, write_clicks
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError
 
 LOG = ClickLog([2, 0, 0, 2, 4], [1, 2, 1, 1, 3], [4, 10, 5, 6, 2], [1, 2, 5, 2, 0], 6)
@@ -116,20 +117,20 @@ def test_entries_that_cannot_be_are_refused(columns: tuple[list[float], ...], wo
 
 def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
     path = tmp_path / "log.clicks"
-    LOG.write(path)
+    write_clicks(path, LOG)
     assert path.read_text().splitlines()[:2] == ["row position impressions clicks", "1 1 5 5"]
-    assert entries(ClickLog.read(path, 6)) == ENTRIES
-    assert ClickLog.read(path, None).n_documents == 5
+    assert entries(read_clicks(path, 6)) == ENTRIES
+    assert read_clicks(path, None).n_documents == 5
     path.write_bytes(gzip.compress(path.read_bytes()))
-    assert entries(ClickLog.read(path, 6)) == ENTRIES
+    assert entries(read_clicks(path, 6)) == ENTRIES
 
 
 def test_a_file_may_have_no_header_and_comments_and_no_entries(tmp_path: Path) -> None:
     path = tmp_path / "log.clicks"
     path.write_text("1 1 5 5 # first\n\n1\t2 10 2\r\n3 1 4 1\n3 1 6 2\n5 3 2 0\n")
-    assert entries(ClickLog.read(path, 6)) == ENTRIES
+    assert entries(read_clicks(path, 6)) == ENTRIES
     path.write_text("")
-    assert entries(ClickLog.read(path, 6)) == []
+    assert entries(read_clicks(path, 6)) == []
 
 
 @pytest.mark.parametrize(
@@ -153,11 +154,11 @@ def test_a_line_that_cannot_be_is_refused_where_it_stands(line: str, words: str,
     path = tmp_path / "log.clicks"
     path.write_text(f"row position impressions clicks\n1 1 5 5\n{line}\n2 1 1 1\n")
     with pytest.raises(FileFormatError, match=f"log.clicks:3: .*{words}"):
-        ClickLog.read(path, 6)
+        read_clicks(path, 6)
 
 
 def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.clicks"
     path.write_bytes(gzip.compress(b"1 1 5 5\n" * 100)[:-9])
     with pytest.raises(FileFormatError, match=r"log\.clicks"):
-        ClickLog.read(path, 6)
+        read_clicks(path, 6)

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from boostrank.clicks.estimation import check_curve, estimate_propensities
 from boostrank.clicks.log import ClickLog
-from boostrank.clicks.propensities import Propensities, check_curve, estimate_propensities
+from boostrank.clicks.propensities import Propensities
 from boostrank.clicks.simulate import Users, simulate_clicks
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError
 from boostrank.core.queries import QueryIndex

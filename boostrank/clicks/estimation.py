@@ -1,0 +1,211 @@
+"""Estimates of how likely each position is looked at, from documents that were shown at several.
+
+The expected clicks of document d at position p are n_dp e_p r_d: its impressions there, the propensity of the position
+and the document's own probability of a click. Given how many clicks a document got in all, where they fell says nothing
+of r_d: with probability n_dp e_p / sum_q n_dq e_q at p. The maximum of that likelihood over e is that of the Poisson
+model with an effect of each document (J. Hausman, B. Hall, Z. Griliches, Econometrica 52, 1984), and needs the
+expectation alone to be right (J. Wooldridge, "Distribution-free estimation of some nonlinear panel data models",
+Journal of Econometrics 90, 1999), so that errors are those that clicks really have, by query.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+from scipy.special import chdtrc
+
+from boostrank.clicks.log import ClickLog
+from boostrank.clicks.propensities import Propensities
+from boostrank.core.errors import DataError, DataWarning, warn_user
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array
+
+NONSENSE = 0.5
+"""Standard error of log e from which on a propensity says nothing."""
+_STEPS, _CLOSE = 100, 1e-10
+
+
+@dataclass(frozen=True)
+class CurveCheck:
+    """Whether clicks fell where a curve says that they fall.
+
+    Args:
+        nats: by how much less likely they are under it than under the curve that suits them best.
+        p: probability of as great a difference by chance; of a Wald test with errors by query.
+        positions: that were compared, besides the first.
+    """
+
+    nats: float
+    p: float
+    positions: int
+
+
+def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> Propensities:
+    """Propensities of the positions of a log, from the documents that moved.
+
+    A position that no chain of moved and clicked documents ties to position 1 has none (NaN).
+
+    Args:
+        log: of clicks.
+        queries: of the documents in the order of the log, whose clicks may have to do with each other; None: each
+            document is taken for itself.
+
+    Raises:
+        DataError: no clicked document moved between position 1 and another.
+    """
+    moved = _Moved.of(log, np.ones(log.depth, bool))
+    theta = moved.fit()
+    examination, errors = np.full(log.depth, np.nan), np.full(log.depth, np.nan)
+    examination[moved.known] = np.exp(theta)
+    errors[moved.known] = np.sqrt(np.diag(moved.covariance(theta, queries)))
+    vague = np.flatnonzero(errors > NONSENSE) + 1
+    if vague.size:
+        warn_user(
+            f"the propensities of {vague.size} positions, {vague[0]} the first, say nothing: the standard error of "
+            f"their logarithm is above {NONSENSE:g} (more clicks on documents that move are needed)",
+            DataWarning,
+        )
+    return Propensities(examination, errors=errors, method="documents that moved", moved=moved.totals.size)
+
+
+def check_curve(log: ClickLog, given: Propensities, queries: QueryIndex | None = None) -> CurveCheck:
+    """Compare a given curve with where the clicks of moved documents fell.
+
+    Raises:
+        DataError: no clicked document moved between position 1 and another that the curve has.
+    """
+    allowed = np.isfinite(np.append(given.examination, np.full(log.depth, np.nan))[: log.depth])
+    moved = _Moved.of(log, allowed)
+    theta, own = moved.fit(), np.log(given.examination[moved.known])
+    off, spread = (theta - own)[1:], moved.covariance(theta, queries)[1:, 1:]
+    p = float(chdtrc(off.size, off @ np.linalg.solve(spread, off)))
+    return CurveCheck(moved.likelihood(theta) - moved.likelihood(own), p, off.size)
+
+
+@dataclass(frozen=True, eq=False)
+class _Moved:
+    """The entries of clicked documents at two positions or more, which moves tie to position 1.
+
+    Args:
+        known: int64[K], positions from 0, the first 0.
+        row: int64[D], row of each document.
+        document, at, impressions, clicks: [m], number of the document and of the position among the known ones.
+    """
+
+    known: npt.NDArray[np.int64]
+    row: npt.NDArray[np.int64]
+    document: npt.NDArray[np.int64]
+    at: npt.NDArray[np.int64]
+    impressions: Float64Array
+    clicks: Float64Array
+
+    @classmethod
+    def of(cls, log: ClickLog, allowed: npt.NDArray[np.bool_]) -> _Moved:
+        """Those of a log at some positions, bool[P].
+
+        Raises:
+            DataError: there are none.
+        """
+        entries = np.flatnonzero(allowed[log.positions - 1])
+        while True:
+            rows = log.rows[entries]
+            shown, clicked = np.bincount(rows), np.bincount(rows, log.clicks[entries])
+            kept = (shown >= 2) & (clicked > 0)
+            left = entries[kept[rows]]
+            document, at = np.unique(log.rows[left], return_inverse=True)[1], log.positions[left] - 1
+            tied = _tied_to_first(document, at, log.clicks[left], allowed.size)
+            left = left[tied[at]]
+            if left.size == entries.size:
+                break
+            entries = left
+        if not entries.size:
+            raise DataError(
+                "no clicked document was shown both at position 1 and elsewhere, by itself or through others: nothing "
+                "tells how likely positions are looked at. Give a file of propensities, or log lists that vary"
+            )
+        known, number = np.unique(log.positions[entries] - 1, return_inverse=True)
+        row, document = np.unique(log.rows[entries], return_inverse=True)
+        counts = (log.impressions[entries].astype(np.float64), log.clicks[entries].astype(np.float64))
+        return cls(known, row, document, number, *counts)
+
+    @property
+    def totals(self) -> Float64Array:
+        """float64[D]: clicks of each document."""
+        return np.asarray(np.bincount(self.document, self.clicks), np.float64)
+
+    def _shares(self, theta: Float64Array) -> Float64Array:
+        """float64[m]: the probability that a click of the document falls at the position."""
+        weight = self.impressions * np.exp(theta - theta.max())[self.at]
+        return np.asarray(weight / np.bincount(self.document, weight)[self.document])
+
+    def likelihood(self, theta: Float64Array) -> float:
+        """Log-likelihood of where the clicks fell, in nats, up to a constant; theta is log e of the known positions."""
+        return float(self.clicks @ np.log(self._shares(theta)))
+
+    def _matrix(self, values: Float64Array) -> Any:
+        """CSR [D, K] of one number an entry."""
+        return sparse.csr_matrix((values, (self.document, self.at)), shape=(self.row.size, self.known.size))
+
+    def _information(self, theta: Float64Array) -> Float64Array:
+        """float64[K, K]: minus the second derivatives of the log-likelihood."""
+        shares = self._shares(theta)
+        expected = np.bincount(self.at, self.totals[self.document] * shares, self.known.size)
+        root = self._matrix(np.sqrt(self.totals[self.document]) * shares)
+        return np.asarray(np.diag(expected) - (root.T @ root).toarray())
+
+    def fit(self) -> Float64Array:
+        """float64[K]: log e of the known positions, the first 0, by Newton's method: the likelihood is concave."""
+        theta = np.zeros(self.known.size)
+        value = self.likelihood(theta)
+        for _ in range(_STEPS):
+            gradient = np.bincount(
+                self.at, self.clicks - self.totals[self.document] * self._shares(theta), self.known.size
+            )
+            step = np.zeros(self.known.size)
+            step[1:] = np.linalg.lstsq(self._information(theta)[1:, 1:], gradient[1:], rcond=None)[0]
+            length = 1.0
+            while (new := self.likelihood(theta + length * step)) < value and length > _CLOSE:
+                length /= 2.0
+            theta, value = theta + length * step, max(new, value)
+            if np.abs(step).max() < _CLOSE:
+                break
+        return theta
+
+    def covariance(self, theta: Float64Array, queries: QueryIndex | None) -> Float64Array:
+        """float64[K, K] of log e, the sandwich by query; 0 of the first position, to which they are relative."""
+        bread = np.linalg.pinv(self._information(theta)[1:, 1:])
+        scores = self._matrix(self.clicks - self.totals[self.document] * self._shares(theta))
+        if queries is not None:
+            number = np.unique(queries.of_rows()[self.row], return_inverse=True)[1]
+            count = int(number.max()) + 1
+            scores = sparse.csr_matrix((np.ones(number.size), (number, np.arange(number.size)))) @ scores
+        else:
+            count = self.row.size
+        meat = (scores.T @ scores).toarray()[1:, 1:] * (count / max(count - 1, 1))
+        covariance = np.zeros((self.known.size, self.known.size))
+        covariance[1:, 1:] = bread @ meat @ bread
+        return covariance
+
+
+def _tied_to_first(
+    document: npt.NDArray[np.int64], at: npt.NDArray[np.int64], clicks: npt.NDArray[np.int64], positions: int
+) -> npt.NDArray[np.bool_]:
+    """bool[P]: the positions that a chain of documents ties to the first, clicked at the one and shown at the other.
+
+    In both directions: a position where none of them was clicked has no finite logarithm.
+    """
+    shape = (int(document.max(initial=-1)) + 1, positions)
+    if not document.size:
+        return np.zeros(positions, dtype=bool)
+    shown = sparse.csr_matrix((np.ones(at.size), (document, at)), shape=shape)
+    clicked = sparse.csr_matrix(((clicks > 0).astype(float), (document, at)), shape=shape)
+    graph = clicked.T @ shown
+    graph.eliminate_zeros()
+    component = connected_components(graph, connection="strong")[1]
+    tied = component == component[0]
+    return tied if tied.sum() > 1 else np.zeros(positions, dtype=bool)
