@@ -60,8 +60,9 @@ demo: $(VENV)/.installed
 	@echo "    boostrank predict my-model.txt my-new.txt -o scores.txt"
 	@echo "    boostrank objectives"
 
+# A file to a process: what a file's tests share is made once. More than two would compile the same kernels side by side.
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 2 --dist loadfile
 
 # Other interpreters and versions: an environment each, .venv-3.12 or .venv-oldest. TESTS chooses what to run.
 PYTHONS ?= 3.11 3.12 3.13
