@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.formats.base import ModelFormat, read_json, reals, refuse
+from boostrank.formats.base import ModelFormat, read_json, reals, refuse, write_json
 from boostrank.formats.leaves import Leaves
 from boostrank.formats.steps import parts_of, sum_of_starts
 from boostrank.formats.trees import MAX_DEPTH, ServedTrees, Trees, depths
@@ -98,7 +98,7 @@ class XGBoostModel:
             "gradient_booster": learner["gradient_booster"] | {"model": forest},
             "attributes": {ATTRIBUTE: str(len(first))} if first else {},
         }
-        return json.dumps(self.document | {"learner": learner | changed}).encode()
+        return write_json(self.document | {"learner": learner | changed})
 
 
 class XGBoostFormat(ModelFormat):
@@ -143,7 +143,7 @@ class XGBoostFormat(ModelFormat):
         return XGBoostModel(model, forest, weights)
 
     def write(self, model: XGBoostModel) -> bytes:
-        return json.dumps(model.document).encode()  # numbers may be spelt otherwise
+        return write_json(model.document)  # numbers may be spelt otherwise
 
     def trees(self, model: XGBoostModel, n_features: int) -> Trees:
         curves = model.start
@@ -268,7 +268,7 @@ def with_even_leaves(body: bytes) -> bytes | None:
     for one, part in zip(trees, np.split(conditions, ends[:-1]), strict=True):
         one["split_conditions"] = part.tolist()
     param["base_score"] = param["base_score"].replace(base, repr(even.base))
-    return json.dumps(document).encode()
+    return write_json(document)
 
 
 def _divided(tree: Mapping[str, Any], parts: float) -> dict[str, Any]:
@@ -405,10 +405,18 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> int:
         raise ModelError(f"{where}: num_deleted is not the number of deleted nodes")
     refuse(leaf != (right == -1), f"{where}: a node has one child")
     refuse(feature[alive] >= n_features, f"{where}: splits by a feature that the model does not have")
-    if bool(np.any(np.isnan(condition[alive]))) or not bool(np.all(np.abs(condition[alive & leaf]) <= _FLOAT32_MAX)):
-        raise ModelError(f"{where}: a leaf value or threshold is not finite")
     _check_shape(left, right, parents, alive, where)
-    return _check_categorical_splits(tree, n, leaf, where) if "split_type" in tree else 0
+    most, by_set = 0, np.zeros(n, dtype=bool)
+    if "split_type" in tree:
+        most = _check_categorical_splits(tree, n, leaf, where)
+        by_set[tree["categories_nodes"]] = True
+    # Before XGBoost 3.1 the threshold of a split by a set is NaN.
+    unknown = np.isnan(condition) & alive & ~by_set
+    refuse(
+        bool(unknown.any()) or not bool(np.all(np.abs(condition[alive & leaf]) <= _FLOAT32_MAX)),
+        f"{where}: a leaf value or threshold is not finite",
+    )
+    return most
 
 
 def _check_shape(

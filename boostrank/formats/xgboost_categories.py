@@ -1,7 +1,8 @@
 """Categories in XGBoost's JSON: what the codes of each column stand for, by which XGBoost codes a data frame by itself.
 
 It does so since 3.1, and orders text otherwise than by its bytes where these are above 127: such names stay out of the
-file, and in boostrank's own record.
+file, and in boostrank's own record. Where XGBoost 3.1 to 3.3 wrote such names itself, it took the number of letters for
+that of bytes: the names run into each other, and the last ones are cut.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from boostrank.formats.base import write_json
+
 _INT64 = 15  # Value::ValueKind of int64
 _NONE: dict[str, Any] = {"enc": [], "feature_segments": [], "sorted_idx": []}
+_COUNTS_BYTES = [3, 4]
+"""The first version that does."""
 
 
 def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes | None:
@@ -35,14 +40,35 @@ def with_names(body: bytes, names: Mapping[int, Sequence[Any] | None]) -> bytes 
         "feature_segments": np.cumsum([0, *map(len, listed)]).tolist() if names else [],
         "sorted_idx": [i for one in listed for i in sorted(range(len(one)), key=one.__getitem__)],
     }
-    return json.dumps(document).encode()
+    return write_json(document)
 
 
 def names_in(body: bytes) -> dict[int, tuple[Any, ...]]:
-    """Column -> what its codes stand for, of a file that has been checked."""
-    forest = json.loads(body)["learner"]["gradient_booster"].get("model") or {}
-    found = {i: _decoded(one) for i, one in enumerate((forest.get("cats") or _NONE)["enc"])}
+    """Column -> what its codes stand for, of a file that has been checked; not where its own version garbled them."""
+    document = json.loads(body)
+    found = {} if _is_garbled(document) else {i: _decoded(one) for i, one in enumerate(_columns(document))}
     return {i: names for i, names in found.items() if names}
+
+
+def readable(body: bytes) -> bytes:
+    """The file as XGBoost's own reader takes it: escaped letters written out, and no names of categories where the
+    version that wrote it garbled some. A later one that loads and saves the file would put its own number on them."""
+    if b'"offsets"' not in body and b"\\u" not in body:
+        return body
+    document = json.loads(body)
+    if _is_garbled(document):
+        document["learner"]["gradient_booster"]["model"]["cats"] = _NONE
+    return write_json(document)
+
+
+def _is_garbled(document: Mapping[str, Any]) -> bool:
+    texts = (one["values"] for one in _columns(document) if "offsets" in one)
+    return document["version"][:2] < _COUNTS_BYTES and any(not 0 <= byte < 128 for text in texts for byte in text)
+
+
+def _columns(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    forest = document["learner"]["gradient_booster"].get("model") or {}
+    return list((forest.get("cats") or _NONE)["enc"])
 
 
 def _is_text(names: Sequence[Any]) -> bool:

@@ -14,10 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from packaging.version import Version
 
+from boostrank import RankingDataset, average, train
 from boostrank.backends import get_backend
-from boostrank.core.errors import ModelError
+from boostrank.core.errors import DataError, ModelError
+from boostrank.data.tables.categories import Categories
 from boostrank.formats.xgboost import XGBOOST, tree_weights
-from tests.formats.real_models import data, train_xgboost, xgboost_models
+from boostrank.training.model import RankingModel
+from tests.formats.real_models import ROWS, SIZE, data, frame, train_xgboost, xgboost_models
 
 Edit = Callable[[dict[str, Any]], None]
 
@@ -348,3 +351,71 @@ def test_dart_of_another_version_scores_the_same_or_is_refused() -> None:
         else:
             found = engine.predict(booster, X.astype(np.float32), rounds=0, threads=1)
             np.testing.assert_array_equal(found, expected)
+
+
+def test_thresholds_of_splits_by_categories_are_nan_before_xgboost_3_1() -> None:
+    engine, document = get_backend("xgboost"), json.loads(xgboost_models()["sets of categories"])
+    model, rows = XGBOOST.parse(xgboost_models()["sets of categories"]), np.nan_to_num(data()[0])
+    replaced = 0
+    for tree in forest(document)["trees"]:
+        for node in tree["categories_nodes"]:
+            tree["split_conditions"][node] = float("nan")
+            replaced += 1
+    assert replaced
+    body = json.dumps(document).encode()
+    old = XGBOOST.parse(body)
+    scores = [engine.predict(engine.from_bytes(one), rows, rounds=0, threads=1) for one in (body, XGBOOST.write(model))]
+    np.testing.assert_array_equal(*scores)
+    of_sets = [XGBOOST.trees(one, 6).forest for one in (old, model)]
+    np.testing.assert_array_equal(of_sets[0].threshold, of_sets[1].threshold)
+    numeric = next(i for i, kind in enumerate(forest(document)["trees"][0]["split_type"]) if kind == 0)
+    with pytest.raises(ModelError, match="tree 0: a leaf value or threshold is not finite"):
+        XGBOOST.parse(edited(document, in_tree("split_conditions", numeric, float("nan"))))
+
+
+def edited(document: dict[str, Any], edit: Edit) -> bytes:
+    copy = json.loads(json.dumps(document))
+    edit(copy)
+    return json.dumps(copy).encode()
+
+
+def test_names_of_categories_that_xgboost_garbled_are_no_names() -> None:
+    engine, document = get_backend("xgboost"), json.loads(xgboost_models()["sets of categories"])
+    # x, yy, zß as XGBoost 3.1 to 3.3 write them: ends in letters, and as many bytes.
+    forest(document)["cats"]["enc"][4] = {"offsets": [0, 1, 3, 5], "values": [*b"xyyz", 0xC3 - 256]}
+    document["version"] = [3, 3, 0]
+    model = RankingModel(engine, engine.from_bytes(json.dumps(document).encode()))
+    assert model.categories == {"e": Categories(), "f": Categories()}
+    with pytest.raises(DataError, match="has codes and does not know what they stand for: give codes"):
+        model.predict(frame())
+    codes = np.nan_to_num(data()[0])
+    alone = engine.from_bytes(xgboost_models()["sets of categories"])
+    np.testing.assert_array_equal(model.predict(codes), engine.predict(alone, codes, rounds=0, threads=1))
+    assert json.loads(model.to_bytes())["learner"]["gradient_booster"]["model"]["cats"]["enc"] == []
+
+
+def test_names_of_categories_are_coded_as_xgboost_does_or_not_known() -> None:
+    engine, booster = get_backend("xgboost"), train_xgboost(X=frame(), max_cat_to_onehot=1)
+    model = RankingModel(engine, booster)
+    if model.categories["e"].values is None:
+        assert Version(xgb.__version__) < Version("3.4")
+        return
+    alone = booster.predict(xgb.DMatrix(frame(), enable_categorical=True))
+    np.testing.assert_array_equal(model.predict(frame()), alone)
+
+
+def test_names_of_features_keep_their_letters_in_the_engine_s_file() -> None:
+    rows = frame()[["größe", "b", "c", "d"]]
+    ranking = RankingDataset.from_arrays(rows, data()[1], group=[SIZE] * (ROWS // SIZE))
+    params = {"objective": "lambdarank", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+    model = train(params, ranking, 2, backend="xgboost")
+    for body in (model.to_bytes(), average([model, model]).to_bytes(), XGBOOST.write(XGBOOST.parse(model.to_bytes()))):
+        alone = xgb.Booster(model_file=bytearray(body))
+        assert alone.feature_names == list(rows)
+        scores = alone.predict(xgb.DMatrix(rows), output_margin=True)
+        np.testing.assert_allclose(scores, model.predict(rows), atol=1e-6)
+    # JSON may be written otherwise by others, and is the same to boostrank.
+    escaped = json.dumps(json.loads(model.to_bytes())).encode()
+    assert b"\\u00f6" in escaped
+    engine = get_backend("xgboost")
+    np.testing.assert_array_equal(RankingModel(engine, engine.from_bytes(escaped)).predict(rows), model.predict(rows))

@@ -34,7 +34,7 @@ from boostrank.data.tables.categories import Categories
 from boostrank.formats.base import LinearStart, engine_names
 from boostrank.formats.steps import NOTHING
 from boostrank.formats.xgboost import XGBOOST, tree_weights, with_even_leaves
-from boostrank.formats.xgboost_categories import names_in, with_names
+from boostrank.formats.xgboost_categories import names_in, readable, with_names
 from boostrank.formats.xgboost_start import ATTRIBUTE
 
 _BINNED_BYTES_A_CELL = 2
@@ -112,10 +112,14 @@ class XGBoost(Backend):
         return booster if body is None else self.from_bytes(body)
 
     def categories_in(self, booster: Any, names: Sequence[str]) -> dict[str, Categories]:
-        if "c" not in (booster.feature_types or ()):
+        types = booster.feature_types or ()
+        if "c" not in types:
             return {}
         found = names_in(self.to_bytes(booster, rounds=0))
-        return {names[column]: Categories(values) for column, values in found.items() if column < len(names)}
+        return {
+            name: Categories(found.get(column))
+            for column, (name, kind) in enumerate(zip(names, types, strict=False)) if kind == "c"
+        }  # fmt: skip
 
     def names_of(self, data: Any) -> tuple[str, ...] | None:
         if data.feature_names is None and data.feature_types is None:
@@ -351,7 +355,7 @@ class XGBoost(Backend):
 
     def from_bytes(self, data: bytes) -> Any:
         booster = xgboost.Booster()
-        booster.load_model(bytearray(data))
+        booster.load_model(bytearray(readable(data)))
         if _has_tree_weights(data) and not _has_tree_weights(bytes(booster.save_raw("json"))):
             raise ModelError(
                 f"this is a dart model of a later XGBoost, whose tree weights the {self.version} here does not read: "

@@ -9,7 +9,6 @@ goes right.
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +26,7 @@ from boostrank.export.target import (
     with_version,
 )
 from boostrank.export.targets.lightgbm import loaded
-from boostrank.formats.base import engine_names
+from boostrank.formats.base import engine_names, write_json
 from boostrank.formats.lightgbm.format import LIGHTGBM
 from boostrank.formats.xgboost import XGBOOST
 from boostrank.formats.xgboost_start import ATTRIBUTE, start_trees
@@ -47,14 +46,14 @@ _ROOT = 2**31 - 1  # the parent of a root
 def _write(model: ServedModel) -> bytes:
     names = engine_names(model.feature_names)
     if model.engine != "xgboost":
-        return json.dumps(_document(model, names), ensure_ascii=False).encode()
+        return write_json(_document(model, names))
     document = XGBOOST.parse(model.body).document
     learner = document["learner"]
     changed: dict[str, Any] = {"feature_names": list(names)}
     if not learner["objective"]["name"].startswith("rank:"):  # it may make predictions of scores, which a ranker's are
         begins = learner["learner_model_param"] | {"base_score": _base_score(model)}
         changed |= {"objective": _RANKING, "learner_model_param": begins}
-    return json.dumps(document | {"learner": learner | changed}, ensure_ascii=False).encode()
+    return write_json(document | {"learner": learner | changed})
 
 
 def _base_score(model: ServedModel) -> str:
