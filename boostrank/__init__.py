@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from boostrank.core import aliases
+from boostrank.core.version import __version__
 
 if TYPE_CHECKING:
     from boostrank.checking.user_file import load_objective
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
     from boostrank.training.train import train
     from boostrank.training.within_query import WithinQuery
     from boostrank.tuning.search import tune
-
-__version__ = "0.1.0"
 
 _NAMES = {
     "core.errors": "BoostrankError DataError InputError ModelError ParameterError TrainingError",

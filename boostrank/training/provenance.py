@@ -13,6 +13,7 @@ import numpy as np
 from boostrank.backends.base import Backend
 from boostrank.core.jsonable import jsonable
 from boostrank.core.queries import QueryIndex
+from boostrank.core.version import __version__
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.tables.categories import to_record
 from boostrank.formats.model_files import content_sha256
@@ -116,8 +117,9 @@ def _digest(values: Any) -> str | None:
 
 
 def _versions(engine: Backend) -> dict[str, str]:
-    versions = {"python": platform.python_version(), engine.name: engine.version}
-    for package in ("boostrank", "numpy", "numba"):
+    # Our own by the code that runs: a checkout's package metadata may be of an earlier version.
+    versions = {"python": platform.python_version(), engine.name: engine.version, "boostrank": __version__}
+    for package in ("numpy", "numba"):
         try:
             versions[package] = version(package)
         except PackageNotFoundError:

@@ -1,0 +1,1 @@
+"""Model files between versions of Python, the engines, NumPy and Numba: `make versions`."""
