@@ -245,7 +245,8 @@ class BoundMetrics:
         spec, queries, conventions = metric.spec, self.queries, self.conventions
         cutoffs = np.array(sorted(metric.cutoffs) or [WHOLE_LIST], dtype=np.int64)
         if spec.grades not in self._grades:
-            given = spec.grades(self._labels, conventions)
+            with queries.naming_rows():
+                given = spec.grades(self._labels, conventions)
             self._grades[spec.grades] = given if self._rows is None else given[self._rows]
         grades = self._grades[spec.grades]
         total = totals(grades, queries.ptr)

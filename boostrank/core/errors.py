@@ -38,6 +38,22 @@ class DataError(InputError):
     """Labels, queries or features that cannot be trained on or scored."""
 
 
+class RowError(DataError):
+    """Something of a row cannot be used; where it was read `QueryIndex.naming_rows` says.
+
+    Args:
+        row: it, counted from 0.
+        reason: what is wrong, and what mends it.
+    """
+
+    def __init__(self, row: int, reason: str) -> None:
+        self.row, self.reason = int(row), reason
+        super().__init__(f"row {row} (from 0): {reason}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return RowError, (self.row, self.reason)
+
+
 class FileFormatError(DataError):
     """A file cannot be read as it is.
 

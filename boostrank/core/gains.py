@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import DataError, ParameterError, did_you_mean
+from boostrank.core.errors import ParameterError, RowError, did_you_mean
 from boostrank.core.gain_expression import GainExpression
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
@@ -77,22 +77,24 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
         float64[N], finite and >= 0.
 
     Raises:
-        DataError: labels that are not finite, negative, too large for 2^label, or outside the table.
+        RowError: labels that are not finite, negative, too large for 2^label, or outside the table.
     """
     rule = parse_gain(gain)
     y = np.asarray(labels, dtype=np.float64)
     if not bool(np.all(np.isfinite(y))):
-        raise DataError(f"label of row {int(np.flatnonzero(~np.isfinite(y))[0])} is not a finite number")
+        row = int(np.flatnonzero(~np.isfinite(y))[0])
+        raise RowError(row, f"label {y[row]:g} is not a finite number")
     if y.size and float(y.min()) < 0:
         row = int(np.argmin(y))
-        raise DataError(
-            f"label {y[row]:g} of row {row} is negative: relevance labels start at 0 (map them, e.g. --label-map=-1=0)"
+        raise RowError(
+            row, f"label {y[row]:g} is negative: relevance labels start at 0 (map them, e.g. --label-map=-1=0)"
         )
     if rule == "exponential":
         if y.size and float(y.max()) > MAX_EXPONENTIAL_LABEL:
-            raise DataError(
-                f"label {y.max():g} of row {int(np.argmax(y))} is above {MAX_EXPONENTIAL_LABEL:g}: a gain of "
-                "2^label - 1 would drown every other document; use gain='linear' or a gain table"
+            raise RowError(
+                int(np.argmax(y)),
+                f"label {y.max():g} is above {MAX_EXPONENTIAL_LABEL:g}: a gain of 2^label - 1 would drown every other "
+                "document; use gain='linear' or a gain table",
             )
         return np.exp2(y) - 1.0
     if rule == "linear":
@@ -101,9 +103,9 @@ def gains_from_labels(labels: npt.ArrayLike, gain: Any = "exponential") -> Float
     index = y.astype(np.int64)
     bad = np.flatnonzero((index != y) | (index >= table.size))
     if bad.size:
-        raise DataError(
-            f"label {y[bad[0]]:g} of row {bad[0]} has no entry in the gain table of {table.size} labels "
-            f"(0 to {table.size - 1})"
+        raise RowError(
+            int(bad[0]),
+            f"label {y[bad[0]]:g} has no entry in the gain table of {table.size} labels (0 to {table.size - 1})",
         )
     return np.asarray(table[index], dtype=np.float64)
 
@@ -122,14 +124,15 @@ def weighted_gains(labels: npt.ArrayLike, gain: Gain, queries: QueryIndex) -> Fl
     Raises:
         DataError: as `gains_from_labels`; products beyond the largest number.
     """
-    gains = gains_from_labels(labels, gain)
+    with queries.naming_rows():
+        gains = gains_from_labels(labels, gain)
     if queries.document_weights is None:
         return gains
     with np.errstate(over="ignore"):
         weighted = gains * queries.document_weights
     beyond = np.flatnonzero(np.isinf(weighted))
     if beyond.size:
-        raise DataError(f"gain times weight of row {beyond[0]} is beyond the largest number: rescale the weights")
+        raise queries.row_error(int(beyond[0]), "gain times weight is beyond the largest number: rescale the weights")
     return weighted
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import DataError
+from boostrank.core.errors import DataError, FileFormatError, RowError
 from boostrank.core.types import Float64Array, Int64Array
+
+Places = Callable[[int], tuple[str, int]]
+"""A row, counted from 0 -> the file that it was read from, and its line (0: the name says it); or, of rows of arrays in
+another order than they were given, no name, and its number as it was given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +31,7 @@ class QueryIndex:
             objective's own.
         document_weights: float64[N], of each row, at least 0, or None for equal weights; what they weigh is for each
             objective to say (`ObjectiveSpec.document_weights`).
+        places: where each row was read, for messages; None: nobody knows, or its number says it.
     """
 
     ptr: Int64Array
@@ -33,6 +39,7 @@ class QueryIndex:
     weights: Float64Array | None = None
     k: Int64Array | None = None
     document_weights: Float64Array | None = None
+    places: Places | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         ptr = np.require(self.ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
@@ -77,10 +84,7 @@ class QueryIndex:
             bad = np.flatnonzero(~(np.isfinite(each) & (each >= 0)))
             if bad.size:
                 row = int(bad[0])
-                raise DataError(
-                    f"query {self.qid[self.of_row(row)]}: weight {each[row]} of row {row} (0-based) is not a finite "
-                    "number of at least 0"
-                )
+                raise self.row_error(row, f"weight {each[row]} is not a finite number of at least 0")
 
     @classmethod
     def from_sizes(cls, sizes: Sequence[int] | npt.NDArray[Any], *, weights: npt.ArrayLike | None = None) -> QueryIndex:
@@ -192,6 +196,22 @@ class QueryIndex:
         """The query (position, not id) that owns a row."""
         return int(np.searchsorted(self.ptr, row, side="right") - 1)
 
+    def row_error(self, row: int, reason: str) -> DataError:
+        """What is wrong with a row, counted from 0, said with its place and its query."""
+        name, number = ("", row) if self.places is None else self.places(row)
+        query = f"query {self.qid[self.of_row(row)]}"
+        if not name:
+            return DataError(f"row {number} (from 0, {query}): {reason}")
+        return FileFormatError(f"{query}: {reason}", file=name, line=number)
+
+    @contextmanager
+    def naming_rows(self) -> Iterator[None]:
+        """Inside, a `RowError` about these rows is told by `row_error`."""
+        try:
+            yield
+        except RowError as error:
+            raise self.row_error(error.row, error.reason) from None
+
     def ranks(self, scores: npt.ArrayLike) -> Int64Array:
         """Rank of each document in its query, int64[N]: 1 is best; equal scores keep the order of the rows."""
         order = np.lexsort((-np.asarray(scores, dtype=np.float64), self.of_rows()))
@@ -224,7 +244,28 @@ class QueryIndex:
         weights = None if self.weights is None else self.weights[chosen]
         k = None if self.k is None else self.k[chosen]
         each = None if self.document_weights is None else self.document_weights[rows]
-        return QueryIndex(ptr, self.qid[chosen], weights, k, each), rows
+        places = None if self.places is None else _PlacesOfSome(self.places, self.ptr, chosen, ptr)
+        return QueryIndex(ptr, self.qid[chosen], weights, k, each, places), rows
+
+
+@dataclass(frozen=True, eq=False)
+class _PlacesOfSome:
+    """Places of the rows of some whole queries.
+
+    Args:
+        places, ptr: of all rows, and the boundaries of all queries.
+        chosen: int64[q], the queries.
+        own: int64[q+1], their boundaries.
+    """
+
+    places: Places
+    ptr: Int64Array
+    chosen: Int64Array
+    own: Int64Array
+
+    def __call__(self, row: int) -> tuple[str, int]:
+        q = int(np.searchsorted(self.own, row, side="right") - 1)
+        return self.places(int(self.ptr[self.chosen[q]] + row - self.own[q]))
 
 
 def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:

@@ -13,6 +13,7 @@ from scipy import sparse
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
 from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.row_places import InputRows
 from boostrank.data.tables.categories import Categories, check_codes, named_columns
 from boostrank.data.tables.numbers import EXACT, Float32Cast
 
@@ -61,6 +62,8 @@ def read_arrays(
         queries = QueryIndex.from_ids(ids)
     else:
         queries = QueryIndex.from_sizes(np.asarray(_without_mask(group, "group size")))
+    if rows is not None:
+        queries = replace(queries, places=InputRows(rows))
     if queries.n_documents != features.shape[0]:
         what = "query ids" if qid is not None else "rows in the groups"
         raise DataError(f"{queries.n_documents} {what} but {features.shape[0]} rows of features")

@@ -89,7 +89,7 @@ class RankingDataset:
             raise DataError("feature names must be distinct")
         bad = np.flatnonzero(~np.isfinite(labels))
         if bad.size:
-            raise DataError(f"label of row {bad[0]} is {labels[bad[0]]}; labels must be finite numbers")
+            raise self.queries.row_error(int(bad[0]), f"label {labels[bad[0]]} is not a finite number")
 
     def _repr_html_(self) -> str:
         names = ", ".join(self.feature_names[:8]) + (", …" if self.n_features > 8 else "")
@@ -414,8 +414,8 @@ class RankingDataset:
         """The same queries in another order, and the rows of each in another order; queries are numbered anew."""
         index, rows = self.queries.take(rng.permutation(len(self.queries)))
         order = np.lexsort((rng.random(rows.size), index.of_rows()))
-        if index.document_weights is not None:
-            index = replace(index, document_weights=index.document_weights[order])
+        weights = None if index.document_weights is None else index.document_weights[order]
+        index = replace(index, document_weights=weights, places=None)
         return self._numbered(index, rows[order])
 
     def redrawn(self, rng: np.random.Generator) -> RankingDataset:

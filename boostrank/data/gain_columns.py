@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from boostrank.core.errors import DataError, FileFormatError, did_you_mean
+from boostrank.core.errors import DataError, did_you_mean
 from boostrank.core.gain_expression import LABEL, GainExpression
 from boostrank.core.types import Float64Array
 from boostrank.data.options import NUMBERED
 
 Data = Any
 """A `boostrank.data.dataset.RankingDataset`, whose module imports this one."""
-Place = Callable[[int], tuple[str, int]]
-"""(file, its line) of a row of a data set."""
 
 _ROWS_AT_A_TIME = 1 << 14
 
 
-def with_gain(
-    data: Data, gain: str, others: Mapping[str, Float64Array] | None = None, place: Place | None = None
-) -> Data:  # fmt: skip
+def with_gain(data: Data, gain: str, others: Mapping[str, Float64Array] | None = None) -> Data:
     """A data set whose labels are the values of an expression; its provenance remembers the text.
 
     Args:
         data: its labels and features.
         gain: the expression.
         others: name -> float64[N], columns that are no features.
-        place: where a row came from, for messages.
 
     Raises:
         ParameterError: no expression.
@@ -54,7 +49,7 @@ def with_gain(
         bad = np.flatnonzero(~(np.isfinite(gains[rows]) & (gains[rows] >= 0.0)))
         if bad.size:
             row = first + int(bad[0])
-            _refuse(data, row, expression, float(gains[row]), {n: float(c[bad[0]]) for n, c in given.items()}, place)
+            _refuse(data, row, expression, float(gains[row]), {n: float(c[bad[0]]) for n, c in given.items()})
     options = {**data.provenance.options, "gain": expression.text}
     return replace(data, labels=gains, provenance=replace(data.provenance, options=options))
 
@@ -103,11 +98,9 @@ def _cells(rows: Any, places: Mapping[str, int]) -> dict[str, Float64Array]:
 
 
 def _refuse(
-    data: Data, row: int, expression: GainExpression, value: float, given: Mapping[str, float],
-    place: Place | None,
+    data: Data, row: int, expression: GainExpression, value: float, given: Mapping[str, float]
 ) -> None:  # fmt: skip
     """Raise the error of a row."""
-    query = data.queries.of_row(row)
     shown = ", ".join(f"{name}={given[name]:g}" for name in expression.columns)
     missing = next((name for name in expression.columns if np.isnan(given[name])), None)
     mend = "gains are finite numbers of at least 0"
@@ -115,9 +108,4 @@ def _refuse(
         mend += f"; where(isnan({missing}), 0, {missing}) says what counts where there is none"
     elif value < 0.0:
         mend += "; max(..., 0) or clip keeps them there"
-    words = f"gain {expression.text!r} is {value:g} ({shown}; query {data.queries.qid[query]}): {mend}"
-    if place is None:
-        number = row if data.input_rows is None else int(data.input_rows[row])
-        raise DataError(f"row {number}: {words}")
-    file, line = place(row)
-    raise FileFormatError(words, file=file, line=line)
+    raise data.queries.row_error(row, f"gain {expression.text!r} is {value:g} ({shown}): {mend}")

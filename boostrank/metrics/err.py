@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.errors import DataError
+from boostrank.core.errors import RowError
 from boostrank.core.gains import gains_from_labels
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.metric.contract import MetricSpec, gains, metric_kernel, no_divisors, reciprocal_ranks
@@ -63,7 +63,7 @@ def stop_probabilities(labels: Float64Array, conventions: Conventions) -> Float6
     """Chance that a document satisfies.
 
     Raises:
-        DataError: a gain above gain(max_grade) + 1, which would be a chance above one.
+        RowError: a gain above gain(max_grade) + 1, which would be a chance above one.
     """
     gain = gains(labels, conventions)
     top = conventions.max_grade
@@ -72,7 +72,7 @@ def stop_probabilities(labels: Float64Array, conventions: Conventions) -> Float6
     chance = gain / (gains_from_labels([top], conventions.gain)[0] + 1.0)
     if float(chance.max(initial=0.0)) > 1.0:
         row = int(np.argmax(chance))
-        raise DataError(f"err: label {labels[row]:g} of row {row} makes a stop more than certain; max_grade={top:g}")
+        raise RowError(row, f"err: label {labels[row]:g} makes a stop more than certain; max_grade={top:g}")
     return chance
 
 

@@ -255,10 +255,13 @@ class _Part:
         self.objective = objective
         self.ptr = np.require(queries.ptr, np.int64, ["C", "W"])  # compiled code takes no read-only arrays
         _check_document_weights(spec, queries)
-        targets, self.gains = labels, gains_from_labels(labels, objective.gain)
+        targets = labels
         if spec.document_weights == GAIN_WEIGHTS and queries.document_weights is not None:
             targets = labels * queries.document_weights
             self.gains = weighted_gains(labels, objective.gain, queries)
+        else:
+            with queries.naming_rows():
+                self.gains = gains_from_labels(labels, objective.gain)
         if objective.options[GAIN_BASE.name] == "least":
             self.gains = above_least(self.gains, queries)
         constants = {k: v for k, v in objective.params.items() if not isinstance(v, Schedule)}

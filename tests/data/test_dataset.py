@@ -40,9 +40,9 @@ def test_query_ids_and_sizes_say_the_same() -> None:
         ({"group": [3, 3], "weight": [1, 2, 3]}, "give one a query, or one a row"),
         (
             {"group": [3, 3], "weight": [1, 1, 2, 1, 1, -1]},
-            r"query 1: weight -1.0 of row 5 \(0-based\) is not a finite",
+            r"row 5 \(from 0, query 1\): weight -1.0 is not a finite",
         ),
-        ({"group": [3, 3], "weight": [1, 1, np.nan, 1, 1, 1]}, "query 0: weight nan of row 2"),
+        ({"group": [3, 3], "weight": [1, 1, np.nan, 1, 1, 1]}, r"row 2 \(from 0, query 0\): weight nan"),
         ({"group": [3, 3], "document_weight": [1, 2]}, "2 document weights for 6 rows: give one a row"),
         ({"group": [3, 3], "document_weight": np.ones(6), "weight": [1, 2, 1, 1, 1, 1]}, "weight= differs within a"),
         ({"group": [3, 3], "weight": [1.0, 0.0]}, "weight 0.0 is not a positive"),
@@ -60,7 +60,7 @@ def test_what_cannot_be_ranked_is_refused_with_words(options: dict[str, Any], me
 @pytest.mark.parametrize(
     ("features", "labels", "message"),
     [
-        (X, [0, 1, np.nan, 0, 0, 1], "label of row 2 is nan"),
+        (X, [0, 1, np.nan, 0, 0, 1], "row 2 .*label nan"),
         (X, [0, 1], "labels of shape"),
         (X[0], Y, "two-dimensional"),
         (np.full((6, 2), 1e300), Y, "does not fit in float32"),

@@ -99,7 +99,7 @@ def test_what_does_not_go_together_is_refused():
     assert boostrank.train(TREES | {"objective": boostrank.Objective("lambdarank", gain="linear")}, held, 2).info.gain
     with pytest.raises(ParameterError, match="whole grades"):
         boostrank.train(TREES | {"objective": "lightgbm:lambdarank"}, held, 2)
-    with pytest.raises(DataError, match="row 0: gain 'f1 - 99' is -"):
+    with pytest.raises(DataError, match=r"row 0 \(from 0, query 0\): gain 'f1 - 99' is -"):
         boostrank.train(TREES | {"gain": "f1 - 99"}, data, 2)
     with pytest.raises(ParameterError, match="columns of a RankingDataset, not of Dataset"):
         boostrank.train(TREES | {"gain": GAIN}, lgb.Dataset(np.zeros((4, 2)), [0, 1, 0, 1], group=[4]), 2)

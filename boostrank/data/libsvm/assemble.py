@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.reasons import NO_ROWS, BadRow
 from boostrank.data.names import names_in_head, same_names
 from boostrank.data.options import NUMBERED
+from boostrank.data.row_places import RowPlaces
 from boostrank.data.store import RowStore, StoredFeatures, check_not_scattered, missing_in
 from boostrank.data.tables.categories import Categories
 
@@ -281,6 +282,7 @@ class Assembly(RowFiles):
         self._check_rows()
         base, columns = self._columns()
         queries, order = self._queries()
+        queries = replace(queries, places=self._places().in_order(order))
         if self.store is not None:
             check_not_scattered(order, self.name)
         labels = np.concatenate([b.labels for b in self.blocks if b is not None])
@@ -319,24 +321,27 @@ class Assembly(RowFiles):
         if options.gain is None:
             return data
         others = {name: column if order is None else column[order] for name, column in self._others().items()}
-        return with_gain(
-            data, options.gain, others, lambda row: self._place_of_row(row if order is None else order[row])
-        )
+        return with_gain(data, options.gain, others)
 
     def _others(self) -> dict[str, Float64Array]:
         """Columns of the gain that are no features, float64[N], in the order of the file."""
         return {}
 
-    def _place_of_row(self, row: int) -> tuple[str, int]:
-        """(file, line) of a row, counted from 0 in the order of the files; line 0 where blank lines hide it."""
+    def _places(self) -> RowPlaces:
+        """Where each row stands, in the order of the files."""
+        rows, lines, exact = self._counted_from()
+        files = tuple((part.name, part.lines, part.rows) for part in self.parts)
+        options, end = self.options, (self.n_rows, self.n_lines)
+        return RowPlaces(files, rows, lines, end, options.header_lines, options.by_row, exact)
+
+    def _counted_from(self) -> tuple[Int64Array, Int64Array, bool]:
+        """`rows`, `lines` and `exact` of `RowPlaces`."""
         runs = np.concatenate([*self._runs, np.zeros((0, parse.N_RUN), np.int64)])
-        rows, lines = (np.append(runs[:, at], end) for at, end in ((parse.RUN_ROW, self.n_rows),
-                                                                  (parse.RUN_LINE, self.n_lines + 1)))  # fmt: skip
-        if not len(runs):
-            rows, lines = np.array([0, self.n_rows]), np.array([1, self.n_lines + 1])
-        i = int(np.searchsorted(rows, row, "right")) - 1
-        file, line = self.place(int(lines[i] + row - rows[i]))
-        return file, line if lines[i + 1] - lines[i] == rows[i + 1] - rows[i] else 0
+        if not len(runs):  # no queries, but those of a file beside each
+            runs = np.zeros((len(self.parts), parse.N_RUN), np.int64)
+            runs[:, parse.RUN_ROW] = [part.rows for part in self.parts]
+            runs[:, parse.RUN_LINE] = [part.lines + 1 for part in self.parts]
+        return runs[:, parse.RUN_ROW].copy(), runs[:, parse.RUN_LINE].copy(), False
 
     # Queries ---------------------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from boostrank.data.libsvm.reader import read_libsvm
 from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX, find_sidecar
 from boostrank.data.libsvm.sources import AnySource, OneSource, expand
 from boostrank.data.options import FeatureSpace, Progress, takes_reader_options
+from boostrank.data.row_places import RowPlaces
 from boostrank.data.store import RowStore, StoredFeatures
 from boostrank.data.tables.categories import read_record, to_record
 
@@ -165,6 +166,10 @@ def _description(data: RankingDataset) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays["qid"] = data.queries.qid
     else:
         note["qid"] = data.queries.qid.tolist()
+    places = data.queries.places
+    if isinstance(places, RowPlaces):
+        note["places"] = places.record
+        arrays |= {"place_rows": places.rows, "place_lines": places.lines}
     if data.queries.weights is not None:
         arrays["weights"] = data.queries.weights
     if data.document_weights is not None:
@@ -177,8 +182,9 @@ def _remembered(
     options: Mapping[str, Any],
 ) -> RankingDataset:  # fmt: skip
     qid = arrays["qid"] if "qid" in arrays else np.array(note["qid"], dtype=object)
+    places = RowPlaces.from_record(note["places"], arrays["place_rows"], arrays["place_lines"])
     queries = QueryIndex(
-        arrays["ptr"], qid, arrays.get("weights"), document_weights=arrays.get("document_weights")
+        arrays["ptr"], qid, arrays.get("weights"), document_weights=arrays.get("document_weights"), places=places
     )  # fmt: skip
 
     def open_store() -> RowStore:

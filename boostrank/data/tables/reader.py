@@ -109,7 +109,7 @@ class TableAssembly(Assembly):
         self.columns: Columns | None = None
         self._weights_of_rows: list[Float64Array] = []
         self._others_of_rows: dict[str, list[Float64Array]] = {}
-        self._lines: list[Int64Array] = []
+        self._counted: list[tuple[Int64Array, Int64Array]] = []
         self._coarse: dict[str, None] = {}
         self.codings: dict[int, Coding] = {}
         self._known, self._ordered = options.known, dict[str, int]()
@@ -126,8 +126,9 @@ class TableAssembly(Assembly):
         assert isinstance(block, TableBlock)
         if block.weights is not None and block.n_rows:
             self._weights_of_rows.append(block.weights)
-        if self.options.gain is not None and block.n_rows:
-            self._lines.append(self.n_lines + block.lines)
+        if block.n_rows:
+            breaks = np.flatnonzero(np.diff(block.lines, prepend=block.lines[0] - 2) != 1)
+            self._counted.append((self.n_rows + breaks, self.n_lines + block.lines[breaks]))
             for name, column in block.others.items():
                 self._others_of_rows.setdefault(name, []).append(column)
         self._coarse |= dict.fromkeys(block.coarse)
@@ -167,8 +168,9 @@ class TableAssembly(Assembly):
     def _others(self) -> dict[str, Float64Array]:
         return {name: np.concatenate(values) for name, values in self._others_of_rows.items()}
 
-    def _place_of_row(self, row: int) -> tuple[str, int]:
-        return self.place(int(np.concatenate(self._lines)[row]))
+    def _counted_from(self) -> tuple[Int64Array, Int64Array, bool]:
+        rows, lines = (np.concatenate(every).astype(np.int64) for every in zip(*self._counted, strict=True))
+        return rows, lines, True
 
     def _categories(self) -> dict[str, Categories]:
         assert self.columns is not None

@@ -29,7 +29,7 @@ import numpy as np
 from numba import types
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.errors import DataError
+from boostrank.core.errors import RowError
 from boostrank.core.gains import gains_from_labels
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.runtime.jit import F1, I1, CompiledFunction, entry_point
@@ -89,11 +89,11 @@ def relevance(labels: Float64Array, conventions: Conventions) -> Float64Array:
     """1 for a relevant label, 0 for another.
 
     Raises:
-        DataError: a label that is not finite.
+        RowError: a label that is not finite.
     """
     bad = np.flatnonzero(~np.isfinite(labels))
     if bad.size:
-        raise DataError(f"label of row {bad[0]} is not a finite number")
+        raise RowError(int(bad[0]), f"label {labels[bad[0]]:g} is not a finite number")
     threshold = conventions.relevant_from
     return (labels > 0 if threshold is None else labels >= threshold).astype(np.float64)
 

@@ -204,7 +204,8 @@ def pareto(
     if train_set.on_disk:
         raise DataError("rows that lie on disk cannot be trained on mix by mix: read them to memory")
     rules = Conventions.of(conventions, checked.gain)
-    gains = gains_from_labels(train_set.labels, checked.gain)
+    with train_set.queries.naming_rows():
+        gains = gains_from_labels(train_set.labels, checked.gain)
     scale = _scale(gains, goals, train_set, k)
     for one in GAIN_NAMES:
         rest.pop(one, None)
