@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli import study
+from boostrank.cli.clicks import Judge, check_compared_by_clicks
 from boostrank.cli.errors import DONE, GATE_SHUT, say
 from boostrank.cli.options import COUNT, Command, InputFile, chosen_conventions, with_options
 from boostrank.cli.reading import Reader, document_names, name_of, reading_options
@@ -24,8 +25,13 @@ if TYPE_CHECKING:
 @click.argument("new", metavar="NEW", type=InputFile())
 @with_options(
     study.data_argument,
-    study.measures("--metric", "metrics", multiple=True, metavar="NAME", default=("ndcg@10",),
+    study.measures("--metric", "metrics", multiple=True, metavar="NAME", show_default="ndcg@10; dcg@10 of clicks",
                    help="ndcg@10, map, ...; may be repeated; the first one tells regressions."),
+    study.measures("--clicks", is_flag=True,
+                   help="By FILE.clicks beside DATA in place of labels: clicks over exposure, of which neither may "
+                        "have learnt. Refused where no clicked document moved."),
+    study.measures("--propensities", metavar="FILE", type=InputFile(), show_default="estimated",
+                   help="Of the positions, for --clicks."),
     study.measured_by_option, study.gain_option, study.segments_option,
     study.measures("--top", metavar="K", type=COUNT, default=10,
                    help="How far down the lists documents that moved are counted and told."),
@@ -37,7 +43,8 @@ if TYPE_CHECKING:
 @reading_options
 @click.pass_context
 def command(
-    context: click.Context, /, old: str, new: str, data: tuple[str, ...], metrics: tuple[str, ...],
+    context: click.Context, /, old: str, new: str, data: tuple[str, ...], metrics: tuple[str, ...], clicks: bool,
+    propensities: str | None,
     segments: str | None, top: int, noise: str | None, seed: int, conditions: tuple[str, ...], as_json: bool,
     html: str | None, threads: int | None, **given: Any,
 ) -> int:  # fmt: skip
@@ -58,7 +65,8 @@ def command(
     from boostrank.report.segments import read_segments
 
     # What is wrong with the command is said before anything is read.
-    wanted = [Metric.parse(name) for name in metrics]
+    check_compared_by_clicks(context, clicks, propensities, data, given)
+    wanted = [Metric.parse(name) for name in metrics or (("dcg@10",) if clicks else ("ndcg@10",))]
     gate = [Condition.parse(text) for text in conditions]
     rules = chosen_conventions(given["conventions"], given["gain"])
     table = None if segments is None else read_segments(segments)
@@ -67,7 +75,11 @@ def command(
     models = {path: load_ranker(path) for path in (old, new)}
     reader = Reader({**given, "threads": threads}, keep_comments=True)
     rankers: list[Ranker] = []
+    judge = None
     for path, dataset in reader.read_for(models, data):
+        if clicks:
+            judge = judge or Judge.of(data[0], dataset, propensities)
+            dataset = judge.judged(dataset)
         rankers.append(Ranker(path, scores_of(path, models[path], dataset, threads), models[path], dataset))
     docnos = document_names(dataset, name_of(data), needed=rules.ties == "docno")
     found = compare(
@@ -80,6 +92,8 @@ def command(
         study.print_json(found.to_dict())
     else:
         _print(found, name_of(data), context)
+    if judge is not None:
+        say(judge.words(dataset, rankers[1].scores, top))
     return GATE_SHUT if found.failed else DONE
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.backends import ENGINES, get_backend
+from boostrank.cli.clicks import Clicked, check_clicks
 from boostrank.cli.config import merged_with_config
 from boostrank.cli.errors import DONE, say
 from boostrank.cli.interrupt import graceful_stop
@@ -62,6 +63,7 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
     is to be one; Ctrl-C twice stops at once.
     """
     check_stdin(context, [*train, *valid])
+    check_clicks(context, given, train, valid)
     preset = preset_of(context, given)
     if given["folds"]:
         check_alone(context, given, valid)
@@ -135,6 +137,9 @@ def _run(
     reader = Reader(given, stream=stream)
     train_set = reader.read(files)
     check_limits(context, given, train_set)
+    clicked = Clicked.read(given, files[0], train_set) if given["clicks"] else None
+    if clicked is not None:
+        train_set = clicked.train_set
     constant = train_set.constant_features()
     if constant:
         more = f", and {len(constant) - 8} more" if len(constant) > 8 else ""
@@ -145,6 +150,10 @@ def _run(
         others = {name: value for name, value in params.items() if name not in STOPPING_NAMES}
         within = chosen_within_query(within, others | stopping, given, train_set)
     valid_sets = [reader.read(path, like=train_set) for path in valid]
+    if clicked is not None:
+        learnt = preset.name in (GOOD, BEST)
+        valid_sets = [clicked.measured(path, data, learnt) for path, data in zip(valid, valid_sets, strict=True)]
+        clicked.say_gate(params, given)
     if preset.name in (GOOD, BEST):
         reason = cannot_choose(given["backend"], checked, train_set)
         if reason is None:

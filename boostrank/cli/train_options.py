@@ -121,6 +121,13 @@ def _pareto(context: click.Context, parameter: click.Parameter, value: str | Non
 
 train_options = with_options(
     training_options,
+    _output("--clicks", is_flag=True,
+            help="Learn from FILE.clicks beside TRAIN (`row position impressions clicks`) in place of labels: clicks "
+                 "over exposure, of the documents that were shown. --valid files need theirs too."),
+    _output("--propensities", metavar="FILE", type=InputFile(), show_default="estimated from documents that moved",
+            help="How likely each position is looked at: what `boostrank propensities` wrote."),
+    _output("--click-prior", metavar="X", type=click.FloatRange(0), show_default="1",
+            help="Exposure without a click that every document is given besides."),
     _models("--pareto", metavar="COLUMN", expose_value=False, is_eager=True, callback=_pareto,
             help="Mixes of the label and a second goal have a command of their own, `boostrank pareto`."),
     _output("--valid", multiple=True, type=DataFile(),

@@ -152,7 +152,23 @@ class ClickLog:
         gains, shown = data.in_row_order(gains), data.in_row_order(log.shown)
         if not np.any(gains[shown] > 0.0):
             raise DataError("the click log has no clicks to learn from")
-        return shown_documents(replace(data, labels=np.where(shown, gains, 0.0)), shown)
+        how = (
+            {"propensities": None} if propensities is None else {"propensities": propensities.to_dict(), "prior": prior}
+        )
+        provenance = replace(data.provenance, options={**data.provenance.options, "clicks": how})
+        return shown_documents(replace(data, labels=np.where(shown, gains, 0.0), provenance=provenance), shown)
+
+    def of_queries(self, data: RankingDataset, queries: npt.ArrayLike) -> tuple[RankingDataset, ClickLog]:
+        """Some whole queries of the data, and the log of their documents."""
+        chosen = np.asarray(queries, np.int64)
+        rows = data.queries.take(chosen)[1]
+        number = np.full(self.n_documents, -1, np.int64)
+        number[rows if data.input_rows is None else data.input_rows[rows]] = np.arange(rows.size)
+        kept = number[self.rows] >= 0
+        part = ClickLog(
+            number[self.rows[kept]], self.positions[kept], self.impressions[kept], self.clicks[kept], rows.size
+        )
+        return data.take(chosen), part
 
     def _sum(self, values: npt.ArrayLike) -> Float64Array:
         """float64[N]: what the entries of each document add up to."""

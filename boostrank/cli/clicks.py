@@ -1,0 +1,222 @@
+"""Clicks on the documents of a command's data files: which log, which propensities, and what the gate says of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boostrank.cli.errors import say
+from boostrank.core.errors import InputError
+
+if TYPE_CHECKING:
+    from boostrank.clicks.log import ClickLog
+    from boostrank.clicks.propensities import Propensities
+    from boostrank.data.dataset import RankingDataset
+
+ENDING = ".clicks"
+_HELD_OUT = 5  # one query in so many measures what debiasing changes, where no validation file does
+_ROUNDS = 100
+
+
+def check_clicks(context: click.Context, given: dict[str, Any], train: tuple[str, ...], valid: tuple[str, ...]) -> None:
+    """Refuse what does not go with `--clicks`; settle the gain, the metric and the route that it has.
+
+    Raises:
+        UsageError: an option that contradicts it, or that it needs.
+        InputError: a file without its log.
+    """
+    if not given["clicks"]:
+        for name, word in (("propensities", "--propensities"), ("click_prior", "--click-prior")):
+            if given[name] is not None:
+                raise click.UsageError(f"{word} is for --clicks", context)
+        return
+    for name, word in (("gain", "--gain"), ("dask", "--dask"), ("regroup", "--regroup")):
+        if given.get(name):
+            raise click.UsageError(f"--clicks and {word} do not go together", context)
+    if given["route"] not in ("auto", "memory"):
+        raise click.UsageError("--clicks wants the rows in memory: no --route", context)
+    if len(train) > 1:
+        raise click.UsageError("--clicks counts the rows of one file: give one TRAIN", context)
+    for path in (*train, *valid):
+        if path == "-" or not os.path.isfile(path):
+            raise click.UsageError(f"--clicks: {path} is no file beside which {ENDING} could lie", context)
+        log_of(path)
+    given |= {"gain": "linear", "route": "memory", "metrics": given["metrics"] or ("dcg",)}
+
+
+def log_of(path: str) -> str:
+    """The click log beside a file.
+
+    Raises:
+        InputError: there is none.
+    """
+    from boostrank.data.libsvm.side_files import find_sidecar
+
+    found = find_sidecar(path, (ENDING,))
+    if found is None:
+        raise InputError(f"{path}{ENDING}: no such file, and --clicks learns from it")
+    return found
+
+
+def propensities_of(path: str | None, log: ClickLog, data: RankingDataset, name: str) -> Propensities:
+    """Those of a file, which a line says that the clicks contradict; without one those of the documents that moved."""
+    from boostrank.clicks.estimation import check_curve, estimate_propensities
+    from boostrank.clicks.propensities import Propensities
+    from boostrank.core.errors import DataError
+
+    queries = None if data.input_rows is not None else data.queries
+    if path is None:
+        found = estimate_propensities(log, queries)
+        say(f"{name}: propensities by {found.moved:,} documents that moved: {found!r}")
+        return found
+    given = Propensities.read(path)
+    try:
+        check = check_curve(log, given, queries)
+    except DataError:
+        say(f"{path}: no clicked document of {name} moved, so that nothing tells whether these propensities hold")
+        return given
+    if check.p < 0.05:
+        say(f"{path}: clicks contradict these propensities ({check.nats:.0f} nats, p {check.p:.2g}): "
+            f"compare them with `boostrank propensities {name} --check {path}`")  # fmt: skip
+    return given
+
+
+@dataclass(frozen=True)
+class Clicked:
+    """Data with their clicks.
+
+    Args:
+        data, log: all documents, and what was shown of them.
+        propensities, prior: of the gains.
+        train_set: the documents that were shown, with their gains.
+        held: the first validation file's documents and log, once it was read.
+    """
+
+    data: RankingDataset
+    log: ClickLog
+    propensities: Propensities
+    prior: float
+    train_set: RankingDataset
+    held: list[tuple[RankingDataset, ClickLog]]
+
+    @classmethod
+    def read(cls, given: dict[str, Any], path: str, data: RankingDataset) -> Clicked:
+        """The log beside a file, and what it makes of the file's rows."""
+        from boostrank.clicks.log import PRIOR
+        from boostrank.clicks.text import read_clicks
+
+        name = log_of(path)
+        log = read_clicks(name, data.n_documents)
+        say(f"{name}: {log!r}")
+        prior = PRIOR if given["click_prior"] is None else given["click_prior"]
+        propensities = propensities_of(given["propensities"], log, data, name)
+        return cls(data, log, propensities, prior, log.training_set(data, propensities, prior), [])
+
+    def measured(self, path: str, data: RankingDataset, learnt: bool) -> RankingDataset:
+        """A validation file by its clicks.
+
+        Args:
+            path, data: the file, and its rows.
+            learnt: whether it is dealt into folds, where others learn from it: of what was shown alone.
+        """
+        from boostrank.clicks.gate import with_click_gains
+        from boostrank.clicks.text import read_clicks
+
+        log = read_clicks(log_of(path), data.n_documents)
+        self.held.append((data, log))
+        if learnt:
+            return log.training_set(data, self.propensities, self.prior)
+        return with_click_gains(data, log, self.propensities)
+
+    def say_gate(self, params: dict[str, Any], given: dict[str, Any]) -> None:
+        """Train with and without the propensities, and say which of the two clicks on held-out queries prefer."""
+        import numpy as np
+
+        from boostrank.clicks.gate import gate
+        from boostrank.core.errors import DataError
+        from boostrank.training.train import train
+
+        data, log = self.data, self.log
+        if self.held:
+            held, held_log = self.held[0]
+            where = "the first --valid file"
+        else:
+            part = np.arange(len(data.queries)) % _HELD_OUT == _HELD_OUT - 1
+            held, held_log = log.of_queries(data, np.flatnonzero(part))
+            data, log = log.of_queries(data, np.flatnonzero(~part))
+            where = "queries held out for this"
+        try:
+            sets = [log.training_set(data, curve, self.prior) for curve in (None, self.propensities)]
+            rounds, options = min(given["rounds"], _ROUNDS), {"backend": given["backend"], "start": given["start"]}
+            with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the training itself says them
+                models = [train(params, one, rounds, **options) for one in sets]
+                naive, debiased = (model.predict(held) for model in models)
+            found = gate(held, held_log, self.propensities, naive, debiased)
+        except DataError as error:
+            say(f"no gate: {error}")
+            return
+        say(f"debiased against click counts, single trainings, on {where}: {found}")
+        if found.difference.high < 0.0:
+            say("DEBIASING HURTS HERE: clicks on held-out queries prefer the ranker that took click counts for labels")
+        elif found.difference.low <= 0.0:
+            say("no clear difference: these clicks do not tell whether debiasing pays")
+
+
+def check_compared_by_clicks(
+    context: click.Context, clicks: bool, propensities: str | None, data: tuple[str, ...], given: dict[str, Any]
+) -> None:
+    """Refuse what does not go with a comparison by clicks; settle its gain.
+
+    Raises:
+        UsageError: an option that contradicts it, or that it needs.
+    """
+    if not clicks:
+        if propensities is not None:
+            raise click.UsageError("--propensities is for --clicks", context)
+        return
+    if given["gain"] is not None:
+        raise click.UsageError("--clicks and --gain do not go together", context)
+    if len(data) != 1 or not os.path.isfile(data[0]):
+        raise click.UsageError("--clicks counts the rows of one file: give one DATA", context)
+    log_of(data[0])
+    given["gain"] = "linear"
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Clicks by which rankers are compared."""
+
+    log: ClickLog
+    propensities: Propensities
+
+    @classmethod
+    def of(cls, path: str, data: RankingDataset, propensities: str | None) -> Judge:
+        """The clicks beside a file."""
+        from boostrank.clicks.text import read_clicks
+
+        name = log_of(path)
+        log = read_clicks(name, data.n_documents)
+        say(f"{name}: {log!r}")
+        return cls(log, propensities_of(propensities, log, data, name))
+
+    def judged(self, data: RankingDataset) -> RankingDataset:
+        """The data with clicks over exposure for labels."""
+        from boostrank.clicks.gate import with_click_gains
+
+        return with_click_gains(data, self.log, self.propensities)
+
+    def words(self, data: RankingDataset, scores: Any, top: int) -> str:
+        """How far the comparison can be trusted."""
+        from boostrank.clicks.gate import known_share, moved_share
+
+        return (
+            f"by clicks: {known_share(data, self.log, scores, top):.0%} of the new top {top} was ever shown, the rest "
+            f"counts as never clicked; {moved_share(self.log):.0%} of the clicked documents moved"
+        )

@@ -1,0 +1,112 @@
+"""Comparison of two rankers on clicks, and how far it can be trusted.
+
+The DCG of a ranking whose documents have clicks over exposure for gains, those that were never shown none: an estimate
+of the clicks that the ranking would get if every position were looked at by its discount. It is near the truth where
+the documents of a query moved among the positions, and no better than chance where they did not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.clicks.log import ClickLog
+from boostrank.clicks.propensities import Propensities
+from boostrank.core.errors import DataError
+from boostrank.core.queries import QueryIndex
+from boostrank.core.resampling import PairedDifference, paired_difference
+from boostrank.core.types import Float64Array
+from boostrank.data.dataset import RankingDataset
+
+K = 10
+
+
+@dataclass(frozen=True)
+class ClickGate:
+    """What clicks say of two rankers, and how far.
+
+    Args:
+        k: cut-off.
+        old, new: mean exposure-DCG of the queries.
+        difference: new minus old, by query: the luck of the log is in its interval, that of trainings is not.
+        known: share of the new ranker's top k that was ever shown; what was not has a gain of 0.
+        moved: share of the clicked documents that were shown at several positions.
+    """
+
+    k: int
+    old: float
+    new: float
+    difference: PairedDifference
+    known: float
+    moved: float
+
+    def __str__(self) -> str:
+        d = self.difference
+        return (
+            f"exposure-DCG@{self.k} of {d.queries:,} queries: {self.new:.4f} against {self.old:.4f}, difference "
+            f"{d.mean:+.4f} [{d.low:+.4f}, {d.high:+.4f}]; {self.known:.0%} of the new top {self.k} was ever shown, "
+            f"{self.moved:.0%} of the clicked documents moved"
+        )
+
+
+def with_click_gains(data: RankingDataset, log: ClickLog, propensities: Propensities) -> RankingDataset:
+    """All documents with clicks over exposure in place of labels, 0 where they were never shown: to measure rankers.
+
+    Raises:
+        DataError: another number of documents; no clicked document moved, so that the comparison would be chance.
+    """
+    if data.n_documents != log.n_documents:
+        raise DataError(f"the click log is of {log.n_documents:,} documents, the data have {data.n_documents:,}")
+    if not moved_share(log) > 0.0:
+        raise DataError(
+            "no clicked document was shown at two positions: clicks on lists that never vary tell a ranker from "
+            "another no better than chance. Log lists that vary a little, or compare on judgements"
+        )
+    gains = np.nan_to_num(log.gains(propensities, 0.0), nan=0.0)
+    return replace(data, labels=data.in_row_order(gains))
+
+
+def gate(
+    data: RankingDataset, log: ClickLog, propensities: Propensities, old: npt.ArrayLike, new: npt.ArrayLike,
+    k: int = K, seed: int = 0,
+) -> ClickGate:  # fmt: skip
+    """Compare two rankings of held-out documents by their clicks.
+
+    Args:
+        data: the documents.
+        log: of clicks on them that neither ranker has learnt from.
+        propensities: of the positions.
+        old, new: float64[N], scores of the rows of `data`.
+        k: cut-off.
+        seed: of the interval.
+
+    Raises:
+        DataError: as `with_click_gains`.
+    """
+    gains = with_click_gains(data, log, propensities).labels
+    values = [dcg(gains, data.queries, scores, k) for scores in (old, new)]
+    found = paired_difference(values[1], values[0], weights=data.queries.weights, seed=seed)
+    weights = data.queries.each_weight
+    old_mean, new_mean = (float(np.average(each, weights=weights)) for each in values)
+    return ClickGate(k, old_mean, new_mean, found, known_share(data, log, new, k), moved_share(log))
+
+
+def dcg(gains: Float64Array, queries: QueryIndex, scores: npt.ArrayLike, k: int) -> Float64Array:
+    """float64[Q]: sum of gain / log2(rank + 1) over the first k ranks of each query."""
+    ranks = queries.ranks(scores)
+    terms = np.where(ranks <= k, gains / np.log2(ranks + 1.0), 0.0)
+    return np.asarray(np.bincount(queries.of_rows(), terms, len(queries)), np.float64)
+
+
+def known_share(data: RankingDataset, log: ClickLog, scores: npt.ArrayLike, k: int) -> float:
+    """Share of the first k documents of each query by these scores that was ever shown."""
+    return float(np.mean(data.in_row_order(log.shown)[data.queries.ranks(scores) <= k]))
+
+
+def moved_share(log: ClickLog) -> float:
+    """Share of the clicked documents that were shown at two positions or more."""
+    clicked = log.total_clicks() > 0
+    several = np.bincount(log.rows, minlength=log.n_documents) > 1
+    return float(np.mean(several[clicked])) if clicked.any() else 0.0

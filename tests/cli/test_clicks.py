@@ -1,0 +1,161 @@
+"""`simulate-clicks`, `propensities`, `train --clicks` and `compare --clicks`, one after the other."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from boostrank.clicks.estimation import estimate_propensities
+from boostrank.clicks.gate import dcg
+from boostrank.clicks.propensities import Propensities
+from boostrank.clicks.text import read_clicks
+from boostrank.data.dataset import RankingDataset
+from boostrank.training.model import RankingModel
+from tests.cli.conftest import FEW, invoke, messages, sidecar
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """train.txt and held.txt with clicks, logger.txt that made their lists, p.json, m.txt trained on them."""
+    folder = tmp_path_factory.mktemp("clicks")
+    assert invoke("make-data", folder, "--queries", 150, "--mean-length", 12).exit_code == 0
+    (folder / "test.txt").rename(folder / "held.txt")
+    assert invoke("train", folder / "valid.txt", "-m", folder / "logger.txt", *FEW).exit_code == 0
+    for name in ("train", "held"):
+        result = invoke(
+            "simulate-clicks", folder / f"{name}.txt", "--logger", folder / "logger.txt", "-o",
+            folder / f"{name}.txt.clicks", "--impressions", 40, "--shown", 6, "--spread", 1,
+        )  # fmt: skip
+        assert result.exit_code == 0, result.stderr
+    assert invoke("propensities", folder / "train.txt.clicks", "-o", folder / "p.json").exit_code == 0
+    result = invoke("train", folder / "train.txt", "--clicks", "-m", folder / "m.txt", *FEW)
+    assert result.exit_code == 0, result.stderr
+    (folder / "train.log").write_text(result.stderr)
+    return folder
+
+
+def test_the_log_is_of_the_rows_of_the_file(folder: Path) -> None:
+    data = RankingDataset.read(folder / "train.txt")
+    log = read_clicks(folder / "train.txt.clicks", data.n_documents)
+    lists = np.bincount(data.queries.of_rows()[log.rows], log.impressions)
+    assert lists.tolist() == (40 * np.minimum(data.queries.sizes, 6)).tolist()
+
+
+def test_propensities_are_printed_and_checked(folder: Path) -> None:
+    result = invoke("propensities", folder / "train.txt.clicks", "--check", folder / "p.json")
+    assert re.search(r"^ +2 +0\.\d+ +0\.\d+ to 0\.\d+ +0\.\d+$", result.stdout, re.MULTILINE)
+    assert "p.json: clicks do not contradict it (0.0 nats" in result.stdout
+    Propensities.power(3.0, 6).write(folder / "wrong.json")
+    found = json.loads(
+        invoke("propensities", folder / "train.txt.clicks", "--check", folder / "wrong.json", "--json").stdout
+    )
+    assert found["check"]["p"] < 1e-6
+    expected = estimate_propensities(read_clicks(folder / "train.txt.clicks")).examination
+    np.testing.assert_allclose(found["examination"], expected)
+
+
+def test_training_learns_clicks_over_exposure_of_what_was_shown(folder: Path) -> None:
+    data = RankingDataset.read(folder / "train.txt")
+    log = read_clicks(folder / "train.txt.clicks", data.n_documents)
+    curve = estimate_propensities(log, data.queries)
+    how = sidecar(folder / "m.txt")["data"]["reader"]["clicks"]  # type: ignore[index]
+    assert how["prior"] == 1.0
+    np.testing.assert_allclose(how["propensities"]["examination"], curve.examination)
+    said = (folder / "train.log").read_text()
+    assert f"{log.shown.sum():,} rows, " in said
+    assert "propensities by" in said
+    assert re.search(r"debiased against click counts, single trainings, on queries held out for this: exposure-DCG@10 "
+                     r"of 18 queries: .*; \d+% of the new top 10 was ever shown", said)  # fmt: skip
+    assert re.search(r"^last round 4 .* dcg@10$", said, re.MULTILINE)
+
+
+def test_a_validation_file_is_measured_by_its_clicks(folder: Path) -> None:
+    words = ("--clicks", "--propensities", folder / "p.json", "--click-prior", "0")
+    result = invoke("train", folder / "train.txt", *words, "--valid", folder / "held.txt", "-m", folder / "v.txt", *FEW)
+    assert result.exit_code == 0, result.stderr
+    assert "on the first --valid file: exposure-DCG@10 of 30 queries" in result.stderr
+    data, curve = RankingDataset.read(folder / "held.txt"), Propensities.read(folder / "p.json")
+    gains = np.nan_to_num(read_clicks(folder / "held.txt.clicks", data.n_documents).gains(curve, 0.0))
+    model = RankingModel.load(folder / "v.txt")
+    wanted = dcg(gains, data.queries, model.predict(data), 10).mean()
+    assert re.search(rf"^held .* {wanted:.4f}$", result.stderr, re.MULTILINE)
+
+
+def test_presets_choose_by_clicks(folder: Path) -> None:
+    result = invoke(
+        "train", folder / "train.txt", "--clicks", "-m", folder / "q.txt", "--rounds", 4, "--quality", "good",
+        "--valid", folder / "held.txt", "--threads", 1,
+    )  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    assert re.search(r"^dcg@10 ", result.stdout, re.MULTILINE)
+
+
+def test_comparing_by_clicks_is_the_exposure_dcg(folder: Path) -> None:
+    files = (folder / "logger.txt", folder / "m.txt", folder / "held.txt")
+    result = invoke("compare", *files, "--clicks", "--propensities", folder / "p.json", "--json")
+    assert result.exit_code == 0, result.stderr
+    data, curve = RankingDataset.read(folder / "held.txt"), Propensities.read(folder / "p.json")
+    gains = np.nan_to_num(read_clicks(folder / "held.txt.clicks", data.n_documents).gains(curve, 0.0))
+    old, new = (dcg(gains, data.queries, RankingModel.load(one).predict(data), 10).mean() for one in files[:2])
+    found = json.loads(result.stdout)["metrics"]["dcg@10"]
+    assert found["old"] == pytest.approx(old, abs=1e-9)
+    assert found["new"] == pytest.approx(new, abs=1e-9)
+    assert any("of the new top 10 was ever shown" in one for one in messages(result))
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--propensities", "p.json"), "--propensities is for --clicks"),
+        (("--click-prior", "2"), "--click-prior is for --clicks"),
+        (("--clicks", "--gain", "linear"), "--clicks and --gain do not go together"),
+        (("--clicks", "--regroup"), "--clicks and --regroup do not go together"),
+        (("--clicks", "--route", "bins"), "--clicks wants the rows in memory"),
+        (("--clicks", "--click-prior", "-1"), "--click-prior"),
+        (("--clicks", "--valid", "valid.txt"), r"valid.txt.clicks: no such file"),
+        (("--clicks", "--propensities", "held.txt"), r"held.txt: no file of propensities"),
+        (("--clicks", "held.txt"), "give one TRAIN"),
+    ],
+)
+def test_what_does_not_go_with_clicks_is_refused(words: tuple[str, ...], reason: str, folder: Path) -> None:
+    given = [folder / word if (folder / word).is_file() else word for word in words]
+    result = invoke("train", folder / "train.txt", *given, "-m", folder / "no.txt", *FEW)
+    assert result.exit_code == 2
+    assert re.search(reason, result.stderr)
+    assert not (folder / "no.txt").exists()
+
+
+def test_lists_that_never_varied_are_refused(folder: Path, tmp_path: Path) -> None:
+    data = tmp_path / "held.txt"
+    data.write_bytes((folder / "held.txt").read_bytes())
+    made = invoke("simulate-clicks", data, "--logger", folder / "logger.txt", "-o", f"{data}.clicks", "--spread", 0)
+    assert made.exit_code == 0
+    for words in (
+        ("propensities", f"{data}.clicks"),
+        ("train", data, "--clicks", "-m", tmp_path / "m.txt", *FEW),
+        ("compare", folder / "logger.txt", folder / "m.txt", data, "--clicks"),
+    ):
+        result = invoke(*words)
+        assert result.exit_code == 2, words
+        assert "no clicked document was shown" in result.stderr
+    curve = ("--clicks", "--propensities", folder / "p.json")
+    trained = invoke("train", data, *curve, "-m", tmp_path / "m.txt", *FEW)
+    assert trained.exit_code == 0
+    assert "nothing tells whether these propensities hold" in trained.stderr
+    assert "no gate: no clicked document was shown at two positions" in trained.stderr
+    compared = invoke("compare", folder / "logger.txt", folder / "m.txt", data, *curve)
+    assert compared.exit_code == 2
+    assert "no better than chance" in compared.stderr
+
+
+def test_clicks_on_rows_that_do_not_exist_are_refused_by_line(folder: Path, tmp_path: Path) -> None:
+    data = tmp_path / "few.txt"
+    data.write_text("0 qid:1 1:1\n1 qid:1 1:2\n")
+    Path(f"{data}.clicks").write_text("1 1 5 2\n3 1 5 2\n")
+    result = invoke("train", data, "--clicks", "-m", tmp_path / "m.txt", *FEW)
+    assert result.exit_code == 2
+    assert "few.txt.clicks:2: there is no row 3: the data have 2" in result.stderr
