@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import xgboost
 
+from boostrank.backends.xgboost.few_values import bounds_of
 from boostrank.backends.xgboost.params import translate
 from boostrank.core.locks import mark_alive, remove_if_dead
 from boostrank.core.machine import return_memory
@@ -100,6 +101,8 @@ def matrix_in_pieces(data: RankingDataset, options: dict[str, Any]) -> Any:
         options: of `QuantileDMatrix`.
     """
     parts, columns, types = [data.features], data.features.shape[1], types_of(data)
+    if data.is_sparse and options["ref"] is None:
+        options = options | {"ref": bounds_of(data.features, options, types)}
     if not (data.on_disk and data.features.external):
         return xgboost.QuantileDMatrix(DenseBatches(parts, columns, types=types), **options)
     folder = _Folder(data.features.store.folder)
