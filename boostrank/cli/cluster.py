@@ -89,6 +89,7 @@ def train_on_cluster(
                 init_model=given["init_model"], start=given["start"], callbacks=[progress, StopWhenAsked(stop, None)],
                 conventions=given["conventions"], reading=reading_of(given), checkpoint=so_far if every else None,
                 checkpoint_every=every, tell=say,
+                **({"worker_timeout": given["worker_timeout"]} if given["worker_timeout"] else {}),
             )  # fmt: skip
         stop.saving = True
         save_or_rescue(trained, model)

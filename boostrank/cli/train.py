@@ -75,6 +75,8 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
     start_file = None if given["start"] in START_WORDS else given["start"]
     inputs = [*train, *valid, *filter(None, [given.get("config"), start_file])]
     check_writable(model)
+    if given["worker_timeout"] and not given["dask"]:
+        raise click.UsageError("--worker-timeout is for the workers of --dask", context)
     if given["log"]:
         if given["dask"]:
             raise click.UsageError("--log is for one machine", context)

@@ -178,6 +178,9 @@ train_options = with_options(
     _memory("--dask", type=Parsed("SCHEDULER", scheduler), is_eager=True,
             help="Train on the workers of a Dask cluster: tcp://HOST:PORT, the scheduler's file, or local:2 for two "
                  "workers here. Each worker reads some of the files; the engine is XGBoost."),
+    _memory("--worker-timeout", metavar="DURATION", type=DURATION, show_default="60s",
+            help="With --dask: a worker that has not answered for so long, because it is stopped or its machine is, "
+                 "ends the training, status 4."),
     _output("--log", metavar="FILE.jsonl", type=OutputFile(),
             help="Append the metrics of every round to this file, a line of JSON each; of one training."),
     _output("--json", "as_json", is_flag=True, help="Print the summary as one JSON object."),

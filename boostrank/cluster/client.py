@@ -57,7 +57,7 @@ class ClusterTraining:
 
     Args:
         client: `distributed.Client`.
-        params, rounds, init_model, conventions, start: as for `boostrank.cluster.train`.
+        params, rounds, init_model, conventions, start, worker_timeout: as for `boostrank.cluster.train`.
 
     Raises:
         ParameterError: something that cannot be done on several workers.
@@ -66,9 +66,11 @@ class ClusterTraining:
     def __init__(
         self, client: Any, params: Mapping[str, Any] | None, rounds: int,
         init_model: RankingModel | str | os.PathLike[str] | None, conventions: Conventions | str | None,
-        start: str | None,
+        start: str | None, worker_timeout: float,
     ) -> None:  # fmt: skip
-        self._workers, self._params = Workers(client), dict(params or {})
+        if not worker_timeout > 0:
+            raise ParameterError(f"worker_timeout={worker_timeout!r} must be above 0 seconds")
+        self._workers, self._params = Workers(client, worker_timeout), dict(params or {})
         self._started = time.perf_counter()
         self._engine = get_backend("xgboost")
         if isinstance(init_model, str | os.PathLike):

@@ -10,6 +10,7 @@ from typing import Any
 from boostrank.backends.events import Callback
 from boostrank.cluster.client import ClusterTraining
 from boostrank.cluster.connect import import_distributed
+from boostrank.cluster.workers import WORKER_TIMEOUT
 from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.core.files import check_writable
 from boostrank.core.locks import reserved
@@ -36,6 +37,7 @@ def train(
     port: int = 0,
     start: str | None = AUTO_START,
     tell: Callable[[str], None] | None = None,
+    worker_timeout: float = WORKER_TIMEOUT,
 ) -> RankingModel:
     """Train one ranker on all workers of a Dask cluster, by XGBoost.
 
@@ -62,17 +64,19 @@ def train(
         start: "linear", "auto" or "none", as for `boostrank.train`. The start is the one that a single machine makes
             of these files; the rows that it is learnt from, tens of thousands, come here.
         tell: called with a line about workers and data before the training starts.
+        worker_timeout: seconds without an answer after which a worker is lost. After a quarter of it a warning says
+            who is silent; in the end its nanny is asked to start it anew, so that the others need not wait for it.
 
     Returns:
         The model, as from `boostrank.train`.
 
     Raises:
-        WorkerLost: a worker died; the last checkpoint is good.
+        WorkerLost: a worker died or does not answer; the last checkpoint is good.
         InputError, TrainingError: as `boostrank.train`, with the shard or the worker; a query in two shards, a shard
             that no worker can read, workers with different installations.
     """
     import_distributed()
-    training = ClusterTraining(client, params, num_boost_round, init_model, conventions, start)
+    training = ClusterTraining(client, params, num_boost_round, init_model, conventions, start, worker_timeout)
     paths = _expanded([shards] if isinstance(shards, str | os.PathLike) else shards)
     valid = () if valid_shards is None else valid_shards
     groups: list[Any] = [valid] if isinstance(valid, str | os.PathLike) else list(valid)

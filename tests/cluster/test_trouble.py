@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -9,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -85,6 +87,18 @@ def jobs() -> str | None:
 
 
 @pytest.fixture
+def event_loop() -> Iterator[Any]:
+    """As a client has it, in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    yield SimpleNamespace(asyncio_loop=loop)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers need not long to say what they know."""
     monkeypatch.setattr(cluster_workers, "_PARTING_SECONDS", 0.5)
@@ -129,6 +143,54 @@ def test_fault_92_a_worker_that_dies_before_all_have_met_lets_the_others_go(clus
             train(cluster, PARAMS, shards, 2)
         assert time.monotonic() - started < 110
     assert train(cluster, PARAMS, shards, 1).best_iteration == 1
+
+
+def test_fault_118_a_worker_that_is_stopped_is_named_and_given_up(cluster: Any, data: Path, tmp_path: Path) -> None:
+    """The first: where the workers meet."""
+    path, shards = tmp_path / "so-far", [data / "s0.txt", data / "s2.txt"]
+    cluster.wait_for_workers(2)
+    first, other = addresses(cluster)
+    process = cluster.run(os.getpid, workers=[first])[first]
+
+    def stop(env: Any) -> None:
+        if path.exists():
+            os.kill(process, signal.SIGSTOP)
+
+    with (
+        pytest.warns(TrainingWarning, match=rf"worker {first} on \S+ has not answered for \d+ seconds after round"),
+        pytest.raises(WorkerLost, match=rf"worker {first} .*so-far holds the first \d+ rounds"),
+    ):
+        train(cluster, PARAMS, shards, 100_000, callbacks=[stop], checkpoint=path, checkpoint_every=1, worker_timeout=2)
+    # Its nanny has ended it, which ends the sum that the other one waited in.
+    assert cluster.run(jobs, workers=[other]) == {other: None}
+    rounds = boostrank.RankingModel.load(path).best_iteration
+    assert train(cluster, PARAMS, shards[:1], 1, init_model=path).best_iteration == rounds + 1
+
+
+def test_workers_that_answer_go_on_hearing_of_the_client_while_one_is_silent(
+    event_loop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_workers, "_LISTEN_EVERY", 0.05)
+    asked: list[str] = []
+
+    class Client:
+        loop = event_loop
+
+        def scheduler_info(self, **_: Any) -> Any:
+            return {"workers": {"a": {}, "b": {}}}
+
+        async def run(self, *_: Any, workers: list[str], **__: Any) -> Any:
+            asked.extend(workers)
+            await asyncio.sleep(3600 if workers == ["b"] else 0)
+            return {"a": ([], None)}
+
+    workers = cluster_workers.Workers(Client(), 3600)
+    workers.addresses = ["a", "b"]
+    for _ in range(3):
+        workers._hear(None, "")
+    assert sorted(asked) == ["a", "a", "a", "b"]
+    for heartbeat in workers._heartbeats.values():
+        heartbeat.answer.cancel()
 
 
 def test_the_first_error_is_not_hidden_by_that_of_leaving(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,7 +84,8 @@ def member(arguments: Mapping[str, Any], rank: int) -> Iterator[None]:
     Raises:
         LostContact: the others could not be found, or not be taken leave of.
     """
-    names = {"dmlc_task_id": f"{rank:06d}", "dmlc_timeout": _PATIENCE_SECONDS}
+    # Whoever has lost another asks the tracker, which may be gone too, and those that wait for him wait for that: once.
+    names = {"dmlc_task_id": f"{rank:06d}", "dmlc_timeout": _PATIENCE_SECONDS, "dmlc_retry": 1}
     context = collective.CommunicatorContext(**arguments, **names)
     with contact(every=True):
         context.__enter__()
