@@ -26,7 +26,7 @@ _PARTING_SECONDS = 10.0  # in which the others may say what they know, once the 
 # Every worker answers beside its work, within milliseconds.
 WORKER_TIMEOUT = 60.0
 """Seconds without an answer after which a worker is lost."""
-_SAID_AFTER = 0.25  # of that; twice that, and so on
+_WARNING_SHARE = 0.25  # of that; twice that, and so on
 _IMPORT_SECONDS = 60.0  # a worker that is claimed imports everything first
 _FREE_SECONDS = 20.0  # in which work ends where a silent worker is started anew
 
@@ -221,7 +221,7 @@ class Workers:
         now = time.monotonic()
         for address, one in asked.items():
             silence = now - one.asked
-            if one.answer.done() or silence < min(max(_SAID_AFTER * patience, 2 * one.said), patience):
+            if one.answer.done() or silence < min(max(_WARNING_SHARE * patience, 2 * one.said), patience):
                 continue
             if silence >= patience:
                 self.silent = {other for other, their in asked.items() if not their.answer.done()}
