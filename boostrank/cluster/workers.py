@@ -41,12 +41,12 @@ class _Question:
     Attributes:
         answer: of the worker.
         asked: when, by the monotonic clock.
-        said: seconds of silence that were said.
+        warned_at: seconds of silence at the last warning.
     """
 
     answer: Future[Any]
     asked: float = field(default_factory=time.monotonic)
-    said: float = 0.0
+    warned_at: float = 0.0
 
 
 class Workers:
@@ -221,7 +221,7 @@ class Workers:
         now = time.monotonic()
         for address, one in asked.items():
             silence = now - one.asked
-            if one.answer.done() or silence < min(max(_WARNING_SHARE * patience, 2 * one.said), patience):
+            if one.answer.done() or silence < min(max(_WARNING_SHARE * patience, 2 * one.warned_at), patience):
                 continue
             if silence >= patience:
                 self.silent = {other for other, their in asked.items() if not their.answer.done()}
@@ -235,7 +235,7 @@ class Workers:
                 "training ends",
                 TrainingWarning,
             )
-            one.said = silence
+            one.warned_at = silence
 
     def _hear(self, listen: Listener | None, when: str) -> None:
         """Send every worker a heartbeat, unless it still owes an answer; the first one answers what is new.
