@@ -257,8 +257,8 @@ class _Part:
         _check_document_weights(spec, queries)
         targets = labels
         if spec.document_weights == GAIN_WEIGHTS and queries.document_weights is not None:
-            targets = labels * queries.document_weights
             self.gains = weighted_gains(labels, objective.gain, queries)
+            targets = labels * queries.document_weights
         else:
             with queries.naming_rows():
                 self.gains = gains_from_labels(labels, objective.gain)

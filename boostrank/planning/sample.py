@@ -19,7 +19,7 @@ from boostrank.data.libsvm.blocks import Parser
 from boostrank.data.libsvm.chunks import PADDING, Load, Source, Text, open_source
 from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.reader import parser_of
-from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, find_sidecar, some_sizes
+from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, find_sidecar, read_sizes
 from boostrank.data.libsvm.sources import AnySource, expand, size_of
 from boostrank.data.readers import reader_of
 from boostrank.data.tables.parser import TableParser
@@ -28,6 +28,7 @@ SAMPLE_BYTES = 12 << 20
 """Files with up to this much text are read whole."""
 
 _PLACE_BYTES = 1 << 20
+_MOST_ROWS = 1 << 40  # of text that is packed
 _COUNTED_CELLS = 500_000  # values in which distinct ones are counted
 
 
@@ -176,11 +177,21 @@ class _Sample:
         """The chunks of one file that are wanted; None: all of them, while they last."""
         sizes_file = find_sidecar(source.path, GROUP_SUFFIXES)
         parser: Parser = self._parser_of(self._options, source)
-        self._sizes += some_sizes(sizes_file)
-        self._grouped_files += sizes_file is not None
+        before = self.rows + self._refused
         if source.rows is not None:
             self._take_counted(parser, source)
-            return
+            counted = True
+        else:
+            counted = self._take_text(parser, source, places)
+        if sizes_file is not None:
+            rows = self.rows + self._refused - before if source.rows is None else source.rows
+            most = source.text_bytes if source.any_order else _MOST_ROWS
+            sizes = read_sizes(sizes_file, rows if counted else most, counted=counted)
+            self._sizes += sizes.tolist()
+            self._grouped_files += 1
+
+    def _take_text(self, parser: Parser, source: Source, places: list[float] | None) -> bool:
+        """`take` of a file that does not say how many rows it has; whether all of it was read."""
         loads = source.loads(_PLACE_BYTES)
         if source.any_order:
             chunks = list(loads)
@@ -193,7 +204,7 @@ class _Sample:
                 size, previous = self._add(parser, load, previous if places is None else None)
                 self._disk += size
                 self._unpacked += size
-            return
+            return places is None
         # Only from the front: the whole text weighs as many times what it does on disk as this beginning does.
         # It is unpacked from large pieces: at the chunk where the next one is fetched, those before are used up.
         text, previous, fetched, used = 0, None, 0, (0, 0.0)
@@ -205,9 +216,11 @@ class _Sample:
             if text >= (SAMPLE_BYTES if places is None else _PLACE_BYTES * max(4, len(places))):
                 break
         disk, unpacked = used if used[0] else (source.done, source.text_bytes)
-        self._exact &= not next(iter(loads), None)
+        whole = not next(iter(loads), None)
+        self._exact &= whole
         self._disk += disk
         self._unpacked += unpacked
+        return whole
 
     def _take_counted(self, parser: Parser, source: Source) -> None:
         """The first rows of a file that says how many it has."""

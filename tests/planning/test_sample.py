@@ -121,6 +121,32 @@ def test_group_sizes_beside_the_file_count_the_queries(tmp_path: Path) -> None:
     assert (found.rows, found.queries, found.longest) == (30, 3, 15)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "words", "line"),
+    [("9" * 20, "'9{20}'", 1), ("9" * 5000, "'9{40}'", 1), ("10\nten\n", "ten", 2), ("30\n0\n", "'0'", 2),
+     ("10\n10\n", "sum to 20", 0)],
+)  # fmt: skip
+def test_fault_052_group_sizes_that_cannot_be_are_no_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: str, words: str, line: int
+) -> None:
+    path = tmp_path / "data.txt"
+    path.write_text("".join(f"{i % 2} 1:{i}\n" for i in range(30)))
+    Path(f"{path}.query").write_text(sizes)
+    with pytest.raises(FileFormatError, match=words) as caught:
+        survey(path)
+    assert (caught.value.file, caught.value.line) == (f"{path}.query", line)
+    monkeypatch.setattr(surveying, "SAMPLE_BYTES", 40)  # of a part of the text nobody knows how many rows there are
+    monkeypatch.setattr(surveying, "_PLACE_BYTES", 20)
+    if line:
+        with pytest.raises(FileFormatError, match=words):
+            survey(path)
+    else:
+        assert survey(path).rows == 20
+    Path(f"{path}.query").write_text("100\n" * 3)
+    with pytest.raises(FileFormatError, match="sum to 300, but the data can have no more than"):
+        survey(path)
+
+
 def test_rows_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "data.txt"
     path.write_text("1 qid:1 1:0.5\n0 qid:1 1:x\n2 qid:2 1:NULL\n")

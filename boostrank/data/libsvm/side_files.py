@@ -20,6 +20,7 @@ from boostrank.data.arrays import with_weights
 GROUP_SUFFIXES = (".query", ".group")
 WEIGHT_SUFFIX = ".weight"
 
+_SIZE_DIGITS = 20
 _NUMBER = re.compile(r"\+?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -57,22 +58,29 @@ def some_sizes(path: str | None) -> list[int]:
         return [int(word) for word in file.read().split() if word.isdigit() and len(word) < 10]
 
 
-def read_sizes(path: str, rows: int) -> Int64Array:
+def read_sizes(path: str, rows: int, *, counted: bool = True) -> Int64Array:
     """int64[Q] group sizes that sum to `rows`.
+
+    Args:
+        path: of the sizes.
+        rows: of the data.
+        counted: whether they are; else there are at most so many.
 
     Raises:
         FileFormatError: a line that is not a positive whole number, or another sum.
     """
-    sizes = []
+    most = f"{rows:,} rows of the data" if counted else f"{rows:,} rows that the data can have"
+    sizes, total = [], 0
     for number, text in _lines(path):
-        if not (text.isascii() and text.isdigit()) or int(text) == 0 or int(text) > rows:
-            raise FileFormatError(
-                f"{text[:40]!r} is not the size of a query: a whole number from 1 to the {rows:,} rows of the data",
-                file=path, line=number,
-            )  # fmt: skip
-        sizes.append(int(text))
-    if sum(sizes) != rows:
-        raise FileFormatError(f"the group sizes sum to {sum(sizes):,}, but the data has {rows:,} rows", file=path)
+        size = int(text) if text.isascii() and text.isdigit() and len(text) < _SIZE_DIGITS else 0
+        if not 0 < size <= rows:
+            words = f"{text[:40]!r} is not the size of a query: a whole number from 1 to the {most}"
+            raise FileFormatError(words, file=path, line=number)
+        sizes.append(size)
+        total += size
+    if total > rows or (counted and total != rows):
+        words = "has" if counted else "can have no more than"
+        raise FileFormatError(f"the group sizes sum to {total:,}, but the data {words} {rows:,} rows", file=path)
     return np.array(sizes, dtype=np.int64)
 
 
