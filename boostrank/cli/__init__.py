@@ -16,7 +16,7 @@ from boostrank import __version__
 from boostrank.cli.errors import OutputClosed, run_reporting_errors
 from boostrank.core import imports
 from boostrank.core.machine import openmp_environment
-from boostrank.core.process import stop_quietly, take_over_streams
+from boostrank.core.process import leave_at_second_press, stop_quietly, take_over_streams
 
 # command -> (module, or module:name; its line in the list of commands)
 _COMMANDS = {
@@ -125,5 +125,6 @@ def run() -> None:
     """The command line in a process of its own."""
     stop_quietly()
     take_over_streams()
+    leave_at_second_press()
     imports.own_process = True
     cli()

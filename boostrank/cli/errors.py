@@ -11,7 +11,9 @@ from typing import Any
 
 import click
 
+from boostrank.core import imports
 from boostrank.core.errors import BoostrankError
+from boostrank.core.process import leave_soon
 
 DONE, GATE_SHUT, BAD_INPUT, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 
@@ -45,6 +47,8 @@ def _status_of(work: Callable[[], Any]) -> int:
         return BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
         say("boostrank: stopped")
+        if imports.own_process:
+            leave_soon(INTERRUPTED)
         return INTERRUPTED
     except (BrokenPipeError, OutputClosed):
         return DONE  # the reader has what it wanted (`| head`)

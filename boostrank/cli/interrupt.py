@@ -11,9 +11,8 @@ import time
 from collections.abc import Iterator
 
 from boostrank.cli.errors import INTERRUPTED, say
+from boostrank.core.process import ONE_PRESS_SECONDS
 
-# Wrappers such as `uv run` pass on the signal that the terminal has already sent: that is one press, not two.
-_ONE_PRESS_SECONDS = 0.3
 _SHOW_CURSOR = "\x1b[?25h"
 
 
@@ -71,7 +70,7 @@ def _listen(reader: int, request: StopRequest) -> None:
                 say("the training is over and the model is being written (Ctrl-C once more: at once)")
             else:
                 say("stopping after this round (Ctrl-C once more: at once, and nothing is written)")
-        elif byte[0] == signal.SIGINT and now - first > _ONE_PRESS_SECONDS:
+        elif byte[0] == signal.SIGINT and now - first > ONE_PRESS_SECONDS:
             if sys.stderr.isatty():
                 sys.stderr.write(_SHOW_CURSOR)
             outcome = "the model may not have been written" if request.saving else "nothing was written"

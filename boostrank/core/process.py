@@ -7,11 +7,18 @@ import io
 import os
 import signal
 import sys
+import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 from boostrank.core.errors import TrainingError
 
 _INTERRUPTED = 130
+ONE_PRESS_SECONDS = 0.3
+"""Wrappers such as `uv run` pass on the signal that the terminal has already sent: within these that is one press."""
+_PATIENCE = 2.0  # seconds that a press may go unheard before a line says so, and that leaving may take
+_heard = threading.Event()  # Ctrl-C, by Python code
 _IMPORTING = "<frozen importlib._bootstrap>"
 
 
@@ -22,17 +29,66 @@ def stop_quietly() -> None:
     """
 
     def interrupted(number: int, frame: Any) -> None:
+        _heard.set()
         while frame is not None:
             if frame.f_code.co_filename == _IMPORTING:
-                if sys.stderr is not None:
-                    sys.stderr.write("boostrank: stopped\n")
-                    sys.stderr.flush()
+                _say("stopped")
                 os._exit(_INTERRUPTED)
             frame = frame.f_back
         raise KeyboardInterrupt
 
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else nobody shall stop it: a job's `&`
         signal.signal(signal.SIGINT, interrupted)
+
+
+def leave_at_second_press() -> None:
+    """Have a second Ctrl-C leave there and then; a line says so where the first one is not heard.
+
+    Python hears of signals between bytecodes, and compiled code can take minutes: a pair loop over a long query. A
+    thread hears of them meanwhile, by the wake-up pipe. What takes signals over for a time, `cli.interrupt`, has a pipe
+    of its own.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=_count_presses, args=(reader,), daemon=True).start()
+
+
+def _count_presses(reader: int) -> None:
+    first = None
+    while byte := os.read(reader, 1):
+        now = time.monotonic()
+        if byte[0] != signal.SIGINT:
+            continue
+        if first is None:
+            first = now
+            _soon(_say_what_is_awaited)
+        elif now - first > ONE_PRESS_SECONDS:
+            _say("stopped at once")
+            os._exit(_INTERRUPTED)
+
+
+def _say_what_is_awaited() -> None:
+    if not _heard.is_set():
+        _say("stopping as soon as compiled code returns (Ctrl-C once more: at once)")
+
+
+def _soon(work: Callable[..., object], *arguments: Any) -> None:
+    timer = threading.Timer(_PATIENCE, work, arguments)
+    timer.daemon = True
+    timer.start()
+
+
+def leave_soon(status: int) -> None:
+    """Leave with this status once the interpreter has ended, but no later than in two seconds: it waits for threads,
+    and they for compiled code."""
+    _soon(os._exit, status)
+
+
+def _say(words: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(f"boostrank: {words}\n")
+        sys.stderr.flush()
 
 
 def take_over_streams() -> None:

@@ -29,6 +29,27 @@ with graceful_stop() as stop:
 print("finished", flush=True)
 """
 
+IN_COMPILED_CODE = """
+import hashlib, sys
+from boostrank.core import process
+process._PATIENCE = 0.4
+process.stop_quietly()
+process.leave_at_second_press()
+print("ready", flush=True)
+hashlib.pbkdf2_hmac("sha256", b"", b"", 2_000_000_000)  # minutes in which Python hears of no signal
+"""
+
+WITH_A_THREAD_IN_COMPILED_CODE = """
+import hashlib, sys, threading
+from boostrank.cli.errors import run_reporting_errors
+from boostrank.core import imports, process
+process._PATIENCE, imports.own_process = 0.1, True
+threading.Thread(target=hashlib.pbkdf2_hmac, args=("sha256", b"", b"", 2_000_000_000)).start()
+def pressed():
+    raise KeyboardInterrupt
+sys.exit(run_reporting_errors(pressed))
+"""
+
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
 def test_fault_078_a_signal_finishes_the_round_and_writes_the_model(
@@ -143,3 +164,26 @@ def test_sigterm_never_leaves_at_once() -> None:
     time.sleep(0.5)
     process.send_signal(signal.SIGTERM)
     assert process.communicate()[0] == "asked\nfinished\n"
+
+
+def test_fault_078_outside_of_training_too_a_second_ctrl_c_leaves_at_once() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", IN_COMPILED_CODE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    assert process.stderr.readline() == (
+        "boostrank: stopping as soon as compiled code returns (Ctrl-C once more: at once)\n"
+    )
+    process.send_signal(signal.SIGINT)
+    _, log = process.communicate(timeout=60)
+    assert (process.returncode, log) == (130, "boostrank: stopped at once\n")
+
+
+def test_fault_078_leaving_does_not_wait_for_threads_in_compiled_code() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_A_THREAD_IN_COMPILED_CODE], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (130, "boostrank: stopped\n")

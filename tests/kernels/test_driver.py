@@ -8,6 +8,7 @@ import pytest
 from boostrank.core.errors import TrainingError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import HessianKind
+from boostrank.kernels.objective import driver
 from boostrank.kernels.objective.contract import ObjectiveSpec, no_constants, objective_kernel
 from boostrank.kernels.objective.driver import LIVE, Buffers, finish, mix_gradients, run_kernel
 from boostrank.kernels.objective.options import GAUSSIAN, L1, LOG, Composition
@@ -154,6 +155,19 @@ def test_kernels_get_documents_by_descending_score_ties_in_input_order():
 def test_empty_queries_and_no_queries_pass():
     assert drive(echo, [1.0], [1.0], [0, 1, 0])[1].dead_queries == 2
     assert drive(echo, [], [], [])[1].scale == 1.0
+
+
+def test_one_thread_too_comes_back_between_blocks_of_queries_to_hear_of_ctrl_c(monkeypatch):
+    blocks = []
+
+    def interrupted(work, items, threads):
+        blocks.extend(items)
+        return [work(item) for item in items]
+
+    monkeypatch.setattr(driver, "_DOCUMENTS_A_TASK", 4)
+    monkeypatch.setattr(driver, "run_parallel", interrupted)
+    drive(echo, np.zeros(12), np.arange(12.0), [3, 3, 3, 3], threads=1)
+    assert len(set(blocks)) > 1
 
 
 def test_threads_share_the_work_and_give_the_same_bytes():

@@ -24,7 +24,8 @@ from boostrank.kernels.runtime.blocks import query_blocks
 from boostrank.kernels.runtime.intrinsics import borrowed
 from boostrank.kernels.runtime.jit import F1, F2, I1, CompiledFunction, entry_point, inline_sums, run_parallel
 
-# Small enough for threads to share the work evenly, large enough to hide what handing it over costs (~50 us).
+# Small enough for threads to share the work evenly, and for one to hear of Ctrl-C in between; large enough to hide what
+# handing it over costs (~50 us).
 _DOCUMENTS_A_TASK = 20_000
 
 AllReduce = Callable[[Float64Array], Float64Array]
@@ -158,7 +159,7 @@ def run_kernel(
         )  # fmt: skip
         out.scratch.append(arrays)
 
-    run_parallel(work, _split(ptr, threads), threads)
+    run_parallel(work, query_blocks(ptr, _DOCUMENTS_A_TASK), threads)
 
 
 def mix_gradients(
@@ -181,7 +182,7 @@ def mix_gradients(
             out.grad, out.hess, out.hess_sum, out.magnitude, out.state,
         )  # fmt: skip
 
-    run_parallel(work, _split(ptr, threads), threads)
+    run_parallel(work, query_blocks(ptr, _DOCUMENTS_A_TASK), threads)
     out.loss[:] = a * first.loss + b * second.loss
 
 
@@ -210,16 +211,11 @@ def finish(
         floored = sum(
             run_parallel(
                 lambda task: _finish(task[0], task[1], ptr, out.state, out.grad, out.hess, scale, floor),
-                _split(ptr, threads),
+                query_blocks(ptr, _DOCUMENTS_A_TASK),
                 threads,
             )
         )
     return PassStats(loss, dead, out.broken_query, floored, scale)
-
-
-def _split(ptr: Int64Array, threads: int) -> list[tuple[int, int]]:
-    """Ranges of queries with about `_DOCUMENTS_A_TASK` documents each."""
-    return query_blocks(ptr, _DOCUMENTS_A_TASK) if threads > 1 and ptr.size > 2 else [(0, ptr.size - 1)]
 
 
 @inline_sums
