@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help demo test matrix short versions golden check docs wheel-test experiments ohsumed parity discount start serving curvature selection price candidates peers defaults catboost bench faults kill-sweep io-sweep fuzz bench-scale clean within-query
+.PHONY: help demo test matrix short versions golden api check docs wheel-test experiments ohsumed parity discount start serving curvature selection price candidates peers defaults catboost bench faults kill-sweep io-sweep fuzz bench-scale clean within-query
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM and XGBoost, all with no options"
@@ -14,6 +14,7 @@ help:
 	@echo "make matrix    the same on every interpreter of PYTHONS=\"3.11 3.12 3.13\", with the newest versions"
 	@echo "make versions  models of several versions of Python and the engines, each read by each; a table"
 	@echo "make golden    what this version writes, kept for later versions to read: at each release"
+	@echo "make api       the list of public names, options, exit statuses and JSON, after a change of it on purpose"
 	@echo "make short     a few of the tests on each of them that is installed and is not the default"
 	@echo "make check     ruff, mypy and the import rules"
 	@echo "make docs      the documentation, into site/: warnings are errors"
@@ -92,6 +93,9 @@ versions: $(VENV)/.uv
 golden: $(VENV)/.installed-test
 	rm -f tests/formats/golden/*.dev*.tar.gz
 	$(BIN)/python -m tests.formats.golden.make
+
+api: $(VENV)/.installed-test
+	$(BIN)/python -m tests.api
 
 short: $(VENV)/.installed
 	@for version in $(foreach v,$(PYTHONS),$(if $(call interpreter,$v),$v)); do \

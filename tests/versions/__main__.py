@@ -2,8 +2,10 @@
 
     python -m tests.versions [--uv UV] [--folder FOLDER] [--python 3.12=PATH ...] [--out FILE]
 
-An environment is made once (a minute) and kept in the folder, as are its models. Exit status 1: a score differs by more
-than rounding, or something went wrong without a refusal in words.
+An environment is made once (a minute) and kept in the folder, as are its models. Each model is read by boostrank, by
+boostrank without the sidecar, and by the engine alone. It gives the same bits, or scores that differ by rounding; or it
+is refused in words, or misread by the engine alone. Exit status 1: boostrank gives other scores, or an error that is no
+refusal.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,27 +123,40 @@ def table(results: dict[str, dict[str, dict[str, Any]]], scores: dict[str, dict[
         scores: maker -> model -> its own scores.
     """
     lines = [f"| made by \\ read by | {' | '.join(results)} |", "|---" * (len(results) + 1) + "|"]
-    exceptions: dict[tuple[str, str, str], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    exceptions: dict[tuple[str, str, str], dict[tuple[str, str], set[str]]] = defaultdict(lambda: defaultdict(set))
     well = True
     for maker, own in scores.items():
         cells = []
         for reader, read in results.items():
             count: Counter[str] = Counter()
             for model, way, kind, words in compared(own, read[maker]):
-                if way == "engine" and kind in ("other", "failed"):
-                    kind = "misread by the engine alone"
+                if way == "engine alone" and kind in ("other", "failed"):
+                    kind = "misread"
                 count[kind] += 1
                 well &= kind not in ("other", "failed")
                 if kind != "same":
-                    exceptions[kind, way, words][model].add(f"{maker} → {reader}")
+                    exceptions[kind, way, words][maker, reader].add(model)
             cells.append(", ".join(f"{number} {kind}" for kind, number in count.most_common()))
         lines.append(f"| {maker} | {' | '.join(cells)} |")
     lines.append("")
-    for (kind, way, words), models in sorted(exceptions.items()):
-        pairs = sorted(set().union(*models.values()))
-        where = "every pair" if len(pairs) == len(results) * len(scores) else ", ".join(pairs)
-        lines.append(f"* {kind} ({way}): {', '.join(f'`{model}`' for model in sorted(models))}; {where}. {words}")
+    for (kind, way, words), pairs in sorted(exceptions.items()):
+        models = sorted(set().union(*pairs.values()))
+        said = f": {words}" if words else ""
+        lines.append(
+            f"* {kind} ({way}): {', '.join(f'`{model}`' for model in models)}; {_places(pairs, results)}{said}"
+        )
     return "\n".join(lines) + "\n", well
+
+
+def _places(pairs: Iterable[tuple[str, str]], readers: Iterable[str]) -> str:
+    """`later by oldest, middle; newest by all`."""
+    of_maker: dict[str, list[str]] = defaultdict(list)
+    for maker, reader in pairs:
+        of_maker[maker].append(reader)
+    makers: dict[str, list[str]] = defaultdict(list)
+    for maker, found in of_maker.items():
+        makers["all" if len(found) == len(list(readers)) else ", ".join(found)].append(maker)
+    return "; ".join(f"made by {', '.join(found)}, read by {by}" for by, found in makers.items())
 
 
 def main(words: list[str] | None = None) -> int:

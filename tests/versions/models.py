@@ -5,12 +5,13 @@
     python -m tests.versions.models read RESULT.json FOLDER...
 
 A folder holds the model files of one maker, `rows.npy` and `scores.json`, what its maker's own predictions were. Models
-with "frame" in their names take the rows as a table of pandas, with names for the codes.
+with "frame" or "letters" in their names take the rows as a table of pandas, with names for the codes.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import tempfile
@@ -31,8 +32,8 @@ CODES = 3
 """The column that holds codes of categories."""
 TREES: dict[str, Any] = {"num_leaves": 6, "learning_rate": 0.3, "seed": 7, "num_threads": 1, "verbosity": -1}
 DEPTH: dict[str, Any] = {"max_depth": 3, "eta": 0.3, "seed": 7, "nthread": 1, "verbosity": 0}
-NAMES = ["größe", "b b", "c,d", "", "e", "f", "g", "h"]
-"""Of the codes, in frames."""
+NAMES = ["apple", "b b", "c,d", "", "e", "f", "g", "h"]
+"""Of the codes, in frames; in those of models with "letters" in their names, the first has letters beyond ASCII."""
 TYPES = ["c" if column == CODES else "q" for column in range(5)]
 ROUNDS = 5
 
@@ -52,17 +53,25 @@ def grades(X: np.ndarray) -> np.ndarray:
     return np.clip(np.round(np.nan_to_num(X[:, 0]) + X[:, CODES] % 2 + X[:, 2] / 3), 0, 3).astype(np.int64)
 
 
-def named(X: np.ndarray) -> pd.DataFrame:
+def named(X: np.ndarray, first: str = NAMES[0]) -> pd.DataFrame:
     """A table with a column of categories."""
     rows = pd.DataFrame(X, columns=[f"c{column}" for column in range(5)])
-    codes = rows[f"c{CODES}"].astype(int)
-    rows[f"c{CODES}"] = pd.Categorical.from_codes(codes, categories=np.array(NAMES, dtype=object))
+    codes, names = rows[f"c{CODES}"].astype(int), np.array([first, *NAMES[1:]], dtype=object)
+    rows[f"c{CODES}"] = pd.Categorical.from_codes(codes, categories=names)
     return rows
+
+
+def lettered(X: np.ndarray) -> pd.DataFrame:
+    """The same with letters beyond ASCII."""
+    return named(X, "größe")
 
 
 def ours(X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], Any]]:
     """File name -> what trains the model in it."""
-    data, frame = (boostrank.RankingDataset.from_arrays(rows, y, group=[DOCUMENTS] * QUERIES) for rows in (X, named(X)))
+    data, frame, letters = (
+        boostrank.RankingDataset.from_arrays(rows, y, group=[DOCUMENTS] * QUERIES)
+        for rows in (X, named(X), lettered(X))
+    )
 
     def train(objective: str = "lambdarank", backend: str = "lightgbm", **more: Any) -> Any:
         rows = more.pop("rows", data)
@@ -76,6 +85,7 @@ def ours(X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], Any]]:
         "lightgbm-start.txt": lambda: train("auto"),
         "lightgbm-categories.txt": lambda: train(categorical_feature=[CODES], min_data_per_group=5),
         "lightgbm-frame.txt": lambda: train(rows=frame, min_data_per_group=5),
+        "lightgbm-letters.txt": lambda: train(rows=letters, min_data_per_group=5),
         "lightgbm-dart.txt": lambda: train(boosting="dart", drop_rate=0.5),
         "lightgbm-linear-trees.txt": lambda: train("lightgbm:lambdarank", linear_tree=True),
         "lightgbm-average.txt": lambda: average("lightgbm"),
@@ -83,6 +93,7 @@ def ours(X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], Any]]:
         "xgboost-start.json": lambda: train("auto", backend="xgboost"),
         "xgboost-categories.json": lambda: train(backend="xgboost", categorical_feature=[CODES]),
         "xgboost-frame.json": lambda: train(backend="xgboost", rows=frame),
+        "xgboost-letters.json": lambda: train(backend="xgboost", rows=letters),
         "xgboost-dart.json": lambda: train(backend="xgboost", booster="dart", rate_drop=0.5),
         "xgboost-average.json": lambda: average("xgboost"),
         "linear.json": lambda: boostrank.train({"objective": "lambdarank"}, data, ROUNDS, backend="linear"),
@@ -112,10 +123,12 @@ def theirs(X: np.ndarray, y: np.ndarray) -> dict[str, Callable[[], Any]]:
         "bare-lightgbm.txt": lambda: bare_lightgbm(X, y),
         "bare-lightgbm-categories.txt": lambda: bare_lightgbm(X, y, categorical_feature=[CODES], min_data_per_group=5),
         "bare-lightgbm-frame.txt": lambda: bare_lightgbm(named(X), y, min_data_per_group=5),
+        "bare-lightgbm-letters.txt": lambda: bare_lightgbm(lettered(X), y, min_data_per_group=5),
         "bare-lightgbm-dart.txt": lambda: bare_lightgbm(X, y, boosting="dart"),
         "bare-xgboost.json": lambda: bare_xgboost(X, y),
         "bare-xgboost-categories.json": lambda: bare_xgboost(X, y, categories=True),
         "bare-xgboost-frame.json": lambda: bare_xgboost(named(X), y, categories=True),
+        "bare-xgboost-letters.json": lambda: bare_xgboost(lettered(X), y, categories=True),
         "bare-xgboost-dart.json": lambda: bare_xgboost(X, y, booster="dart", rate_drop=0.5),
         "bare-xgboost.ubj": lambda: bare_xgboost(X, y),
     }
@@ -163,7 +176,7 @@ def make(folder: Path, bare: bool) -> None:
 
 def rows_for(name: str, rows: np.ndarray) -> Any:
     """As the model of that name takes them."""
-    return named(rows) if "frame" in name else rows
+    return named(rows) if "frame" in name else lettered(rows) if "letters" in name else rows
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
@@ -174,9 +187,9 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
         ways = {"boostrank": by_boostrank}
         if not name.startswith("bare"):
             ways["no sidecar"] = without_sidecar
-        # What the categories of a frame stand for is in our record, not in the engine's file.
-        if name.startswith("bare") or not ("frame" in name or name.startswith("linear")):
-            ways["engine"] = by_engine
+        # Names of categories beyond ASCII stand in our record alone, not in XGBoost's file.
+        if not name.startswith(("linear", "xgboost-letters")):
+            ways["engine alone"] = by_engine
         found[name] = {way: _outcome(score, folder / name, rows_for(name, rows)) for way, score in ways.items()}
     return found
 
@@ -187,7 +200,8 @@ def _outcome(score: Callable[[Path, Any], np.ndarray], path: Path, rows: Any) ->
     except boostrank.BoostrankError as error:
         return {"refused": str(error).rpartition(f"{path.name}: ")[2]}
     except Exception as error:
-        return {"failed": f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"}
+        words = re.sub(r"^\[[\d:]+\] \S+ ", "", (str(error).splitlines() or [""])[0])  # XGBoost's time and place
+        return {"failed": f"{type(error).__name__}: {words}"}
 
 
 if __name__ == "__main__":

@@ -1,0 +1,5 @@
+"""Write the kept list anew: `make api`."""
+
+from tests.api.listing import LIST, lines
+
+LIST.write_text("\n".join(lines()) + "\n", encoding="utf-8")
