@@ -7,6 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
+from enum import EnumType
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,8 @@ def _of_object(name: str, value: Any) -> Iterator[str]:
         if not base.__module__.startswith("boostrank."):
             continue
         for attribute, member in vars(base).items():
-            if attribute.startswith("_") or (base is not value and attribute in vars(value)):
+            overridden = base is not value and attribute in vars(value)
+            if overridden or attribute.startswith("_") or _REQUEST.fullmatch(attribute):
                 continue
             if isinstance(member, property | cached_property):
                 yield f"{name}.{attribute}"
@@ -75,10 +77,9 @@ def _of_object(name: str, value: Any) -> Iterator[str]:
 
 def _signature(function: Any) -> str:
     """Names and defaults, without types."""
-    try:
-        found = inspect.signature(function)
-    except ValueError:  # an enumeration before Python 3.13
+    if isinstance(function, EnumType):  # its members follow
         return ""
+    found = inspect.signature(function)
     parameters = [
         one.replace(annotation=one.empty, default=one.default if _is_plain(one.default) else ...)
         for one in found.parameters.values()
