@@ -47,12 +47,33 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
             )
         if key in _TABLES:
             context.meta[_TABLES[key]] = value
-        elif isinstance(option, click.Option) and option.multiple:  # which click splits by itself when it is typed
-            defaults[str(option.name)] = [str(v) for v in (value if isinstance(value, list) else [value])]
         else:
-            defaults[str(option.name)] = ",".join(map(str, value)) if isinstance(value, list) else value
+            defaults[str(option.name)] = _as_typed(key, option, value, path)
     context.default_map = {**(context.default_map or {}), **defaults}
     return path
+
+
+def _as_typed(key: str, option: click.Parameter, value: Any, path: str) -> Any:
+    """A value as it would be typed behind the option, so that the option's own type looks at it.
+
+    Raises:
+        FileFormatError: nothing that could be typed there.
+    """
+    if isinstance(option, click.Option) and option.is_flag:
+        if not isinstance(value, bool):
+            raise FileFormatError(f"{key} = {_shown(value)}: true or false is wanted", file=path)
+        return value
+    values = value if isinstance(value, list) else [value]
+    for one in values:
+        if isinstance(one, bool) or not isinstance(one, str | int | float) or "\0" in str(one):
+            raise FileFormatError(f"{key} = {_shown(one)}: no value for --{_key(option)}", file=path)
+    texts = [str(one) for one in values]
+    # Which click splits by itself when it is typed.
+    return texts if isinstance(option, click.Option) and option.multiple else ",".join(texts)
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)[:40]
 
 
 def merged_with_config(context: click.Context, table: str, given: tuple[tuple[str, Any], ...]) -> dict[str, Any]:

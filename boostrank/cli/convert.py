@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from boostrank.cli.errors import say
-from boostrank.cli.options import Command, InputFile, OutputFile, data_argument, option, threads_option
+from boostrank.cli.options import Command, FloatRange, InputFile, OutputFile, data_argument, option, threads_option
 from boostrank.cli.reading import name_of, reading_options
 
 
@@ -17,7 +17,7 @@ from boostrank.cli.reading import name_of, reading_options
 @option("-o", "--output", required=True, type=OutputFile(), help="Where the new model is written.")
 @option("--steps", metavar="N", type=click.IntRange(2), default=255, help="About so many steps a feature.")
 @option(
-    "--allow", metavar="X", type=click.FloatRange(0.0),
+    "--allow", metavar="X", type=FloatRange(0.0),
     help="Write it although scores move by up to X; otherwise by 2% of their deviation over DATA, without DATA of the "
     "reach of the start.",
 )  # fmt: skip

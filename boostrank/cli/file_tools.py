@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.errors import TERMINATED, say
-from boostrank.cli.options import COUNT, Command, DataFile, F, OutputFile, Parsed, option
+from boostrank.cli.options import COUNT, Command, DataFile, F, FloatRange, OutputFile, Parsed, option
 from boostrank.cli.progress import ReadProgress
 from boostrank.cli.reading import name_of
 
@@ -65,7 +65,7 @@ def split(files: tuple[str, ...], parts: dict[str, float], seed: int, output: st
 
 @_tool("sample")
 @option("--queries", type=COUNT, help="How many queries to keep, exactly.")
-@option("--fraction", type=click.FloatRange(0, 1, min_open=True), help="Which share of them to keep, about.")
+@option("--fraction", type=FloatRange(0, 1, min_open=True), help="Which share of them to keep, about.")
 @_seed
 @_output
 @click.pass_context

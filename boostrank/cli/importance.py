@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli import study
-from boostrank.cli.options import COUNT, Command, InputFile, chosen_conventions, with_options
+from boostrank.cli.options import COUNT, Command, FloatRange, InputFile, chosen_conventions, with_options
 from boostrank.cli.progress import StepProgress
 from boostrank.cli.reading import reading_options
 from boostrank.cli.tables import print_table
@@ -37,8 +37,8 @@ _PASSED = ("metric", "repeats", "documents", "shap_documents", "seed", "negligib
                    help="Shuffle a sample of whole queries with about N documents; 0: all."),
     study.measures("--shap-documents", type=click.IntRange(0), show_default="as many as take ten seconds",
                    help="Explain a sample of whole queries with about N documents; 0: none."),
-    study.measures("--negligible", type=click.FloatRange(0), default=0.001, help="A loss that does not matter."),
-    study.measures("--redundant", type=click.FloatRange(0, 1), default=0.9,
+    study.measures("--negligible", type=FloatRange(0), default=0.001, help="A loss that does not matter."),
+    study.measures("--redundant", type=FloatRange(0, 1), default=0.9,
                    help="Rank correlation within queries from which on features are taken for alike."),
     study.seed_option,
     study.results("--top", type=COUNT, default=30, help="Features in the table; --json and --csv have all."),

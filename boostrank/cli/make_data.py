@@ -8,17 +8,17 @@ from pathlib import Path
 import click
 
 from boostrank.cli.errors import say
-from boostrank.cli.options import COUNT, Command, option
+from boostrank.cli.options import COUNT, Command, FloatRange, option
 
 
 @click.command("make-data", cls=Command)
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False))
 @option("--queries", type=click.IntRange(3), default=3000, help="Queries in all three files.")
 @option("--seed", type=click.IntRange(0), default=0, help="The same seed, the same bytes.")
-@option("--mean-length", type=click.FloatRange(1), default=40.0, help="Documents a query, on average.")
+@option("--mean-length", type=FloatRange(1), default=40.0, help="Documents a query, on average.")
 @option("--max-length", type=COUNT, default=1000, help="Documents of the longest query.")
 @option("--useless", type=click.IntRange(0), default=8, help="Features that say nothing.")
-@option("--label-noise", type=click.FloatRange(0), default=0.5,
+@option("--label-noise", type=FloatRange(0), default=0.5,
         help="The judges' noise, in standard deviations of the relevance.")  # fmt: skip
 def command(
     directory: str, queries: int, seed: int, mean_length: float, max_length: int, useless: int, label_noise: float

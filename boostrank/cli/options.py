@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class FloatRange(click.FloatRange):
+    """A finite number in a range; click's own takes nan for one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"{value!r} is no finite number.", param, ctx)
+        return found
+
+
 COUNT = click.IntRange(1)
 _BY_NAME = "boostrank.data"
 
@@ -30,7 +40,7 @@ class Option(click.Option):
     """An option that knows under which heading the help lists it; a default is shown, a whole number is called N."""
 
     def __init__(self, *args: Any, section: str = "Options", **kwargs: Any) -> None:
-        numbers = {click.IntRange: "N", click.FloatRange: "X"}
+        numbers = {click.IntRange: "N", FloatRange: "X"}
         kwargs = {"metavar": numbers.get(type(kwargs.get("type"))), "show_default": "default" in kwargs} | kwargs
         kwargs.setdefault("shell_complete", complete)
         super().__init__(*args, **kwargs)

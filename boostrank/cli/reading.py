@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.errors import say
-from boostrank.cli.options import F, InputFile, Parsed, option, with_options
+from boostrank.cli.options import F, FloatRange, InputFile, Parsed, option, with_options
 from boostrank.cli.progress import ReadProgress, duration
 from boostrank.core.errors import InputError
 from boostrank.data.options import DECLARED, FeatureSpace, ReaderOptions, listed_names
@@ -34,7 +34,7 @@ def _option(field: Any) -> Any:
     if declared.metavar == "FILE":
         kind = InputFile()
     if declared.low is not None:
-        number: Any = click.FloatRange if isinstance(default, float) else click.IntRange
+        number: Any = FloatRange if isinstance(default, float) else click.IntRange
         kind = number(declared.low, declared.high)
     several, names = default == (), declared.metavar == "COLUMN,..."
     if names:

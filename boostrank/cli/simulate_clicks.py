@@ -7,7 +7,16 @@ from typing import Any
 import click
 
 from boostrank.cli.errors import say
-from boostrank.cli.options import COUNT, Command, InputFile, OutputFile, data_argument, option, threads_option
+from boostrank.cli.options import (
+    COUNT,
+    Command,
+    FloatRange,
+    InputFile,
+    OutputFile,
+    data_argument,
+    option,
+    threads_option,
+)
 from boostrank.cli.reading import Reader, reading_options
 
 SECTION = "Users"
@@ -19,13 +28,13 @@ SECTION = "Users"
 @option("-o", "--output", required=True, metavar="FILE", type=OutputFile(), help="The click log to write.")
 @option("--impressions", type=COUNT, default=10, section=SECTION, help="Lists that are shown, a query.")
 @option("--shown", type=COUNT, default=10, section=SECTION, help="Documents of a list.")
-@option("--spread", type=click.FloatRange(0), default=0.5, section=SECTION,
+@option("--spread", type=FloatRange(0), default=0.5, section=SECTION,
         help="Noise on the scores of each list, in standard deviations of the query's; 0: nothing moves.")  # fmt: skip
 @option("--users", type=click.Choice(["position", "cascade", "trust"]), default="position", section=SECTION,
         help="How they click: by position; from the top until they leave; or besides by trust in the top.")  # fmt: skip
-@option("--eta", type=click.FloatRange(0, 10), default=1.0, section=SECTION,
+@option("--eta", type=FloatRange(0, 10), default=1.0, section=SECTION,
         help="Position p is looked at with probability p^-eta.")  # fmt: skip
-@option("--noise", type=click.FloatRange(0, 1, max_open=True), default=0.1, section=SECTION,
+@option("--noise", type=FloatRange(0, 1, max_open=True), default=0.1, section=SECTION,
         help="Probability of a click on an irrelevant document that is looked at.")  # fmt: skip
 @option("--seed", type=click.IntRange(0), default=0, section=SECTION, help="The same seed, the same bytes.")
 @threads_option()

@@ -81,7 +81,7 @@ class ModelInfo(Mapping[str, Any]):
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features as the user has them; none where they are not told."""
-        return tuple((self.data or {}).get("feature_names", ()))
+        return tuple((self.data or {}).get("feature_names") or ())
 
     @property
     def index_base(self) -> int | None:
@@ -108,13 +108,13 @@ class ModelInfo(Mapping[str, Any]):
     @property
     def rounds_before(self) -> int:
         """Rounds of the model that was continued."""
-        return int((self.training or {}).get("rounds_before", 0))
+        return int((self.training or {}).get("rounds_before") or 0)
 
     @property
     def trained_rounds(self) -> int | None:
         """Rounds that the training was asked for, earlier ones included."""
-        training = self.training or {}
-        return self.rounds_before + int(training["rounds"]) if {"rounds", "rounds_before"} <= set(training) else None
+        asked, before = ((self.training or {}).get(name) for name in ("rounds", "rounds_before"))
+        return None if asked is None or before is None else int(before) + int(asked)
 
 
 def fault_of(content: Any) -> str | None:

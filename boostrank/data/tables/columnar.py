@@ -93,6 +93,7 @@ class ColumnarSource:
         read, done = 0, 0
         try:
             for batch in self._batches(rows):
+                batch.validate()  # buffers as long as they should be: even to add up their sizes follows them
                 self.text_bytes += batch.nbytes
                 if self._max_bytes is not None and self.text_bytes > self._max_bytes:
                     raise FileFormatError(f"the columns have more than max_bytes={self._max_bytes:,}", file=self.name)
@@ -126,6 +127,8 @@ class ParquetSource(ColumnarSource):
         _check_magic(file, self.name, PARQUET)
         self._parquet = arrow(".parquet").ParquetFile(file, buffer_size=1 << 16, pre_buffer=False)
         self.schema, self.rows = self._parquet.schema_arrow, self._parquet.metadata.num_rows
+        if self.rows < 0:
+            raise FileFormatError(f"the file is damaged: it says that it has {self.rows:,} rows", file=self.name)
 
     def _batches(self, rows: int) -> Iterator[Any]:
         names = [self.schema.names[place] for place in self._places]

@@ -13,6 +13,7 @@ from boostrank.kernels.objective.contract import ObjectiveSpec, Prepare
 from boostrank.kernels.objective.kernel import Kernel, check_arguments
 from boostrank.kernels.objective.shared_params import default_constants
 
+_LONGEST_NAME = 100
 _KINDS = {kind.name.lower().replace("_", "-"): kind for kind in HessianKind}
 
 
@@ -39,9 +40,11 @@ def define_objective(
         declarations: the other fields of `ObjectiveSpec`.
 
     Raises:
-        ParameterError: an unknown kind of hessian, or something that is no kernel.
+        ParameterError: a name that cannot be shown, an unknown kind of hessian, or something that is no kernel.
         FileFormatError: a kernel that does not take the arguments it should.
     """
+    if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise ParameterError(f"name={str(name)[:40]!r}: 1 to {_LONGEST_NAME} characters that can be printed")
     kind = hessian if isinstance(hessian, HessianKind) else _KINDS.get(hessian)
     if kind is None:
         raise ParameterError(f"hessian={hessian!r} is not one of {' | '.join(_KINDS)}")

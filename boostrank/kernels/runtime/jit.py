@@ -113,8 +113,12 @@ class CompiledFunction(Generic[P, R]):
     def _compile(self, directory: str | None) -> Callable[P, R]:
         with _compile_lock, cached_in(directory), _NOTICE.over(self, directory):
             options = {"cache": directory is not None, **_OPTIONS}
-            compiled: Callable[P, R] = numba.njit(self.signature, **options)(self.py_func)
-        return compiled
+            compiled: Any = numba.njit(self.signature, **options)(self.py_func)
+        returned = compiled.nopython_signatures[0].return_type
+        if returned != self.signature.return_type:  # which numba takes to the letter but where nothing is returned
+            raise TypeError(f"it returns {returned}, not {self.signature.return_type}")
+        found: Callable[P, R] = compiled
+        return found
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self.compiled(*args, **kwargs)
