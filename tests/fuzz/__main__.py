@@ -27,7 +27,7 @@ HANG, MEMORY = 20.0, 2 << 30
 WAIT = 120.0
 """Seconds of the clock for the same: a process may have to wait for others, and one that waits in vain does no work."""
 START = 180.0
-"""Seconds of the first one, which compiles kernels."""
+"""Processor seconds of the first one, which compiles kernels, behind imports that coverage instruments."""
 _POLL = 0.2
 _MOST_DEATHS = 10
 _AT_ONCE = 2
@@ -68,7 +68,7 @@ def run(target: str, seconds: float, seed: int, folder: Path, guided: bool, most
         ]
         with open(folder / "log", "wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-            why = watch(process, folder / "current", end + START)
+            why = watch(process, folder / "current", end)
         cases, case = read_current(folder / "current")
         outcome.cases += cases
         deaths += 1  # a process that took too much memory has written that down, and ended
@@ -97,7 +97,7 @@ def watch(process: subprocess.Popen[bytes], current: Path, end: float) -> str:
         work = processor_seconds(process.pid)
         if done != cases:
             cases, since, worked = done, now, work
-        elif work - worked > (HANG if cases > 1 else START) or now - since > (WAIT if cases > 1 else START):
+        elif work - worked > (HANG if cases > 1 else START) or now - since > (WAIT if cases > 1 else 10 * START):
             process.kill()
             process.wait()
             return "hang"
