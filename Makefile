@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help demo test matrix short versions golden api check docs wheel-test experiments ohsumed parity discount start serving curvature selection price candidates peers defaults catboost bench faults kill-sweep io-sweep fuzz bench-scale clean within-query
+.PHONY: help demo test matrix short versions golden api check docs wheel-test experiments ohsumed parity discount start serving curvature selection price candidates peers defaults catboost bench faults kill-sweep io-sweep fuzz mutation coverage bench-scale clean within-query
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM and XGBoost, all with no options"
@@ -34,6 +34,8 @@ help:
 	@echo "make kill-sweep  kill trainings 200 times, resume them, compare their files"
 	@echo "make io-sweep  let every write, sync, rename, open and read of the commands fail in turn, see that nothing is lost"
 	@echo "make fuzz      made and damaged input of every kind, for SECONDS=600; what breaks is kept in tests/fuzz/corpus"
+	@echo "make mutation  small changes of kernels, objectives, metrics, reader and formats: how many do the tests notice (resumes)"
+	@echo "make coverage  lines and branches that the tests execute, compiled kernels as plain Python too (an hour; resumes)"
 	@echo "make candidates  what a preset may choose from, and how it should (needs the data; hours; resumes)"
 	@echo "make defaults  every tool with no options, on the same queries (needs the data; hours; resumes)"
 	@echo "make catboost  what CatBoost's trees are worth, by its loss and by ours (needs the data; hours; resumes)"
@@ -145,6 +147,15 @@ SECONDS ?= 600
 fuzz: $(VENV)/.installed-test
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
 	nice $(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(TARGETS)
+
+# PARTS, all unless named: kernels objectives metrics libsvm formats. SAMPLE mutants of each, 0 for all.
+SAMPLE ?= 60
+SEED ?= 1
+mutation: $(VENV)/.installed-coverage
+	nice $(BIN)/python -m tests.mutation.score $(PARTS) --sample $(SAMPLE) --seed $(SEED)
+
+coverage: $(VENV)/.installed-coverage
+	nice $(BIN)/python -m tests.line_coverage
 
 # XGBoost's threads spin while they wait: beside any other work they must not.
 demo ohsumed parity discount start serving curvature selection price candidates peers defaults catboost bench: export OMP_WAIT_POLICY ?= passive

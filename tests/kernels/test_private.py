@@ -60,6 +60,10 @@ def test_several_bytes_at_a_time() -> None:
     assert looked_at(text, 9) == (80012345, 7, 1 << 2 | 1 << 5 | 1 << 15, 2 + ord("0")), said
     assert looked_at(text, 7) == (12345, -1, 1 << 2 | 1 << 5 | 1 << 15, 50), said
     assert looked_at(text, 10)[1] == -2, said
+    for size in range(-1, 16):
+        behind = looked_at(text, size)[1]
+        digits = looked_at(text, size)[0] if behind > -2 else 0
+        assert (digits, behind) == intrinsics.decimal_before_plainly(text, 16, size), said
 
 
 def test_vector_registers_hold_the_sums_of_exponentials() -> None:

@@ -67,7 +67,7 @@ def _separates(
 
 
 with np.errstate(over="ignore"):
-    EMPTY = _finished.py_func(_SEED)  # type: ignore[attr-defined]  # the hash of a row without any value but 0
+    EMPTY = getattr(_finished, "py_func", _finished)(_SEED)  # the hash of a row without any value but 0
 
 
 @entry_point(INT(I1, I1, F1, I1, N1, S1, N1, INT, INT, I2, S2, I2, S1, types.uint64[::1]))

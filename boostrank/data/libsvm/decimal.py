@@ -100,7 +100,7 @@ def nearest_double(mantissa: Word, exponent: Any) -> float:
     if low <= _U1 and exponent >= -4 and exponent <= 23 and bits & _U3 == _U1 and bits << (top + _U9) == high:
         bits = bits ^ _U1  # exactly half way: to even
     bits = (bits + (bits & _U1)) >> _U1
-    return math.ldexp(np.float64(bits), power - 1075)
+    return math.ldexp(np.float64(bits), int(power - 1075))
 
 
 @inline

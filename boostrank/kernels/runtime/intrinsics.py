@@ -156,7 +156,22 @@ def _bits(builder: Any, places: Any) -> Any:
     return builder.zext(builder.bitcast(places, ir.IntType(16)), ir.IntType(64))
 
 
+def decimal_before_plainly(text: Bytes, end: int, size: int) -> tuple[int, int]:
+    """What `decimal_before` does, in plain Python."""
+    whole, point, rest = bytes(text[end - size : end]).partition(b".")
+    digits = whole + rest
+    if digits and not digits.isdigit():
+        return 0, -2
+    return int(digits or b"0"), len(rest) if point else -1
+
+
 if numba.config.DISABLE_JIT:  # the same in plain Python, where kernels run uncompiled
+    pointer_to = lambda array: array.reshape(-1)  # noqa: E731
     borrowed = lambda array: array  # noqa: E731
     bits_of = lambda number: int(np.float64(number).view(np.int64))  # noqa: E731
     float_of_bits = lambda bits: float(np.uint64(bits % (1 << 64)).view(np.float64))  # noqa: E731
+    leading_zeros = lambda word: 64 - int(word).bit_length()  # noqa: E731
+    trailing_zeros = lambda word: (int(word) & -int(word)).bit_length() - 1 if word else 64  # noqa: E731
+    word_at = lambda text, place: text[place : place + 8].view(np.uint64)[0]  # noqa: E731
+    blanks_at = lambda text, place: sum((byte == 32) << i for i, byte in enumerate(bytes(text[place : place + 16])))  # noqa: E731
+    decimal_before = decimal_before_plainly

@@ -1,0 +1,271 @@
+"""The mutation score: how many small changes of the sources the tests notice.
+
+    python -m tests.mutation.score [PART ...] [--sample 60] [--seed 1] [--out mutation.md]
+
+Of each part of the package mutants are drawn at random (0: all of them), and the tests that execute their lines run
+against one after the other, uncompiled. Which tests those are is found by a run of every test file with its lines
+noted; that, and what became of each mutant, is kept in a folder and not done again while the files are the same. A
+mutant that nothing distinguishes from the source stands in `equivalent.toml`, with the reason, and is counted apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import math
+import random
+import sys
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.mutation.mutants import Mutant, mutants_of
+from tests.mutation.sandbox import ROOT, Sandbox, Trace
+
+PARTS = {
+    "kernels": ("kernels",),
+    "objectives": ("objectives", "objective"),
+    "metrics": ("metrics", "metric.py"),
+    "libsvm": ("data/libsvm",),
+    "formats": ("formats",),
+}
+LEFT_OUT = ("kernels/runtime",)
+"""What makes machine code: nothing of it runs where kernels are plain Python."""
+TESTS = ("kernels", "objectives", "metrics", "schedules", "core", "data", "formats", "checking")
+LIMIT = 3.0
+"""Seconds of processor time, traced, that a test may take to be among those that are tried."""
+AT_MOST = 60.0
+"""Seconds of tests that are tried on a mutant, those of its own part first."""
+_PATIENCE = 10.0
+"""How many times longer than without a mutant a test may take."""
+
+PACKAGE = ROOT / "boostrank"
+EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+Key = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a mutant; `digest` is of the file it was made from, `tried` of the tests that were tried."""
+
+    file: str
+    function: str
+    was: str
+    now: str
+    line: int
+    outcome: str
+    by: str
+    digest: str
+    tried: str
+
+    @property
+    def key(self) -> Key:
+        return self.file, self.function, self.was, self.now
+
+
+def digest_of(*contents: bytes) -> str:
+    """A short name of some bytes."""
+    return hashlib.sha256(b"\0".join(contents)).hexdigest()[:16]
+
+
+def equivalents() -> dict[Key, str]:
+    """Mutants that are no faults, and why."""
+    found: dict[Key, str] = {}
+    for entry in tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")).get("equivalent", []):
+        for was, now in entry["changes"]:
+            found[entry["file"], entry["function"], was, now] = entry["why"]
+    return found
+
+
+def all_mutants(part: str, package: Path) -> list[Mutant]:
+    """Every mutant of a part, in the order of its files."""
+    found = []
+    for path in sorted(path for name in PARTS[part] for path in [package / name, *(package / name).rglob("*.py")]):
+        name = str(path.relative_to(package))
+        if path.is_file() and not name.startswith(LEFT_OUT):
+            found += mutants_of(name, path.read_bytes())
+    return found
+
+
+def wilson(hits: int, of: int) -> tuple[float, float]:
+    """The 95% interval of a share, from a sample."""
+    if not of:
+        return 0.0, 1.0
+    z = 1.959964
+    middle, spread = hits / of + z * z / (2 * of), z * math.sqrt(hits * (of - hits) / of + z * z / 4) / of
+    return (middle - spread) / (1 + z * z / of), (middle + spread) / (1 + z * z / of)
+
+
+class Traces:
+    """What the test files do, kept from run to run."""
+
+    def __init__(self, sandbox: Sandbox, kept: Path) -> None:
+        self.of: dict[str, Trace] = {}
+        self.sandbox = sandbox
+        kept.mkdir(parents=True, exist_ok=True)
+        tests = sandbox.folder / "tests"
+        for path in sorted(path for folder in TESTS for path in (tests / folder).rglob("test_*.py")):
+            name = str(path.relative_to(sandbox.folder))
+            file = kept / f"{name.replace('/', '.')}.json"
+            if file.exists():
+                digest, trace = json.loads(file.read_text())
+                if digest == self._digest(name, trace[2]):
+                    self.of[name] = Trace(*trace)
+                    continue
+            started = time.monotonic()
+            found = sandbox.trace(name, LIMIT)
+            took = time.monotonic() - started
+            say(f"{name}: {len(found.seconds)} tests, {len(found.left_out)} left out, {took:.0f} s")
+            file.write_text(json.dumps([self._digest(name, found.lines), list(asdict(found).values())]))
+            self.of[name] = found
+
+    def _digest(self, test_file: str, lines: dict[str, object]) -> str:
+        names = [self.sandbox.folder / test_file, *(self.sandbox.package / name for name in sorted(lines))]
+        return digest_of(*(name.read_bytes() if name.exists() else b"" for name in names))
+
+    def tests_for(self, mutant: Mutant, part: str) -> list[dict[str, float]]:
+        """Limits of time by test, of the tests to try: those of the part itself, then the others."""
+        first, last = mutant.lines
+        stages: list[dict[str, float]] = [{}, {}]
+        for name, trace in self.of.items():
+            stage = stages[name.split("/")[1] not in (part, "data" if part == "libsvm" else part)]
+            of_file = trace.lines.get(mutant.file, {})
+            for test, lines in of_file.items():
+                if any(first <= line <= last for line in lines):
+                    stage[test] = trace.seconds[test]
+        if not any(stages):  # what runs when the file is imported is seen by whoever uses the file
+            for trace in self.of.values():
+                stages[0] |= {test: trace.seconds[test] for test in trace.lines.get(mutant.file, {})}
+        chosen, spent = [], 0.0
+        for stage in stages:
+            kept = {}
+            for test, seconds in sorted(stage.items(), key=lambda item: item[1]):
+                spent += seconds
+                if spent < AT_MOST:
+                    kept[test] = _PATIENCE * (seconds + self.of[test.partition("::")[0]].setup) + 3.0
+            chosen.append(kept)
+        return chosen
+
+    def digest(self, tests: list[dict[str, float]]) -> str:
+        """Of the files that tests stand in."""
+        files = sorted({test.partition("::")[0] for stage in tests for test in stage})
+        return digest_of(*((self.sandbox.folder / name).read_bytes() for name in files))
+
+
+def try_one(sandbox: Sandbox, traces: Traces, part: str, mutant: Mutant, before: Result | None) -> Result:
+    """Run its tests, unless that has been done."""
+    digest = digest_of((sandbox.package / mutant.file).read_bytes())
+    tests = traces.tests_for(mutant, part)
+    tried = traces.digest(tests)
+    if before and before.digest == digest and (before.outcome in ("killed", "timeout") or before.tried == tried):
+        return before
+    outcome, by = "not executed", ""
+    for stage in tests:
+        if stage:
+            outcome, by = sandbox.try_mutant(mutant.file, mutant.source, stage, 60 + sum(stage.values()))
+            if outcome != "survived":
+                break
+    return Result(*mutant.key, mutant.line, outcome, by, digest, tried)
+
+
+def page(drawn: dict[str, list[Result]], population: dict[str, int], traces: Traces, seed: int) -> str:
+    """The table, and every survivor."""
+    known = equivalents()
+    lines = [
+        "# Mutation score", "",
+        f"Mutants drawn at random (seed {seed}); tests run uncompiled. Score: killed of those not equivalent, with its"
+        " 95% interval (Wilson).", "",
+        "| part | mutants | drawn | killed | of these by time | survived | equivalent | score | interval |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    tables: list[str] = []
+    for part, results in drawn.items():
+        lines.append(row(part, population[part], results, known))
+        of_file: dict[str, list[Result]] = {}
+        for result in results:
+            of_file.setdefault(result.file, []).append(result)
+        tables += [row(f"`{file}`", "", rows, known) for file, rows in sorted(of_file.items())]
+    lines += ["", "## By module", "", *lines[4:6], *tables, "", "## Survivors", ""]
+    for result in sorted((r for results in drawn.values() for r in results), key=lambda r: (r.file, r.line)):
+        if result.outcome in ("survived", "not executed"):
+            why = f"; equivalent: {known[result.key]}" if result.key in known else ""
+            lines.append(f"- `{result.file}:{result.line}` in `{result.function}` ({result.outcome}{why})")
+            lines += ["", f"      - {result.was}", f"      + {result.now}", ""]
+    left_out = Counter(why for trace in traces.of.values() for why in trace.left_out.values())
+    tests = sum(len(trace.seconds) for trace in traces.of.values())
+    others = ", ".join(f"{count} {why}" for why, count in left_out.most_common())
+    lines += ["", f"Tests: {tests:,}; not among them: {others}.", ""]
+    return "\n".join(lines)
+
+
+def row(name: str, of: int | str, results: list[Result], known: dict[Key, str]) -> str:
+    """A line of the table."""
+    killed = sum(r.outcome in ("killed", "timeout") for r in results)
+    late = sum(r.outcome == "timeout" for r in results)
+    same = sum(r.outcome in ("survived", "not executed") and r.key in known for r in results)
+    counted = len(results) - same
+    low, high = wilson(killed, counted)
+    share = f"{killed / counted:.1%} | {low:.1%} to {high:.1%}" if counted else "- | -"
+    return f"| {name} | {of} | {len(results)} | {killed} | {late} | {counted - killed} | {same} | {share} |"
+
+
+def say(text: str) -> None:
+    """Print it now."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    """Try the mutants, write the page; 1 where a score is below 90%."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation.score", description=__doc__.split("\n")[0])
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}, all unless named")
+    parser.add_argument("--sample", type=int, default=60, help="mutants of each part; 0: all")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=ROOT / "mutation.md", help="where the page goes")
+    parser.add_argument("--kept", type=Path, default=ROOT / ".mutation", help="folder that keeps what is known")
+    given = parser.parse_args()
+    parts = given.parts or list(PARTS)
+    if unknown := sorted(set(parts) - set(PARTS)):
+        parser.error(f"unknown part {unknown[0]!r}; known: {', '.join(PARTS)}")
+    with tempfile.TemporaryDirectory() as folder:
+        sandbox = Sandbox(Path(folder).resolve() / "copy")
+        traces = Traces(sandbox, given.kept / "traces")
+        results_file = given.kept / "results.jsonl"
+        results_file.touch()
+        results = [Result(**json.loads(line)) for line in results_file.read_text().splitlines()]
+        before = {(result.key, result.line): result for result in results}
+        drawn: dict[str, list[Result]] = {}
+        population = {}
+        for part in parts:
+            mutants = all_mutants(part, sandbox.package)
+            population[part] = len(mutants)
+            random.Random(f"{given.seed} {part}").shuffle(mutants)
+            drawn[part] = []
+            for mutant in mutants[: given.sample or len(mutants)]:
+                started, known = time.monotonic(), before.get((mutant.key, mutant.line))
+                result = try_one(sandbox, traces, part, mutant, known)
+                drawn[part].append(result)
+                if result is not known:
+                    with results_file.open("a") as file:
+                        file.write(json.dumps(asdict(result)) + "\n")
+                    took, change = time.monotonic() - started, f"{mutant.was} -> {mutant.now}"
+                    say(f"{result.outcome} in {took:.1f} s: {mutant.file}:{mutant.line} {change}")
+            say(row(part, population[part], drawn[part], equivalents()))
+        given.out.write_text(page(drawn, population, traces, given.seed), encoding="utf-8")
+    say(f"{given.out}")
+    known = equivalents()
+    return int(any(low_score(results, known) for results in drawn.values()))
+
+
+def low_score(results: list[Result], known: dict[Key, str]) -> bool:
+    """Whether less than 90% of what is not equivalent was noticed."""
+    killed = sum(r.outcome in ("killed", "timeout") for r in results)
+    return killed < 0.9 * sum(r.outcome in ("killed", "timeout") or r.key not in known for r in results)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
