@@ -159,14 +159,14 @@ def _fill(
                 total, finite, least, most = 0.0, 0, np.inf, -np.inf
                 for i in range(n):
                     if np.isfinite(values[i]):
-                        total += values[i]
+                        total += np.float64(values[i])
                         finite += 1
                         least, most = min(least, values[i]), max(most, values[i])
                 mean, deviation = total / max(1, finite), 0.0
                 if most > least:
                     for i in range(n):
                         if np.isfinite(values[i]):
-                            deviation += (values[i] - mean) ** 2
+                            deviation += (np.float64(values[i]) - mean) ** 2
                     deviation = np.sqrt(deviation / finite)
                 for k in range(kinds.size):
                     column = copied + k * count + first + j
@@ -174,7 +174,7 @@ def _fill(
                         _rank(values, keys, spare, counts, rows, column)
                         continue
                     for i in range(n):
-                        value = values[i]
+                        value = np.float64(values[i])
                         if not np.isfinite(value):
                             rows[i, column] = value
                         elif kinds[k] == 1:

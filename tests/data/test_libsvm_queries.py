@@ -132,6 +132,21 @@ def test_fault_045_an_id_that_cannot_be_told_apart_from_others_is_refused(read: 
             read(b"1 qid:5 1:1\n" + text)
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "outside"),
+    [("\x80", "\u07ff", [b"\xc1\xbf", b"\xc2", b"\xc2\x7f", b"\xc2\xc0"]),
+     ("\u0800", "\ud7ff", [b"\xe0\x9f\xbf", b"\xed\xa0\x80", b"\xe2\x82", b"\xe2\x82\x28"]),
+     ("\ue000", "\uffff", [b"\x80", b"\xbf\xbf"]),
+     ("\U00010000", "\U0010ffff", [b"\xf0\x8f\xbf\xbf", b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"\xf0\x90\x80"])],
+)  # fmt: skip
+def test_fault_045_ids_are_utf8_as_python_reads_it(read: Read, first: str, last: str, outside: list[bytes]) -> None:
+    assert read(f"1 qid:{first} 1:1\n1 qid:{last}a 1:1\n").queries.qid.tolist() == [first, f"{last}a"]
+    for name in outside:
+        for text in (name, name + b"a"):
+            with refused("UTF-8"):
+                read(b"1 qid:" + text + b" 1:1\n")
+
+
 def test_fault_046_ids_may_be_negative(read: Read) -> None:
     assert read("1 qid:-3 1:1\n1 qid:-1 1:1\n").queries.qid.tolist() == [-3, -1]
 

@@ -98,8 +98,9 @@ def test_fault_008_comments_are_ignored_whatever_they_hold(read: Read) -> None:
 
 
 def test_fault_008_comments_are_kept_on_request(read: Read) -> None:
-    data = read("1 qid:1 1:1 # docid = GX1 \n0 qid:1 1:2\n# 3\n0 qid:2 1:2#caf\u00e9\r\n", keep_comments=True)
-    assert data.comments == ("docid = GX1", "", "caf\u00e9")
+    text = "1 qid:1 1:1 # docid = GX1 \n0 qid:1 1:2\n# 3\n0 qid:2 1:2#caf\u00e9\r\n0 qid:2 1:3##\tx\n"
+    data = read(text, keep_comments=True)
+    assert data.comments == ("docid = GX1", "", "caf\u00e9", "#\tx")
     assert read("1 qid:1 1:1 # x\n").comments is None
 
 

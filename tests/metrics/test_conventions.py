@@ -34,6 +34,11 @@ def test_fault_049_empty_queries_count_what_the_convention_says(empty: str, valu
     assert (ndcg.queries, ndcg.empty) == (4, 1)
 
 
+@pytest.mark.parametrize("metric", ["ndcg", "map", "recall"])
+def test_a_ratio_is_one_in_an_empty_query_where_that_is_the_convention(metric: str) -> None:
+    assert result(metric, empty="one").per_query[1] == 1.0
+
+
 @pytest.mark.parametrize("metric", ["dcg", "precision", "mrr", "err"])
 def test_a_metric_that_is_not_a_ratio_is_zero_in_an_empty_query_even_where_others_count_one(metric: str) -> None:
     assert result(metric, empty="one").per_query[1] == 0.0
@@ -140,3 +145,5 @@ def test_err_takes_the_largest_label_of_the_data_as_the_best_grade_unless_told()
     assert result("err", gain="linear").per_query[0] == pytest.approx(1 / 3)
     with pytest.raises(DataError, match=r"row 5 .*label 2 makes"):
         result("err", max_grade=0)
+    with pytest.raises(DataError, match="label 2 of row 5"):  # (2^2 - 1) / 2^1
+        result("err", max_grade=1)

@@ -47,6 +47,7 @@ class Mutant:
     Attributes:
         file: relative to the package.
         function: qualified name of the function or class that it stands in; empty at the top of the file.
+        at_import: whether it runs when the file is imported, not when a function is called.
         lines: first and last line (from 1) of the statement, or of its head.
         line: where the change begins.
         was, now: the changed lines, without indentation, before and after.
@@ -55,6 +56,7 @@ class Mutant:
 
     file: str
     function: str
+    at_import: bool
     lines: tuple[int, int]
     line: int
     was: str
@@ -82,7 +84,7 @@ def mutants_of(file: str, source: bytes) -> list[Mutant]:
             " ".join(text.decode().split()) for text in (source[first:last], mutated[first : len(mutated) - tail])
         )
         line = source.count(b"\n", 0, change.start) + 1
-        mutant = Mutant(file, change.function, change.lines, line, was, now, mutated)
+        mutant = Mutant(file, change.function, change.at_import, change.lines, line, was, now, mutated)
         if was != now:
             found.setdefault((*mutant.key, line), mutant)
     return sorted(found.values(), key=lambda mutant: mutant.line)
@@ -94,6 +96,7 @@ class _Change:
     stop: int
     text: bytes
     function: str
+    at_import: bool
     lines: tuple[int, int]
 
 
@@ -103,6 +106,7 @@ class _Changes:
     def __init__(self, source: bytes, starts: list[int]) -> None:
         self.source, self.starts = source, starts
         self.function: list[str] = []
+        self.at_import = True
         self.lines = (1, 1)
         self.bound: dict[str, int] = {}
 
@@ -116,7 +120,7 @@ class _Changes:
         return self.starts[node.lineno - 1] + node.col_offset, self.starts[node.end_lineno - 1] + node.end_col_offset
 
     def _change(self, start: int, stop: int, text: bytes) -> _Change:
-        return _Change(start, stop, text, ".".join(self.function), self.lines)
+        return _Change(start, stop, text, ".".join(self.function), self.at_import, self.lines)
 
     def _around(self, node: ast.expr, before: bytes, after: bytes) -> _Change:
         start, stop = self._span(node)
@@ -170,7 +174,7 @@ class _Changes:
                     yield from self._statement(child)
 
     def _definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Iterator[_Change]:
-        bound = self.bound
+        bound, at_import = self.bound, self.at_import
         if not isinstance(node, ast.ClassDef):
             for default in [*node.args.defaults, *node.args.kw_defaults]:
                 if default is not None:
@@ -179,12 +183,13 @@ class _Changes:
             for name in ast.walk(node):
                 if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
                     self.bound[name.id] = min(self.bound.get(name.id, name.lineno), name.lineno)
+            self.at_import = False
         self.function.append(node.name)
         if not _is_stub(node):
             for statement in node.body:
                 yield from self._statement(statement)
         self.function.pop()
-        self.bound = bound
+        self.bound, self.at_import = bound, at_import
 
     def _expression(self, node: ast.AST) -> Iterator[_Change]:
         if isinstance(node, ast.JoinedStr):  # places within are not known before Python 3.12

@@ -17,6 +17,7 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -44,8 +45,8 @@ class Trace:
     Attributes:
         seconds: of processor time, traced, by test; those that fail uncompiled, or take too long, are not there.
         setup: seconds that all their fixtures take.
-        lines: numbers of the executed lines, by file of the package, then by test.
-        left_out: tests that are not there.
+        lines: numbers of the executed lines, by file of the package, then by test, also of those left out.
+        left_out: tests that fail uncompiled, are skipped, or take too long, and which.
     """
 
     seconds: dict[str, float]
@@ -123,7 +124,7 @@ class _Noting:
             by_test: dict[str, list[int]] = {}
             for line, contexts in data.contexts_by_lineno(file).items():
                 for test in contexts:
-                    if test and test not in self.left_out:
+                    if test:
                         by_test.setdefault(test, []).append(line)
             if by_test:
                 lines[str(Path(file).relative_to(self.package))] = by_test
@@ -137,17 +138,24 @@ class _Killing:
     Whatever takes longer dies of SIGPROF, as nothing but this process is in the way of it.
     """
 
-    def __init__(self, limits: dict[str, float], file: Path) -> None:
-        self.limits, self.file = limits, file
+    def __init__(self, limits: dict[str, float], known: set[str], file: Path) -> None:
+        self.limits, self.known, self.file = limits, known, file
+        self.of_function = {test.partition("[")[0]: limit for test, limit in sorted(limits.items(), key=lambda t: t[1])}
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        items[:] = sorted((i for i in items if i.nodeid in self.limits), key=lambda i: self.limits[i.nodeid])
+        items[:] = sorted((item for item in items if self._limit(item)), key=self._limit)
         _shorten(items)
+
+    def _limit(self, item: Any) -> float:
+        """Names of tests have parameters in them, which a mutant may change: a new name is for one of its function."""
+        if item.nodeid in self.known:
+            return self.limits.get(item.nodeid, 0.0)
+        return self.of_function.get(item.nodeid.partition("[")[0], 0.0)
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
         self.file.write_text(item.nodeid)
-        signal.setitimer(signal.ITIMER_PROF, self.limits[item.nodeid])
+        signal.setitimer(signal.ITIMER_PROF, self._limit(item))
         yield
         signal.setitimer(signal.ITIMER_PROF, 0)
 
@@ -182,18 +190,21 @@ class Sandbox:
             trace = noting.trace()
             written.write_text(json.dumps(dataclasses.astuple(trace)))
 
-        self._forked(work, 1800)
+        self._forked(work, 600)
         if not written.exists():
             return Trace({}, 0.0, {}, {test_file: "ends the process"})
         return Trace(*json.loads(written.read_text()))
 
-    def try_mutant(self, file: str, source: bytes, limits: dict[str, float], patience: float) -> tuple[str, str]:
+    def try_mutant(
+        self, file: str, source: bytes, limits: dict[str, float], known: set[str], patience: float
+    ) -> tuple[str, str]:
         """(killed, timeout or survived, the test that was running) with another source of a file.
 
         Args:
             file: relative to the package.
             source: what stands in it.
             limits: seconds of processor time by test.
+            known: all tests there are without the change.
             patience: seconds on the clock for all of them, for what waits and computes nothing.
         """
         path, running = self.package / file, self.folder / "running"
@@ -203,7 +214,7 @@ class Sandbox:
             path.write_bytes(source)
             os.utime(path, (times.st_atime, times.st_mtime + 10))  # compiled code of the same second would be taken
             files = sorted({test.partition("::")[0] for test in limits})
-            status = self._forked(lambda: _pytest(files, [_Killing(limits, running)], "-x"), patience)
+            status = self._forked(lambda: _pytest(files, [_Killing(limits, known, running)], "-x"), patience)
         finally:
             path.write_bytes(before)
             os.utime(path, (times.st_atime, times.st_mtime))
@@ -211,6 +222,26 @@ class Sandbox:
             raise RuntimeError(f"none of {files} has the tests it had")
         outcome = "survived" if status == 0 else "killed" if 0 < status < 128 else "timeout"
         return outcome, running.read_text() or "import"
+
+    def try_compiled(self, file: str, source: bytes, tests: list[str], patience: float) -> tuple[str, str]:
+        """The same with everything compiled anew, for tests that take too long in plain Python: minutes."""
+        path = self.package / file
+        before = path.read_bytes()
+        environment = {name: value for name, value in os.environ.items() if name != "NUMBA_DISABLE_JIT"}
+        environment["NUMBA_CACHE_DIR"] = str(self.folder / "compiled")
+        try:
+            path.write_bytes(source)
+            command = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+            with open(self.folder / "log", "wb") as log:
+                done = subprocess.run(
+                    command, cwd=self.folder, env=environment, stdout=log, stderr=log, timeout=patience, check=False
+                )
+        except subprocess.TimeoutExpired:
+            return "timeout", tests[0]
+        finally:
+            path.write_bytes(before)
+            shutil.rmtree(self.folder / "compiled", ignore_errors=True)
+        return "survived" if done.returncode == 0 else "killed", f"{tests[0]}, compiled"
 
     def _forked(self, work: Callable[[], Any], patience: float) -> int:
         """Exit status of a process that does this; 128 and the number of the signal that ended it."""

@@ -11,6 +11,7 @@ mutant that nothing distinguishes from the source stands in `equivalent.toml`, w
 from __future__ import annotations
 
 import argparse
+import ast
 import hashlib
 import json
 import math
@@ -35,11 +36,13 @@ PARTS = {
 }
 LEFT_OUT = ("kernels/runtime",)
 """What makes machine code: nothing of it runs where kernels are plain Python."""
-TESTS = ("kernels", "objectives", "metrics", "schedules", "core", "data", "formats", "checking")
+TESTS = ("kernels", "objectives", "metrics", "schedules", "core", "data", "formats", "checking", "test_standalone.py")
 LIMIT = 3.0
 """Seconds of processor time, traced, that a test may take to be among those that are tried."""
-AT_MOST = 60.0
-"""Seconds of tests that are tried on a mutant, those of its own part first."""
+AT_MOST = 30.0
+"""Seconds of tests, traced, that are tried on a mutant: of its own part, and again of the others."""
+COMPILED = 6
+"""Tests that take too long uncompiled, and are tried compiled on a mutant that all others leave."""
 _PATIENCE = 10.0
 """How many times longer than without a mutant a test may take."""
 
@@ -108,7 +111,9 @@ class Traces:
         self.sandbox = sandbox
         kept.mkdir(parents=True, exist_ok=True)
         tests = sandbox.folder / "tests"
-        for path in sorted(path for folder in TESTS for path in (tests / folder).rglob("test_*.py")):
+        for path in sorted(p for name in TESTS for p in [tests / name, *(tests / name).rglob("*.py")]):
+            if path.is_dir() or "\ndef test_" not in path.read_text(encoding="utf-8"):
+                continue
             name = str(path.relative_to(sandbox.folder))
             file = kept / f"{name.replace('/', '.')}.json"
             if file.exists():
@@ -122,38 +127,95 @@ class Traces:
             say(f"{name}: {len(found.seconds)} tests, {len(found.left_out)} left out, {took:.0f} s")
             file.write_text(json.dumps([self._digest(name, found.lines), list(asdict(found).values())]))
             self.of[name] = found
+        self.known = {test for trace in self.of.values() for test in (*trace.seconds, *trace.left_out)}
 
     def _digest(self, test_file: str, lines: dict[str, object]) -> str:
         names = [self.sandbox.folder / test_file, *(self.sandbox.package / name for name in sorted(lines))]
         return digest_of(*(name.read_bytes() if name.exists() else b"" for name in names))
 
     def tests_for(self, mutant: Mutant, part: str) -> list[dict[str, float]]:
-        """Limits of time by test, of the tests to try: those of the part itself, then the others."""
-        first, last = mutant.lines
-        stages: list[dict[str, float]] = [{}, {}]
-        for name, trace in self.of.items():
-            stage = stages[name.split("/")[1] not in (part, "data" if part == "libsvm" else part)]
-            of_file = trace.lines.get(mutant.file, {})
-            for test, lines in of_file.items():
-                if any(first <= line <= last for line in lines):
-                    stage[test] = trace.seconds[test]
-        if not any(stages):  # what runs when the file is imported is seen by whoever uses the file
-            for trace in self.of.values():
-                stages[0] |= {test: trace.seconds[test] for test in trace.lines.get(mutant.file, {})}
-        chosen, spent = [], 0.0
+        """Limits of time by test, of the tests to try: those of the part itself, then the others.
+
+        What runs when a file is imported, no test executes: there it is those of the files that import it, those that
+        execute what mentions the changed names, and those that execute anything of the file.
+        """
+        own = "data" if part == "libsvm" else part
+        executing = set() if mutant.at_import else self._executing(mutant.file, mutant.lines)
+        if executing:
+            first = {test for test in executing if test.split("/")[1] == own}
+            stages = [first, executing - first]
+        else:
+            importing = {name for name in self.of if self._imports(name, mutant.file)}
+            tests = {test for name in importing for test in self.of[name].seconds}
+            users = users_of((self.sandbox.package / mutant.file).read_text(encoding="utf-8"), mutant.lines)
+            using = {test for lines in users for test in self._executing(mutant.file, lines)}
+            stages = [tests, using - tests, self._executing(mutant.file, (0, sys.maxsize)) - using - tests]
+        chosen = []
         for stage in stages:
-            kept = {}
-            for test, seconds in sorted(stage.items(), key=lambda item: item[1]):
+            kept, spent = {}, 0.0
+            for seconds, test in sorted((self._seconds(test), test) for test in stage if not self._left_out(test)):
                 spent += seconds
                 if spent < AT_MOST:
                     kept[test] = _PATIENCE * (seconds + self.of[test.partition("::")[0]].setup) + 3.0
             chosen.append(kept)
         return chosen
 
+    def too_long_for(self, mutant: Mutant) -> list[str]:
+        """Tests that execute the lines, or would, and take too long uncompiled."""
+        source = (self.sandbox.package / mutant.file).read_text(encoding="utf-8")
+        users = users_of(source, mutant.lines) if mutant.at_import else [mutant.lines]
+        tests = {test for lines in users for test in self._executing(mutant.file, lines)}
+        return sorted(test for test in tests if self._left_out(test) == "too long")
+
+    def _left_out(self, test: str) -> str:
+        return self.of[test.partition("::")[0]].left_out.get(test, "")
+
+    def _executing(self, file: str, lines: tuple[int, int]) -> set[str]:
+        first, last = lines
+        return {
+            test
+            for trace in self.of.values()
+            for test, executed in trace.lines.get(file, {}).items()
+            if any(first <= line <= last for line in executed)
+        }
+
+    def _seconds(self, test: str) -> float:
+        return self.of[test.partition("::")[0]].seconds[test]
+
+    def _imports(self, test_file: str, file: str) -> bool:
+        """Whether a test file names a module of the package in an import."""
+        module = f"boostrank.{file.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
+        names = set()
+        for node in ast.walk(ast.parse((self.sandbox.folder / test_file).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                names |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
+            elif isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+        return module in names
+
     def digest(self, tests: list[dict[str, float]]) -> str:
-        """Of the files that tests stand in."""
-        files = sorted({test.partition("::")[0] for stage in tests for test in stage})
-        return digest_of(*((self.sandbox.folder / name).read_bytes() for name in files))
+        """Of tests, and the files that they stand in."""
+        names = sorted(test for stage in tests for test in stage)
+        files = sorted({test.partition("::")[0] for test in names})
+        return digest_of(*(name.encode() for name in names), *((self.sandbox.folder / f).read_bytes() for f in files))
+
+
+def users_of(source: str, lines: tuple[int, int]) -> list[tuple[int, int]]:
+    """Lines that mention the names which are bound there at the top of a file, directly or through another one."""
+    tree = ast.parse(source)
+    names: set[str] = set()
+    before = -1
+    while len(names) > before:
+        before = len(names)
+        for node in tree.body:
+            used = {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+            is_it = node.lineno <= lines[0] <= (node.end_lineno or 0)
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                names |= {node.name} if is_it else set()
+            elif is_it or (isinstance(node, ast.Assign | ast.AnnAssign) and used & names):
+                names |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    loads = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+    return [(node.lineno, node.lineno) for node in loads if node.id in names]
 
 
 def try_one(sandbox: Sandbox, traces: Traces, part: str, mutant: Mutant, before: Result | None) -> Result:
@@ -166,9 +228,11 @@ def try_one(sandbox: Sandbox, traces: Traces, part: str, mutant: Mutant, before:
     outcome, by = "not executed", ""
     for stage in tests:
         if stage:
-            outcome, by = sandbox.try_mutant(mutant.file, mutant.source, stage, 60 + sum(stage.values()))
+            outcome, by = sandbox.try_mutant(mutant.file, mutant.source, stage, traces.known, 60 + sum(stage.values()))
             if outcome != "survived":
                 break
+    if outcome not in ("killed", "timeout") and (long := traces.too_long_for(mutant)):
+        outcome, by = sandbox.try_compiled(mutant.file, mutant.source, long[:COMPILED], 1800)
     return Result(*mutant.key, mutant.line, outcome, by, digest, tried)
 
 

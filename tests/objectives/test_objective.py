@@ -12,9 +12,10 @@ import pytest
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
 from boostrank.objective.bound import MAX_QUADRATIC_DOCUMENTS
-from boostrank.objective.description import Objective
+from boostrank.objective.description import Objective, objective_constructor
 from boostrank.objectives import OBJECTIVES, _template
 from boostrank.schedules import Geometric
+from tests.objectives.declared import FILE, declared
 
 LABELS, QUERIES = np.array([0.0, 2.0, 1.0, 0.0, 1.0]), QueryIndex.from_sizes([3, 2])
 SCORES = np.array([0.3, 0.1, 0.2, 0.0, -0.5])
@@ -23,6 +24,27 @@ SCORES = np.array([0.3, 0.1, 0.2, 0.0, -0.5])
 def gradient(objective, round=0):
     result = objective.bind(LABELS, QUERIES).gradient(SCORES, round)
     return result.grad.copy(), result.hess.copy()
+
+
+def test_what_objectives_declare_changes_only_on_purpose():
+    now = declared()
+    for entry in FILE.read_text(encoding="utf-8").strip().split("\n\n"):
+        assert entry in now, f"if it is meant: python -m {declared.__module__}"
+
+
+def test_defaults_lie_in_the_declared_ranges():
+    for spec in (*OBJECTIVES, _template.SPEC):
+        for param in spec.params:
+            assert param.parse(param.default) == param.default, f"{spec.name} {param.name}"
+
+
+def test_constructors_are_called_as_the_objective_in_capwords():
+    construct = objective_constructor("RegShfSdcg")
+    assert construct is not None
+    assert (construct.__name__, construct.__qualname__) == ("RegShfSdcg", "RegShfSdcg")
+    assert construct(sigma=0.5).name == "reg-shf-sdcg"
+    assert "sigma (> 0; default" in construct.__doc__
+    assert objective_constructor("NoSuchObjective") is None
 
 
 def test_aliases_of_objectives_and_parameters():
