@@ -145,5 +145,5 @@ def test_err_takes_the_largest_label_of_the_data_as_the_best_grade_unless_told()
     assert result("err", gain="linear").per_query[0] == pytest.approx(1 / 3)
     with pytest.raises(DataError, match=r"row 5 .*label 2 makes"):
         result("err", max_grade=0)
-    with pytest.raises(DataError, match="label 2 of row 5"):  # (2^2 - 1) / 2^1
+    with pytest.raises(DataError, match="label 2 makes a stop more than certain; max_grade=1"):  # (2^2 - 1) / 2^1
         result("err", max_grade=1)

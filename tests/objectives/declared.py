@@ -1,6 +1,6 @@
 """What objectives and options declare, as text: files of models name it, so a change is a change for users.
 
-    python -m tests.objectives.declared          (writes `declared.txt`, for a version that means it)
+python -m tests.objectives.declared          (writes `declared.txt`, for a version that means it)
 """
 
 from __future__ import annotations
