@@ -20,6 +20,11 @@ _EXPONENT_ONE = 1023 << 52
 _MANTISSA, _BITS_OF_2_52 = (1 << 52) - 1, 1075 << 52
 _EXPONENT_OFFSET = 2.0**52 + 1023.0
 
+LARGEST = 1.7976931348623157e308
+"""What a difference of two scores counts as that is no double any more."""
+LARGEST_LOSS = 1e300
+"""What a loss counts as beyond it: it stays a number, and so does the sum over queries."""
+
 _RUN = 24  # below this, insertion beats merging (measured on lists of 20 to 1,000 documents)
 _BINNED = 16  # below this, insertion beats bins
 _LARGE = 1e300
@@ -38,6 +43,26 @@ def expit(t: float) -> float:
 def softplus(t: float) -> float:
     """ln(1 + e^t) without overflow."""
     return max(t, 0.0) + math.log1p(math.exp(-abs(t)))
+
+
+@inline
+def bounded(loss: float) -> float:
+    """The loss, cut off at `LARGEST_LOSS` on either side; NaN stays NaN."""
+    return min(max(loss, -LARGEST_LOSS), LARGEST_LOSS)
+
+
+@inline
+def origin(scores: Float64Array) -> float:
+    """What to take from scores, so that what all of them have in common costs no digits: the middle one.
+
+    Args:
+        scores: float64[n], descending, n >= 1.
+
+    Returns:
+        It, or 0 where differences are no doubles any more.
+    """
+    n = scores.shape[0]
+    return scores[n // 2] if scores[0] - scores[n - 1] < math.inf else 0.0
 
 
 @inline

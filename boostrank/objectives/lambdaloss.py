@@ -8,8 +8,8 @@
 
 The weights are those of the ranking by the current scores, held while a tree is fitted: the M step of the paper's
 expectation-maximisation. They jump with the order, and L with them; between two jumps the gradient is the derivative
-of L, which is the loss reported. Taking it costs as much as the gradient, so it is taken only where it is asked for:
-not in the rounds of a training.
+of L, which is the loss reported. Taking it costs up to three times what the gradient does, so it is taken only where
+it is asked for: not in the rounds of a training.
 
 Source: Wang, Li, Golbandi, Bendersky, Najork, "The LambdaLoss framework for ranking metric optimization", CIKM 2018.
 Deviations: natural logarithms (a factor); `train_discount` as everywhere here.
@@ -29,7 +29,7 @@ from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import SIGMA, TRAIN_DISCOUNT
-from boostrank.kernels.primitives import discount, ideal_dcg
+from boostrank.kernels.primitives import LARGEST, bounded, discount, ideal_dcg
 from boostrank.kernels.ranks.sigmoid import UNDERFLOW, pair_by_pair
 from boostrank.kernels.runtime.jit import inline, inline_sums
 from boostrank.kernels.sums.expsum import (
@@ -44,7 +44,7 @@ from boostrank.kernels.sums.expsum import (
 )
 from boostrank.kernels.sums.expsum_grades import group_by_gain
 from boostrank.kernels.sums.expsum_hinges import CURVATURE, CURVATURE_FAR, CURVATURE_RATE
-from boostrank.kernels.sums.lambda_sums import TILE, WIDEST, add_far_pairs
+from boostrank.kernels.sums.lambda_sums import TILE, add_far_pairs
 
 PARAMS = (
     Param("weights", "ndcg-loss2++", "what a pair weighs", choices=("ndcg-loss1", "ndcg-loss2", "ndcg-loss2++"),
@@ -84,7 +84,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         for pos in range(n):
             g[pos] *= d[pos]
         _every_pair(sums, s, g, alpha, grad, hess, scratch)
-        return _loss_of_every_pair(sums, s, g, alpha, scratch) if params.with_loss else 0.0
+        return bounded(_loss_of_every_pair(sums, s, g, alpha, scratch)) if params.with_loss else 0.0
     near, value = n, 0.0
     if sums != DIRECT and n >= _SHORT:
         grade = scratch.grade
@@ -99,7 +99,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     _weighted_pairs(s, g, d, delta, alpha, every_pair, by_rank, by_delta, near, grad, hess, scratch.z)
     if params.with_loss:
         value += _loss_of_pairs(s, g, d, delta, alpha, every_pair, by_rank, by_delta, near, scratch.z)
-    return value
+    return bounded(value)
 
 
 @inline_sums
@@ -176,7 +176,7 @@ def _loss_of_pairs(
                 w = (g_above[i] - gain) * (by_rank * (d_above[i] - disc) + by_delta * delta[j - start - i - 1])
                 up, down = max(w, 0.0), max(-w, 0.0)
             # A wrong pair costs ln(1 + 1/e) = u + ln(1 + e).
-            value += (up + down) * softplus_of_power(e) + down * min(alpha * (s_above[i] - score), WIDEST)
+            value += (up + down) * softplus_of_power(e) + down * min(alpha * (s_above[i] - score), LARGEST)
     return value
 
 
@@ -191,7 +191,7 @@ def _loss_of_every_pair(sums: int, s: Float64Array, c: Float64Array, alpha: floa
     value, apart = c[0] * found[0], 0.0
     for i in range(1, n):
         # Where i should beat those above it, a pair costs u more: how far they are, all together.
-        apart = min(apart + i * min(alpha * (s[i - 1] - s[i]), WIDEST), WIDEST)
+        apart = min(apart + i * min(alpha * (s[i - 1] - s[i]), LARGEST), LARGEST)
         value += c[i] * (found[i] + apart)
     return value
 

@@ -20,7 +20,7 @@ from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.losses.softmax import softmax
 from boostrank.kernels.losses.squared_error import TARGETS, target_constants
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.primitives import ideal_dcg
+from boostrank.kernels.primitives import LARGEST, bounded, ideal_dcg
 
 PARAMS = (Param("target", "labels", "what the wanted distribution is the softmax of", choices=TARGETS),)
 
@@ -35,13 +35,13 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     for i in range(n):
         target[i] = query.doc_const[i, 0]
     softmax(target, p, rest)
-    log_sum = softmax(scores, q, rest)
+    log_sum, top = softmax(scores, q, rest)
     value = 0.0
     for i in range(n):
-        value += p[i] * (log_sum - scores[i])
+        value += p[i] * (log_sum + min(top - scores[i], LARGEST))
         grad[i] = q[i] - p[i]
         hess[i] = q[i] * rest[i]
-    return value
+    return bounded(value)
 
 
 SPEC = ObjectiveSpec(

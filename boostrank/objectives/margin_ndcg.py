@@ -39,7 +39,7 @@ from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, positive
-from boostrank.kernels.primitives import discount, ideal_dcg, sort_descending
+from boostrank.kernels.primitives import LARGEST_LOSS, bounded, discount, ideal_dcg, sort_descending
 from boostrank.kernels.ranks.assignment import best_assignment
 from boostrank.kernels.runtime.jit import inline
 
@@ -138,21 +138,33 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     for pos in range(n):
         slope = (found[pos] - target[pos]) / depth
         grad[order[perfect[pos]]] = slope
-        value += depth * slope * (s[pos] - s[0]) / unit
-    return unit * value / depth
+    # The sum of slope times score, gap by gap: how many ranks the documents above one are to go down, all together, is
+    # a whole number, 0 where a gap of any width is not to be crossed.
+    across = 0.0
+    for pos in range(n - 1):
+        across += depth * grad[order[pos]]
+        gap = scores[order[pos]] - scores[order[pos + 1]]
+        if gap > 0.0:
+            value += math.floor(across + 0.5) * min(gap / unit, LARGEST_LOSS)
+    return bounded(unit * value / depth)
 
 
 @inline
 def _spread(scores: Float64Array) -> float:
     """Standard deviation; 1 where it is 0."""
-    n = scores.shape[0]
-    mean, square = 0.0, 0.0
+    n, low, high = scores.shape[0], scores[0], scores[0]
+    for i in range(n):
+        low, high = min(low, scores[i]), max(high, scores[i])
+    # In units of the widest distance, so that no square leaves the range of doubles; halves, since that may itself.
     # Differences from one document: exactly 0 where all scores are the same, whatever it is.
+    widest, mean, square = 0.5 * high - 0.5 * low, 0.0, 0.0
+    if widest == 0.0:
+        return 1.0
     for i in range(n):
-        mean += (scores[i] - scores[0]) / n
+        mean += (0.5 * scores[i] - 0.5 * scores[0]) / widest / n
     for i in range(n):
-        square += (scores[i] - scores[0] - mean) ** 2 / n
-    return math.sqrt(square) if square > 0.0 else 1.0
+        square += ((0.5 * scores[i] - 0.5 * scores[0]) / widest - mean) ** 2 / n
+    return widest * (2.0 * math.sqrt(square))
 
 
 @inline

@@ -17,7 +17,7 @@ from typing import Any
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, no_constants, objective_kernel
 from boostrank.kernels.objective.shared_params import SIGMA
-from boostrank.kernels.primitives import gather
+from boostrank.kernels.primitives import LARGEST, bounded, gather
 from boostrank.kernels.ranks.sigmoid import UNDERFLOW, pair_by_pair
 from boostrank.kernels.runtime.jit import inline, inline_sums
 from boostrank.kernels.sums.expsum import SUMS, add_sigmoids, add_slopes, add_softplus, decays
@@ -68,12 +68,12 @@ def _logistic_pairs(
                 curvature += h
                 # A wrong pair costs ln(1 + 1/e) = u + ln(1 + e).
                 product *= 1.0 + (right + wrong) * e
-                gaps += wrong * (s[i] - score)
+                gaps += wrong * min(s[i] - score, LARGEST)
             value += math.log(product)
         grad[j] += pull
         hess[j] += curvature
         value += alpha * gaps
-    return value
+    return bounded(value)
 
 
 @inline
@@ -92,14 +92,17 @@ def _logistic_sums(
     decays(s, alpha, r)
     decays(every, alpha, group_r)
     cut_between_grades(group_r, member, grade, 0)
-    # Wrong pairs: how many, and how far apart. Scores from the middle one, so that a common offset costs no digits.
-    for i in range(n):
-        one[i], wrong[i], every[i] = s[i] - s[n // 2], 0.0, 0.0
+    # Wrong pairs: how many of them end at a document, less how many begin, and how far they reach.
+    one[:] = 1.0
+    wrong[:] = 0.0
     add_wrong_pairs(grade, grades, one, -1.0, every, wrong, state)
-    value = 0.0
+    value, across = 0.0, 0.0
     for i in range(n):
-        value += alpha * (every[i] - wrong[i] * one[i])
-        one[i], every[i], equal[i] = 1.0, 0.0, 0.0
+        value += across * min(alpha * (s[i - 1] - s[i]), LARGEST) if i > 0 else 0.0
+        across -= wrong[i]
+    value *= 2.0  # the rest is met from both ends of a pair
+    every[:] = 0.0
+    equal[:] = 0.0
 
     add_sigmoids(sums, r, one, -1.0, 1.0, every, state)
     add_sigmoids(sums, group_r, one, -1.0, 1.0, equal, state)
@@ -121,7 +124,7 @@ def _logistic_sums(
     add_softplus(sums, group_r, one, equal, state)
     for i in range(n):
         value += every[i] - equal[i]
-    return 0.5 * value  # every pair was met from both ends
+    return bounded(0.5 * value)
 
 
 SPEC = ObjectiveSpec(

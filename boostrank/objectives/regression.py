@@ -21,6 +21,7 @@ from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, HessianKind, Int64Array, ParamValues
 from boostrank.kernels.losses.squared_error import target_constants, target_param
 from boostrank.kernels.objective.contract import DOCUMENT_WEIGHTS, ObjectiveSpec, Query, objective_kernel
+from boostrank.kernels.primitives import bounded
 
 PARAMS = (
     target_param("labels"),
@@ -39,7 +40,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         grad[i] = residual * weight
         hess[i] = weight
         value += 0.5 * residual * residual * weight
-    return value
+    return bounded(value)
 
 
 def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:

@@ -24,7 +24,7 @@ from boostrank.kernels.losses.softmax import softmax
 from boostrank.kernels.noise import SEED, uniform
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import numbered_constants
-from boostrank.kernels.primitives import ideal_dcg
+from boostrank.kernels.primitives import LARGEST, bounded, ideal_dcg
 
 PARAMS = (SEED,)
 
@@ -40,7 +40,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
         return 0.0
     q, rest, p, a = scratch.q, scratch.rest, scratch.p, scratch.a
     seed, stream = params.seed, int(query.query_const[3])
-    log_sum = softmax(scores, q, rest)
+    log_sum, highest = softmax(scores, q, rest)
     total = 0.0
     for pos in range(n):
         i = query.order[pos]
@@ -49,7 +49,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     value = 0.0
     for i in range(n):
         p[i] /= total
-        value += p[i] * (log_sum - scores[i])
+        value += p[i] * (log_sum + min(highest - scores[i], LARGEST))
         rest[i] = max(rest[i], _LEAST_REST)
         grad[i] = q[i] - p[i]
         hess[i] = q[i] * rest[i]
@@ -66,7 +66,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
             term = q[i] * (others if i == top else others - a[i] + first)
             grad[i] += term
             a[i] = term / rest[i]
-    return value
+    return bounded(value)
 
 
 SPEC = ObjectiveSpec(

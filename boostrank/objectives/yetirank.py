@@ -25,7 +25,7 @@ from boostrank.kernels.losses.squared_error import TARGETS, target_constants
 from boostrank.kernels.noise import SEED, logistic
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import numbered_constants
-from boostrank.kernels.primitives import expit, ideal_dcg, softplus, sort_descending
+from boostrank.kernels.primitives import LARGEST, bounded, expit, ideal_dcg, origin, softplus, sort_descending
 
 PARAMS = (
     Param("permutations", 10, "noisy orders a round", low=1),
@@ -50,10 +50,11 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     seed, stream, permutations = params.seed, int(query.query_const[3]), params.permutations
     for pos in range(n):
         target[pos] = query.doc_const[query.order[pos], 0]
-    value = 0.0
+    # Noise is not to be lost beside an offset that all scores share.
+    value, middle = 0.0, origin(s)
     for draw in range(permutations):
         for pos in range(n):
-            noisy[pos] = s[pos] + logistic(seed, stream, draw * n + pos)
+            noisy[pos] = (s[pos] - middle) + logistic(seed, stream, draw * n + pos)
         sort_descending(noisy, places, scratch.spare)
         weight = _WEIGHT / permutations
         for pos in range(n - 1):
@@ -63,7 +64,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
             w = weight * (target[i] - target[j])
             x = s[i] - s[j]
             wrong = expit(-x)
-            value += w * softplus(-x)
+            value += w * softplus(min(-x, LARGEST))
             grad[i] -= w * wrong
             grad[j] += w * wrong
             hess[i] += w * wrong * (1.0 - wrong)
@@ -71,7 +72,7 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
             weight *= params.decay
             if weight < _LEAST_WEIGHT:
                 break
-    return value
+    return bounded(value)
 
 
 def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:

@@ -9,7 +9,7 @@ from boostrank.kernels.runtime.jit import inline
 
 
 @inline
-def softmax(scores: Float64Array, shares: Float64Array, rest: Float64Array) -> float:
+def softmax(scores: Float64Array, shares: Float64Array, rest: Float64Array) -> tuple[float, float]:
     """Write softmax(s)_i, and 1 - softmax(s)_i as the sum of the others' shares: exact also where it is nearly 0.
 
     Args:
@@ -17,7 +17,7 @@ def softmax(scores: Float64Array, shares: Float64Array, rest: Float64Array) -> f
         shares, rest: float64[n], written.
 
     Returns:
-        ln sum_i e^(s_i).
+        ln sum_i e^(s_i - t), t the largest score, and t: so the difference to a score keeps its digits.
     """
     n = scores.shape[0]
     top = 0
@@ -33,4 +33,4 @@ def softmax(scores: Float64Array, shares: Float64Array, rest: Float64Array) -> f
     for i in range(n):
         rest[i] = (others if i == top else total - shares[i]) / total
         shares[i] /= total
-    return scores[top] + math.log(total)
+    return math.log(total), scores[top]

@@ -8,6 +8,7 @@ from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.objective.kernel import Query
 from boostrank.kernels.objective.shared_params import default_constants
+from boostrank.kernels.primitives import bounded
 from boostrank.kernels.runtime.jit import inline
 
 TARGETS = ("labels", "gains")
@@ -48,4 +49,4 @@ def mix_squared_error(query: Query, share: float, grad: Float64Array, hess: Floa
         value += 0.5 * residual * residual / n
         grad[i] = share * residual / n + (1.0 - share) * grad[i]
         hess[i] = share / n + (1.0 - share) * hess[i]
-    return value
+    return bounded(value)

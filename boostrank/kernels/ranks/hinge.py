@@ -37,6 +37,7 @@ from boostrank.kernels.sums.expsum_hinges import (
     CURVATURE,
     CURVATURE_FAR,
     CURVATURE_RATE,
+    FARTHEST,
     IWORK,
     TANGENT_CURVATURE,
     TANGENT_CURVATURE_FAR,
@@ -93,6 +94,8 @@ def shf_sdcg(query: Query, params: Any, grad: Float64Array, hess: Float64Array, 
         hinge_ranks(kind, equal_gradient, s, g, sigma, ranks, work[:n], work[n : 2 * n])
     else:
         fast_hinge_ranks(sums, kind == TANGENT, both, equal_gradient, s, g, alpha, height, ranks, work, iwork)
+    for pos in range(n):
+        ranks[pos] = min(ranks[pos], FARTHEST)
     cut = annealed_cut(params.k, query.query_const[2], g, ranks) if params.k > 0 else math.inf
     value = smooth_dcg(ranks, g, ideal, blend, cut, params.tau, slope)
     if direct:
@@ -213,7 +216,7 @@ def _softplus_ranks(
                 e = 0.0 if e < UNDERFLOW else e
                 z_above[i] = e
                 above = 1.0 / (1.0 + e)
-                lift = height * alpha * (s_above[i] - score)
+                lift = min(height * alpha * (s_above[i] - score), FARTHEST)
                 equal, wrong = g_above[i] == gain, g_above[i] < gain
                 factor = 1.0 + (by_hinge * e if equal else e)
                 p_above[i] *= factor
@@ -288,7 +291,7 @@ def _tangent_ranks(
             above = 1.0 / (1.0 + e)
             below = e * above
             equal, wrong = gains[i] == gain, gains[i] < gain
-            line = 0.5 + 0.25 * alpha * (s[i] - score)
+            line = 0.5 + min(0.25 * alpha * (s[i] - score), FARTHEST)
             sharing = below if equal_gradient else 0.5
             ranks[i] += sharing if equal else (1.0 + line if wrong else below)
             total += 1.0 - sharing if equal else (line if wrong else 1.0 + below)

@@ -17,10 +17,13 @@ import numpy as np
 
 from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
 from boostrank.kernels.objective.kernel import Query
+from boostrank.kernels.primitives import bounded
 from boostrank.kernels.runtime.jit import inline
 
-MARGIN_SCRATCH = "below_top grade count total squares"
+MARGIN_SCRATCH = "grade count total squares"
 """Rows that `margin_pairs` needs."""
+
+_NODES = 8  # of the trees that may be moved a document
 
 
 def grade_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
@@ -52,10 +55,9 @@ def margin_pairs(
     n = query.scores.size
     if n == 0:
         return 0.0
-    s, grade, count, total, squares = scratch.below_top, scratch.grade, scratch.count, scratch.total, scratch.squares
+    s, grade, count, total, squares = query.scores, scratch.grade, scratch.count, scratch.total, scratch.squares
     grades = int(query.query_const[0])
     for pos in range(n):
-        s[pos] = query.scores[pos] - query.scores[0]  # far from 0 the sums of squares would lose digits
         grade[pos] = query.doc_const[query.order[pos], 0]
     value = 0.0
     for side in range(2):
@@ -65,21 +67,25 @@ def margin_pairs(
             count[k] = 0.0
             total[k] = 0.0
             squares[k] = 0.0
-        entered = 0
+        entered, last, here = 0, 0, s[0] if side == 0 else s[n - 1]
         for step in range(n):
             pos = step if side == 0 else n - 1 - step
+            # Sums of differences from here: beside documents far behind, those from afar would lose their digits.
+            if _NODES * (step - last) >= grades and s[pos] != here:
+                _move(count[:grades], total, squares, sign * (here - s[pos]))
+                last, here = step, s[pos]
             while entered < n:
                 other = entered if side == 0 else n - 1 - entered
                 if not sign * (s[pos] - s[other]) < margin:
                     break
                 k = int(grade[other]) if side == 0 else grades - 1 - int(grade[other])
-                _add(count, total, squares, k, grades, s[other])
+                _add(count, total, squares, k, grades, bounded(sign * (s[other] - here)))
                 entered += 1
             k = int(grade[pos]) if side == 0 else grades - 1 - int(grade[pos])
             pairs, sums, square_sums = _below(count, total, squares, k)
-            # Each of these pairs is short of its margin by lack + sign * (score of the other).
-            lack = margin - sign * s[pos]
-            short = pairs * lack + sign * sums
+            # Each of these pairs is short of its margin by lack + how far the other stands beyond here.
+            lack = margin + bounded(sign * (here - s[pos]))
+            short = bounded(pairs * lack + sums)
             if side == 0:
                 grad[pos] = -(short if squared else pairs)
                 hess[pos] = pairs
@@ -90,7 +96,16 @@ def margin_pairs(
     if not squared:
         for pos in range(n):
             hess[pos] /= margin
-    return value
+    return bounded(value)
+
+
+@inline
+def _move(count: Float64Array, total: Float64Array, squares: Float64Array, gap: float) -> None:
+    """Let every document in the trees stand farther away by as much."""
+    for k in range(count.shape[0]):
+        if count[k] > 0.0:
+            squares[k] += gap * (2.0 * total[k] + count[k] * gap)
+            total[k] += count[k] * gap
 
 
 @inline

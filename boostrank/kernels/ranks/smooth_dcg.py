@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from boostrank.core.types import Float64Array
-from boostrank.kernels.primitives import LN2, fast_exp, fast_log, softplus
+from boostrank.kernels.primitives import LN2, bounded, fast_exp, fast_log, softplus
 from boostrank.kernels.runtime.jit import inline_sums
 
 _FAR = 600.0  # widths from the cut at which a weight is 0 or 1
@@ -41,7 +41,7 @@ def smooth_dcg(
             log = fast_log(1.0 + r)
             slope[i] = -g * ((1.0 - blend) * LN2 / ((1.0 + r) * log * log) + blend / n)
             value += g * ((1.0 - blend) * LN2 / log + blend * (1.0 - (r - 1.0) / n))
-        return value
+        return bounded(value)
     for i in range(n):
         r, g = ranks[i], gains[i] / ideal
         x = (cut - r) / width
@@ -57,6 +57,6 @@ def smooth_dcg(
     if blend > 0.0:
         for i in range(n):
             if ranks[i] > n + 1.0:
-                sunk = softplus((cut - (n + 1.0)) / width) - softplus((cut - ranks[i]) / width)
+                sunk = softplus(bounded((cut - (n + 1.0)) / width)) - softplus(bounded((cut - ranks[i]) / width))
                 value -= gains[i] / ideal * blend / n * width * sunk
-    return value
+    return bounded(value)

@@ -44,6 +44,10 @@ CURVATURE_FAR = 0.008
 TANGENT_CURVATURE = (0.0, 0.0, 0.0, 0.0425)
 TANGENT_CURVATURE_FAR = 0.02
 CURVATURE_RATE = 1.0 / 16.0
+FARTHEST = 1e308
+"""Pairs count at most so many ranks, and so do all of a document's: they stay numbers."""
+# In sums of differences; see `fast_hinge_ranks`.
+_WIDEST = 1e290
 
 # Rows of the scratch: factors between neighbours, for all documents and grouped by gain (the roots are their 16th
 # roots); what the ranks leave for the gradients; what a sweep adds up.
@@ -122,11 +126,12 @@ def fast_hinge_ranks(
 
     # Wrong pairs: how many, and how far apart.
     for i in range(n):
-        rows[_WEIGHT, i], found[i], near[i] = s[i] - middle, 0.0, 0.0
+        rows[_WEIGHT, i], found[i], near[i] = min(max(s[i] - middle, -_WIDEST), _WIDEST), 0.0, 0.0
     add_wrong_pairs(grade, grades, rows[_WEIGHT], -1.0, near, found, rest)
     slant, smooth = 0.25 * alpha if tangent else height * alpha, 0.0 if tangent else height
     for i in range(n):
-        ranks[i] += slant * (near[i] - found[i] * rows[_WEIGHT, i]) + smooth * soft[i]
+        # Far from the middle a difference of sums has lost its digits; it is never below 0.
+        ranks[i] += slant * max(near[i] - found[i] * rows[_WEIGHT, i], 0.0) + smooth * soft[i]
         pull[i] = 0.25 * found[i] if tangent else pull[i] + found[i]
     if tangent:
         for i in range(n):

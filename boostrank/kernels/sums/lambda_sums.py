@@ -23,6 +23,7 @@ import math
 import numpy as np
 
 from boostrank.core.types import Float64Array, Int64Array
+from boostrank.kernels.primitives import LARGEST_LOSS
 from boostrank.kernels.runtime.jit import inline, inline_sums
 from boostrank.kernels.runtime.vector_rows import WIDE, add_outer, inner
 from boostrank.kernels.sums.expsum import EXACT, FADED, NOTHING, SIGMOID_EXACT, SOFTPLUS_EXACT
@@ -30,8 +31,6 @@ from boostrank.kernels.sums.expsum_hinges import CURVATURE, CURVATURE_FAR, CURVA
 
 TILE = 32
 """Documents that move together."""
-WIDEST = 1e300
-"""Documents count at most so many widths apart in a loss: one that is not finite would stop a training."""
 _NEAREST = TILE + 1  # ranks between documents that are not in neighbouring tiles
 _ONE, _DISCOUNT, _NODES = 0, 1, 2  # columns: 1, d, then the nodes
 _WRONG = 3  # row of the state that pushes wrong pairs: after the curvature's, before the powers of t
@@ -208,7 +207,7 @@ def _climb(gap: float, ladder: Float64Array) -> None:
     for row in range(4, last):
         power *= t
         ladder[row] = power
-    ladder[last] = min(gap, WIDEST)
+    ladder[last] = min(gap, LARGEST_LOSS)
 
 
 @inline_sums
