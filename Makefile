@@ -36,6 +36,7 @@ help:
 	@echo "make fuzz      made and damaged input of every kind, for SECONDS=600; what breaks is kept in tests/fuzz/corpus"
 	@echo "make mutation  small changes of kernels, objectives, metrics, reader and formats: how many do the tests notice (resumes)"
 	@echo "make coverage  lines and branches that the tests execute, compiled kernels as plain Python too (an hour; resumes)"
+	@echo "make numerics  objectives against 390 digits at scores of any size, lists of a million documents, forms of a file"
 	@echo "make candidates  what a preset may choose from, and how it should (needs the data; hours; resumes)"
 	@echo "make defaults  every tool with no options, on the same queries (needs the data; hours; resumes)"
 	@echo "make catboost  what CatBoost's trees are worth, by its loss and by ours (needs the data; hours; resumes)"
@@ -141,6 +142,10 @@ kill-sweep: $(VENV)/.installed-test
 
 io-sweep: $(VENV)/.installed-test
 	$(BIN)/python -m tests.cli.io_sweep
+
+.PHONY: numerics
+numerics: $(VENV)/.installed-test
+	nice $(BIN)/python -m tests.numerics --out numerics.md
 
 # atheris guides it where it can be installed; without it cases are drawn at random.
 SECONDS ?= 600

@@ -19,7 +19,7 @@ BASELINES = [
     (NET, "alpha * alpha * (right + wrong)", "alpha * alpha * right", "ranknet"),
     (NET, "value += alpha * gaps", "value += gaps", "ranknet"),
     (NET, "every[i] - equal[k] + wrong[i]", "every[i] - equal[k] - wrong[i]", EXPSUM),
-    (NET, "return 0.5 * value", "return value", EXPSUM),
+    (NET, "bounded(0.5 * value)", "bounded(value)", EXPSUM),
     (PAIRS, "< margin:", "<= margin:", "ranksvm"),
     (PAIRS, "short if squared else pairs)\n", "short)\n", "ranksvm"),
     (PAIRS, "0.5 * (lack * (short + sums)", "0.5 * (lack * short", "ranksvm"),

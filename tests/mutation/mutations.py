@@ -65,7 +65,7 @@ MUTATIONS = [
     (HINGE, "return sigma if kind", "return 1.0 if kind", "shf-sdcg"),
     ("kernels/sums/expsum_hinges.py", "TANGENT_CURVATURE_FAR = 0.02", "TANGENT_CURVATURE_FAR = 0.0", "shf-sdcg"),
     (HINGE, "TANGENT_CURVATURE[3] * fourth", "TANGENT_CURVATURE[3] * root", "shf-sdcg"),
-    (HINGE, "line = 0.5 + 0.25", "line = 0.5 + 0.5", "shf-sdcg"),
+    (HINGE, "0.5 + min(0.25", "0.5 + min(0.5", "shf-sdcg"),
     (DCG, "gains[i] / ideal\n            log", "gains[i]\n            log", "sdcg"),
     (DCG, "gains[i] / ideal\n        x", "gains[i]\n        x", "sdcg"),
     (DCG, "((1.0 + e) * (1.0 + e)) / width", "((1.0 + e) * (1.0 + e))", "approx-ndcg"),
@@ -214,7 +214,7 @@ MUTATIONS = [
     (MARGIN, "_share_ties(by_rank, s, s)", "_share_ties(by_rank, s, g)", "margin-ndcg"),
     (MARGIN, "worth[m] = margin * g[pos] / ideal", "worth[m] = margin * g[pos]", "margin-ndcg"),
     (MARGIN, "by_rank[pos] = max(depth - pos, 0)", "by_rank[pos] = depth - pos", "margin-ndcg"),
-    (MARGIN, "return unit * value / depth", "return value / depth", "margin-ndcg"),
+    (MARGIN, "unit * value / depth", "value / depth", "margin-ndcg"),
     (MARGIN, "discount(r + 1.0, blend, n)", "discount(r + 2.0, blend, n)", "margin-ndcg"),
     # SoftRank: pair by pair, then in sweeps.
     (CONTESTS, "on_others[i] += slope", "on_others[i] -= slope", "soft-ndcg"),

@@ -96,21 +96,31 @@ def is_defined(spec: Any, scores: np.ndarray, values: Values) -> bool:
     highest = float(np.abs(scores).max(initial=0.0))
     if spec.name in _NOISY:
         return highest < _NOISE_SHOWS
-    squared = spec.name in ("gbrank", "ranksvm", "regression", "reg-shf-sdcg")
-    return not squared or highest < _LARGEST
+    grows = spec.name in ("gbrank", "ranksvm", "regression", "shf-sdcg", "reg-shf-sdcg")
+    return not grows or highest / width_of(values) < _LARGEST
 
 
-def worst_error(spec: Any, query: Query, scores: np.ndarray, values: Values) -> float:
-    """The largest of the three errors; infinity where something is not finite."""
+def worst_error(spec: Any, query: Query, scores: np.ndarray, values: Values, by_pairs: bool = False) -> float:
+    """The largest of the three errors; infinity where something is not finite.
+
+    Args:
+        spec, query, scores, values: as for `conformance.evaluate`.
+        by_pairs: compare with the kernel's own loop over pairs; else with the twin.
+    """
     found = evaluate(spec, query, scores, values)
     if not all(np.isfinite(part).all() for part in found):
         return float("inf")
     if not is_defined(spec, scores, values):
         return 0.0
+    expected = (
+        evaluate(spec, query, scores, values | {"sums": "direct"})
+        if by_pairs
+        else wanted(spec.name, query, scores, values)
+    )
     width = width_of(values)
     scales = 1.0, _SMALLEST / width, _SMALLEST / width**2
     errors = []
-    for got, exact, least in zip(found, wanted(spec.name, query, scores, values), scales, strict=True):
+    for got, exact, least in zip(found, expected, scales, strict=True):
         numbers = np.atleast_1d(precise(exact))
         scale = max([*map(abs, numbers), least])
         if scale < _LARGEST:

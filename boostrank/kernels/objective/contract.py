@@ -3,7 +3,7 @@
 1. It minimises: gain-type objectives are negated in the kernel, once.
 2. It never writes its inputs, keeps no reference, allocates nothing in its loops.
 3. It is defined for 0 and 1 documents, equal gains, no gain at all, tied scores and |score| up to 1e4: never NaN or
-   infinity. A query that cannot teach anything gets zeros in both outputs.
+   infinity; ours, at any finite scores. A query that cannot teach anything gets zeros in both outputs.
 4. The gradient sums to zero unless the spec says `shift_invariant=False`; permuting documents permutes the outputs.
    Random numbers come from `kernels.noise` under the round's seed, the query's number from `prepare` as the stream.
 5. Query weights, the scale and floor of the hessian and the cast to float32 belong to the driver.
