@@ -21,6 +21,9 @@ import boostrank
 from boostrank import RankingDataset, RankingModel
 from boostrank.cli.scores import scores_of
 from boostrank.cli.study import read_matters
+from boostrank.clicks import propensities
+from boostrank.clicks.propensities import Propensities
+from boostrank.clicks.text import read_clicks, write_clicks
 from boostrank.core.errors import ParameterError
 from boostrank.core.jsonable import jsonable
 from boostrank.data import cache as caches
@@ -123,14 +126,12 @@ def test_the_newest_files_have_every_field_and_every_version_of_the_formats(extr
     found = {key for content in sidecars for key in ModelInfo.read(content) if content.get(key)}
     known = {one.name for one in dataclasses.fields(ModelInfo)} - {"extra"}
     assert known <= found, f"no sidecar of {NEWEST} has these: {MEND}"
-    there = (max(content["file"]["schema_version"] for content in sidecars), linear_version(folder), heads(folder))
+    schema = max(content["file"]["schema_version"] for content in sidecars)
+    versions = [json.loads((folder / name).read_text())["version"] for name in ("linear.json", "propensities.json")]
+    there = (schema, *versions, heads(folder))
     beginnings = {checkpoints._MAGIC + b"%d" % checkpoints._VERSION, caches._MAGIC.rstrip()}
-    now = (SCHEMA_VERSION, linear_format._VERSION, beginnings)
+    now = (SCHEMA_VERSION, linear_format._VERSION, propensities.VERSION, beginnings)
     assert there == now, f"the files of {NEWEST} are of other formats: {MEND}"
-
-
-def linear_version(folder: Path) -> int:
-    return int(json.loads((folder / "linear.json").read_text())["version"])
 
 
 def heads(folder: Path) -> set[bytes]:
@@ -155,6 +156,7 @@ def identity_in(checkpoint: Path) -> dict[str, Any]:
     return dict(json.loads(checkpoint.read_bytes().split(b"\n", 3)[2])["training"])
 
 
+@pytest.mark.fault(120)
 @of_each_checkpoint
 def test_a_checkpoint_of_another_version_is_refused_with_both(
     version: str, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -201,6 +203,7 @@ def resealed(entry: Path, **key: Any) -> None:
     entry.write_bytes(body + hashlib.blake2b(body, digest_size=caches._DIGEST).digest())
 
 
+@pytest.mark.fault(120)
 @pytest.mark.usefixtures("folder")
 @of_each_version
 def test_a_cache_of_another_version_is_made_anew(version: str) -> None:
@@ -240,6 +243,7 @@ def test_a_configuration_of_every_version_is_taken_by_train(version: str) -> Non
     assert info.parameters.items() >= tuned["param"].items()
 
 
+@pytest.mark.fault(120)
 @pytest.mark.usefixtures("folder")
 @of_each_version
 def test_a_study_of_every_version_goes_on(version: str) -> None:
@@ -247,6 +251,35 @@ def test_a_study_of_every_version_goes_on(version: str) -> None:
     assert done.exit_code == 0, done.stderr
     found, then = (tomllib.loads(Path(name).read_text()) for name in ("again.toml", "tune.toml"))
     assert found == then | {"quality": "plain"}  # which 0.1.0 did not have to say
+
+
+WITH_CLICKS = [version for version in VERSIONS if Version(version) >= Version("0.2.0.dev0")]
+
+
+@pytest.mark.parametrize("version", WITH_CLICKS)
+def test_clicks_and_propensities_of_every_version_are_read(
+    version: str, extracted: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = extracted[version]
+    write_clicks(tmp_path / "clicks.txt", read_clicks(folder / "clicks.txt"))
+    assert (tmp_path / "clicks.txt").read_text() == (folder / "clicks.txt").read_text()
+    then = json.loads((folder / "propensities.json").read_text())
+    found = Propensities.read(folder / "propensities.json").to_dict()
+    assert found | {"version": then["version"]} == then
+
+
+def test_a_start_of_0_1_0_is_converted_with_the_difference_that_is_said(
+    extracted: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = extracted["0.1.0"]
+    data = RankingDataset.from_libsvm(folder / "rows.txt")
+    model = RankingModel.load(folder / "lightgbm-auto.txt")
+    converted, found = boostrank.convert_start(model)
+    assert 0.0 < np.abs(converted.predict(data) - model.predict(data)).max() <= found.bound
+    converted.save(tmp_path / "model.txt")
+    again = RankingModel.load(tmp_path / "model.txt")
+    assert again.info["conversion"]["bound"] == found.bound
+    np.testing.assert_array_equal(again.predict(data), converted.predict(data))
 
 
 @of_each_version

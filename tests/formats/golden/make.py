@@ -4,8 +4,8 @@
     python tests/formats/golden/make.py OUT.tar.gz    # of the version that Python finds: any since 0.1.0
 
 An archive holds data (`rows.txt`, `new.txt`), model files with their sidecars, checkpoints with the models they lead
-to, a cache, a study, a configuration, a measure of noise and scores; and `expected.json`, what the version that wrote
-them made of them. That of a version that is out is never made again.
+to, a cache, a study, a configuration, a measure of noise, scores, clicks and propensities; and `expected.json`, what
+the version that wrote them made of them. That of a version that is out is never made again.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import tarfile
 import tempfile
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ ROUNDS = 3
 CODES = 3
 """The column that holds codes of categories."""
 HAS_COLUMNS_WITHIN = hasattr(boostrank, "WithinQuery")  # 0.2.0, with all else that is asked of it alone
+HAS_CLICKS = find_spec("boostrank.clicks") is not None
 
 
 def write_rows(path: str, queries: range, documents: int, seed: int) -> None:
@@ -168,6 +170,9 @@ def make_records() -> None:
     command("tune", *STUDY, "--trials", "2", "--study", "tune.study", "-o", "tune.toml")
     Path("noise.json").write_text(command("noise", *STUDY, "--runs", "3", "--json"))
     command("predict", "lightgbm.txt", "new.txt", "-o", "scores.txt")
+    if HAS_CLICKS:
+        command("simulate-clicks", "rows.txt", "--logger", "lightgbm.txt", "-o", "clicks.txt")
+        command("propensities", "clicks.txt", "-o", "propensities.json")
 
 
 def facts_of(model: Any) -> dict[str, Any]:
