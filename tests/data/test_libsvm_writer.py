@@ -98,16 +98,21 @@ def test_a_sparse_matrix_keeps_its_width_and_base(tmp_path: Path, zero_based: bo
 def test_many_batches_and_comments_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from boostrank.data.libsvm import writer
 
+    batches: list[int] = []
+    cells = writer._cells
     monkeypatch.setattr(writer, "_BATCH_CELLS", 50)
+    monkeypatch.setattr(writer, "_cells", lambda features: batches.append(features.shape[0]) or cells(features))
     rng = np.random.default_rng(0)
     comments = [str(i) if i % 3 else "" for i in range(200)]
     thin = sparse.csr_matrix(rng.normal(size=(200, 70)) * (rng.random((200, 70)) < 0.05))
-    for X in (rng.normal(size=(200, 7)), thin):
+    for X, rows in ((rng.normal(size=(200, 7)), 7), (thin, 1)):
         data = RankingDataset.from_arrays(X, rng.integers(0, 3, 200), qid=np.arange(200) // 9)
         back = round_trip(tmp_path, data, comments=comments)
         assert_same(back, data)
         assert back.comments == tuple(comments)
         assert round_trip(tmp_path, back, "again").comments == back.comments
+        assert max(batches) == rows
+        batches.clear()
 
 
 def test_a_name_in_gz_is_compressed_and_reproducible(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ milliseconds, and tiny queries are enough.
 from __future__ import annotations
 
 import importlib
+import inspect
 import shutil
 import sys
 import time
@@ -42,6 +43,9 @@ def run(who: str) -> None:
         module = importlib.import_module(who)
         tests = {n: t for n, t in vars(module).items() if n.startswith("test_") and not hasattr(t, "hypothesis")}
         calls = [((f"{who}.{n}", i), t, args) for n, t in tests.items() for i, args in enumerate(_parametrised(t))]
+        calls = [
+            call for call in calls if inspect.signature(call[1]).parameters.keys() == call[2].keys()
+        ]  # no fixtures
         for call, test, arguments in sorted(calls, key=lambda call: _seconds.get(call[0], 0.0)):
             started = time.process_time()
             try:

@@ -43,6 +43,7 @@ AT_MOST = 30.0
 """Seconds of tests, traced, that are tried on a mutant: of its own part, and again of the others."""
 COMPILED = 6
 """Tests that take too long uncompiled, and are tried compiled on a mutant that all others leave."""
+_FEW = 5
 _PATIENCE = 10.0
 """How many times longer than without a mutant a test may take."""
 
@@ -141,18 +142,19 @@ class Traces:
         """
         own = "data" if part == "libsvm" else part
         executing = set() if mutant.at_import else self._executing(mutant.file, mutant.lines)
-        if executing:
-            first = {test for test in executing if test.split("/")[1] == own}
-            stages = [first, executing - first]
-        else:
+        first = {test for test in executing if test.split("/")[1] == own}
+        stages = [first, executing - first]
+        if len(executing) < _FEW:  # what is called when a file is imported, only tests that import it anew execute
             importing = {name for name in self.of if self._imports(name, mutant.file)}
             tests = {test for name in importing for test in self.of[name].seconds}
             users = users_of((self.sandbox.package / mutant.file).read_text(encoding="utf-8"), mutant.lines)
             using = {test for lines in users for test in self._executing(mutant.file, lines)}
-            stages = [tests, using - tests, self._executing(mutant.file, (0, sys.maxsize)) - using - tests]
-        chosen = []
+            stages += [tests, using - tests, self._executing(mutant.file, (0, sys.maxsize)) - using - tests]
+        chosen: list[dict[str, float]] = []
         for stage in stages:
-            kept, spent = {}, 0.0
+            kept: dict[str, float] = {}
+            spent = 0.0
+            stage = stage.difference(*chosen)
             for seconds, test in sorted((self._seconds(test), test) for test in stage if not self._left_out(test)):
                 spent += seconds
                 if spent < AT_MOST:

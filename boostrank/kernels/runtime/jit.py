@@ -111,6 +111,8 @@ class CompiledFunction(Generic[P, R]):
             raise _explained(error, self.py_func) from error
 
     def _compile(self, directory: str | None) -> Callable[P, R]:
+        if numba.config.DISABLE_JIT:
+            return self.py_func
         with _compile_lock, cached_in(directory), _NOTICE.over(self, directory):
             options = {"cache": directory is not None, **_OPTIONS}
             compiled: Any = numba.njit(self.signature, **options)(self.py_func)
