@@ -83,6 +83,8 @@ class Backend(Protocol):
     booster_type: type | tuple[()] = ()
     dataset_type: type | tuple[()] = ()
     """The engine's own classes, which users may hand over."""
+    error_types: tuple[type[Exception], ...] = ()
+    """What its code raises in words of its own."""
     objective_params: frozenset[str] = frozenset()
     """Parameters that only the engine's own objectives read."""
     objective_defaults: Mapping[str, Mapping[str, Any]] = {}

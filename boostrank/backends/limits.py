@@ -162,15 +162,20 @@ _WHOLE = {
 """Parameters of either engine that are whole numbers -> the least that is taken."""
 
 
-def check_whole_numbers(params: Mapping[str, Any]) -> None:
-    """Refuse by name what an engine, or the plan of its memory, would fail on later.
+def check_numbers(params: Mapping[str, Any], given_as: Mapping[str, str]) -> None:
+    """Refuse by name what an engine, or the plan of its memory, would fail on later, or take for something else.
 
     Args:
         params: by their main names.
+        given_as: main name -> the name that was given.
 
     Raises:
-        ParameterError: a value is no whole number, or too small, or above 2^31 - 1.
+        ParameterError: a value is no finite number; or no whole number where one is needed, or too small, or above
+            2^31 - 1.
     """
+    for name, value in params.items():
+        if name not in _WHOLE and isinstance(value, float | np.floating) and not np.isfinite(value):
+            raise ParameterError(f"{given_as.get(name, name)}={value!r} must be a finite number")
     for name, low in _WHOLE.items():
         value = params.get(name, low)
         try:
@@ -178,4 +183,6 @@ def check_whole_numbers(params: Mapping[str, Any]) -> None:
         except (TypeError, ValueError, OverflowError):
             right = False
         if not right:
-            raise ParameterError(f"{name}={value!r} must be a whole number, at least {low} and below 2^31")
+            raise ParameterError(
+                f"{given_as.get(name, name)}={value!r} must be a whole number, at least {low} and below 2^31"
+            )

@@ -31,6 +31,7 @@ ROUNDS_NAMES = (
     "num_boost_round", "n_estimators", "max_iter",
 )  # fmt: skip
 STOPPING_NAMES = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
+_MIN_DELTA = Param("early_stopping_min_delta", 0.0, low=0.0, help="improvement that counts for early stopping")
 _METRIC = ("metric", "metrics", "metric_types")
 _EVAL_AT = ("eval_at", "ndcg_eval_at", "ndcg_at", "map_eval_at", "map_at")
 GAIN_NAMES = ("gain", "label_gain")
@@ -118,7 +119,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     chosen = pop_param(rest, OBJECTIVE_NAMES, default_objective(backend.name))
     rounds = _whole(pop_param(rest, ROUNDS_NAMES, num_boost_round), "num_boost_round", 1)
     stopping = max(0, _whole(pop_param(rest, STOPPING_NAMES, None) or 0, "early_stopping_round", -1))  # 0 and -1: off
-    min_delta = float(rest.pop("early_stopping_min_delta", 0.0))
+    min_delta = float(_MIN_DELTA.parse(rest.pop(_MIN_DELTA.name, 0.0)))
     rest.pop("first_metric_only", None)  # always so: see callbacks.EarlyStopping
     threads = pop_param(rest, _THREADS, None)
     threads = None if threads is None else max(0, _whole(threads, "num_threads", -1)) or None

@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from boostrank.backends import get_backend
 from boostrank.backends.base import Backend, TrainRequest
 from boostrank.backends.events import Callback
+from boostrank.backends.trial import refusal
 from boostrank.core.errors import DataError, DataWarning, ParameterError, TrainingError, warn_user
+from boostrank.core.gains import MAX_EXPONENTIAL_LABEL
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
@@ -115,7 +118,8 @@ def run(
     if objective is not None and objective.total_rounds is None:  # else: this is one stage of a longer training
         objective = objective.over(before + given.rounds)
 
-    native_train, valid, sources_of_valid, rows = _datasets(train_set, valid_sets, valid_names, engine, given)
+    with _engine_errors(engine, train_set):
+        native_train, valid, sources_of_valid, rows = _datasets(train_set, valid_sets, valid_names, engine, given)
     sources = {id(native_train): train_set} | {id(d): s for (_, d), s in zip(valid, sources_of_valid, strict=True)}
 
     def labels_of(native: Any) -> tuple[npt.NDArray[Any], QueryIndex]:
@@ -182,12 +186,36 @@ def run(
             evaluate=None if gradient is None or objective is None else gradient.evaluate,
         )  # fmt: skip
         try:
-            grown = engine.train(request)
+            with _engine_errors(engine, train_set):
+                grown = engine.train(request)
         except TrainingError as error:
             if error.model is not None:
                 error.model = finished(error.model, 0) if engine.rounds_of(error.model) > before else None
             raise
     return finished(*grown)
+
+
+@contextlib.contextmanager
+def _engine_errors(engine: Backend, train_set: Any) -> Iterator[None]:
+    """Inside, what an engine raises in words of its own is told in a line of ours.
+
+    Raises:
+        DataError: it does not take the labels; names the first that is no whole number from 0 to 31, if one is.
+        TrainingError: anything else.
+    """
+    try:
+        yield
+    except engine.error_types as error:
+        words = f"{engine.name}: {refusal(error)}"
+        if "label" not in words.lower():
+            raise TrainingError(words) from error
+        if isinstance(train_set, RankingDataset):
+            labels = train_set.labels
+            odd = np.flatnonzero((labels < 0) | (labels > MAX_EXPONENTIAL_LABEL) | (labels != np.floor(labels)))
+            if odd.size:
+                row = int(odd[0])
+                raise train_set.queries.row_error(row, f"label {labels[row]:g}: {words}") from error
+        raise DataError(words) from error
 
 
 def warn_of_weights(*sets: Any) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from boostrank.backends.base import Backend, TrainRequest
 from boostrank.backends.events import Callback, CallbackEnv, StopTraining, beginning_at, later, ordered, remembers
-from boostrank.backends.lightgbm.params import TRUE, check_values, unresumable
+from boostrank.backends.lightgbm.params import OF_COLUMNS, TRUE, check_values, unresumable
 from boostrank.backends.lightgbm.private import (
     has_nothing_to_split,
     is_constructed,
@@ -35,6 +35,7 @@ from boostrank.backends.limits import (
     read_numbers,
 )
 from boostrank.backends.snapshot import Resumed, Snapshot, round_seed
+from boostrank.backends.trial import try_parameters
 from boostrank.core.errors import DataError, ParameterError, TrainingError, UnknownParameter, did_you_mean
 from boostrank.core.gains import Gain
 from boostrank.core.types import Float64Array
@@ -54,6 +55,7 @@ _DEFAULTS = {"deterministic": True, "force_col_wise": True}
 _LAYOUTS = ("force_col_wise", "force_row_wise")
 _NUM_THREADS = re.compile(r"\n\[num_threads: \d+\]")
 _A_NUMBER_EACH = ("feature_contri", "max_bin_by_feature", "cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled")
+_UNTRIED = (*OF_COLUMNS, "verbosity", "num_threads")
 _LABELS = 31  # how many labels LightGBM's own table of gains has
 
 
@@ -63,6 +65,7 @@ class LightGBM(Backend):
     name = "lightgbm"
     version = str(lightgbm.__version__)
     booster_type, dataset_type = lightgbm.Booster, lightgbm.Dataset
+    error_types = (lightgbm.basic.LightGBMError,)
     format = LIGHTGBM
     starts_linear = shares_bins = scores_bins = random_splits = True
     objective_params = frozenset(
@@ -89,7 +92,10 @@ class LightGBM(Backend):
         named = main_names(params)
         read_groups(named.get("interaction_constraints", ()), None)
         directions = read_directions(named.get("monotone_constraints", ()), None, padded=False)
-        check_values(named, monotone=any(directions))
+        check_values(named, given_as, monotone=any(directions))
+        try_parameters(
+            "LightGBM", {name: params[name] for main, name in given_as.items() if main not in _UNTRIED}, _try
+        )
 
     def main_names(self, params: Mapping[str, Any]) -> dict[str, Any]:
         return main_names(params)
@@ -110,7 +116,7 @@ class LightGBM(Backend):
                 found[name] = read_groups(value, names)
             elif names is None:
                 continue
-            elif main == "feature_contri":
+            elif main in _A_NUMBER_EACH:
                 found[name] = read_numbers(value, names, main)
             elif main == "categorical_feature":  # under this name LightGBM says that it ignores what it takes
                 found["categorical_column"] = read_columns(found.pop(name), names, main)
@@ -423,6 +429,17 @@ def _predict(booster: Any, features: Features, rounds: int, threads: int, **kind
     parts = (piece for _, piece in features.pieces()) if hasattr(features, "pieces") else [features]
     trees = _trees_of(booster, rounds)
     return np.concatenate([booster.predict(p, num_iteration=trees, num_threads=threads, **kind) for p in parts])
+
+
+def _try(params: dict[str, Any]) -> None:
+    """Hand LightGBM parameters, and sixty rows that nothing is learnt of."""
+    fixed = {"verbosity": -1, "num_threads": 1, "feature_pre_filter": False}
+    rows = lightgbm.Dataset(np.arange(60.0).reshape(-1, 1), np.zeros(60), params=params | fixed)
+    try:
+        lightgbm.Booster(params | fixed | {"objective": "none"}, rows)
+    except lightgbm.basic.LightGBMError as error:
+        if not has_nothing_to_split(error):
+            raise
 
 
 class _RoundStart:

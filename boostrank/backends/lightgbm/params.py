@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
-from boostrank.backends.limits import check_whole_numbers
+from boostrank.backends.limits import check_numbers
 from boostrank.core.errors import ParameterError
 
 _COMMAND_LINE = "LightGBM's command line alone reads it"
@@ -44,7 +45,14 @@ REFUSED: dict[str, str] = {
 _SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
     "task": ("train", "training"), "num_machines": (1, "1"), "tree_learner": ("serial",), "num_class": (1, "1"),
 }  # fmt: skip
-_FILES = ("forcedsplits_filename", "forcedbins_filename")
+_FILES = {"forcedsplits_filename": dict, "forcedbins_filename": list}
+OF_COLUMNS = (
+    "categorical_feature", "cegb_penalty_feature_coupled", "cegb_penalty_feature_lazy", "feature_contri",
+    "interaction_constraints", "max_bin_by_feature", "monotone_constraints", *_FILES,
+)  # fmt: skip
+"""Parameters that speak of single features, which data alone have."""
+LISTS = (*OF_COLUMNS, "eval_at", "gpu_device_id_list", "label_gain", "metric")
+_METHODS = ("basic", "intermediate", "advanced")
 _NOT_MONOTONE = {
     "linear_tree": "LightGBM holds the leaves' constants to it, not their slopes",
     "forcedsplits_filename": "LightGBM forces splits without a look at it",
@@ -59,29 +67,52 @@ _RAW = (
 )  # fmt: skip
 
 
-def check_values(named: Mapping[str, Any], *, monotone: bool) -> None:
+def check_values(named: Mapping[str, Any], given_as: Mapping[str, str], *, monotone: bool) -> None:
     """Refuse what would not do what it says.
 
     Args:
         named: parameters by their main names.
+        given_as: main name -> the name that was given.
         monotone: whether a feature is to be monotone.
 
     Raises:
         ParameterError: with the reason, and what helps.
     """
-    check_whole_numbers(named)
+    check_numbers(named, given_as)
     for name, value in named.items():
+        if isinstance(value, list | tuple | Mapping) and name not in LISTS:  # of which it takes the first, or none
+            raise ParameterError(f"{given_as.get(name, name)}={value!r} must be one value")
         if name in REFUSED and value not in _SAYS_NOTHING.get(name, ()):
             raise ParameterError(f"{name} has no place here: {REFUSED[name]}")
         if monotone and name in _NOT_MONOTONE and value not in _FALSE:
             raise ParameterError(
                 f"monotone_constraints does not hold with {name}: {_NOT_MONOTONE[name]}; leave one out"
             )
-    for name in _FILES:
-        if named.get(name) and not os.path.isfile(named[name]):
-            raise ParameterError(f"{name}={named[name]!r}: no such file, which LightGBM would say in a log and go on")
+    method = named.get("monotone_constraints_method", _METHODS[0])
+    if method not in _METHODS:  # which it would take for the first
+        raise ParameterError(f"monotone_constraints_method={method!r}: use {', '.join(_METHODS)}")
+    for name, kind in _FILES.items():
+        if named.get(name):
+            _check_file(name, str(named[name]), kind)
     if str(named.get("boosting", "")) in ("rf", "random_forest"):
         raise ParameterError("boosting='rf' averages independent trees; LightGBM refuses custom objectives there")
+
+
+def _check_file(name: str, path: str, kind: type) -> None:
+    """Refuse a file that is not there or holds something else: LightGBM would say so in a log, and go on without.
+
+    Raises:
+        ParameterError: it is none, or no JSON of this kind.
+    """
+    if not os.path.isfile(path):
+        raise ParameterError(f"{name}={path!r}: no such file, which LightGBM would say in a log and go on")
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ParameterError(f"{name}={path!r}: not JSON: {error}") from None
+    if not isinstance(content, kind):
+        raise ParameterError(f"{name}={path!r}: a JSON {'object' if kind is dict else 'array'} is needed")
 
 
 def unresumable(named: Mapping[str, Any], native_objective: str | None) -> str | None:

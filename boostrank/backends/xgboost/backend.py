@@ -18,7 +18,8 @@ from boostrank.backends.base import Backend, TrainRequest
 from boostrank.backends.events import Callback, CallbackEnv, EvalResult, ordered, remembers, run_callbacks
 from boostrank.backends.limits import Limits, groups_with, read_directions, read_groups
 from boostrank.backends.snapshot import Snapshot, round_seed
-from boostrank.backends.xgboost.params import OF_OBJECTIVES, base_score, renamed, translate
+from boostrank.backends.trial import try_parameters
+from boostrank.backends.xgboost.params import OF_DART, OF_OBJECTIVES, base_score, renamed, translate
 from boostrank.backends.xgboost.private import last_line, reseed
 from boostrank.backends.xgboost.stream import matrix_in_pieces, matrix_info, matrix_options, types_of
 from boostrank.backends.xgboost.tables import tree_table
@@ -40,7 +41,18 @@ from boostrank.formats.xgboost_start import ATTRIBUTE
 _BINNED_BYTES_A_CELL = 2
 _ROUNDED = 1e-4
 _BINNED = (xgboost.QuantileDMatrix, xgboost.ExtMemQuantileDMatrix)
+_UNTRIED = {"interaction_constraints", "monotone_constraints", "nthread", "tree_method", "verbosity"}
 _one_at_a_time = threading.Lock()
+
+
+def _try(params: dict[str, Any]) -> None:
+    """Have XGBoost grow a tree of four rows with these parameters."""
+    rows = xgboost.DMatrix(np.arange(4.0).reshape(-1, 1), np.zeros(4), nthread=1)
+    needed = {"booster": "dart"} if OF_DART & renamed(params).keys() else {}
+    fixed = {"nthread": 1, "disable_default_eval_metric": True, "base_score": 0.0}
+    flat = np.zeros(4, np.float32), np.ones(4, np.float32)
+    with xgboost.config_context(verbosity=0):  # as a parameter it would stay, and hide what it says of the training
+        xgboost.train(translate(needed | params) | fixed, rows, 1, obj=lambda *_: flat)
 
 
 class XGBoost(Backend):
@@ -49,6 +61,7 @@ class XGBoost(Backend):
     name = "xgboost"
     version = str(xgboost.__version__)
     booster_type, dataset_type = xgboost.Booster, xgboost.DMatrix
+    error_types = (xgboost.core.XGBoostError,)
     format = XGBOOST
     absent_is_missing = True
     starts_linear = shares_bins = True
@@ -56,6 +69,8 @@ class XGBoost(Backend):
 
     def check_params(self, params: dict[str, Any]) -> None:
         translate(params)
+        tried = {name: value for name, value in params.items() if not {*renamed({name: value})} & _UNTRIED}
+        try_parameters("XGBoost", tried, _try)
 
     def check_objective(self, name: str) -> None:
         base_score(name)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from boostrank.backends.limits import by_name, check_whole_numbers, read_directions, read_groups
+from boostrank.backends.limits import by_name, check_numbers, read_directions, read_groups
 from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
 
 # Own name -> LightGBM's names and aliases.
@@ -41,12 +41,13 @@ OF_OBJECTIVES = frozenset(
 )  # fmt: skip
 """Parameters that only XGBoost's own objectives read."""
 # Without booster=dart XGBoost before 3.3 ignores them; later ones make a dart model of three of the five.
-_OF_DART = {"normalize_type", "one_drop", "rate_drop", "sample_type", "skip_drop"}
+OF_DART = {"normalize_type", "one_drop", "rate_drop", "sample_type", "skip_drop"}
 _KNOWN = {
-    *_LIGHTGBM, *OF_OBJECTIVES, *_OF_DART, "colsample_bylevel", "grow_policy", "interaction_constraints",
+    *_LIGHTGBM, *OF_OBJECTIVES, *OF_DART, "colsample_bylevel", "grow_policy", "interaction_constraints",
     "max_cached_hist_node", "max_cat_threshold", "max_cat_to_onehot", "max_delta_step", "max_depth",
     "monotone_constraints", "num_parallel_tree", "sampling_method", "tree_method",
 }  # fmt: skip
+_ABOVE_ZERO = ("learning_rate", "subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
 # LightGBM's own, without a counterpart here; refused with the reason rather than dropped.
 _WITHOUT_COUNTERPART = {
     "min_data_in_leaf": "min_child_weight (with our objectives one unit of hessian is one average document)",
@@ -114,7 +115,12 @@ def translate(params: dict[str, Any]) -> dict[str, Any]:
         if own in out:
             raise ParameterError(f"{given_as[own]!r} and {name!r} are the same parameter")
         out[own], given_as[own] = value, name
-    check_whole_numbers(out)
+    check_numbers(out, given_as)
+    for name in _ABOVE_ZERO:
+        if out.get(name) in (0, "0"):
+            raise ParameterError(f"{given_as[name]}=0: nothing would be learnt; it must be above 0")
+    if out.get("max_leaves") == 1:
+        raise ParameterError(f"{given_as['max_leaves']}=1: a tree has at least 2 leaves (0: any number)")
     if out.get("max_depth", 0) == -1:  # LightGBM's way of saying no limit
         out["max_depth"] = 0
     # XGBoost takes no list for the first, and for the second only names where features have names.
@@ -126,12 +132,12 @@ def translate(params: dict[str, Any]) -> dict[str, Any]:
         groups = read_groups(given, None) if given not in ("", None) else ""
         out["interaction_constraints"] = groups if groups == "" or by_name(groups) else json.dumps(groups)
     if "verbosity" in out:
-        out["verbosity"] = max(0, int(out["verbosity"]))
+        out["verbosity"] = min(max(0, int(out["verbosity"])), 3)
     if "booster" in out:
         out["booster"] = {"gbdt": "gbtree"}.get(out["booster"], out["booster"])
         if out["booster"] not in {"gbtree", "dart"}:
             raise ParameterError(f"booster={out['booster']!r}: use gbtree or dart")
-    if out.get("booster") != "dart" and (dropping := sorted(_OF_DART & out.keys())):
+    if out.get("booster") != "dart" and (dropping := sorted(OF_DART & out.keys())):
         raise ParameterError(f"{given_as[dropping[0]]!r} is a parameter of dart: it needs booster=dart")
     defaults = dict(_DEFAULTS)
     if "max_depth" in out and "max_leaves" not in out:
