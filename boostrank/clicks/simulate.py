@@ -85,14 +85,15 @@ class Users:
 
 
 def click_probabilities(labels: npt.ArrayLike, noise: float) -> Float64Array:
-    """float64[N]: noise + (1 - noise) (2^y - 1) / (2^m - 1) of label y, where m is the highest.
+    """float64[N]: noise + (1 - noise) (2^y - 1) / (2^m - 1) of a label y above the lowest, of which m is the highest.
 
     Raises:
-        ParameterError: labels that are negative, or all 0.
+        ParameterError: labels that are all the same, or too far apart for grades.
     """
     y = np.asarray(labels, np.float64)
-    if y.size == 0 or y.min() < 0.0 or not 0.0 < y.max() <= 31.0:
-        raise ParameterError("clicks are simulated on graded documents: labels from 0 to 31, some above 0")
+    y = y - y.min(initial=np.inf)
+    if not 0.0 < y.max(initial=0.0) <= 31.0:
+        raise ParameterError("clicks are simulated on graded documents: labels that differ, by 31 at most")
     return np.asarray(noise + (1.0 - noise) * (np.exp2(y) - 1.0) / (np.exp2(y.max()) - 1.0))
 
 

@@ -15,10 +15,12 @@ SCORES = np.array([1.0, 2, 3, 4, 0, 5, 4, 3, 2, 1, 0])
 
 
 def test_a_label_is_clicked_by_its_gain() -> None:
-    np.testing.assert_allclose(click_probabilities([0, 1, 2, 3], 0.1), [0.1, 0.1 + 0.9 / 7, 0.1 + 2.7 / 7, 1.0])
+    expected = [0.1, 0.1 + 0.9 / 7, 0.1 + 2.7 / 7, 1.0]
+    np.testing.assert_allclose(click_probabilities([0, 1, 2, 3], 0.1), expected)
+    np.testing.assert_allclose(click_probabilities([4, 1, 2, 3], 0.1), [expected[3], *expected[:3]])
 
 
-@pytest.mark.parametrize("labels", [[0, 0], [-1, 2], [], [40]])
+@pytest.mark.parametrize("labels", [[0, 0], [2], [], [0, 40]])
 def test_labels_without_grades_are_refused(labels: list[float]) -> None:
     with pytest.raises(ParameterError, match="graded documents"):
         click_probabilities(labels, 0.1)

@@ -1,0 +1,303 @@
+"""Learning from clicks: what debiasing gives on either engine, over logs, users and how much was clicked.
+
+    python -m experiments.clicks.run [--seeds 5] [--sets sparse-long,ohsumed]
+
+Every result is appended to a file as it comes, and not computed again. See README.md in this folder.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import xgboost as xgb
+
+import boostrank
+from boostrank.clicks.estimation import estimate_propensities
+from boostrank.clicks.gate import gate
+from boostrank.clicks.log import ClickLog
+from boostrank.clicks.simulate import Users, simulate_clicks
+from boostrank.core.errors import DataError
+from boostrank.metric import Metric
+from experiments.common import arguments, data_root, markdown, save
+
+SETS = {"sparse-long": ["sparse-long"], "ohsumed": [f"ohsumed/Fold{k}" for k in range(1, 6)]}
+LOGGER_QUERIES = {"sparse-long": 20, "ohsumed": 10}
+SHOWN, ROUNDS = 10, 100
+TREES = {"num_leaves": 16}
+METRIC = Metric.parse("ndcg@10")
+ENGINES = ("lightgbm", "xgboost")
+AUTO = ("click counts", "sum of clicks / e", "exposure", "exposure, true curve", "true labels")
+"""Gains that `auto` learns, on either engine."""
+BUILT_IN = ("lightgbm position", "xgboost unbiased")
+"""What the engines have of their own, on a row an impression."""
+SESSIONS = 10
+"""Impressions a query up to which there are tables of a row each."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """How a log comes about."""
+
+    users: str = "position"
+    eta: float = 1.0
+    impressions: int = 10
+
+    def __str__(self) -> str:
+        eta = "" if self.users == "cascade" else f", eta {self.eta:g}"
+        return f"{self.users}{eta}, {self.impressions} impressions"
+
+
+CONDITIONS = [
+    *(Condition("position", eta, n) for eta in (1.0, 0.0, 2.0) for n in (10, 2, 100)),
+    Condition("trust"), Condition("cascade"),
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Log:
+    """Training documents, clicks on them, and what is true."""
+
+    train: boostrank.RankingDataset
+    test: boostrank.RankingDataset
+    log: ClickLog
+    users: Users
+    seed: int
+    threads: int | None
+
+
+def main() -> None:
+    """Everything that is asked for and not there yet; then the tables."""
+    parser = arguments(__doc__.split("\n")[0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--conditions", type=int, default=len(CONDITIONS), help="the first so many")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    kept, sets = options.out / "results.jsonl", options.sets.split(",")
+    done = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+    there = {(one["set"], one["condition"], one["seed"], one["method"]) for one in done}
+    conditions, root = CONDITIONS[: options.conditions], data_root(options.data_root)
+    warnings.simplefilter("ignore")
+    for seed in range(1, options.seeds + 1):
+        for name in sets:
+            for condition in conditions:
+                wanted = [m for m in methods(condition) if (name, str(condition), seed, m) not in there]
+                for method, found in measured(root, name, condition, seed, wanted, options.threads):
+                    line = {"set": name, "condition": str(condition), "seed": seed, "method": method, **found}
+                    done.append(line)
+                    with kept.open("a") as file:
+                        file.write(json.dumps(line) + "\n")
+    said = {str(condition) for condition in conditions}
+    write_tables(options.out, [one for one in done if one["set"] in sets and one["condition"] in said])
+
+
+def methods(condition: Condition) -> list[str]:
+    """What is trained on such a log."""
+    own = [f"{engine}: {gain}" for engine in ENGINES for gain in AUTO if gain != "exposure, true curve" or
+           condition.users != "cascade"]  # fmt: skip
+    return ["logger", *own, *(BUILT_IN if condition.impressions <= SESSIONS else ()), "gate"]
+
+
+def measured(
+    root: Path, name: str, condition: Condition, seed: int, wanted: list[str], threads: int | None
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(method, what was measured) of each."""
+    if not wanted:
+        return
+    logs = [simulated(root / folder, LOGGER_QUERIES[name], condition, seed, threads) for folder in SETS[name]]
+    for method in wanted:
+        started = time.monotonic()
+        if method == "gate":
+            yield method, {"folds": [gated(log) for log, _ in logs]}
+            continue
+        values = [ndcg(scored(method, *log), log[0].test) for log in logs]
+        seconds = time.monotonic() - started
+        sys.stderr.write(f"{name}, {condition}, seed {seed}, {method}: {np.nanmean(np.concatenate(values)):.4f}, "
+                         f"{seconds:.1f} s\n")  # fmt: skip
+        yield method, {"ndcg": np.concatenate(values).round(6).tolist(), "seconds": round(seconds, 2)}
+
+
+def ndcg(scores: np.ndarray, test: boostrank.RankingDataset) -> np.ndarray:
+    """NDCG@10 of the true labels, by query."""
+    return METRIC.evaluate(test.labels, scores, test.queries).per_query
+
+
+def simulated(folder: Path, few: int, condition: Condition, seed: int, threads: int | None) -> tuple[Log, Any]:
+    """A log of clicks on lists of a ranker that learnt few judged queries; and that ranker."""
+    train = boostrank.RankingDataset.read(folder / "train.txt")
+    test = boostrank.RankingDataset.read(folder / "test.txt", like=train)
+    chosen = np.random.default_rng(seed).permutation(len(train.queries))[:few]
+    logger = boostrank.train(
+        {**TREES, "objective": "lambdarank", "min_data_in_leaf": 5, "seed": seed, "verbosity": -1}, train.take(chosen),
+        30, start="none",
+    )  # fmt: skip
+    users = Users(condition.users, condition.eta)
+    log = simulate_clicks(
+        train.labels, train.queries, logger.predict(train), users, impressions=condition.impressions, shown=SHOWN,
+        seed=seed,
+    )  # fmt: skip
+    return Log(train, test, log, users, seed, threads), logger
+
+
+def scored(method: str, log: Log, logger: Any) -> np.ndarray:
+    """Scores of the test documents."""
+    if method == "logger":
+        return logger.predict(log.test)
+    if method in BUILT_IN:
+        return {"lightgbm position": _position, "xgboost unbiased": _unbiased}[method](log)
+    engine, _, gain = method.partition(": ")
+    model = boostrank.train(_params(log, engine), _GAINS[gain](log), ROUNDS, backend=engine)
+    return model.predict(log.test)
+
+
+def _params(log: Log, engine: str) -> dict[str, Any]:
+    limits = {"num_threads": log.threads} if log.threads else {}
+    quiet = {"verbosity": -1} if engine == "lightgbm" else {}
+    return {**TREES, **limits, **quiet, "seed": log.seed, "gain": "linear"}
+
+
+def _true_labels(log: Log) -> boostrank.RankingDataset:
+    return replace(log.train, labels=np.exp2(log.train.labels) - 1.0)
+
+
+def _weighted_clicks(log: Log) -> boostrank.RankingDataset:
+    """Sum of clicks / e, of the documents that were shown."""
+    curve, entries = estimate_propensities(log.log, log.train.queries), log.log
+    weighted = np.bincount(entries.rows, entries.clicks / curve.examination[entries.positions - 1],
+                           entries.n_documents)  # fmt: skip
+    shown = entries.training_set(log.train, curve)
+    return replace(shown, labels=weighted[entries.shown])
+
+
+_GAINS: dict[str, Callable[[Log], boostrank.RankingDataset]] = {
+    "click counts": lambda log: log.log.training_set(log.train, None),
+    "sum of clicks / e": _weighted_clicks,
+    "exposure": lambda log: log.log.training_set(log.train, estimate_propensities(log.log, log.train.queries)),
+    "exposure, true curve": lambda log: log.log.training_set(log.train, log.users.propensities(SHOWN)),
+    "true labels": _true_labels,
+}
+
+
+def _session_rows(log: Log) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Rows of the documents, clicks, positions from 0, and sizes of the lists: a list an impression, as it was shown.
+
+    Which lists a document's impressions at a position were in does not matter to what follows; lists are put together
+    anew from the counts, one document a position.
+    """
+    entries = log.log
+    rows, clicks, positions, lists = [], [], [], []
+    query = log.train.queries.of_rows()[entries.rows]
+    for q in np.unique(query):
+        own = np.flatnonzero(query == q)
+        columns = []
+        for p in np.unique(entries.positions[own]):
+            at = own[entries.positions[own] == p]
+            documents = np.repeat(entries.rows[at], entries.impressions[at])
+            clicked = np.concatenate([np.arange(n) < c for n, c in
+                                      zip(entries.impressions[at], entries.clicks[at], strict=True)])  # fmt: skip
+            columns.append((documents, clicked))
+        for i in range(min(len(documents) for documents, _ in columns)):
+            rows += [documents[i] for documents, _ in columns]
+            clicks += [clicked[i] for _, clicked in columns]
+            positions += range(len(columns))
+            lists.append(len(columns))
+    return np.array(rows), np.array(clicks, float), np.array(positions), np.array(lists)
+
+
+def _position(log: Log) -> np.ndarray:
+    """LightGBM's lambdarank with `position`."""
+    rows, clicks, positions, lists = _session_rows(log)
+    data = lgb.Dataset(log.train.features[rows], clicks, group=lists, position=positions)
+    limits = {"num_threads": log.threads} if log.threads else {}
+    params = {**TREES, **limits, "objective": "lambdarank", "verbosity": -1, "seed": log.seed}
+    return lgb.train(params, data, ROUNDS).predict(log.test.features)
+
+
+def _unbiased(log: Log) -> np.ndarray:
+    """XGBoost's rank:ndcg with `lambdarank_unbiased`: the order of the rows is the position."""
+    rows, clicks, _, lists = _session_rows(log)
+    features = log.train.features[rows]
+    data = xgb.DMatrix(features, clicks, qid=np.repeat(np.arange(lists.size), lists))
+    limits = {"nthread": log.threads} if log.threads else {}
+    params = {**limits, "objective": "rank:ndcg", "lambdarank_unbiased": True, "lambdarank_pair_method": "topk",
+              "lambdarank_num_pair_per_sample": 10, "max_leaves": 16, "grow_policy": "lossguide", "max_depth": 0,
+              "eta": 0.1, "seed": log.seed}  # fmt: skip
+    return xgb.train(params, data, ROUNDS).predict(xgb.DMatrix(log.test.features))
+
+
+def gated(log: Log) -> dict[str, Any]:
+    """What the gate says on queries held out, and what is true of the same two models on the test queries."""
+    part = np.arange(len(log.train.queries)) % 5 == 4
+    held, held_log = log.log.of_queries(log.train, np.flatnonzero(part))
+    data, kept = log.log.of_queries(log.train, np.flatnonzero(~part))
+    curve = estimate_propensities(log.log, log.train.queries)
+    naive, debiased = (
+        boostrank.train(_params(log, "lightgbm"), kept.training_set(data, one), ROUNDS) for one in (None, curve)
+    )
+    try:
+        found = gate(held, held_log, curve, naive.predict(held), debiased.predict(held))
+    except DataError as error:
+        return {"refused": str(error)}
+    true = np.nanmean(ndcg(debiased.predict(log.test), log.test) - ndcg(naive.predict(log.test), log.test))
+    return {**asdict(found.difference), "true": float(true), "known": found.known}
+
+
+def difference(one: list[list[float]], other: list[list[float]]) -> tuple[float, float]:
+    """(mean, half of the 95% interval) of a difference by seed and query: of queries, of logs and of trainings."""
+    d = np.array(one) - np.array(other)
+    d = d[:, ~np.isnan(d).all(axis=0)]
+    seeds, queries = d.shape
+    error = np.nanmean(d, axis=0).var(ddof=1) / queries
+    error += np.nanmean(d, axis=1).var(ddof=1) / seeds if seeds > 1 else 0.0
+    return float(np.nanmean(d)), 1.96 * float(np.sqrt(error))
+
+
+def write_tables(out: Path, done: list[dict[str, Any]]) -> None:
+    """NDCG@10 of each method, what debiasing gives, and how often the gate is right."""
+    rows, gains, numbers = [], [], []
+    places = list(dict.fromkeys((one["set"], one["condition"]) for one in done))
+    for name, condition in places:
+        cell = [one for one in done if (one["set"], one["condition"]) == (name, condition)]
+        by = {}
+        for one in cell:
+            if "ndcg" in one:
+                by.setdefault(one["method"], []).append(one["ndcg"])
+        for method, values in by.items():
+            mean, n = float(np.nanmean(values)), len(values)
+            base = by.get(f"{method.partition(': ')[0]}: click counts", by.get("lightgbm: click counts"))
+            line = [name, condition, method, str(n), f"{mean:.4f}"]
+            if base is not None and len(base) == n:
+                off, half = difference(values, base)
+                line.append(f"{off:+.4f} [{off - half:+.4f}, {off + half:+.4f}]")
+                numbers.append({"set": name, "condition": condition, "method": method, "ndcg": mean, "gain": off,
+                                "half": half, "seeds": n})  # fmt: skip
+            else:
+                line.append("")
+            rows.append(line)
+        gates = [fold for one in cell if one["method"] == "gate" for fold in one["folds"]]
+        told = [one for one in gates if "refused" not in one]
+        hurts = [one for one in told if one["true"] < 0.0]
+        gains.append([
+            name, condition, str(len(gates)), str(len(gates) - len(told)), str(len(hurts)),
+            str(sum(one["mean"] < 0.0 for one in hurts)), str(sum(one["high"] < 0.0 for one in hurts)),
+            str(sum(one["high"] < 0.0 for one in told if one["true"] >= 0.0)),
+        ])  # fmt: skip
+    header = ["set", "clicks", "method", "logs", "ndcg@10", "to click counts, auto, same engine"]
+    gate_header = ["set", "clicks", "logs", "refused", "debiasing hurts", "gate below 0", "gate clearly below 0",
+                   "clearly below 0 and wrong"]  # fmt: skip
+    save(out / "clicks.md", markdown(header, rows) + "\n\n" + markdown(gate_header, gains), numbers)
+    print((out / "clicks.md").read_text(), end="")
+
+
+if __name__ == "__main__":
+    main()
