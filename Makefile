@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help demo test matrix short versions golden api check docs wheel-test experiments ohsumed parity discount start serving curvature selection price candidates peers defaults catboost bench faults kill-sweep io-sweep fuzz mutation coverage bench-scale clean within-query
+.PHONY: help demo test matrix short versions golden api check docs wheel-test experiments ohsumed parity discount start serving curvature selection price candidates peers defaults catboost bench faults kill-sweep io-sweep fuzz mutation coverage bench-scale clean within-query clicks
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM and XGBoost, all with no options"
@@ -25,6 +25,7 @@ help:
 	@echo "make discount  the training discount: log, linear, between (needs the data)"
 	@echo "make start     what the linear start gives on either engine (needs the data)"
 	@echo "make within-query  what columns within queries give on either engine (needs the data)"
+	@echo "make clicks    what debiasing clicks gives, over users and logs (needs the data; hours; resumes)"
 	@echo "make serving   what each program that serves rankers makes of each kind of model"
 	@echo "make curvature what the trees divide by: majoriser, Gauss-Newton, pair force, constant (needs the data)"
 	@echo "make selection which rounds to keep, and what averaging gives (needs the data)"
@@ -173,6 +174,10 @@ within-query: export OMP_WAIT_POLICY ?= passive
 within-query: $(VENV)/.installed
 	$(BIN)/python -m experiments.within_query.run
 	$(BIN)/python -m experiments.within_query.cost
+
+clicks: export OMP_WAIT_POLICY ?= passive
+clicks: $(VENV)/.installed
+	$(BIN)/python -m experiments.clicks.run
 
 bench-scale: export OMP_WAIT_POLICY ?= passive
 bench-scale: $(VENV)/.installed-test

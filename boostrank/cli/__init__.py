@@ -45,6 +45,7 @@ _COMMANDS = {
     "sort": ("file_tools:sort", "Bring the rows of each query together."),
     "merge": ("file_tools:merge", "Join ranking data sets into one file."),
     "make-data": ("make_data", "Generate realistic ranking data with a known truth."),
+    "count-clicks": ("count_clicks", "Session logs, a row an impression, added up by document and position."),
     "propensities": ("propensities", "How likely each position is looked at, from clicks on documents that moved."),
     "simulate-clicks": ("simulate_clicks", "Clicks on graded documents with a known truth."),
     "completion": ("completion", "Commands, options and their values completed in bash, zsh and fish."),

@@ -8,16 +8,16 @@ from pathlib import Path
 import click
 
 from boostrank.cli.errors import say
-from boostrank.cli.options import COUNT, Command, FloatRange, option
+from boostrank.cli.options import Command, FloatRange, option
 
 
 @click.command("make-data", cls=Command)
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False))
-@option("--queries", type=click.IntRange(3), default=3000, help="Queries in all three files.")
+@option("--queries", type=click.IntRange(3, 10_000_000), default=3000, help="Queries in all three files.")
 @option("--seed", type=click.IntRange(0), default=0, help="The same seed, the same bytes.")
-@option("--mean-length", type=FloatRange(1), default=40.0, help="Documents a query, on average.")
-@option("--max-length", type=COUNT, default=1000, help="Documents of the longest query.")
-@option("--useless", type=click.IntRange(0), default=8, help="Features that say nothing.")
+@option("--mean-length", type=FloatRange(1, 100_000), default=40.0, help="Documents a query, on average.")
+@option("--max-length", type=click.IntRange(1, 1_000_000), default=1000, help="Documents of the longest query.")
+@option("--useless", type=click.IntRange(0, 100_000), default=8, help="Features that say nothing.")
 @option("--label-noise", type=FloatRange(0), default=0.5,
         help="The judges' noise, in standard deviations of the relevance.")  # fmt: skip
 def command(

@@ -20,12 +20,13 @@ import numpy as np
 
 from boostrank.clicks.log import ClickLog, impossible
 from boostrank.core.errors import FileFormatError
-from boostrank.core.files import write_atomically
+from boostrank.core.files import replacing, write_all
 from boostrank.core.types import Int64Array
 
 HEADER = "row position impressions clicks"
 MAX_ROWS = 2**40
 _LARGEST = 2**53
+_AT_A_TIME = 1 << 16
 
 
 def read_clicks(path: str | PathLike[str], n_documents: int | None = None) -> ClickLog:
@@ -51,9 +52,13 @@ def read_clicks(path: str | PathLike[str], n_documents: int | None = None) -> Cl
 
 def write_clicks(path: str | PathLike[str], log: ClickLog) -> None:
     """Write a log as text, whole or not at all."""
-    columns = (log.rows + 1, log.positions, log.impressions, log.clicks)
-    lines = "".join(f"{' '.join(map(str, line))}\n" for line in zip(*(c.tolist() for c in columns), strict=True))
-    write_atomically(path, f"{HEADER}\n{lines}".encode())
+    with replacing(path) as out:
+        write_all(out, f"{HEADER}\n".encode())
+        for start in range(0, log.rows.size, _AT_A_TIME):
+            part = slice(start, start + _AT_A_TIME)
+            columns = (log.rows[part] + 1, log.positions[part], log.impressions[part], log.clicks[part])
+            lines = (" ".join(map(str, line)) + "\n" for line in zip(*(c.tolist() for c in columns), strict=True))
+            write_all(out, "".join(lines).encode())
 
 
 def _columns(numbers: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:

@@ -1,0 +1,144 @@
+"""Session logs of every form are added up as a dictionary would."""
+
+from __future__ import annotations
+
+import gzip
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from boostrank.clicks import sessions
+from boostrank.clicks.log import ClickLog
+from boostrank.clicks.sessions import SessionColumns, count_clicks
+from boostrank.clicks.text import read_clicks
+from boostrank.core.errors import FileFormatError, InputError
+from tests.cli.conftest import invoke
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({
+        "device": rng.choice(["mobile", "desktop"], 5_000), "row": rng.integers(1, 40, 5_000),
+        "position": rng.integers(1, 6, 5_000), "clicked": rng.integers(0, 2, 5_000),
+    })  # fmt: skip
+    table["qid"], table["doc"] = "q" + (table["row"] // 10).astype(str), table["row"] % 10
+    return table
+
+
+def twin(frame: pd.DataFrame) -> dict[tuple[int, int], tuple[int, int]]:
+    shown, clicks = Counter(), Counter()
+    for row, position, clicked in zip(frame["row"], frame["position"], frame["clicked"], strict=True):
+        shown[row - 1, position] += 1
+        clicks[row - 1, position] += int(clicked)
+    return {key: (shown[key], clicks[key]) for key in shown}
+
+
+def entries(log: ClickLog) -> dict[tuple[int, int], tuple[int, int]]:
+    keys = zip(log.rows.tolist(), log.positions.tolist(), strict=True)
+    return dict(zip(keys, zip(log.impressions.tolist(), log.clicks.tolist(), strict=True), strict=True))
+
+
+def write(frame: pd.DataFrame, path: Path) -> Path:
+    match path.suffix:
+        case ".parquet":
+            frame.to_parquet(path)
+        case ".feather":
+            frame.to_feather(path)
+        case ".gz":
+            path.write_bytes(gzip.compress(frame.to_csv(index=False).encode()))
+        case ending:
+            frame.to_csv(path, index=False, sep="\t" if ending == ".tsv" else ",")
+    return path
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.tsv", "log.csv.gz", "log.parquet", "log.feather"])
+def test_forms_are_added_up_alike(
+    name: str, frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "_BLOCK", 4096)
+    monkeypatch.setattr(sessions, "_BATCH", 300)
+    monkeypatch.setattr(sessions, "_PENDING", 100)
+    path = write(frame, tmp_path / name)
+    assert entries(count_clicks([path])) == twin(frame)
+    half = write(frame[:2_000], tmp_path / f"a-{name}"), write(frame[2_000:], tmp_path / f"b-{name}")
+    assert entries(count_clicks(half)) == twin(frame)
+    mobile = frame[frame["device"] == "mobile"]
+    assert entries(count_clicks([path], SessionColumns(where={"device": "mobile"}))) == twin(mobile)
+
+
+def test_clicks_may_be_true_and_false_and_columns_have_other_names(frame: pd.DataFrame, tmp_path: Path) -> None:
+    other = frame.rename(columns={"row": "item", "position": "rank", "clicked": "click"})
+    other["click"] = other["click"].astype(bool)
+    found = count_clicks([write(other, tmp_path / "log.parquet")], SessionColumns("rank", "click", "item"))
+    assert entries(found) == twin(frame)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_documents_may_go_by_keys(ending: str, frame: pd.DataFrame, tmp_path: Path) -> None:
+    data = frame[["row", "qid", "doc"]].drop_duplicates("row").sample(frac=1.0, random_state=1)
+    place = dict(zip(data["row"], range(len(data)), strict=True))
+    expected = {(place[row + 1], position): counts for (row, position), counts in twin(frame).items()}
+    log, table = write(frame, tmp_path / f"log.{ending}"), write(data, tmp_path / f"data.{ending}")
+    columns = SessionColumns(keys=("qid", "doc"))
+    found = count_clicks([log], columns, table)
+    assert entries(found) == expected
+    assert found.n_documents == len(data)
+    fewer = write(data[data["row"] != 7], tmp_path / f"fewer.{ending}")
+    first = int(np.flatnonzero(frame["row"] == 7)[0]) + 1
+    with pytest.raises(FileFormatError, match=rf"row {first:,} .*the data have no document q0, 7"):
+        count_clicks([log], columns, fewer)
+    twice = write(pd.concat([data, data[:1]]), tmp_path / f"twice.{ending}")
+    with pytest.raises(FileFormatError, match="two rows have the keys"):
+        count_clicks([log], columns, twice)
+    with pytest.raises(InputError, match="give the table"):
+        count_clicks([log], columns)
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        ("0,1,0", r"row 3 .*row is 0, and must be a whole number from 1"),
+        ("1,0,0", r"row 3 .*position is 0"),
+        ("1,10001,0", r"row 3 .*position is 10001, and must be a whole number from 1 to 10,000"),
+        ("1,1,2", r"row 3 .*clicked is 2, and must be 0 or 1"),
+        ("1,1,-1", r"row 3 .*clicked is -1"),
+        ("1,,1", r"row 3 .*position is missing"),
+        ("1,1,yes", r"cannot be read: .*yes"),
+        ("1,1.5,0", r"cannot be read: .*1\.5"),
+        ("1,1", r"cannot be read: .*columns"),
+    ],
+)
+def test_a_cell_that_cannot_be_is_refused_by_file_and_row(cells: str, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text(f"row,position,clicked\n1,1,0\n2,1,1\n{cells}\n")
+    with pytest.raises(FileFormatError, match=rf"log\.csv: {words}"):
+        count_clicks([path])
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("log.csv", b"row,position\n1,1\n", "clicked"), ("log.csv", b"", "cannot be read"),
+        ("log.parquet", b"PAR1", "cannot be read"), ("log.feather", b"ARROW1 no", "cannot be read"),
+        ("log.svm", b"1 qid:1\n", "neither CSV"), ("log.csv.gz", b"\x1f\x8bno", "cannot be read"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_none_is_refused(name: str, content: bytes, words: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(FileFormatError, match=words):
+        count_clicks([path])
+
+
+def test_the_command_writes_the_log(frame: pd.DataFrame, tmp_path: Path) -> None:
+    path = write(frame, tmp_path / "log.csv")
+    result = invoke("count-clicks", path, "-o", tmp_path / "out.clicks", "--where", "device=desktop")
+    assert result.exit_code == 0, result.stderr
+    assert entries(read_clicks(tmp_path / "out.clicks")) == twin(frame[frame["device"] == "desktop"])
+    refused = invoke("count-clicks", path, "-o", tmp_path / "no.clicks", "--key", "qid,doc")
+    assert refused.exit_code == 2
+    assert "--key needs --documents" in refused.stderr
