@@ -6,17 +6,28 @@ import itertools
 import math
 import random
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from boostrank.core.errors import DataWarning, ParameterError
 from boostrank.core.gains import gains_from_labels
+from boostrank.data.libsvm import decimal
 from tests.data.conftest import Read, dense, refused, same_bits
 
 
 def read_value(read: Read, token: str, **options: object) -> np.float32:
     return np.float32(dense(read(f"1 qid:1 1:{token}\n", **options))[0, 0])
+
+
+def test_powers_of_five_are_cut_to_128_bits_and_rounded_up_where_quotients_may_be_exact() -> None:
+    for q in range(decimal.SMALLEST_POWER, decimal.LARGEST_POWER + 1):
+        high, low = map(int, decimal.POWERS_OF_FIVE[q - decimal.SMALLEST_POWER])
+        power = Fraction(5) ** q
+        scaled = power * Fraction(2) ** (127 - power.numerator.bit_length() + power.denominator.bit_length())
+        scaled *= 2 if scaled < 2**127 else 1
+        assert (high << 64) + low == (math.ceil(scaled) if -27 <= q < 0 else math.floor(scaled)), q
 
 
 @pytest.mark.parametrize("token", ["1e400", "-1e400", "3.5e38", "3.4028235678e38", "1" + "0" * 400, "1e9999999999999"])

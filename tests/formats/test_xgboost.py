@@ -18,7 +18,8 @@ from boostrank import RankingDataset, average, train
 from boostrank.backends import get_backend
 from boostrank.core.errors import DataError, ModelError
 from boostrank.data.tables.categories import Categories
-from boostrank.formats.xgboost import XGBOOST, tree_weights
+from boostrank.formats.xgboost import ATTRIBUTE, XGBOOST, tree_weights
+from boostrank.formats.xgboost_categories import names_in, with_names
 from boostrank.training.model import RankingModel
 from tests.formats.real_models import ROWS, SIZE, data, frame, train_xgboost, xgboost_models
 
@@ -270,6 +271,25 @@ def test_fault_086_no_value_in_any_place_breaks_the_check_itself(data: st.DataOb
     owner[key] = data.draw(st.sampled_from(odd))
     with contextlib.suppress(ModelError):
         check_xgboost_json(model)
+
+
+@pytest.mark.fault(86)
+def test_a_forest_with_weights_of_trees_has_no_trees_of_a_start() -> None:
+    document = json.loads(xgboost_models()["dart"])
+    for promised in ("1", "3"):
+        document["learner"]["attributes"][ATTRIBUTE] = promised
+        with pytest.raises(ModelError, match="the file has 0"):
+            check_xgboost_json(document)
+
+
+def test_names_of_categories_are_put_into_a_file_and_found_again() -> None:
+    document = json.loads(xgboost_models()["rank:ndcg"])
+    columns = int(document["learner"]["learner_model_param"]["num_feature"])
+    named = with_names(json.dumps(document).encode(), {1: ("b", "a", ""), columns - 1: (3, -4)})
+    assert named is not None
+    assert names_in(named) == {1: ("b", "a", ""), columns - 1: (3, -4)}
+    assert with_names(json.dumps(document).encode(), {0: (1.5,)}) is None
+    assert with_names(json.dumps(document).encode(), {0: None}) is None
 
 
 def test_a_linear_booster_is_refused() -> None:

@@ -44,6 +44,7 @@ AT_MOST = 30.0
 COMPILED = 6
 """Tests that take too long uncompiled, and are tried compiled on a mutant that all others leave."""
 _FEW = 5
+"""Tests that execute a line only because they import the file anew are no more than that."""
 _PATIENCE = 10.0
 """How many times longer than without a mutant a test may take."""
 

@@ -1,0 +1,133 @@
+"""Linear models: what their file holds, and what is refused; leaves and categories in the edges of their ranges."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boostrank.core.errors import ModelError, ParameterError
+from boostrank.formats.leaves import Leaves
+from boostrank.formats.lightgbm.parser import _whole
+from boostrank.formats.linear import LINEAR
+from boostrank.formats.xgboost import _WHOLE_TYPES, _count_categories
+
+CONTENT: dict[str, Any] = {
+    "format": "boostrank linear", "version": 1, "rounds": 7, "scaling": "standard", "intercept": 0.25,
+    "features": ["a", "b", "c"], "weights": [0.5, 0.0, -2.0], "means": [1.0, 2.0, 3.0], "scales": [2.0, 1.0, 0.0],
+}  # fmt: skip
+
+
+def body(**changed: Any) -> bytes:
+    return (json.dumps(CONTENT | changed) + "\n").encode()
+
+
+def test_a_file_is_read_and_written_to_the_byte() -> None:
+    model = LINEAR.parse(body())
+    assert (model.feature_names, model.rounds, model.scaling.kind) == (("a", "b", "c"), 7, "standard")
+    assert model.weights().tolist() == [0.5, 0.0, -2.0, 0.25]
+    assert LINEAR.write(model) == body()
+    assert LINEAR.recognises(body())
+    assert not LINEAR.recognises(b"tree")
+
+
+def test_weights_are_those_after_each_of_the_rounds_that_are_kept() -> None:
+    model = replace(LINEAR.parse(body()), path=np.arange(8.0).reshape(2, 4))
+    assert model.weights(6).tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert model.weights(7).tolist() == model.weights().tolist() == [4.0, 5.0, 6.0, 7.0]
+    assert json.loads(model.to_bytes(6))["rounds"] == 6
+    for rounds in (5, 8):
+        with pytest.raises(ModelError, match=f"after {rounds} rounds are not in the model"):
+            model.weights(rounds)
+
+
+def test_a_feature_counts_by_the_size_of_its_weight_and_the_intercept_not_at_all() -> None:
+    trees = LINEAR.trees(LINEAR.parse(body()), 3)
+    assert trees.gain.tolist() == [0.5, 0.0, 2.0]
+    assert trees.splits.tolist() == [1, 0, 1]
+    assert trees.used.tolist() == [0, 2]
+    assert (trees.forest, trees.double) == (None, False)
+
+
+def test_trees_begin_with_its_lines_but_not_with_what_is_scaled_by_query() -> None:
+    start = LINEAR.parse(body()).start()
+    assert list(start.curves) == [0]  # the second has no weight, the third never changes
+    with pytest.raises(ParameterError, match="scaling=standard or none"):
+        LINEAR.parse(body(scaling="query-minmax")).start()
+
+
+@pytest.mark.fault(86)
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"version": 2}, "format version 2: install a newer boostrank"),
+        ({"version": 0}, "has version 1 and the keys"),
+        ({"more": 1}, "has version 1 and the keys"),
+        ({"features": {"a": 1, "b": 2, "c": 3}}, "must be a list of names"),
+        ({"features": ["a", "b", 3]}, "must be a list of names"),
+        ({"features": [], "weights": [], "means": [], "scales": []}, "must be a list of names"),
+        ({"features": ["a", "b", "a"]}, "has a name twice"),
+        ({"features": ["a", "b", "\ud800"]}, "not valid Unicode"),
+        ({"rounds": 0}, "whole number from 1 to"),
+        ({"rounds": 10**9 + 1}, "whole number from 1 to"),
+        ({"rounds": True}, "whole number from 1 to"),
+        ({"scaling": "letor"}, "'scaling' must be one of"),
+        ({"scales": [1.0, 1.0, -1e-300]}, "has a negative number"),
+    ],
+)
+def test_a_file_with_something_else_in_it_is_refused(changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(ModelError, match=words):
+        LINEAR.parse(body(**changed))
+
+
+def test_the_ends_of_the_ranges_are_taken() -> None:
+    assert LINEAR.parse(body(rounds=1)).rounds == 1
+    assert LINEAR.parse(body(rounds=10**9)).rounds == 10**9
+
+
+@pytest.mark.parametrize("size", [1e-100, 0.125, 1e100])
+def test_leaves_are_rounded_to_units_whatever_their_size(size: float) -> None:
+    leaves = Leaves(np.array([0, 0, 1, 1]), size * np.array([0.1, -0.3, 0.7, 0.2]), np.full(4, 5.0), size * 0.01)
+    found = leaves.in_units()
+    assert found is not None
+    np.testing.assert_allclose(found.value, leaves.value, rtol=1e-6)
+    assert math.fsum([*found.value, found.base]) == sum([*found.value, found.base])  # no sum of them is rounded
+
+
+def test_a_leaf_that_is_rounded_to_zero_has_no_sign() -> None:
+    found = Leaves(np.array([0, 0, 0]), np.array([1.0, -1.0, -1e-300]), np.ones(3)).in_units()
+    assert found is not None
+    assert found.value[2] == 0.0
+    assert not np.signbit(found.value[2])
+
+
+@pytest.mark.parametrize("value", [0.0, math.inf])
+def test_leaves_that_are_all_zero_or_not_finite_stay_as_they_are(value: float) -> None:
+    assert Leaves(np.array([0, 0]), np.array([value, value]), np.ones(2)).in_units() is None
+
+
+@pytest.mark.parametrize("kind", _WHOLE_TYPES)
+def test_fault_086_categories_are_numbers_of_their_type(kind: int) -> None:
+    type_ = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64][kind - 9]
+    low, high = int(np.iinfo(type_).min), min(int(np.iinfo(type_).max), 2**63 - 1)
+    assert _count_categories({"type": kind, "values": [low, high]}, "cats") == 2
+    for value in (low - 1, high + 1):
+        with pytest.raises(ModelError, match="cats"):
+            _count_categories({"type": kind, "values": [value]}, "cats")
+
+
+def test_fault_086_a_category_may_be_the_empty_text() -> None:
+    assert _count_categories({"offsets": [0, 0, 1], "values": [97]}, "cats") == 2
+    for offsets in ([0, 2, 1], [1, 1, 1], [0, 0, 2]):
+        with pytest.raises(ModelError, match="offsets do not fit the text"):
+            _count_categories({"offsets": offsets, "values": [97]}, "cats")
+
+
+def test_fault_086_whole_numbers_end_where_the_loader_would_wrap_around() -> None:
+    assert _whole("2147483647", "leaves", 0) == 2**31 - 1
+    with pytest.raises(ModelError, match="leaves"):
+        _whole("2147483648", "leaves", 0)
