@@ -132,9 +132,13 @@ def read_columns(frame: Any, names: Sequence[str]) -> dict[str, Float64Array]:
     return found
 
 
-def default_feature_names(columns: int, base: int = 1) -> tuple[str, ...]:
+class NumberedNames(tuple[str, ...]):
+    """Names of features that merely number them: distinct, which of millions takes seconds to look up."""
+
+
+def default_feature_names(columns: int, base: int = 1) -> NumberedNames:
     """`f1`, `f2`, ...: the name says the number that the feature has in its file."""
-    return tuple(f"f{i}" for i in range(base, base + columns))
+    return NumberedNames(f"f{i}" for i in range(base, base + columns))
 
 
 def as_features(X: Any) -> Features:

@@ -18,7 +18,7 @@ from boostrank.core.gain_expression import LABEL, GainExpression
 from boostrank.core.notebook import small_table
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.arrays import Features, default_feature_names, read_arrays, read_columns, read_frame
+from boostrank.data.arrays import Features, NumberedNames, default_feature_names, read_arrays, read_columns, read_frame
 from boostrank.data.gain_columns import gain_of, with_gain
 from boostrank.data.options import NUMBERED, FeatureSpace, takes_reader_options
 from boostrank.data.readers import read_files
@@ -85,7 +85,7 @@ class RankingDataset:
             )
         if len(self.feature_names) != columns:
             raise DataError(f"{columns} features but {len(self.feature_names)} feature names")
-        if len(set(self.feature_names)) != columns:
+        if not isinstance(self.feature_names, NumberedNames) and len(set(self.feature_names)) != columns:
             raise DataError("feature names must be distinct")
         bad = np.flatnonzero(~np.isfinite(labels))
         if bad.size:

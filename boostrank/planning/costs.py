@@ -37,10 +37,13 @@ _LGB_PIECE_ROWS, _LGB_SCRATCH = 8192, 30
 _LGB_KEPT = 0.55
 # Folds of a preset: the bins of all rows beside those of a training's own two thirds, and what every candidate scores.
 _FOLD_CELL, _FOLD_ROW = 0.44, 120
+# Names of a column, here, in the engine and in its files.
+_COLUMN = 800
 # Histograms: sums of gradients and of Hessians; XGBoost keeps those of all nodes, LightGBM's those of the leaves.
 _HISTOGRAM_BIN = 16
-# The start of `auto`: rows looked at, functions of features at most, bytes a pair of these (five folds, three times).
-_START_ROWS, _START_FUNCTIONS, _START_PRODUCTS = 20_000, 2_000, 120
+# The start of `auto`: rows looked at, features and functions of them at most, bytes a pair of functions (five folds,
+# three times). A feature has a function of its rank, its value, and of whether it is 0, unless that would be too many.
+_START_ROWS, _START_FEATURES, _START_FUNCTIONS, _START_PRODUCTS = 20_000, 2_000, 3, 120
 _XGB_NODES_A_LEAF = 3.4
 # XGBoost: bins by row and by column; what it has for a row.
 _XGB_CELL, _XGB_ROW = 1.6, 60
@@ -167,8 +170,9 @@ def _lightgbm_peak(route: str, work: Work) -> float:
 
 def _start(rows: int, columns: int) -> float:
     """Of `training.cross_fit`, with which `auto` begins: rows, and products of functions."""
-    columns = min(columns, _START_FUNCTIONS)
-    return 4.0 * min(rows, _START_ROWS) * columns + _START_PRODUCTS * min(3 * columns, _START_FUNCTIONS) ** 2
+    columns = min(columns, _START_FEATURES)
+    functions = _START_FUNCTIONS * columns if _START_FUNCTIONS * columns <= _START_FEATURES else columns
+    return 4.0 * min(rows, _START_ROWS) * columns + _START_PRODUCTS * functions**2
 
 
 def _linear_peak(route: str, work: Work) -> float:
@@ -187,22 +191,29 @@ def _xgboost_peak(route: str, work: Work) -> float:
     if route == "external":
         bins = min(bins, _XGB_PAGES * _XGB_CELL * batch / 4)
     phase = max(_sketches(work) + batch, histograms + work.compiles * _COMPILER)
-    peak = _PROGRAM + _start(rows, columns) + _READER + bins + rows * _XGB_ROW + _valid_rows(work) + phase
+    growing, start = bins + rows * _XGB_ROW + columns * _COLUMN + _valid_rows(work) + phase, _start(rows, columns)
+    # What the start leaves with the allocator goes back before rows are fed in pieces.
+    apart = route != "memory" or work.train.is_sparse
+    peak = _PROGRAM + _READER + (max(start, growing) if apart else start + growing)
     if route == "memory":
         peak += sum(float_bytes(one, columns) for one in work.data)
     return peak
 
 
 def _sketches(work: Work) -> float:
-    """Of all columns: a queue, a scratch of two levels, and the levels, which columns of few values do not fill."""
+    """Of all columns: a queue, a scratch of two levels, and the levels, which columns of few values do not fill. Sparse
+    columns of few numbers have none (`backends.xgboost.few_values`)."""
     rows = work.train.rows or 0
+    distinct = work.train.distinct
+    if work.train.is_sparse and work.train.nonzero * rows < work.max_bin:
+        distinct = distinct[distinct >= work.max_bin]
     fineness = _SKETCH_FINENESS * work.max_bin
     levels, limit = 1, fineness + 1
     while (1 << levels) * limit < rows:
         levels += 1
         limit = levels * fineness + 1
     used = math.ceil(math.log2(rows / (2 * limit) + 1))
-    values = np.where(work.train.distinct >= work.max_bin, work.train.nonzero * rows, work.train.distinct)
+    values = np.where(distinct >= work.max_bin, work.train.nonzero * rows, distinct)
     held = np.minimum(values, 2 * limit) + used * np.minimum(values, limit)
     return float(_SKETCH_ENTRY * (min(limit, rows) * values.size + held.sum()))
 

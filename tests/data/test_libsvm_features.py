@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from boostrank.core.errors import DataWarning, ParameterError
+from boostrank.data import dataset
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm import blocks as _blocks
 from boostrank.data.libsvm.reader import FeatureSpace
@@ -228,3 +230,16 @@ def test_fault_041_both_layouts_hold_the_same_numbers(read: Read, chunk_bytes: i
     assert thin.features.has_sorted_indices
     stored = thin.features.data
     assert not np.any((stored == 0) & ~np.signbit(stored))  # what is not named is zero: zeros need no name
+
+
+def test_names_that_number_the_features_are_not_looked_up_for_twins(
+    read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a row with feature 16,777,216 that would take longer than all else, and again for every part of the data."""
+    looked_up: list[object] = []
+    monkeypatch.setattr(dataset, "set", lambda names: looked_up.append(names) or set(names), raising=False)
+    data = read("1 qid:1 1:1 9:2\n0 qid:2 3:1\n")
+    assert data.take([1]).feature_names == tuple(f"f{i}" for i in range(1, 10))
+    assert not looked_up
+    replace(data, feature_names=tuple("abcdefghi"))
+    assert looked_up

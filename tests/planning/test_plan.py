@@ -155,3 +155,23 @@ def test_folds_of_a_preset_take_more_and_validation_rows_are_held_twice() -> Non
     assert 100 * MB < alone < 300 * MB  # 188 MB were measured
     joined = memory(valid, folds=True) - memory(valid, folds=False)
     assert joined == pytest.approx(1.2 * alone + 4 * 136 * 1.2e6)
+
+
+def test_sparse_columns_of_few_numbers_are_planned_without_sketches() -> None:
+    """`boostrank.backends.xgboost.few_values`; of more numbers than bins a column has one, of some 60 KB."""
+    wide, columns = a_survey(2_000), 100_000
+    few, many = (
+        cost("xgboost", "memory", Work(replace(wide, features=columns, present=s, nonzero=s, distinct=distinct)))
+        for s, distinct in ((1e-4, np.full(columns, 2)), (0.4, np.full(columns, 300)))
+    )
+    assert few is not None
+    assert many is not None
+    assert few.peak_bytes < 1e9
+    assert many.peak_bytes > few.peak_bytes + 3e9
+
+
+def test_a_start_of_so_many_features_that_ranks_alone_are_taken_is_planned_so() -> None:
+    ranks, three = (cost("lightgbm", "bins", Work(a_survey(1_000, features))) for features in (700, 660))
+    assert ranks is not None
+    assert three is not None
+    assert ranks.peak_bytes < three.peak_bytes

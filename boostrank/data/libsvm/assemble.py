@@ -445,6 +445,8 @@ class Assembly(RowFiles):
             if named_only and not all(map(NUMBERED.fullmatch, names)):
                 self._warn(f"the text names no features: they go by position, number {base} is {names[0]!r}")
             return names or default_feature_names(columns, base)
+        if not named:
+            return default_feature_names(columns, base)
         return tuple(named.get(base + i, f"f{base + i}") for i in range(columns))
 
     def _categories(self) -> dict[str, Categories]:
