@@ -68,7 +68,7 @@ def table() -> str:
     runs = [str(path) for path in DATA.glob("*compiled")]
     coverage = [sys.executable, "-m", "coverage"]
     subprocess.run([*coverage, "combine", "-q", "--keep", f"--data-file={whole}", *runs], cwd=ROOT, check=True)
-    out = DATA / "whole.json"
+    out = DATA / "report.json"
     subprocess.run([*coverage, "json", "-q", f"--data-file={whole}", "-o", str(out)], cwd=ROOT, check=True)
     files: dict[str, Any] = json.loads(out.read_text())["files"]
     sums: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])

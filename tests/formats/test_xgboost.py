@@ -18,7 +18,7 @@ from boostrank import RankingDataset, average, train
 from boostrank.backends import get_backend
 from boostrank.core.errors import DataError, ModelError
 from boostrank.data.tables.categories import Categories
-from boostrank.formats.xgboost import ATTRIBUTE, XGBOOST, tree_weights
+from boostrank.formats.xgboost import ATTRIBUTE, XGBOOST, _base, tree_weights
 from boostrank.formats.xgboost_categories import names_in, with_names
 from boostrank.training.model import RankingModel
 from tests.formats.real_models import ROWS, SIZE, data, frame, train_xgboost, xgboost_models
@@ -280,6 +280,30 @@ def test_a_forest_with_weights_of_trees_has_no_trees_of_a_start() -> None:
         document["learner"]["attributes"][ATTRIBUTE] = promised
         with pytest.raises(ModelError, match="the file has 0"):
             check_xgboost_json(document)
+
+
+@pytest.mark.parametrize(
+    ("objective", "base_score", "start"),
+    [
+        ("rank:ndcg", "-1.5", -1.5),
+        ("rank:ndcg", "[5E-1]", 0.5),
+        ("binary:logistic", "2.5E-1", -np.log(3.0)),
+        ("reg:logistic", "[7.5E-1]", np.log(3.0)),
+        ("count:poisson", "2E0", np.log(2.0)),
+    ],
+)
+def test_scores_begin_with_what_the_objective_makes_a_prediction_of(
+    objective: str, base_score: str, start: float
+) -> None:
+    learner = {"objective": {"name": objective}, "learner_model_param": {"base_score": base_score}}
+    assert _base(learner) == pytest.approx(start, rel=1e-6)
+
+
+@pytest.mark.parametrize(("objective", "base_score"), [("binary:logistic", "1E0"), ("count:poisson", "0E0")])
+def test_fault_086_a_prediction_that_no_score_makes_is_refused(objective: str, base_score: str) -> None:
+    learner = {"objective": {"name": objective}, "learner_model_param": {"base_score": base_score}}
+    with pytest.raises(ModelError, match="is no prediction of"):
+        _base(learner)
 
 
 def test_names_of_categories_are_put_into_a_file_and_found_again() -> None:
