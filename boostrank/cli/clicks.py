@@ -6,13 +6,14 @@ import contextlib
 import os
 import sys
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from boostrank.cli.errors import say
-from boostrank.core.errors import InputError
+from boostrank.core.errors import DataError, InputError
 
 if TYPE_CHECKING:
     from boostrank.clicks.log import ClickLog
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 ENDING = ".clicks"
 _HELD_OUT = 5  # one query in so many measures what debiasing changes, where no validation file does
 _ROUNDS = 100
+_FEW = 20  # held-out queries, below which there is no verdict
 
 
 def check_clicks(context: click.Context, given: dict[str, Any], train: tuple[str, ...], valid: tuple[str, ...]) -> None:
@@ -39,6 +41,15 @@ def check_clicks(context: click.Context, given: dict[str, Any], train: tuple[str
     for name, word in (("gain", "--gain"), ("dask", "--dask"), ("regroup", "--regroup")):
         if given.get(name):
             raise click.UsageError(f"--clicks and {word} do not go together", context)
+    check_rows_count(given)
+    objective = str(given["objective"] or "")
+    if ":" in objective and ".py" not in objective:
+        raise click.UsageError(f"--clicks learns real gains, and {objective} takes grades: one of ours", context)
+    if given["within_query"]:
+        raise click.UsageError(
+            "--clicks and --within-query do not go together: training would see the shown documents of a query alone, "
+            "and serving all of them", context
+        )  # fmt: skip
     if given["route"] not in ("auto", "memory"):
         raise click.UsageError("--clicks wants the rows in memory: no --route", context)
     if len(train) > 1:
@@ -48,6 +59,16 @@ def check_clicks(context: click.Context, given: dict[str, Any], train: tuple[str
             raise click.UsageError(f"--clicks: {path} is no file beside which {ENDING} could lie", context)
         log_of(path)
     given |= {"gain": "linear", "route": "memory", "metrics": given["metrics"] or ("dcg",)}
+
+
+def check_rows_count(given: Mapping[str, Any]) -> None:
+    """Refuse to leave rows out: a click log counts those of the file.
+
+    Raises:
+        UsageError: the reader would skip bad lines.
+    """
+    if given.get("on_bad_line") == "skip":
+        raise click.UsageError("click logs count the rows of the file: no --on-bad-line skip")
 
 
 def log_of(path: str) -> str:
@@ -64,27 +85,30 @@ def log_of(path: str) -> str:
     return found
 
 
-def propensities_of(path: str | None, log: ClickLog, data: RankingDataset, name: str) -> Propensities:
-    """Those of a file, which a line says that the clicks contradict; without one those of the documents that moved."""
+def propensities_of(path: str | None, log: ClickLog, data: RankingDataset, name: str) -> tuple[Propensities, bool]:
+    """Those of a file; without one those of the documents that moved. And whether clicks do not contradict them, which
+    a line says."""
     from boostrank.clicks.estimation import check_curve, estimate_propensities
     from boostrank.clicks.propensities import Propensities
-    from boostrank.core.errors import DataError
 
     queries = None if data.input_rows is not None else data.queries
     if path is None:
         found = estimate_propensities(log, queries)
         say(f"{name}: propensities by {found.moved:,} documents that moved: {found!r}")
-        return found
+        return found, True
     given = Propensities.read(path)
+    if given.false_clicks.any():
+        say(f"{path}: with false_clicks, so that nothing tells whether these propensities hold")
+        return given, True
     try:
         check = check_curve(log, given, queries)
     except DataError:
         say(f"{path}: no clicked document of {name} moved, so that nothing tells whether these propensities hold")
-        return given
+        return given, True
     if check.p < 0.05:
         say(f"{path}: clicks contradict these propensities ({check.nats:.0f} nats, p {check.p:.2g}): "
             f"compare them with `boostrank propensities {name} --check {path}`")  # fmt: skip
-    return given
+    return given, check.p >= 0.05
 
 
 @dataclass(frozen=True)
@@ -93,7 +117,7 @@ class Clicked:
 
     Args:
         data, log: all documents, and what was shown of them.
-        propensities, prior: of the gains.
+        propensities, holds, prior: of the gains; whether clicks do not contradict the first.
         train_set: the documents that were shown, with their gains.
         held: the first validation file's documents and log, once it was read.
     """
@@ -101,6 +125,7 @@ class Clicked:
     data: RankingDataset
     log: ClickLog
     propensities: Propensities
+    holds: bool
     prior: float
     train_set: RankingDataset
     held: list[tuple[RankingDataset, ClickLog]]
@@ -115,8 +140,8 @@ class Clicked:
         log = read_clicks(name, data.n_documents)
         say(f"{name}: {log!r}")
         prior = PRIOR if given["click_prior"] is None else given["click_prior"]
-        propensities = propensities_of(given["propensities"], log, data, name)
-        return cls(data, log, propensities, prior, log.training_set(data, propensities, prior), [])
+        propensities, holds = propensities_of(given["propensities"], log, data, name)
+        return cls(data, log, propensities, holds, prior, log.training_set(data, propensities, prior), [])
 
     def measured(self, path: str, data: RankingDataset, learnt: bool) -> RankingDataset:
         """A validation file by its clicks.
@@ -132,14 +157,17 @@ class Clicked:
         self.held.append((data, log))
         if learnt:
             return log.training_set(data, self.propensities, self.prior)
-        return with_click_gains(data, log, self.propensities)
+        try:
+            return with_click_gains(data, log, self.propensities)
+        except DataError as error:
+            raise InputError(f"{log_of(path)}: {error}") from None
 
     def say_gate(self, params: dict[str, Any], given: dict[str, Any]) -> None:
         """Train with and without the propensities, and say which of the two clicks on held-out queries prefer."""
         import numpy as np
 
         from boostrank.clicks.gate import gate
-        from boostrank.core.errors import DataError
+        from boostrank.training.params import STOPPING_NAMES
         from boostrank.training.train import train
 
         data, log = self.data, self.log
@@ -151,22 +179,45 @@ class Clicked:
             held, held_log = log.of_queries(data, np.flatnonzero(part))
             data, log = log.of_queries(data, np.flatnonzero(~part))
             where = "queries held out for this"
+        if len(held.queries) < _FEW:
+            say(f"no gate: {len(held.queries)} held-out queries are too few to tell what debiasing gives")
+            return
         try:
             sets = [log.training_set(data, curve, self.prior) for curve in (None, self.propensities)]
             rounds, options = min(given["rounds"], _ROUNDS), {"backend": given["backend"], "start": given["start"]}
+            plain = {name: value for name, value in params.items() if name not in STOPPING_NAMES}
             with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the training itself says them
-                models = [train(params, one, rounds, **options) for one in sets]
+                models = [train(plain, one, rounds, **options) for one in sets]
                 naive, debiased = (model.predict(held) for model in models)
-            found = gate(held, held_log, self.propensities, naive, debiased)
+                judge, whose = self._judge(held, held_log)
+                found = gate(held, held_log, judge, naive, debiased)
         except DataError as error:
             say(f"no gate: {error}")
             return
-        say(f"debiased against click counts, single trainings, on {where}: {found}")
-        if found.difference.high < 0.0:
+        say(f"debiased against click counts, single trainings, on {where}, by {whose}: {found}")
+        if not self.holds:
+            say("which says nothing, as clicks contradict the propensities that were learnt with")
+        elif found.difference.high < 0.0:
             say("DEBIASING HURTS HERE: clicks on held-out queries prefer the ranker that took click counts for labels")
         elif found.difference.low <= 0.0:
             say("no clear difference: these clicks do not tell whether debiasing pays")
+
+    def _judge(self, held: RankingDataset, log: ClickLog) -> tuple[Propensities, str]:
+        """Propensities of the held-out log itself, where it tells them: those that were learnt with favour whoever
+        believed them."""
+        import numpy as np
+
+        from boostrank.clicks.estimation import NONSENSE, estimate_propensities
+
+        try:
+            own = estimate_propensities(log, None if held.input_rows is not None else held.queries)
+        except DataError:
+            return self.propensities, "the propensities it learnt with"
+        assert own.errors is not None
+        if not np.all(own.errors <= NONSENSE):  # NaN is not
+            return self.propensities, "the propensities it learnt with"
+        return own, "propensities of their own"
 
 
 def check_compared_by_clicks(
@@ -181,8 +232,10 @@ def check_compared_by_clicks(
         if propensities is not None:
             raise click.UsageError("--propensities is for --clicks", context)
         return
-    if given["gain"] is not None:
-        raise click.UsageError("--clicks and --gain do not go together", context)
+    check_rows_count(given)
+    for name in ("gain", "regroup"):
+        if given.get(name):
+            raise click.UsageError(f"--clicks and --{name} do not go together", context)
     if len(data) != 1 or not os.path.isfile(data[0]):
         raise click.UsageError("--clicks counts the rows of one file: give one DATA", context)
     log_of(data[0])
@@ -204,7 +257,7 @@ class Judge:
         name = log_of(path)
         log = read_clicks(name, data.n_documents)
         say(f"{name}: {log!r}")
-        return cls(log, propensities_of(propensities, log, data, name))
+        return cls(log, propensities_of(propensities, log, data, name)[0])
 
     def judged(self, data: RankingDataset) -> RankingDataset:
         """The data with clicks over exposure for labels."""

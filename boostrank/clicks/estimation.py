@@ -21,12 +21,13 @@ from scipy.special import chdtrc
 
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.propensities import Propensities
-from boostrank.core.errors import DataError, DataWarning, warn_user
+from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 
 NONSENSE = 0.5
 """Standard error of log e from which on a propensity says nothing."""
+_FEW = 20
 _STEPS, _CLOSE = 100, 1e-10
 
 
@@ -36,7 +37,9 @@ class CurveCheck:
 
     Args:
         nats: by how much less likely they are under it than under the curve that suits them best.
-        p: probability of as great a difference by chance; of a Wald test with errors by query.
+        p: probability of as great a difference by chance: twice the nats against a chi-square distribution, over how
+            much more the clicks of a query vary together than by themselves (J. Rao, A. Scott, "On chi-squared tests
+            for multiway contingency tables", Annals of Statistics 12, 1984, first order).
         positions: that were compared, besides the first.
     """
 
@@ -62,7 +65,9 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     theta = moved.fit()
     examination, errors = np.full(log.depth, np.nan), np.full(log.depth, np.nan)
     examination[moved.known] = np.exp(theta)
-    errors[moved.known] = np.sqrt(np.diag(moved.covariance(theta, queries)))
+    alone, together = (np.diag(one) for one in moved.covariances(theta, queries))
+    few = moved.clusters(queries).max() + 1 < _FEW  # which seem to vary less than they do
+    errors[moved.known] = np.sqrt(np.maximum(alone, together) if few else together)
     vague = np.flatnonzero(errors > NONSENSE) + 1
     if vague.size:
         warn_user(
@@ -78,13 +83,17 @@ def check_curve(log: ClickLog, given: Propensities, queries: QueryIndex | None =
 
     Raises:
         DataError: no clicked document moved between position 1 and another that the curve has.
+        ParameterError: a curve with false clicks, which where clicks of a document fell does not tell.
     """
+    if given.false_clicks.any():
+        raise ParameterError("a curve with false_clicks cannot be checked: clicks of one document depend on it, too")
     allowed = np.isfinite(np.append(given.examination, np.full(log.depth, np.nan))[: log.depth])
     moved = _Moved.of(log, allowed)
     theta, own = moved.fit(), np.log(given.examination[moved.known])
-    off, spread = (theta - own)[1:], moved.covariance(theta, queries)[1:, 1:]
-    p = float(chdtrc(off.size, off @ np.linalg.solve(spread, off)))
-    return CurveCheck(moved.likelihood(theta) - moved.likelihood(own), p, off.size)
+    nats, others = moved.likelihood(theta) - moved.likelihood(own), theta.size - 1
+    alone, together = moved.covariances(theta, queries)
+    inflation = np.trace(np.linalg.pinv(alone) @ together) / others
+    return CurveCheck(nats, float(chdtrc(others, 2.0 * max(nats, 0.0) / max(inflation, 1.0))), others)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +147,12 @@ class _Moved:
         """float64[D]: clicks of each document."""
         return np.asarray(np.bincount(self.document, self.clicks), np.float64)
 
+    def clusters(self, queries: QueryIndex | None) -> npt.NDArray[np.int64]:
+        """int64[D], from 0: documents with the same number may be clicked together, those of a query; or none are."""
+        if queries is None:
+            return np.arange(self.row.size)
+        return np.asarray(np.unique(queries.of_rows()[self.row], return_inverse=True)[1], np.int64)
+
     def _shares(self, theta: Float64Array) -> Float64Array:
         """float64[m]: the probability that a click of the document falls at the position."""
         weight = self.impressions * np.exp(theta - theta.max())[self.at]
@@ -176,20 +191,20 @@ class _Moved:
                 break
         return theta
 
-    def covariance(self, theta: Float64Array, queries: QueryIndex | None) -> Float64Array:
-        """float64[K, K] of log e, the sandwich by query; 0 of the first position, to which they are relative."""
+    def covariances(self, theta: Float64Array, queries: QueryIndex | None) -> tuple[Float64Array, Float64Array]:
+        """float64[K, K] of log e, of clicks that fall by themselves, and the sandwich by query (or document).
+
+        0 of the first position, to which they are relative.
+        """
         bread = np.linalg.pinv(self._information(theta)[1:, 1:])
         scores = self._matrix(self.clicks - self.totals[self.document] * self._shares(theta))
-        if queries is not None:
-            number = np.unique(queries.of_rows()[self.row], return_inverse=True)[1]
-            count = int(number.max()) + 1
-            scores = sparse.csr_matrix((np.ones(number.size), (number, np.arange(number.size)))) @ scores
-        else:
-            count = self.row.size
+        number = self.clusters(queries)
+        count = int(number.max()) + 1
+        scores = sparse.csr_matrix((np.ones(number.size), (number, np.arange(number.size)))) @ scores
         meat = (scores.T @ scores).toarray()[1:, 1:] * (count / max(count - 1, 1))
-        covariance = np.zeros((self.known.size, self.known.size))
-        covariance[1:, 1:] = bread @ meat @ bread
-        return covariance
+        alone, together = np.zeros((2, self.known.size, self.known.size))
+        alone[1:, 1:], together[1:, 1:] = bread, bread @ meat @ bread
+        return alone, together
 
 
 def _tied_to_first(

@@ -7,12 +7,12 @@ the documents of a query moved among the positions, and no better than chance wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.clicks.log import ClickLog
+from boostrank.clicks.log import ClickLog, with_labels
 from boostrank.clicks.propensities import Propensities
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
@@ -59,13 +59,14 @@ def with_click_gains(data: RankingDataset, log: ClickLog, propensities: Propensi
     """
     if data.n_documents != log.n_documents:
         raise DataError(f"the click log is of {log.n_documents:,} documents, the data have {data.n_documents:,}")
+    log = log.up_to(propensities)
     if not moved_share(log) > 0.0:
         raise DataError(
             "no clicked document was shown at two positions: clicks on lists that never vary tell a ranker from "
             "another no better than chance. Log lists that vary a little, or compare on judgements"
         )
     gains = np.nan_to_num(log.gains(propensities, 0.0), nan=0.0)
-    return replace(data, labels=data.in_row_order(gains))
+    return with_labels(data, data.in_row_order(gains), {"propensities": propensities.to_dict(), "prior": 0.0})
 
 
 def gate(
@@ -78,7 +79,7 @@ def gate(
         data: the documents.
         log: of clicks on them that neither ranker has learnt from.
         propensities: of the positions.
-        old, new: float64[N], scores of the rows of `data`.
+        old, new: float64[N], scores of the documents in the order in which they came in, as `predict` gives them.
         k: cut-off.
         seed: of the interval.
 
@@ -86,6 +87,8 @@ def gate(
         DataError: as `with_click_gains`.
     """
     gains = with_click_gains(data, log, propensities).labels
+    log = log.up_to(propensities)
+    old, new = (data.in_row_order(np.asarray(scores, np.float64)) for scores in (old, new))
     values = [dcg(gains, data.queries, scores, k) for scores in (old, new)]
     found = paired_difference(values[1], values[0], weights=data.queries.weights, seed=seed)
     weights = data.queries.each_weight
@@ -101,7 +104,7 @@ def dcg(gains: Float64Array, queries: QueryIndex, scores: npt.ArrayLike, k: int)
 
 
 def known_share(data: RankingDataset, log: ClickLog, scores: npt.ArrayLike, k: int) -> float:
-    """Share of the first k documents of each query by these scores that was ever shown."""
+    """Share of the first k documents of each query by these scores, of rows, that was ever shown."""
     return float(np.mean(data.in_row_order(log.shown)[data.queries.ranks(scores) <= k]))
 
 

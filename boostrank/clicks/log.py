@@ -10,12 +10,14 @@ SIGIR 2019). Objectives take it as a real-valued gain.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from boostrank.clicks.propensities import MAX_POSITION, Propensities
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
+from boostrank.core.queries import Places
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 
@@ -64,7 +66,7 @@ class ClickLog:
     def __repr__(self) -> str:
         shown, clicks = int(self.impressions.sum()), int(self.clicks.sum())
         return (
-            f"ClickLog({shown:,} impressions and {clicks:,} clicks of {self.shown.sum():,} of "
+            f"ClickLog({shown:,} impressions and {clicks:,} clicks of {np.unique(self.rows).size:,} of "
             f"{self.n_documents:,} documents, {self.depth} positions)"
         )
 
@@ -84,7 +86,8 @@ class ClickLog:
 
     def exposure(self, propensities: Propensities) -> Float64Array:
         """float64[N]: how often each document was looked at, by expectation: sum_p n_p e_p."""
-        return self._sum(self.impressions * propensities.examination[self.positions - 1])
+        log = self.up_to(propensities)
+        return log._sum(log.impressions * propensities.examination[log.positions - 1])
 
     def gains(self, propensities: Propensities, prior: float = PRIOR) -> Float64Array:
         """float64[N]: clicks over exposure of each document, at least 0; NaN where it was never shown.
@@ -155,8 +158,7 @@ class ClickLog:
         how = (
             {"propensities": None} if propensities is None else {"propensities": propensities.to_dict(), "prior": prior}
         )
-        provenance = replace(data.provenance, options={**data.provenance.options, "clicks": how})
-        return shown_documents(replace(data, labels=np.where(shown, gains, 0.0), provenance=provenance), shown)
+        return shown_documents(with_labels(data, np.where(shown, gains, 0.0), how), shown)
 
     def of_queries(self, data: RankingDataset, queries: npt.ArrayLike) -> tuple[RankingDataset, ClickLog]:
         """Some whole queries of the data, and the log of their documents."""
@@ -175,6 +177,8 @@ class ClickLog:
         return np.asarray(np.bincount(self.rows, np.asarray(values, np.float64), self.n_documents), np.float64)
 
 
+MOST = 10**12
+"""Impressions of one entry: as many as there may be entries add up."""
 COLUMNS = ("rows", "positions", "impressions", "clicks")
 
 
@@ -182,7 +186,8 @@ def impossible(
     rows: Int64Array, positions: Int64Array, impressions: Int64Array, clicks: Int64Array, n_documents: int
 ) -> tuple[int, str] | None:
     """(number of the first entry that cannot be, why); None if all can."""
-    bad = (rows < 0) | (rows >= n_documents) | (positions < 1) | (impressions < 1) | (clicks < 0)
+    bad = (rows < 0) | (rows >= n_documents) | (positions < 1) | (clicks < 0)
+    bad |= (impressions < 1) | (impressions > MOST)
     at = np.flatnonzero(bad | (clicks > impressions) | (positions > MAX_POSITION))
     if not at.size:
         return None
@@ -191,9 +196,17 @@ def impossible(
         return i, f"there is no row {rows[i] + 1:,}: the data have {n_documents:,}"
     if not 1 <= positions[i] <= MAX_POSITION:
         return i, f"position {positions[i]}: positions count from 1, to {MAX_POSITION:,} at most"
+    if impressions[i] > MOST:
+        return i, f"{impressions[i]:,} impressions: more than can be added up"
     if impressions[i] < 1:
         return i, f"{impressions[i]} impressions: what was not shown has no entry"
     return i, f"{clicks[i]} clicks of {impressions[i]} impressions: count each impression as clicked or not"
+
+
+def with_labels(data: RankingDataset, gains: Float64Array, how: dict[str, Any]) -> RankingDataset:
+    """The same documents with gains of clicks in place of labels; `how` is kept with where the data came from."""
+    options = {key: value for key, value in data.provenance.options.items() if key != "gain"} | {"clicks": how}
+    return replace(data, labels=gains, provenance=replace(data.provenance, options=options))
 
 
 def shown_documents(data: RankingDataset, kept: npt.NDArray[np.bool_]) -> RankingDataset:
@@ -206,8 +219,21 @@ def shown_documents(data: RankingDataset, kept: npt.NDArray[np.bool_]) -> Rankin
     comments = None if data.comments is None else tuple(data.comments[row] for row in rows)
     return replace(
         data, features=data.features[rows], labels=data.labels[kept], input_rows=None, comments=comments,
-        queries=replace(index, ptr=ptr, document_weights=weights),
+        queries=replace(index, ptr=ptr, document_weights=weights, places=_PlacesOf(data.queries.places, rows)),
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _PlacesOf:
+    """Where the rows that are left were read; see `QueryIndex`."""
+
+    places: Places | None
+    rows: Int64Array
+
+    def __call__(self, row: int) -> tuple[str, int]:
+        """(file or nothing, line or row)."""
+        row = int(self.rows[row])
+        return ("", row) if self.places is None else self.places(row)
 
 
 def _whole(values: npt.ArrayLike, name: str) -> Int64Array:

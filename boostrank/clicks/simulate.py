@@ -29,9 +29,9 @@ class Users:
     Args:
         model: "position": whoever looks at position p, with probability p^-eta, clicks with the probability of the
             document. "trust": besides, people who look click on what they trust: on a relevant document with
-            1 - p / 100, on an irrelevant one with .65 / p (A. Agarwal, X. Wang, C. Li, M. Bendersky, M. Najork,
-            "Addressing trust bias for unbiased learning-to-rank", WWW 2019). "cascade": they read from the top, and
-            leave after a click more often than after none; eta is not used.
+            1 - (min(p, 20) + 1) / 100, on an irrelevant one with .65 / p (A. Agarwal, X. Wang, C. Li, M. Bendersky,
+            M. Najork, "Addressing trust bias for unbiased learning-to-rank", WWW 2019). "cascade": they read from the
+            top, and leave after a click more often than after none; eta is not used.
         eta: of the position bias.
         noise: probability of a click on an irrelevant document that is looked at.
     """

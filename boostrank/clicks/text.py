@@ -1,7 +1,7 @@
 """Click logs as text: `row position impressions clicks`, a line for each row and position.
 
-Rows count the documents of the data from 1, in the order of the file; lines of one row and position are added up. A
-first line that names the columns is passed over, and so is what stands behind `#`.
+Rows count the documents of the data from 1, in the order of the file; lines of one row and position are added up. The
+first line may name the columns; what stands behind `#` is passed over.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def read_clicks(path: str | PathLike[str], n_documents: int | None = None) -> Cl
 
     Args:
         path: of the file.
-        n_documents: of the data; None: as many as the last row says.
+        n_documents: of the data; None: those of the log alone, numbered anew.
 
     Raises:
         FileFormatError: a line that cannot be, or a file that cannot be read.
@@ -46,8 +46,11 @@ def read_clicks(path: str | PathLike[str], n_documents: int | None = None) -> Cl
             numbers = _parse(name, most)
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise FileFormatError(str(getattr(error, "strerror", None) or error), file=name) from None
-    columns = _columns(numbers)
-    return ClickLog(*columns, int(columns[0].max(initial=-1)) + 1 if n_documents is None else n_documents)
+    rows, positions, impressions, clicks = _columns(numbers)
+    if n_documents is None:
+        known, rows = np.unique(rows, return_inverse=True)
+        n_documents = known.size
+    return ClickLog(rows, positions, impressions, clicks, n_documents)
 
 
 def write_clicks(path: str | PathLike[str], log: ClickLog) -> None:

@@ -50,6 +50,10 @@ def with_gain(
     ours = [one for one in (train_set, *sets) if isinstance(one, RankingDataset)]
     held = next((one.gain for one in ours if one.gain is not None), None)
     text = expression.text if expression is not None else held
+    chosen = next((rest[one] for one in OBJECTIVE_NAMES if one in rest), None)
+    whole = isinstance(chosen, str) and chosen.strip() in _WHOLE_GRADES
+    if whole and any("clicks" in one.provenance.options for one in ours):
+        raise ParameterError(f"{chosen} takes whole grades, and gains of clicks are real: lambdarank or xe-ndcg, ours")
     if text is None:
         return rest, train_set, valid_sets, conventions
     if len(ours) <= len(sets):
@@ -61,8 +65,7 @@ def with_gain(
         )
     if expression is None and given is not None and parse_gain(given) != LINEAR:
         raise DataError(f"the labels are the gain {held!r} already, and gain={given!r} is for labels: leave it out")
-    chosen = next((rest[one] for one in OBJECTIVE_NAMES if one in rest), None)
-    if isinstance(chosen, str) and chosen.strip() in _WHOLE_GRADES:
+    if whole:
         raise ParameterError(f"{chosen} takes whole grades, and the gain {text!r} is real: lambdarank or xe-ndcg, ours")
     if isinstance(chosen, TrainingObjective):
         if chosen.gain != LINEAR:

@@ -22,7 +22,7 @@ from tests.cli.conftest import FEW, invoke, messages, sidecar
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """train.txt and held.txt with clicks, logger.txt that made their lists, p.json, m.txt trained on them."""
     folder = tmp_path_factory.mktemp("clicks")
-    assert invoke("make-data", folder, "--queries", 150, "--mean-length", 12).exit_code == 0
+    assert invoke("make-data", folder, "--queries", 180, "--mean-length", 12).exit_code == 0
     (folder / "test.txt").rename(folder / "held.txt")
     assert invoke("train", folder / "valid.txt", "-m", folder / "logger.txt", *FEW).exit_code == 0
     for name in ("train", "held"):
@@ -50,6 +50,11 @@ def test_propensities_are_printed_and_checked(folder: Path) -> None:
     assert re.search(r"^ +2 +0\.\d+ +0\.\d+ to 0\.\d+ +0\.\d+$", result.stdout, re.MULTILINE)
     assert "p.json: clicks do not contradict it (0.0 nats" in result.stdout
     Propensities.power(3.0, 6).write(folder / "wrong.json")
+    trained = invoke(
+        "train", folder / "train.txt", "--clicks", "--propensities", folder / "wrong.json", "-m", folder / "w.txt", *FEW
+    )
+    assert "clicks contradict these propensities" in trained.stderr
+    assert "which says nothing, as clicks contradict" in trained.stderr
     found = json.loads(
         invoke("propensities", folder / "train.txt.clicks", "--check", folder / "wrong.json", "--json").stdout
     )
@@ -68,8 +73,8 @@ def test_training_learns_clicks_over_exposure_of_what_was_shown(folder: Path) ->
     said = (folder / "train.log").read_text()
     assert f"{log.shown.sum():,} rows, " in said
     assert "propensities by" in said
-    assert re.search(r"debiased against click counts, single trainings, on queries held out for this: exposure-DCG@10 "
-                     r"of 18 queries: .*; \d+% of the new top 10 was ever shown", said)  # fmt: skip
+    assert re.search(r"debiased against click counts, single trainings, on queries held out for this, by .*: "
+                     r"exposure-DCG@10 of 21 queries: .*; \d+% of the new top 10 was ever shown", said)  # fmt: skip
     assert re.search(r"^last round 4 .* dcg@10$", said, re.MULTILINE)
 
 
@@ -77,7 +82,7 @@ def test_a_validation_file_is_measured_by_its_clicks(folder: Path) -> None:
     words = ("--clicks", "--propensities", folder / "p.json", "--click-prior", "0")
     result = invoke("train", folder / "train.txt", *words, "--valid", folder / "held.txt", "-m", folder / "v.txt", *FEW)
     assert result.exit_code == 0, result.stderr
-    assert "on the first --valid file: exposure-DCG@10 of 30 queries" in result.stderr
+    assert "on the first --valid file, by propensities of their own: exposure-DCG@10 of 36 queries" in (result.stderr)
     data, curve = RankingDataset.read(folder / "held.txt"), Propensities.read(folder / "p.json")
     gains = np.nan_to_num(read_clicks(folder / "held.txt.clicks", data.n_documents).gains(curve, 0.0))
     model = RankingModel.load(folder / "v.txt")
@@ -119,6 +124,9 @@ def test_comparing_by_clicks_is_the_exposure_dcg(folder: Path) -> None:
         (("--clicks", "--valid", "valid.txt"), r"valid.txt.clicks: no such file"),
         (("--clicks", "--propensities", "held.txt"), r"held.txt: no file of propensities"),
         (("--clicks", "held.txt"), "give one TRAIN"),
+        (("--clicks", "--on-bad-line", "skip"), "no --on-bad-line skip"),
+        (("--clicks", "--objective", "lightgbm:rank_xendcg"), "lightgbm:rank_xendcg takes grades"),
+        (("--clicks", "--within-query", "rank"), "--clicks and --within-query do not go together"),
     ],
 )
 def test_what_does_not_go_with_clicks_is_refused(words: tuple[str, ...], reason: str, folder: Path) -> None:
@@ -146,10 +154,35 @@ def test_lists_that_never_varied_are_refused(folder: Path, tmp_path: Path) -> No
     trained = invoke("train", data, *curve, "-m", tmp_path / "m.txt", *FEW)
     assert trained.exit_code == 0
     assert "nothing tells whether these propensities hold" in trained.stderr
-    assert "no gate: no clicked document was shown at two positions" in trained.stderr
+    assert "no gate: " in trained.stderr
     compared = invoke("compare", folder / "logger.txt", folder / "m.txt", data, *curve)
     assert compared.exit_code == 2
+    measured = invoke(
+        "train", folder / "train.txt", "--clicks", "--valid", data, "-m", tmp_path / "m.txt", *FEW
+    )  # fmt: skip
+    assert measured.exit_code == 2
+    assert "held.txt.clicks: no clicked document was shown at two positions" in measured.stderr
     assert "no better than chance" in compared.stderr
+
+
+def test_few_queries_get_no_verdict_and_parameters_of_stopping_are_not_the_gates(folder: Path, tmp_path: Path) -> None:
+    few = ("".join((folder / "train.txt").read_text().splitlines(keepends=True)[:100]), tmp_path / "few.txt")
+    few[1].write_text(few[0])
+    made = invoke("simulate-clicks", few[1], "--logger", folder / "logger.txt", "-o", f"{few[1]}.clicks", "--spread", 2,
+                  "--impressions", 100)  # fmt: skip
+    assert made.exit_code == 0, made.stderr
+    stopping = ("--valid", folder / "held.txt", "--param", "early_stopping_round=2")
+    for words, said in (((few[1],), "are too few to tell"), ((folder / "train.txt", *stopping), "exposure-DCG@10")):
+        result = invoke("train", *words, "--clicks", "-m", tmp_path / "m.txt", *FEW)
+        assert result.exit_code == 0, result.stderr
+        assert said in result.stderr
+
+
+def test_cascade_users_have_no_eta(folder: Path, tmp_path: Path) -> None:
+    result = invoke("simulate-clicks", folder / "train.txt", "--logger", folder / "logger.txt", "-o", tmp_path / "x",
+                    "--users", "cascade", "--eta", 2)  # fmt: skip
+    assert result.exit_code == 2
+    assert "no --eta" in result.stderr
 
 
 def test_clicks_on_rows_that_do_not_exist_are_refused_by_line(folder: Path, tmp_path: Path) -> None:

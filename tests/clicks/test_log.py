@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import boostrank
 from boostrank import RankingDataset
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.propensities import Propensities
@@ -76,6 +77,18 @@ def test_the_training_set_has_what_was_shown_in_whatever_order_the_rows_lie() ->
     assert naive.labels.tolist() == [7.0, 3.0, 0.0]
 
 
+def test_the_training_set_forgets_another_gain_and_knows_its_rows(tmp_path: Path) -> None:
+    path = tmp_path / "data.txt"
+    path.write_text("".join(f"0 qid:1 1:{i}\n" for i in range(6)))
+    data = RankingDataset.read(path).with_gain("2*label")
+    train = LOG.training_set(data, CURVE)
+    assert train.gain is None
+    assert train.provenance.options["clicks"]["prior"] == 1.0
+    with pytest.raises(ParameterError, match="takes whole grades, and gains of clicks are real"):
+        boostrank.train({"objective": "lightgbm:rank_xendcg", "gain": "linear"}, train, 1)
+    assert [train.queries.places(row)[1] for row in range(3)] == [data.queries.places(row)[1] for row in (0, 2, 4)]
+
+
 def test_weights_and_comments_stay_with_their_documents() -> None:
     data = RankingDataset.from_arrays(
         np.zeros((6, 1)), np.zeros(6), qid=[1, 1, 1, 2, 2, 3], weight=[1.0, 2.0, 3.0], document_weight=np.arange(6.0)
@@ -101,6 +114,7 @@ def test_a_log_of_other_documents_or_without_clicks_is_refused() -> None:
         (([0], [0], [1], [0]), r"position 0"),
         (([0], [10_001], [1], [0]), r"position 10001"),
         (([0], [1], [0], [0]), r"0 impressions"),
+        (([0], [1], [9 * 10**18], [1]), r"more than can be added up"),
         (([0], [1], [2], [3]), r"3 clicks of 2 impressions"),
         (([0], [1], [2], [-1]), r"-1 clicks"),
         (([0.5], [1], [2], [1]), r"rows 0.5 is no whole number"),
@@ -120,7 +134,7 @@ def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
     write_clicks(path, LOG)
     assert path.read_text().splitlines()[:2] == ["row position impressions clicks", "1 1 5 5"]
     assert entries(read_clicks(path, 6)) == ENTRIES
-    assert read_clicks(path, None).n_documents == 5
+    assert read_clicks(path).n_documents == 3
     path.write_bytes(gzip.compress(path.read_bytes()))
     assert entries(read_clicks(path, 6)) == ENTRIES
 

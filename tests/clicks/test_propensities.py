@@ -105,6 +105,25 @@ def test_a_curve_that_holds_passes_and_others_do_not() -> None:
     assert same.p == pytest.approx(1.0)
 
 
+def test_few_queries_and_documents_are_not_certain() -> None:
+    one = ClickLog([0, 0], [1, 2], [10, 10], [5, 2], 1)
+    found = estimate_propensities(one)
+    assert found.errors is not None
+    assert found.errors[1] == pytest.approx(np.sqrt(1 / 5 + 1 / 2))  # of the logarithm of a ratio of two counts
+    assert check_curve(one, Propensities([1.0, 0.5])).p > 0.5
+    rejected = 0
+    for seed in range(40):
+        few = logged(seed, impressions=20)
+        few = few.where(few.rows < 15 * 4)
+        rejected += check_curve(few, Propensities.power(1.0, 6), QUERIES).p < 0.05
+    assert rejected <= 7  # of 40; 2 expected
+
+
+def test_a_curve_with_false_clicks_cannot_be_checked() -> None:
+    with pytest.raises(ParameterError, match="cannot be checked"):
+        check_curve(logged(3), Users("trust").propensities(6), QUERIES)
+
+
 def test_nothing_moved_is_refused() -> None:
     still = logged(4, spread=0.0)
     with pytest.raises(DataError, match="no clicked document was shown both at position 1 and elsewhere"):

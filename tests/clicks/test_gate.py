@@ -1,0 +1,49 @@
+"""The gate by a slow twin, in any order of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from boostrank import RankingDataset
+from boostrank.clicks.gate import gate, with_click_gains
+from boostrank.clicks.log import ClickLog
+from boostrank.clicks.propensities import Propensities
+from boostrank.core.errors import DataError, DataWarning
+
+CURVE = Propensities([1.0, 0.5, 0.25])
+
+
+def test_it_is_the_mean_discounted_click_probability_of_the_top() -> None:
+    rng = np.random.default_rng(0)
+    qid, rows = np.repeat(np.arange(30), 8), np.arange(240)
+    entries = [(row, p, 20, int(rng.integers(0, 8))) for row in rows for p in (1, 2, 3) if rng.random() < 0.4]
+    log = ClickLog(*np.array(entries).T, 240)
+    old, new = rng.normal(size=(2, 240))
+    clicks, exposure = np.zeros((2, 240))
+    for row, p, n, c in entries:
+        clicks[row] += c
+        exposure[row] += n * CURVE.examination[p - 1]
+    gains = np.divide(clicks, exposure, out=np.zeros(240), where=exposure > 0)
+    values = {}
+    for name, scores in (("old", old), ("new", new)):
+        tops = [q * 8 + np.argsort(-scores[q * 8 : q * 8 + 8])[:3] for q in range(30)]
+        values[name] = np.array([sum(gains[row] / np.log2(i + 2) for i, row in enumerate(top)) for top in tops])
+        known = np.mean([exposure[row] > 0 for top in tops for row in top])
+    moved = [len({p for r, p, *_ in entries if r == row}) > 1 for row in rows if clicks[row] > 0]
+    shuffled = rng.permutation(240)
+    for order in (rows, shuffled):
+        data = RankingDataset.from_arrays(np.zeros((240, 1)), np.zeros(240), qid=qid[order], sort=True)
+        found = gate(data, log.renumbered(np.argsort(order)), CURVE, old[order], new[order], k=3)
+        assert found.old == pytest.approx(values["old"].mean())
+        assert found.new == pytest.approx(values["new"].mean())
+        assert found.difference.mean == pytest.approx(found.new - found.old)
+        assert found.known == pytest.approx(known)
+        assert found.moved == pytest.approx(np.mean(moved))
+
+
+def test_moves_among_positions_without_a_propensity_do_not_count() -> None:
+    data = RankingDataset.from_arrays(np.zeros((2, 1)), np.zeros(2), group=[2])
+    log = ClickLog([0, 1, 1], [1, 4, 5], [5, 5, 5], [2, 2, 2], 2)
+    with pytest.raises(DataError, match="no better than chance"), pytest.warns(DataWarning, match="left out"):
+        with_click_gains(data, log, CURVE)
