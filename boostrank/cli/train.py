@@ -426,7 +426,8 @@ def _report(
     if stopped:
         say(f"stopped after round {progress.rounds} of {progress.total}")
     dead = "" if summary.dead_queries is None else f", {summary.dead_queries:,} of them dead (no gradient)"
-    say(f"{summary.rows:,} rows, {summary.queries:,} queries{dead}")
+    floored = f"; {summary.floored:,} hessians lifted to the floor in the last round" if summary.floored else ""
+    say(f"{summary.rows:,} rows, {summary.queries:,} queries{dead}{floored}")
     say(
         f"{duration(summary.seconds)}: kernels {duration(summary.kernel_seconds)}, "
         f"{'trees' if get_backend(model.backend).grows_trees else 'steps'} {duration(summary.tree_seconds)}, "

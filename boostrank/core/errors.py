@@ -91,6 +91,12 @@ class TrainingError(BoostrankError, RuntimeError):
     model: Any = None
 
 
+class NothingToLearn(TrainingError):
+    """The training data have nothing that the objective could learn from."""
+
+    exit_code = 2
+
+
 class WorkerLost(TrainingError):
     """A worker of a training on several machines died, or does not answer any more."""
 

@@ -70,7 +70,8 @@ class QueryIndex:
             given = np.asarray(self.k)
             if given.shape != (ptr.size - 1,):
                 raise DataError(f"{ptr.size - 1} queries but k of shape {given.shape}")
-            k = given.astype(np.int64)
+            with np.errstate(invalid="ignore"):
+                k = given.astype(np.int64)
             wrong = np.flatnonzero((k != given) | (k < 0))
             if wrong.size:
                 q = int(wrong[0])
@@ -94,7 +95,13 @@ class QueryIndex:
             DataError: a size that is not a positive whole number.
         """
         given = np.asarray(sizes)
-        counts = given.astype(np.int64, copy=False) if given.size else np.zeros(0, np.int64)
+        try:
+            if given.dtype.kind == "c":
+                raise TypeError
+            with np.errstate(invalid="ignore"):  # NaN
+                counts = given.astype(np.int64, copy=False) if given.size else np.zeros(0, np.int64)
+        except (TypeError, ValueError, OverflowError):
+            raise DataError("group sizes must be whole numbers, and no more than there can be rows") from None
         if counts.ndim != 1 or not np.array_equal(counts, given):
             raise DataError("group sizes must be a one-dimensional sequence of whole numbers")
         bad = np.flatnonzero(counts <= 0)

@@ -250,14 +250,14 @@ def _read_rows(
         table = as_frame(X)
     if table is None:
         features = _owned(as_features(X), X) if copy else as_features(X)
-        found = tuple(map(str, names)) if names is not None else default_feature_names(features.shape[1])
+        found = _as_names(names) if names is not None else default_feature_names(features.shape[1])
         categories = {name: Categories() for name in named_columns(categorical_feature, found)}
         for name in categories if len(found) == features.shape[1] else ():
             column = features[:, found.index(name)]
             check_codes(column.data if sparse.issparse(column) else column, name)
         return features, found, categories
     if names is not None:
-        given = tuple(map(str, names))
+        given = _as_names(names)
         if len(set(given)) < len(given) or len(given) != len(table.columns):
             raise DataError(f"{len(table.columns)} features need as many distinct feature names, not {len(given)}")
         table = table.rename(dict(zip(table.columns, given, strict=True)))
@@ -268,8 +268,20 @@ def _read_rows(
     return features, found, reader.categories
 
 
+def _as_names(names: Sequence[Any]) -> tuple[str, ...]:
+    """Feature names as text; numbers, which tables often have for names, count as such."""
+    if isinstance(names, str):
+        raise DataError(f"feature_names={names!r} is one text: give a list of names")
+    odd = [name for name in names if not isinstance(name, str | int | np.integer)]
+    if odd:
+        raise DataError(f"feature names must be text, not {odd[0]!r}")
+    return tuple(map(str, names))
+
+
 def _as_labels(y: Any) -> Float64Array:
     """float64[N] of labels in whatever form; missing ones are NaN, which a data set refuses by row."""
+    if np.asarray(y).dtype.kind == "c":
+        raise DataError("labels are complex numbers, which have no order")
     try:
         return np.array(_masked_as_missing(y), dtype=np.float64).reshape(-1)
     except (TypeError, ValueError):

@@ -85,8 +85,12 @@ class RankingDataset:
             )
         if len(self.feature_names) != columns:
             raise DataError(f"{columns} features but {len(self.feature_names)} feature names")
-        if not isinstance(self.feature_names, NumberedNames) and len(set(self.feature_names)) != columns:
-            raise DataError("feature names must be distinct")
+        if not isinstance(self.feature_names, NumberedNames):
+            odd = [name for name in self.feature_names if not isinstance(name, str)]
+            if odd:
+                raise DataError(f"feature names must be text, not {odd[0]!r}")
+            if len(set(self.feature_names)) != columns:
+                raise DataError("feature names must be distinct")
         bad = np.flatnonzero(~np.isfinite(labels))
         if bad.size:
             raise self.queries.row_error(int(bad[0]), f"label {labels[bad[0]]} is not a finite number")

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import DataError, TrainingError
+from boostrank.core.errors import DataError, NothingToLearn, TrainingError
 from boostrank.core.gains import above_least, gains_from_labels, weighted_gains
 from boostrank.core.machine import resolve_threads
 from boostrank.core.params import find_param
@@ -157,9 +157,8 @@ class BoundObjective:
         if stats.broken_query >= 0:
             raise TrainingError(self._broken(stats.broken_query, s, round))
         if round == 0 and stats.dead_queries == self.total_queries:
-            if not any(np.ptp(part.gains[a:b]) > 0 for part in self._parts for a, b in pairwise(part.ptr) if b > a):
-                raise TrainingError("nothing to learn: in every query all documents have the same gain")
-            raise TrainingError(
+            self._check_gains()
+            raise NothingToLearn(
                 f"nothing to learn: objective {self.objective.name!r} has a zero gradient in every query at these "
                 f"scores (range {np.ptp(s):g}); it needs a warm start"
             )
@@ -168,7 +167,7 @@ class BoundObjective:
     def evaluate(self, scores: npt.ArrayLike, round: int) -> Evaluation:
         """Loss, gradient and curvature at these scores in float64, for optimisers that compare losses.
 
-        Args, raises: as `gradient`; scores without any gradient are not an error.
+        Args, raises: as `gradient`; scores without any gradient are not an error where gains differ in some query.
         """
         started = time.perf_counter()
         if not self._exact_buffers:
@@ -180,12 +179,19 @@ class BoundObjective:
         pairs = list(zip(factors, buffers, strict=True))
         dead = np.all([factor * b.magnitude == 0.0 for factor, b in pairs], axis=0)
         self.seconds += time.perf_counter() - started
+        if round == 0 and np.count_nonzero(dead) == self.total_queries:
+            self._check_gains()
         return Evaluation(
             value=sum(factor * float(b.loss.sum()) for factor, b in pairs),
             grad=np.sum([factor * b.grad for factor, b in pairs], axis=0),
             hess=np.sum([factor * b.hess for factor, b in pairs], axis=0),
             dead_queries=int(np.count_nonzero(dead)),
         )
+
+    def _check_gains(self) -> None:
+        """Raise `NothingToLearn` if gains differ in no query."""
+        if not any(np.ptp(part.gains[a:b]) > 0 for part in self._parts for a, b in pairwise(part.ptr) if b > a):
+            raise NothingToLearn("nothing to learn: in every query all documents have the same gain")
 
     def _run(self, scores: npt.ArrayLike, round: int, out: Sequence[Buffers], loss: bool) -> Float64Array:
         """Every part's pass over these scores, which come back as the kernels take them."""

@@ -42,6 +42,7 @@ class TrainingSummary:
     Args:
         rows, queries: size of the training set.
         dead_queries: queries without any gradient in the last round; None with an engine's own objective.
+        floored: documents whose hessian was lifted to the floor in the last round; None as above, or not counted.
         rounds: rounds trained, those of a continued model included; the model may keep fewer.
         best_round: rounds that prediction uses.
         seconds: wall time of the whole call, of which
@@ -57,6 +58,7 @@ class TrainingSummary:
     seconds: float
     kernel_seconds: float
     metric_seconds: float
+    floored: int | None = None
 
     @property
     def tree_seconds(self) -> float:

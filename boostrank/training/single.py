@@ -152,6 +152,7 @@ def run(
         stats = None if gradient is None else gradient.stats
         summary = TrainingSummary(
             rows=int(labels.size), queries=len(queries), dead_queries=None if stats is None else stats.dead_queries,
+            floored=None if stats is None else stats.floored,
             rounds=history.rounds, best_round=best or engine.rounds_of(booster), seconds=time.perf_counter() - started,
             kernel_seconds=0.0 if gradient is None else gradient.seconds, metric_seconds=metrics.seconds,
         )  # fmt: skip
@@ -348,6 +349,8 @@ def _datasets(
     for i, source in enumerate(sources):
         same = source is train_set
         name = names[i] if i < len(names) else "training" if same else f"valid_{i}"
+        if isinstance(source, RankingDataset) and not source.n_documents:
+            raise DataError(f"the validation set {name!r} has no rows")
         if isinstance(train_set, RankingDataset) and isinstance(source, RankingDataset) and not same:
             source = source.like(train_set)
         valid.append((name, train if same else native(source, train)))

@@ -10,6 +10,7 @@ import pytest
 from scipy import sparse
 
 from boostrank.core.errors import DataError
+from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 
 X = np.arange(12, dtype=np.float64).reshape(6, 2)
@@ -50,11 +51,22 @@ def test_query_ids_and_sizes_say_the_same() -> None:
         ({"group": [3, 3], "k": [1, 2.5]}, "query 1: k=2.5 is not a whole number"),
         ({"group": [3, 3], "feature_names": ["a"]}, "2 features but 1 feature names"),
         ({"group": [3, 3], "feature_names": ["a", "a"]}, "distinct"),
+        ({"group": [3, 3], "feature_names": "ab"}, "'ab' is one text"),
+        ({"group": [3, 3], "feature_names": [None, "a"]}, "must be text, not None"),
+        ({"group": [2**64, 3]}, "no more than there can be"),
+        ({"group": [None, 6]}, "must be whole numbers"),
+        ({"group": [3 + 1j, 3 - 1j]}, "whole numbers"),
     ],
 )
 def test_what_cannot_be_ranked_is_refused_with_words(options: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         RankingDataset.from_arrays(X, Y, **options)
+
+
+def test_names_may_be_numbers_of_columns_and_are_text() -> None:
+    assert RankingDataset.from_arrays(X, Y, group=[3, 3], feature_names=[1, np.int64(2)]).feature_names == ("1", "2")
+    with pytest.raises(DataError, match="must be text, not 1"):
+        RankingDataset(X.astype(np.float32), Y, QueryIndex.from_sizes([3, 3]), (1, 2))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -65,6 +77,7 @@ def test_what_cannot_be_ranked_is_refused_with_words(options: dict[str, Any], me
         (X[0], Y, "two-dimensional"),
         (np.full((6, 2), 1e300), Y, "does not fit in float32"),
         (np.array([["a", "b"]] * 6), Y, "must be numbers"),
+        (X, np.full(6, 1j), "complex numbers"),
     ],
 )
 def test_values_that_would_change_are_refused(features: Any, labels: Any, message: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.core.errors import DataError, ParameterError, TrainingError, TrainingWarning
+from boostrank.core.errors import DataError, NothingToLearn, ParameterError, TrainingError, TrainingWarning
 from boostrank.data.dataset import RankingDataset
 
 BACKENDS = ["lightgbm", "xgboost"]
@@ -246,6 +246,28 @@ def test_fault_071_equal_labels_everywhere_teach_nothing() -> None:
     flat = RankingDataset.from_arrays(np.random.default_rng(0).normal(size=(40, 2)), np.ones(40), group=[20, 20])
     with pytest.raises(TrainingError, match="nothing to learn"):
         boostrank.train({"objective": "lambdarank", **FAST}, flat, 3)
+
+
+def test_fault_071_a_linear_model_of_equal_labels_is_no_silent_success_either() -> None:
+    flat = RankingDataset.from_arrays(np.random.default_rng(0).normal(size=(40, 2)), np.ones(40), group=[20, 20])
+    with pytest.raises(NothingToLearn, match="all documents have the same gain"):
+        boostrank.train({}, flat, 3, backend="linear")
+
+
+@pytest.mark.fault(69)
+def test_hessians_that_were_floored_are_counted_in_the_summary(data: Any) -> None:
+    flat = {"objective": "shf-sdcg", "sigma": 1e20, **FAST}
+    summary = boostrank.train(flat, data[0], 1, start="none").summary
+    assert summary is not None
+    assert summary.floored is not None
+    assert 0 < summary.floored <= summary.rows
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_validation_set_without_rows_is_refused(backend: str, data: Any) -> None:
+    empty = RankingDataset.from_arrays(np.zeros((0, data[0].n_features)), [], group=[])
+    with pytest.raises(DataError, match="validation set 'valid_0' has no rows"):
+        boostrank.train({"objective": "sdcg", **FAST}, data[0], 1, valid_sets=[empty], backend=backend)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
