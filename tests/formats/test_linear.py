@@ -14,7 +14,9 @@ from boostrank.core.errors import ModelError, ParameterError
 from boostrank.formats.leaves import Leaves
 from boostrank.formats.lightgbm.parser import _whole
 from boostrank.formats.linear import LINEAR
-from boostrank.formats.xgboost import _WHOLE_TYPES, _count_categories
+from boostrank.formats.steps import sum_of_starts
+from boostrank.formats.xgboost import _WHOLE_TYPES, ATTRIBUTE, XGBoostModel, _count_categories
+from boostrank.kernels.trees.curves import Curve
 
 CONTENT: dict[str, Any] = {
     "format": "boostrank linear", "version": 1, "rounds": 7, "scaling": "standard", "intercept": 0.25,
@@ -58,6 +60,19 @@ def test_trees_begin_with_its_lines_but_not_with_what_is_scaled_by_query() -> No
     assert list(start.curves) == [0]  # the second has no weight, the third never changes
     with pytest.raises(ParameterError, match="scaling=standard or none"):
         LINEAR.parse(body(scaling="query-minmax")).start()
+
+
+def test_several_starts_without_weights_are_their_mean() -> None:
+    starts = [{0: Curve.line(1.0, 2.0, 3.0)}, {0: Curve.line(3.0, 0.0, 5.0), 1: Curve.line(1.0, 0.0, 0.0)}]
+    found = sum_of_starts(starts)
+    assert {j: (*c.slope, *c.constant, c.missing) for j, c in found.items()} == {0: (2.0, 1.0, 4.0), 1: (0.5, 0.0, 0.0)}
+    assert sum_of_starts(starts, [2.0, -1.0])[0].slope.tolist() == [-1.0]
+
+
+@pytest.mark.parametrize(("given", "ends"), [({}, [0, 1, 2, 3]), ({"iteration_indptr": [0, 1, 2, 4, 5]}, [0, 2, 3])])
+def test_rounds_of_xgboost_are_counted_behind_the_trees_of_a_start(given: dict[str, Any], ends: list[int]) -> None:
+    document = {"learner": {"attributes": {ATTRIBUTE: "2"}}}
+    assert XGBoostModel(document, {"trees": [{}] * 5, **given}, None).ends == ends
 
 
 @pytest.mark.fault(86)
