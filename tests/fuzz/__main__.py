@@ -77,7 +77,7 @@ def run(target: str, seconds: float, seed: int, folder: Path, guided: bool, most
                 text = (folder / "log").read_text(errors="replace")[-2000:]
                 outcome.faults.append((f"{why} before the first case: {text}", "-"))
                 break
-            keep(outcome, why, case, "")
+            keep(outcome, why, case, (folder / "log").read_text(errors="replace")[-2000:])
         if (folder / "found.jsonl").exists():
             for line in (folder / "found.jsonl").read_text().splitlines():
                 found = json.loads(line)
