@@ -174,10 +174,12 @@ def _share_ties(values: Float64Array, first: Float64Array, second: Float64Array)
     while start < n:
         stop, total = start, 0.0
         while stop < n and first[stop] == first[start] and second[stop] == second[start]:
-            total += values[stop]
+            # From the first one: what is the same already stays so, however many there are.
+            total += values[stop] - values[start]
             stop += 1
+        mean = values[start] + total / (stop - start)
         for i in range(start, stop):
-            values[i] = total / (stop - start)
+            values[i] = mean
         start = stop
 
 

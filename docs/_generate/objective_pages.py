@@ -79,7 +79,7 @@ def page(spec: ObjectiveSpec) -> str:
         "Hessian": spec.hessian.value,
         "gradient": "the derivative of the loss that is shown"
         if spec.exact_gradient
-        else "not the derivative of the loss",
+        else "not the whole derivative of the loss: see the definition",
         "cost": "n^2 for a query of n documents" if spec.quadratic else "near-linear in the length of a query",
         "weight of a document": weighs(spec),
         "random": "draws numbers; one `seed`, one sequence of gradients" if spec.random else "",
