@@ -106,9 +106,9 @@ def fast_hinge_ranks(
         elif equal_hinge:
             lift = 0.0
             for k in range(first, last):
-                above = s[member[k]] - middle
-                ranks[member[k]] = 1.0 + first + height * alpha * (lift - (k - first) * above)
-                lift += above
+                if k > first:
+                    lift += (k - first) * min(s[member[k - 1]] - s[member[k]], _WIDEST)
+                ranks[member[k]] = 1.0 + first + height * alpha * lift
         else:
             for k in range(first, last):
                 ranks[member[k]] = 1.0 + k + rows[_GROUP_PULL, k]
