@@ -34,10 +34,14 @@ class RowPlaces:
     exact: bool = False
     order: Int64Array | None = None
 
+    def __post_init__(self) -> None:
+        if not self.files or self.rows.shape != self.lines.shape:  # of a cache's entry that is none
+            raise ValueError("no places of rows")
+
     def __call__(self, row: int) -> tuple[str, int]:
         """The line is 0 where the name says it: of a row of a table that is not text, or among lines that hold none."""
         row = row if self.order is None else int(self.order[row])
-        file, lines_before, rows_before = next(one for one in reversed(self.files) if one[2] <= row)
+        file, lines_before, rows_before = next((one for one in reversed(self.files) if one[2] <= row), self.files[0])
         i = int(np.searchsorted(self.rows, row, "right")) - 1
         start, begin = (int(self.rows[i]), int(self.lines[i])) if i >= 0 else (0, 1)
         next_row, next_line = self.end[0], self.end[1] + 1

@@ -14,6 +14,7 @@ import pytest
 import boostrank
 from boostrank.core.errors import DataError, FileFormatError
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.row_places import RowPlaces
 
 BAD = 7
 Make = Callable[..., Path]
@@ -94,6 +95,15 @@ def test_what_a_cache_remembers_has_its_places_too(make: Make, tmp_path: Path) -
         data = RankingDataset.stream(file, cache=tmp_path / "cache")
         refused(data, r"t\.txt:9: query 2")
     assert not data.features.is_open  # it was remembered
+
+
+@pytest.mark.fault(112)
+def test_what_a_cache_remembers_amiss_are_no_places() -> None:
+    record = {"files": [], "end": [1, 1], "header_lines": 0, "by_row": False, "exact": False}
+    with pytest.raises(ValueError, match="no places"):
+        RowPlaces.from_record(record, np.zeros(1, np.int64), np.ones(1, np.int64))
+    with pytest.raises(ValueError, match="no places"):
+        RowPlaces.from_record(record | {"files": [["a", 0, 0]]}, np.zeros(2, np.int64), np.ones(1, np.int64))
 
 
 def test_some_queries_keep_their_places_and_shuffled_rows_have_none(make: Make) -> None:
