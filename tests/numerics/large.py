@@ -88,12 +88,12 @@ def bytes_by_threads(spec: Any, labels: np.ndarray, queries: QueryIndex, scores:
 
 
 def models_by_form(folder: Path, rows: int) -> dict[str, str]:
-    """Form of the same rows -> text of a model trained on them."""
+    """Form of the same rows -> text of the trees of a model trained on them."""
     rng = np.random.default_rng(4)
     labels, features = rng.integers(0, 5, rows), rng.normal(size=(rows, 6)).astype(np.float32)
     data = boostrank.RankingDataset.from_arrays(features, labels, group=[20] * (rows // 20))
     text = folder / "rows.txt"
-    write_libsvm(data, text)
+    write_libsvm(text, data)
     packed = folder / "rows.txt.gz"
     packed.write_bytes(gzip.compress(text.read_bytes()))
     names = [f"f{i}" for i in range(1, 7)]
@@ -124,5 +124,6 @@ def models_by_form(folder: Path, rows: int) -> dict[str, str]:
     found = {}
     for form, one in forms.items():
         model = boostrank.train(trees, one, 3, start=None)
-        found[form] = model.to_bytes().decode().replace(" ".join(names), "").split("feature_names")[0]
+        text_of_model = model.to_bytes().decode()  # its head has the names, which some forms lack
+        found[form] = text_of_model[text_of_model.index("Tree=0") : text_of_model.index("end of trees")]
     return found
