@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from boostrank.cluster import worker
@@ -250,12 +250,14 @@ class Workers:
             if not gone:
                 for address in self.addresses:
                     if address not in self._heartbeats:
-                        self._heartbeats[address] = self._put(
-                            address, worker.heartbeat, self.seen, self.received, self.stop
-                        )
+                        self._heartbeats[address] = self._heartbeat(address)
                 wait([one.answer for one in self._heartbeats.values()], timeout=_LISTEN_EVERY)
                 for address in [a for a, one in self._heartbeats.items() if one.answer.done()]:
-                    answers[address] = self._heartbeats.pop(address).answer.result()
+                    asked = self._heartbeats.pop(address)
+                    answers[address] = asked.answer.result()
+                    if isinstance(answers[address], OSError):  # not reached in time: were it dead, it were not present
+                        del answers[address]
+                        self._heartbeats[address] = replace(asked, answer=self._heartbeat(address).answer)
                 gone = [a for a, answer in answers.items() if answer is None or isinstance(answer, Exception)]
         except OSError as error:  # also a connection that is closed, or that timed out
             raise WorkerLost(
@@ -271,6 +273,9 @@ class Workers:
             if model is not None:
                 self.received = model[0]
             listen(news, model)
+
+    def _heartbeat(self, address: str) -> _Question:
+        return self._put(address, worker.heartbeat, self.seen, self.received, self.stop)
 
     def _free(self, work: dict[str, Any]) -> None:
         """End the sums that workers wait in for one that is silent: its nanny starts that one anew, and then those that

@@ -193,6 +193,32 @@ def test_workers_that_answer_go_on_hearing_of_the_client_while_one_is_silent(
         heartbeat.answer.cancel()
 
 
+def test_a_worker_that_is_there_and_not_reached_in_time_is_silent_not_gone(
+    event_loop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_workers, "_LISTEN_EVERY", 0.05)
+
+    class Client:
+        loop = event_loop
+
+        def scheduler_info(self, **_: Any) -> Any:
+            return {"workers": {"a": {}}}
+
+        async def run(self, *_: Any, **__: Any) -> Any:
+            await asyncio.sleep(0.02)
+            return {"a": OSError("Timed out trying to connect to a after 30 s")}
+
+    workers = cluster_workers.Workers(Client(), 0.3)
+    workers.addresses = ["a"]
+
+    def hear() -> None:
+        for _ in range(1000):
+            workers._hear(None, "")
+
+    with pytest.warns(TrainingWarning, match="has not answered"), pytest.raises(WorkerLost, match="has not answered"):
+        hear()
+
+
 def test_the_first_error_is_not_hidden_by_that_of_leaving(monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken:
         def __init__(self, **_: Any) -> None: ...
