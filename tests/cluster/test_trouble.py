@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import wait
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -217,6 +218,7 @@ def test_a_worker_that_is_there_and_not_reached_in_time_is_silent_not_gone(
 
     with pytest.warns(TrainingWarning, match="has not answered"), pytest.raises(WorkerLost, match="has not answered"):
         hear()
+    wait([heartbeat.answer for heartbeat in workers._heartbeats.values()])
 
 
 def test_the_first_error_is_not_hidden_by_that_of_leaving(monkeypatch: pytest.MonkeyPatch) -> None:
