@@ -83,7 +83,7 @@ class _Commands(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except BrokenPipeError as error:
-            raise OutputClosed from error
+            raise OutputClosed(ctx) from error
         except Exception:
             if ctx.params["debug"]:
                 traceback.print_exc()

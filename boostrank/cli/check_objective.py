@@ -6,7 +6,7 @@ import json
 
 import click
 
-from boostrank.cli.errors import DONE, FAILED
+from boostrank.cli.errors import DONE, FAILED, settle
 from boostrank.cli.options import Command, option
 from boostrank.cli.tables import width_of
 
@@ -45,6 +45,7 @@ def command(context: click.Context, /, file: str | None, template: bool, as_json
         click.echo(f"{spec.name}: {spec.summary}")
     for finding in check_objective(spec):
         findings.append(finding)
+        settle(context, DONE if Verdict(spec.name, tuple(findings)).passed else FAILED)
         if not as_json:
             word = finding.status.value
             click.echo(f"  {word.upper() if word == 'fail' else word:<5} {finding.check:<9} {finding.message}")

@@ -9,7 +9,7 @@ import click
 
 from boostrank.cli import study
 from boostrank.cli.clicks import Judge, check_compared_by_clicks
-from boostrank.cli.errors import DONE, GATE_SHUT, say
+from boostrank.cli.errors import DONE, GATE_SHUT, say, settle
 from boostrank.cli.options import COUNT, Command, InputFile, chosen_conventions, with_options
 from boostrank.cli.reading import Reader, document_names, name_of, reading_options
 from boostrank.cli.scores import load_ranker, scores_of
@@ -86,6 +86,7 @@ def command(
         rankers[0], rankers[1], dataset, wanted, conventions=rules, segments=table, fail_if=gate, top=top,
         matters=matters, docnos=docnos, threads=threads, seed=seed,
     )  # fmt: skip
+    settle(context, GATE_SHUT if found.failed else DONE)
     if html is not None:
         study.write_page(html, found.to_html(name_of(data)))
     if as_json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boostrank.cli.errors import BAD_INPUT, DONE, say
+from boostrank.cli.errors import BAD_INPUT, DONE, say, settle
 from boostrank.cli.options import Command, DataFile, option, threads_option
 from boostrank.cli.progress import ReadProgress, duration
 from boostrank.cli.reading import name_of, reading_of, reading_options
@@ -60,6 +60,8 @@ def command(
     sets += [_read(role, (one,), reading) for role, each in (("valid", valid), ("test", test)) for one in each]
     findings = examine(sets)
     errors, warnings = (sum(f.severity is s for f in findings) for s in (Severity.ERROR, Severity.WARNING))
+    status = BAD_INPUT if errors else WARNED if warnings and strict else DONE
+    settle(context, status)
     if as_json:
         click.echo(json.dumps([finding.to_dict() for finding in findings], indent=1))
     else:
@@ -73,7 +75,7 @@ def command(
         click.echo(
             ", ".join(count_of(n, word) for n, word in ((errors, "error"), (warnings, "warning"), (notes, "note")))
         )
-    return BAD_INPUT if errors else WARNED if warnings and strict else DONE
+    return status
 
 
 def _read(role: str, files: tuple[str, ...], reading: dict[str, Any]) -> Profile:

@@ -18,8 +18,24 @@ from boostrank.core.process import leave_soon
 DONE, GATE_SHUT, BAD_INPUT, FAILED, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 
 
+_STATUS = "boostrank.status"
+
+
 class OutputClosed(Exception):
-    """A `BrokenPipeError` on its way out through click, which would leave with 1 for it."""
+    """A `BrokenPipeError` on its way out through click, which would leave with 1 for it.
+
+    Args:
+        context: of the group of commands, or of one.
+    """
+
+    def __init__(self, context: click.Context | None = None) -> None:
+        super().__init__()
+        self.status: int = DONE if context is None else context.meta.get(_STATUS, DONE)
+
+
+def settle(context: click.Context, status: int) -> None:
+    """Keep the exit status of a verdict that is about to be printed: it holds if nobody reads that to its end, too."""
+    context.meta[_STATUS] = status
 
 
 def run_reporting_errors(work: Callable[[], Any]) -> int:
@@ -36,8 +52,10 @@ def _status_of(work: Callable[[], Any]) -> int:
     try:
         with _warnings_in_one_line():
             result = work()
-            sys.stdout.flush()
-        return result if isinstance(result, int) else DONE
+            status = result if isinstance(result, int) else DONE
+            with contextlib.suppress(BrokenPipeError):
+                sys.stdout.flush()
+        return status
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else "boostrank"
         _say_error(f"{error.format_message().rstrip('.')} ({command} --help)")
@@ -50,8 +68,10 @@ def _status_of(work: Callable[[], Any]) -> int:
         if imports.own_process:
             leave_soon(INTERRUPTED)
         return INTERRUPTED
-    except (BrokenPipeError, OutputClosed):
-        return DONE  # the reader has what it wanted (`| head`)
+    except OutputClosed as closed:
+        return closed.status  # the reader has what it wanted (`| head`)
+    except BrokenPipeError:
+        return DONE
     except BoostrankError as error:
         _say_error(str(error))
         return error.exit_code

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from boostrank.cli.errors import settle
 from boostrank.cli.options import Command, InputFile, data_argument, option, threads_option
 from boostrank.cli.reading import name_of, reading_options
 
@@ -60,6 +61,7 @@ def command(
     found = verify(ranker, rows, scores, precision=precision)
     equal = found.equal(tolerance)
     place = None if found.first is None else _place(data, found.first[0], given)
+    settle(context, 0 if equal else 1)
     if as_json:
         print_json({**asdict(found), "equal": equal, "first_place": place})
         context.exit(0 if equal else 1)

@@ -58,6 +58,20 @@ def test_fault_079_help_whose_reader_has_gone_leaves_quietly() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("pages", ["", "--json"])
+def test_fault_079_a_verdict_is_the_exit_status_where_its_reader_has_gone(pages: str, tmp_path: Path) -> None:
+    (tmp_path / "data.txt").write_text("".join(f"{i % 3} qid:{i // 6} 1:{i}\n" for i in range(60)))
+    (tmp_path / "old").write_text("".join(f"{i % 3}\n" for i in range(60)))
+    (tmp_path / "new").write_text("".join(f"{-(i % 3)}\n" for i in range(60)))
+    files = [tmp_path / name for name in ("old", "new", "data.txt")]
+    reader, writer = os.pipe()
+    os.close(reader)
+    gate = ["--fail-if", "ndcg@10 < 0", *filter(None, [pages])]
+    done = subprocess.run([*COMMAND, "compare", *files, *gate], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert done.returncode == 1, done.stderr
+
+
 def test_messages_that_nobody_reads_stop_no_work() -> None:
     reader, writer = os.pipe()
     os.close(reader)
