@@ -25,6 +25,8 @@ _ROW = re.compile(r"^\| `([a-z-]+)` \| (\S+) \| (\S+) \| (\S+) \|", re.MULTILINE
 # Beyond it a loss, and the gradient of a squared one, count as so much (`primitives.LARGEST_LOSS`).
 _LARGEST = 1e299
 _SMALLEST = 1e-4
+# Ranks that a cut-off tells apart must have fractions.
+_RANKS_WITH_FRACTIONS = 1e4
 # Where noise is added to scores it is lost beside larger ones.
 _NOISY, _NOISE_SHOWS = ("yetirank", "stochastic-rank"), 1e6
 
@@ -96,6 +98,8 @@ def is_defined(spec: Any, scores: np.ndarray, values: Values) -> bool:
     highest = float(np.abs(scores).max(initial=0.0))
     if spec.name in _NOISY:
         return highest < _NOISE_SHOWS
+    if spec.name.endswith("shf-sdcg") and values["k"] > 0 and highest / width_of(values) > _RANKS_WITH_FRACTIONS:
+        return False
     grows = spec.name in ("gbrank", "ranksvm", "regression", "shf-sdcg", "reg-shf-sdcg")
     return not grows or highest / width_of(values) < _LARGEST
 
