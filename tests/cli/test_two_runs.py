@@ -114,8 +114,8 @@ def test_fault_063_the_rounds_before_a_broken_gradient_are_kept(
     assert invoke(*common, 3, "-m", tmp_path / "three").exit_code == 0
     gradient = BoundObjective.gradient
 
-    def broken_later(bound: BoundObjective, scores: np.ndarray, round: int) -> object:
-        return gradient(bound, scores if round < 3 else np.full_like(scores, np.nan), round)
+    def broken_later(bound: BoundObjective, scores: np.ndarray, round: int, **options: bool) -> object:
+        return gradient(bound, scores if round < 3 else np.full_like(scores, np.nan), round, **options)
 
     monkeypatch.setattr(BoundObjective, "gradient", broken_later)
     (tmp_path / "m.txt").write_text("precious")

@@ -318,7 +318,7 @@ def test_a_cluster_does_not_continue_a_model_with_columns(models: dict[str, Rank
     from boostrank.cluster.client import ClusterTraining
 
     with pytest.raises(ParameterError, match=r"has rank\(age\|query\), .*continue it on one machine"):
-        ClusterTraining(None, {"objective": "regression"}, 1, models["xgboost"], None, None)
+        ClusterTraining(None, {"objective": "regression"}, 1, models["xgboost"], None, None, 60.0)
 
 
 def test_cross_validation_takes_columns_that_help_and_leaves_others() -> None:
