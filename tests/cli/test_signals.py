@@ -30,10 +30,10 @@ print("finished", flush=True)
 """
 
 IN_COMPILED_CODE = """
-import hashlib, sys
+import hashlib, signal
 from boostrank.core import process
 process._PATIENCE = 0.4
-process.stop_quietly()
+signal.signal(signal.SIGINT, lambda *_: None)  # as if it had not been heard, should it come before the call below
 process.leave_at_second_press()
 print("ready", flush=True)
 hashlib.pbkdf2_hmac("sha256", b"", b"", 2_000_000_000)  # minutes in which Python hears of no signal
