@@ -15,10 +15,9 @@ import numpy.typing as npt
 from boostrank.clicks.log import ClickLog, with_labels
 from boostrank.clicks.propensities import Propensities
 from boostrank.core.errors import DataError
-from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, paired_difference
-from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.metric import Conventions, Metric
 
 K = 10
 
@@ -89,18 +88,10 @@ def gate(
     gains = with_click_gains(data, log, propensities).labels
     log = log.up_to(propensities)
     old, new = (data.in_row_order(np.asarray(scores, np.float64)) for scores in (old, new))
-    values = [dcg(gains, data.queries, scores, k) for scores in (old, new)]
-    found = paired_difference(values[1], values[0], weights=data.queries.weights, seed=seed)
-    weights = data.queries.each_weight
-    old_mean, new_mean = (float(np.average(each, weights=weights)) for each in values)
-    return ClickGate(k, old_mean, new_mean, found, known_share(data, log, new, k), moved_share(log))
-
-
-def dcg(gains: Float64Array, queries: QueryIndex, scores: npt.ArrayLike, k: int) -> Float64Array:
-    """float64[Q]: sum of gain / log2(rank + 1) over the first k ranks of each query."""
-    ranks = queries.ranks(scores)
-    terms = np.where(ranks <= k, gains / np.log2(ranks + 1.0), 0.0)
-    return np.asarray(np.bincount(queries.of_rows(), terms, len(queries)), np.float64)
+    metric, rules = Metric.parse(f"dcg@{k}"), Conventions(gain="linear")
+    first, second = (metric.evaluate(gains, scores, data.queries, rules) for scores in (old, new))
+    found = paired_difference(second.per_query, first.per_query, weights=data.queries.weights, seed=seed)
+    return ClickGate(k, first.mean, second.mean, found, known_share(data, log, new, k), moved_share(log))
 
 
 def known_share(data: RankingDataset, log: ClickLog, scores: npt.ArrayLike, k: int) -> float:

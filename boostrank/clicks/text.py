@@ -6,15 +6,12 @@ first line may name the columns; what stands behind `#` is passed over.
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
+import io
 import os
 import warnings
-import zlib
 from itertools import chain
 from os import PathLike
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
@@ -22,6 +19,7 @@ from boostrank.clicks.log import ClickLog, impossible
 from boostrank.core.errors import FileFormatError
 from boostrank.core.files import replacing, write_all
 from boostrank.core.types import Int64Array
+from boostrank.data.libsvm.decompress import LONGEST_MAGIC, Unpacker, is_packed
 
 HEADER = "row position impressions clicks"
 MAX_ROWS = 2**40
@@ -30,7 +28,7 @@ _AT_A_TIME = 1 << 16
 
 
 def read_clicks(path: str | PathLike[str], n_documents: int | None = None) -> ClickLog:
-    """The click log of a file, plain or compressed (.gz, .bz2, .xz).
+    """The click log of a file, plain or compressed (gzip, bzip2, xz, zstd).
 
     Args:
         path: of the file.
@@ -44,8 +42,8 @@ def read_clicks(path: str | PathLike[str], n_documents: int | None = None) -> Cl
         numbers = _parse_fast(name)
         if numbers is None or impossible(*_columns(numbers), most) is not None:
             numbers = _parse(name, most)
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise FileFormatError(str(getattr(error, "strerror", None) or error), file=name) from None
+    except OSError as error:
+        raise FileFormatError(str(error.strerror or error), file=name) from None
     rows, positions, impressions, clicks = _columns(numbers)
     if n_documents is None:
         known, rows = np.unique(rows, return_inverse=True)
@@ -104,9 +102,30 @@ def _parse(name: str, n_documents: int) -> Int64Array:
 
 def _opened(name: str) -> TextIO:
     """The text of a file, unpacked by how it begins."""
-    with open(name, "rb") as file:
-        head = file.read(6)
-    packed: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
-    unpack = next((unpack for magic, unpack in packed.items() if head.startswith(magic)), open)
-    text: TextIO = unpack(name, "rt", encoding="utf-8-sig", errors="backslashreplace")
-    return text
+    file = open(name, "rb")  # noqa: SIM115 (whoever reads the text closes it)
+    head = file.read(LONGEST_MAGIC)
+    if not is_packed(head):
+        file.seek(0)
+        return io.TextIOWrapper(file, encoding="utf-8-sig", errors="backslashreplace")
+    packed = io.BufferedReader(_Unpacked(file, head, name))
+    return io.TextIOWrapper(packed, encoding="utf-8-sig", errors="backslashreplace")
+
+
+class _Unpacked(io.RawIOBase):
+    """What lies packed in a file, as a file."""
+
+    def __init__(self, file: BinaryIO, head: bytes, name: str) -> None:
+        self._file, self._unpacker = file, Unpacker(file.read, head, name)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Bytes that were put into the buffer."""
+        text = self._unpacker.read(len(buffer))
+        buffer[: len(text)] = text
+        return len(text)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()

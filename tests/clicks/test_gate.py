@@ -28,7 +28,9 @@ def test_it_is_the_mean_discounted_click_probability_of_the_top() -> None:
     values = {}
     for name, scores in (("old", old), ("new", new)):
         tops = [q * 8 + np.argsort(-scores[q * 8 : q * 8 + 8])[:3] for q in range(30)]
-        values[name] = np.array([sum(gains[row] / np.log2(i + 2) for i, row in enumerate(top)) for top in tops])
+        clicked = [gains[q * 8 : q * 8 + 8].any() for q in range(30)]
+        sums = np.array([sum(gains[row] / np.log2(i + 2) for i, row in enumerate(top)) for top in tops])
+        values[name] = sums[clicked]
         known = np.mean([exposure[row] > 0 for top in tops for row in top])
     moved = [len({p for r, p, *_ in entries if r == row}) > 1 for row in rows if clicks[row] > 0]
     shuffled = rng.permutation(240)
@@ -40,6 +42,13 @@ def test_it_is_the_mean_discounted_click_probability_of_the_top() -> None:
         assert found.difference.mean == pytest.approx(found.new - found.old)
         assert found.known == pytest.approx(known)
         assert found.moved == pytest.approx(np.mean(moved))
+
+
+def test_equal_scores_win_nothing_by_the_order_of_rows() -> None:
+    data = RankingDataset.from_arrays(np.zeros((3, 1)), np.zeros(3), group=[3])
+    log = ClickLog([0, 0, 1, 2], [1, 2, 1, 1], [10] * 4, [10, 5, 0, 0], 3)
+    found = gate(data, log, CURVE, np.zeros(3), np.array([1.0, 0.0, 0.0]), k=1)
+    assert (found.old, found.new) == (pytest.approx(1 / 3), pytest.approx(1.0))
 
 
 def test_moves_among_positions_without_a_propensity_do_not_count() -> None:
