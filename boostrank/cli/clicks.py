@@ -166,7 +166,7 @@ class Clicked:
         """Train with and without the propensities, and say which of the two clicks on held-out queries prefer."""
         import numpy as np
 
-        from boostrank.clicks.gate import gate
+        from boostrank.clicks.gate import gate, judging_propensities
         from boostrank.training.params import STOPPING_NAMES
         from boostrank.training.train import train
 
@@ -190,11 +190,13 @@ class Clicked:
                 warnings.simplefilter("ignore")  # the training itself says them
                 models = [train(plain, one, rounds, **options) for one in sets]
                 naive, debiased = (model.predict(held) for model in models)
-                judge, whose = self._judge(held, held_log)
+                queries = None if held.input_rows is not None else held.queries
+                judge, own = judging_propensities(held_log, queries, self.propensities)
                 found = gate(held, held_log, judge, naive, debiased)
         except DataError as error:
             say(f"no gate: {error}")
             return
+        whose = "propensities of their own" if own else "the propensities it learnt with"
         say(f"debiased against click counts, single trainings, on {where}, by {whose}: {found}")
         if not self.holds:
             say("which says nothing, as clicks contradict the propensities that were learnt with")
@@ -202,22 +204,6 @@ class Clicked:
             say("DEBIASING HURTS HERE: clicks on held-out queries prefer the ranker that took click counts for labels")
         elif found.difference.low <= 0.0:
             say("no clear difference: these clicks do not tell whether debiasing pays")
-
-    def _judge(self, held: RankingDataset, log: ClickLog) -> tuple[Propensities, str]:
-        """Propensities of the held-out log itself, where it tells them: those that were learnt with favour whoever
-        believed them."""
-        import numpy as np
-
-        from boostrank.clicks.estimation import NONSENSE, estimate_propensities
-
-        try:
-            own = estimate_propensities(log, None if held.input_rows is not None else held.queries)
-        except DataError:
-            return self.propensities, "the propensities it learnt with"
-        assert own.errors is not None
-        if not np.all(own.errors <= NONSENSE):  # NaN is not
-            return self.propensities, "the propensities it learnt with"
-        return own, "propensities of their own"
 
 
 def check_compared_by_clicks(

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.clicks.estimation import NONSENSE, estimate_propensities
 from boostrank.clicks.log import ClickLog, with_labels
 from boostrank.clicks.propensities import Propensities
 from boostrank.core.errors import DataError
+from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Conventions, Metric
@@ -66,6 +68,28 @@ def with_click_gains(data: RankingDataset, log: ClickLog, propensities: Propensi
         )
     gains = np.nan_to_num(log.gains(propensities, 0.0), nan=0.0)
     return with_labels(data, data.in_row_order(gains), {"propensities": propensities.to_dict(), "prior": 0.0})
+
+
+def judging_propensities(log: ClickLog, queries: QueryIndex | None, learnt: Propensities) -> tuple[Propensities, bool]:
+    """Those by which held-out clicks compare rankers: their own where they tell them, for those that were learnt with
+    favour whoever believed them.
+
+    Args:
+        log: of held-out clicks.
+        queries: of its documents, as for `estimate_propensities`.
+        learnt: the propensities that a ranker learnt with.
+
+    Returns:
+        The propensities, and whether they are the log's own.
+    """
+    try:
+        own = estimate_propensities(log, queries)
+    except DataError:
+        return learnt, False
+    assert own.errors is not None
+    if not np.all(own.errors <= NONSENSE):  # NaN is not
+        return learnt, False
+    return own, True
 
 
 def gate(

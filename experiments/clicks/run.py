@@ -22,7 +22,7 @@ import xgboost as xgb
 
 import boostrank
 from boostrank.clicks.estimation import estimate_propensities
-from boostrank.clicks.gate import gate
+from boostrank.clicks.gate import gate, judging_propensities
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.simulate import Users, simulate_clicks
 from boostrank.core.errors import DataError
@@ -128,14 +128,21 @@ def measured(
 
 
 def ndcg(scores: np.ndarray, test: boostrank.RankingDataset) -> np.ndarray:
-    """NDCG@10 of the true labels, by query."""
+    """NDCG@10 of the grades, by query; NaN where all documents have the lowest."""
     return METRIC.evaluate(test.labels, scores, test.queries).per_query
+
+
+def graded(data: boostrank.RankingDataset, lowest: float) -> boostrank.RankingDataset:
+    """The same with grades from 0: the lowest, on which people click by mistake alone, is worth nothing."""
+    return replace(data, labels=data.labels - lowest)
 
 
 def simulated(folder: Path, few: int, condition: Condition, seed: int, threads: int | None) -> tuple[Log, Any]:
     """A log of clicks on lists of a ranker that learnt few judged queries; and that ranker."""
     train = boostrank.RankingDataset.read(folder / "train.txt")
     test = boostrank.RankingDataset.read(folder / "test.txt", like=train)
+    lowest = train.labels.min()
+    train, test = graded(train, lowest), graded(test, lowest)
     chosen = np.random.default_rng(seed).permutation(len(train.queries))[:few]
     logger = boostrank.train(
         {**TREES, "objective": "lambdarank", "min_data_in_leaf": 5, "seed": seed, "verbosity": -1}, train.take(chosen),
@@ -240,16 +247,17 @@ def gated(log: Log) -> dict[str, Any]:
     part = np.arange(len(log.train.queries)) % 5 == 4
     held, held_log = log.log.of_queries(log.train, np.flatnonzero(part))
     data, kept = log.log.of_queries(log.train, np.flatnonzero(~part))
-    curve = estimate_propensities(log.log, log.train.queries)
+    curve = estimate_propensities(kept, data.queries)
+    judge, own = judging_propensities(held_log, held.queries, curve)
     naive, debiased = (
         boostrank.train(_params(log, "lightgbm"), kept.training_set(data, one), ROUNDS) for one in (None, curve)
     )
     try:
-        found = gate(held, held_log, curve, naive.predict(held), debiased.predict(held))
+        found = gate(held, held_log, judge, naive.predict(held), debiased.predict(held))
     except DataError as error:
         return {"refused": str(error)}
     true = np.nanmean(ndcg(debiased.predict(log.test), log.test) - ndcg(naive.predict(log.test), log.test))
-    return {**asdict(found.difference), "true": float(true), "known": found.known}
+    return {**asdict(found.difference), "true": float(true), "known": found.known, "own": own}
 
 
 def difference(one: list[list[float]], other: list[list[float]]) -> tuple[float, float]:
