@@ -24,15 +24,21 @@ def _cell(given: str) -> tuple[str, str]:
 @option("-o", "--output", required=True, metavar="FILE", type=OutputFile(),
         help="The click log to write: DATA.clicks, beside the documents.")  # fmt: skip
 @option("--position", metavar="COLUMN", default="position", help="Where in the list the document stood, from 1.")
-@option("--clicked", metavar="COLUMN", default="clicked", help="1 or true where it was clicked, else 0 or false.")
+@option(
+    "--clicked",
+    metavar="COLUMN",
+    default="clicked",
+    help="1 or true where it was clicked, else 0 or false; with --impressions, how often.",
+)
+@option("--impressions", metavar="COLUMN", help="How many impressions a row stands for.", show_default="one each")
 @option("--row", metavar="COLUMN", default="row", help="Row of the document in the data, from 1.")
 @option("--key", "keys", metavar="COLUMN,...", help="In place of --row: columns that name it, here and in --documents.")
 @option("--documents", metavar="FILE", type=InputFile(), help="The table of the documents, for --key.")
 @option("--where", metavar="COLUMN=TEXT", multiple=True, type=Parsed("COLUMN=TEXT", _cell),
         help="Only impressions whose column holds this, for the log of a segment; may be repeated.")  # fmt: skip
 def command(
-    sessions: tuple[str, ...], output: str, position: str, clicked: str, row: str, keys: str | None,
-    documents: str | None, where: tuple[tuple[str, str], ...],
+    sessions: tuple[str, ...], output: str, position: str, clicked: str, impressions: str | None, row: str,
+    keys: str | None, documents: str | None, where: tuple[tuple[str, str], ...],
 ) -> None:  # fmt: skip
     """Add up session logs, a row an impression, to a log of clicks by document and position.
 
@@ -47,7 +53,8 @@ def command(
         raise click.UsageError("--key needs --documents, the table that has these columns")
     names = tuple(name.strip() for name in keys.split(",")) if keys else ()
     started = time.monotonic()
-    log = count_clicks(sessions, SessionColumns(position, clicked, row, names, dict(where)), documents)
+    columns = SessionColumns(position, clicked, row, names, dict(where), impressions)
+    log = count_clicks(sessions, columns, documents)
     write_clicks(output, log)
     say(f"{output}: {log!r}, counted in {duration(time.monotonic() - started)}")
     click.echo(output)

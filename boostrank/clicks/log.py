@@ -54,12 +54,13 @@ class ClickLog:
         found = impossible(rows, positions, impressions, clicks, self.n_documents)
         if found is not None:
             raise DataError(f"entry {found[0]} of the click log: {found[1]}")
-        order = np.lexsort((positions, rows))
-        rows, positions = rows[order], positions[order]
+        if not np.all((np.diff(rows) > 0) | ((np.diff(rows) == 0) & (np.diff(positions) > 0))):
+            order = np.lexsort((positions, rows))
+            rows, positions, impressions, clicks = (column[order] for column in columns)
         first = np.ones(rows.size, dtype=bool)
         first[1:] = (rows[1:] != rows[:-1]) | (positions[1:] != positions[:-1])
         starts = np.flatnonzero(first)
-        summed = [np.add.reduceat(c[order], starts) if starts.size else c for c in (impressions, clicks)]
+        summed = [np.add.reduceat(c, starts) if starts.size else c for c in (impressions, clicks)]
         for name, column in zip(COLUMNS, (rows[starts], positions[starts], *summed), strict=True):
             object.__setattr__(self, name, column)
 

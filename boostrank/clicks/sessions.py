@@ -5,25 +5,24 @@ Tables of any size: what is held is one batch of rows and an entry for each docu
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from boostrank.clicks.log import ClickLog
+from boostrank.clicks.counting import Sums
+from boostrank.clicks.log import MOST, ClickLog
 from boostrank.clicks.propensities import MAX_POSITION
 from boostrank.core.errors import FileFormatError, InputError
+from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Int64Array
+from boostrank.data.tables.batches import Batch, batches
 from boostrank.data.tables.options import arrow
 
-_BLOCK = 1 << 20
-_BATCH = 1 << 17
-_PENDING = 1 << 20
 _LARGEST_ROW = 2**40
-_ENDS_OF_CSV = {".csv": ",", ".tsv": "\t", ".txt": ","}
 
 
 @dataclass(frozen=True)
@@ -32,10 +31,11 @@ class SessionColumns:
 
     Args:
         position: of the list at which the document was shown, from 1.
-        clicked: 1 or true where it was clicked, else 0 or false.
+        clicked: 1 or true where it was clicked, else 0 or false; with `impressions`, how often it was.
         row: row of the document in the data, from 1; not looked at where there are keys.
         keys: columns that name the document, in the log as in the data.
         where: column -> the text that it must hold, for a log of one segment.
+        impressions: how many impressions a row stands for; None: one each.
     """
 
     position: str = "position"
@@ -43,6 +43,7 @@ class SessionColumns:
     row: str = "row"
     keys: tuple[str, ...] = ()
     where: Mapping[str, str] = field(default_factory=dict)
+    impressions: str | None = None
 
 
 def count_clicks(
@@ -60,77 +61,37 @@ def count_clicks(
         FileFormatError: a cell that cannot be, with file and row; a document that the data do not have, or have twice.
         InputError: keys without data.
     """
-    columns = columns or SessionColumns()
-    if columns.keys and data is None:
-        raise InputError(f"the columns {', '.join(columns.keys)} name documents: give the table that has them (data)")
-    known = _Documents.of(os.fspath(data), columns.keys) if columns.keys and data is not None else None
-    names = [columns.position, columns.clicked, *(columns.keys or (columns.row,)), *columns.where]
-    total = _Total()
-    for path in [os.fspath(one) for one in sessions]:
-        first = 1
-        for batch in _batches(path, names, {columns.position: "int64", columns.clicked: "int64", columns.row: "int64"}):
-            kept = _kept(batch, columns.where)
-            at = _Place(path, first, kept)
-            positions = _numbers(batch, columns.position, kept, at, 1, MAX_POSITION)
-            clicked = _numbers(batch, columns.clicked, kept, at, 0, 1)
-            if known is None:
-                rows = _numbers(batch, columns.row, kept, at, 1, _LARGEST_ROW) - 1
+    c = columns or SessionColumns()
+    if c.keys and data is None:
+        raise InputError(f"the columns {', '.join(c.keys)} name documents: give the table that has them (data)")
+    known = _Documents.of(data, c.keys) if c.keys and data is not None else None
+    counted = () if c.impressions is None else (c.impressions, c.clicked)
+    numbers = (c.position, *counted, *(() if c.keys else (c.row,)))
+    total = Sums()
+    for path in sessions:
+        for batch in batches(
+            path, numbers=numbers, truths=() if counted else (c.clicked,), texts=(*c.keys, *c.where),
+            threads=resolve_threads(None),
+        ):  # fmt: skip
+            kept = _kept(batch, c.where)
+            positions = batch.whole(c.position, 1, MAX_POSITION, kept)
+            rows = batch.whole(c.row, 1, _LARGEST_ROW, kept) - 1 if known is None else known.rows(batch, kept)
+            if c.impressions is None:
+                shown, clicks = np.ones(len(batch), np.int64), batch.truth(c.clicked, kept)
             else:
-                rows = known.rows(batch, kept, at)
-            total.add(rows * (MAX_POSITION + 1) + positions, clicked)
-            first += batch.num_rows
+                shown = batch.whole(c.impressions, 1, MOST, kept)
+                clicks = batch.whole(c.clicked, 0, MOST, kept)
+                more = np.flatnonzero(clicks > shown)
+                if more.size:
+                    words = f"{clicks[more[0]]} clicks of {shown[more[0]]} impressions: one each at most"
+                    raise batch.refuse(int(more[0]), words)
+            keys = rows * (MAX_POSITION + 1) + positions
+            total.add(*(one if kept is None else one[kept] for one in (keys, shown, clicks)))
     keys, impressions, clicks = total.sums()
     rows, positions = np.divmod(keys, MAX_POSITION + 1)
+    del keys
     count = int(rows.max(initial=-1)) + 1 if known is None else known.count
     return ClickLog(rows, positions, impressions, clicks, count)
-
-
-class _Total:
-    """Sums by key, those of the last batches not yet among them."""
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[Int64Array, Int64Array, Int64Array]] = []
-        self._size = self._merged = 0
-
-    def add(self, keys: Int64Array, clicks: Int64Array) -> None:
-        """An impression each."""
-        self._parts.append(_summed(keys, np.ones(keys.size, np.int64), clicks))
-        self._size += self._parts[-1][0].size
-        if self._size > max(2 * self._merged, _PENDING):
-            self.sums()
-
-    def sums(self) -> tuple[Int64Array, Int64Array, Int64Array]:
-        """(keys ascending, impressions, clicks)."""
-        parts = self._parts or [(np.zeros(0, np.int64),) * 3]
-        self._parts = []
-        columns = [np.concatenate([part[i] for part in parts]) for i in range(3)]
-        del parts
-        self._parts = [_summed(*columns)]
-        self._size = self._merged = self._parts[0][0].size
-        return self._parts[0]
-
-
-def _summed(keys: Int64Array, impressions: Int64Array, clicks: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array]:
-    order = np.argsort(keys, kind="stable")
-    keys = keys[order]
-    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: keys.size])
-    if not starts.size:
-        return keys, impressions, clicks
-    return keys[starts], np.add.reduceat(impressions[order], starts), np.add.reduceat(clicks[order], starts)
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where the rows of a batch stand."""
-
-    path: str
-    first: int
-    kept: Any
-
-    def refuse(self, number: int, reason: str) -> FileFormatError:
-        """An error at the row of that number among those that are kept."""
-        row = number if self.kept is None else int(np.flatnonzero(self.kept.to_numpy(zero_copy_only=False))[number])
-        return FileFormatError(f"row {self.first + row:,} (behind the header): {reason}", file=self.path)
 
 
 @dataclass(frozen=True)
@@ -142,32 +103,31 @@ class _Documents:
     index: Any
 
     @classmethod
-    def of(cls, path: str, keys: tuple[str, ...]) -> _Documents:
+    def of(cls, path: str | PathLike[str], keys: tuple[str, ...]) -> _Documents:
         """Those of a file.
 
         Raises:
             FileFormatError: two rows of the same keys.
         """
         pa, pc = arrow(), arrow(".compute")
-        parts = [_joined(batch, keys) for batch in _batches(path, keys, {})]
+        parts = [_joined(batch, keys) for batch in batches(path, texts=keys)]
         index = pa.chunked_array(parts or [pa.array([], pa.string())]).combine_chunks()
         if pc.count_distinct(index).as_py() != len(index):
             twice = pc.value_counts(index)
             name = next(one["values"] for one in twice.to_pylist() if one["counts"] > 1)
-            raise FileFormatError(
-                f"two rows have the keys {_shown(name)}: no impression says which is meant", file=path
-            )
+            words = f"two rows have the keys {_shown(name)}: no impression says which is meant"
+            raise FileFormatError(words, file=str(path))
         return cls(keys, len(index), index)
 
-    def rows(self, batch: Any, kept: Any, at: _Place) -> Int64Array:
+    def rows(self, batch: Batch, kept: npt.NDArray[np.bool_] | None) -> Int64Array:
         """int64: the row of the document of each impression."""
         pc, texts = arrow(".compute"), _joined(batch, self.keys)
-        texts = texts if kept is None else texts.filter(kept)
-        found = pc.index_in(texts, self.index)
-        if found.null_count:
-            missing = int(np.flatnonzero(found.is_null().to_numpy(zero_copy_only=False))[0])
-            raise at.refuse(missing, f"the data have no document {_shown(texts[missing].as_py())}")
-        return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
+        found = pc.fill_null(pc.index_in(texts, self.index, skip_nulls=True), -1).to_numpy(zero_copy_only=False)
+        missing = np.flatnonzero((found < 0) if kept is None else (found < 0) & kept)
+        if missing.size:
+            row = int(missing[0])
+            raise batch.refuse(row, f"the data have no document {_shown(texts[row].as_py())}")
+        return np.asarray(np.maximum(found, 0), np.int64)
 
 
 _BETWEEN = "\x1f"
@@ -177,87 +137,16 @@ def _shown(key: str | None) -> str:
     return "without a key" if key is None else ", ".join(key.split(_BETWEEN))[:80]
 
 
-def _joined(batch: Any, keys: Sequence[str]) -> Any:
+def _joined(batch: Batch, keys: Sequence[str]) -> Any:
     """The keys of each row as one text; null where one is."""
-    pc, pa = arrow(".compute"), arrow()
-    texts = [pc.cast(batch.column(key), pa.string()) for key in keys]
-    return pc.binary_join_element_wise(*texts, _BETWEEN) if len(texts) > 1 else texts[0]
+    texts = [batch.text(key) for key in keys]
+    return arrow(".compute").binary_join_element_wise(*texts, _BETWEEN) if len(texts) > 1 else texts[0]
 
 
-def _kept(batch: Any, where: Mapping[str, str]) -> Any:
-    """Which rows hold what they must; None: all."""
-    pc, pa, kept = arrow(".compute"), arrow(), None
+def _kept(batch: Batch, where: Mapping[str, str]) -> npt.NDArray[np.bool_] | None:
+    """bool[n]: which rows hold what they must; None: all."""
+    pc, kept = arrow(".compute"), None
     for name, wanted in where.items():
-        one = pc.fill_null(pc.equal(pc.cast(batch.column(name), pa.string()), wanted), False)
-        kept = one if kept is None else pc.and_(kept, one)
+        one = pc.fill_null(pc.equal(batch.text(name), wanted), False).to_numpy(zero_copy_only=False)
+        kept = one if kept is None else kept & one
     return kept
-
-
-def _numbers(batch: Any, name: str, kept: Any, at: _Place, low: int, high: int) -> Int64Array:
-    """int64 of a column, whole numbers from low to high."""
-    pa, pc, column = arrow(), arrow(".compute"), batch.column(name)
-    column = column if kept is None else column.filter(kept)
-    wanted = "0 or 1 (or false, true)" if high == 1 else f"a whole number from {low} to {high:,}"
-    if column.null_count:
-        missing = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        raise at.refuse(missing, f"{name} is missing, and must be {wanted}")
-    try:
-        values = pc.cast(column, pa.int64()).to_numpy(zero_copy_only=False)
-    except pa.ArrowException as error:
-        raise FileFormatError(f"column {name!r}: {' '.join(str(error).split())}; {wanted}", file=at.path) from None
-    bad = np.flatnonzero((values < low) | (values > high))
-    if bad.size:
-        raise at.refuse(int(bad[0]), f"{name} is {values[bad[0]]}, and must be {wanted}")
-    return np.asarray(values, np.int64)
-
-
-def _batches(path: str, names: Sequence[str], types: Mapping[str, str]) -> Iterator[Any]:
-    """Record batches with these columns; those of text are read as `types` say, or as text.
-
-    Raises:
-        FileFormatError: a file that cannot be read, or that lacks a column.
-    """
-    pa = arrow()
-    try:
-        for batch in _opened(path, list(dict.fromkeys(names)), types):
-            batch.validate()  # of a damaged file: buffers as long as they should be
-            yield batch
-    except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
-        words = " ".join(str(getattr(error, "strerror", None) or error).split())
-        raise FileFormatError(f"cannot be read: {words}", file=path) from None
-
-
-def _opened(path: str, names: list[str], types: Mapping[str, str]) -> Iterator[Any]:
-    pa = arrow()
-    stem, ending = os.path.splitext(path.lower())
-    if ending == ".parquet":
-        file = arrow(".parquet").ParquetFile(path, pre_buffer=False)
-        _check(path, file.schema_arrow.names, names)
-        yield from file.iter_batches(_BATCH, columns=names, use_threads=False)
-        return
-    if ending in (".arrow", ".feather", ".ipc", ".arrows"):
-        with pa.OSFile(path, "rb") as source:
-            is_file = source.read(6) == b"ARROW1"
-            source.seek(0)
-            reader = (arrow(".ipc").open_file if is_file else arrow(".ipc").open_stream)(source)
-            _check(path, reader.schema.names, names)
-            yield from (reader.get_batch(i) for i in range(reader.num_record_batches)) if is_file else reader
-        return
-    csv = arrow(".csv")
-    kind = os.path.splitext(stem)[1] if ending in (".gz", ".bz2", ".zst") else ending
-    if kind not in _ENDS_OF_CSV:
-        raise FileFormatError("neither CSV, TSV, Parquet nor Arrow by its name", file=path)
-    texts = {name: getattr(pa, types[name])() if name in types else pa.string() for name in names}
-    with pa.input_stream(path) as source:
-        reader = csv.open_csv(
-            source, csv.ReadOptions(use_threads=False, block_size=_BLOCK),
-            csv.ParseOptions(delimiter=_ENDS_OF_CSV[kind]),
-            csv.ConvertOptions(column_types=texts, include_columns=names, strings_can_be_null=True),
-        )  # fmt: skip
-        yield from reader
-
-
-def _check(path: str, there: Sequence[str], names: Sequence[str]) -> None:
-    missing = [name for name in names if name not in there]
-    if missing:
-        raise FileFormatError(f"no column {missing[0]!r}; it has {', '.join(there)}", file=path)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import gzip
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from boostrank.clicks import sessions
+from boostrank.clicks import counting, sessions
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.sessions import SessionColumns, count_clicks
 from boostrank.clicks.text import read_clicks
 from boostrank.core.errors import FileFormatError, InputError
+from boostrank.data.tables.batches import batches
 from tests.cli.conftest import invoke
 
 
@@ -59,9 +61,8 @@ def write(frame: pd.DataFrame, path: Path) -> Path:
 def test_forms_are_added_up_alike(
     name: str, frame: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sessions, "_BLOCK", 4096)
-    monkeypatch.setattr(sessions, "_BATCH", 300)
-    monkeypatch.setattr(sessions, "_PENDING", 100)
+    monkeypatch.setattr(sessions, "batches", partial(batches, chunk_bytes=4096))
+    monkeypatch.setattr(counting, "_SMALLEST", 4)
     path = write(frame, tmp_path / name)
     assert entries(count_clicks([path])) == twin(frame)
     half = write(frame[:2_000], tmp_path / f"a-{name}"), write(frame[2_000:], tmp_path / f"b-{name}")
@@ -89,7 +90,8 @@ def test_documents_may_go_by_keys(ending: str, frame: pd.DataFrame, tmp_path: Pa
     assert found.n_documents == len(data)
     fewer = write(data[data["row"] != 7], tmp_path / f"fewer.{ending}")
     first = int(np.flatnonzero(frame["row"] == 7)[0]) + 1
-    with pytest.raises(FileFormatError, match=rf"row {first:,} .*the data have no document q0, 7"):
+    where = rf"row {first:,}" if ending == "parquet" else rf"log\.csv:{first + 1}"
+    with pytest.raises(FileFormatError, match=rf"{where}: the data have no document q0, 7"):
         count_clicks([log], columns, fewer)
     twice = write(pd.concat([data, data[:1]]), tmp_path / f"twice.{ending}")
     with pytest.raises(FileFormatError, match="two rows have the keys"):
@@ -101,30 +103,61 @@ def test_documents_may_go_by_keys(ending: str, frame: pd.DataFrame, tmp_path: Pa
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
-        ("0,1,0", r"row 3 .*row is 0, and must be a whole number from 1"),
-        ("1,0,0", r"row 3 .*position is 0"),
-        ("1,10001,0", r"row 3 .*position is 10001, and must be a whole number from 1 to 10,000"),
-        ("1,1,2", r"row 3 .*clicked is 2, and must be 0 or 1"),
-        ("1,1,-1", r"row 3 .*clicked is -1"),
-        ("1,,1", r"row 3 .*position is missing"),
-        ("1,1,yes", r"cannot be read: .*yes"),
-        ("1,1.5,0", r"cannot be read: .*1\.5"),
-        ("1,1", r"cannot be read: .*columns"),
+        ("0,1,0", r"row is 0, and must be a whole number from 1"),
+        ("1,0,0", r"position is 0"),
+        ("1,10001,0", r"position is 10001, and must be a whole number from 1 to 10,000"),
+        ("1,1,2", r"clicked is 2, and must be 0 or 1"),
+        ("1,1,-1", r"clicked is -1"),
+        ("1,,1", r"position is missing"),
+        ("1,1,", r"clicked is missing"),
+        ("1,1,yes", r"clicked is yes"),
+        ("1,1.5,0", r"position is 1\.5"),
+        ("1,one,0", r"value 'one' of column 'position' is not a number"),
+        ("1,1", r"the row has 2 cells, the first line 3 names"),
     ],
 )
-def test_a_cell_that_cannot_be_is_refused_by_file_and_row(cells: str, words: str, tmp_path: Path) -> None:
+def test_a_cell_that_cannot_be_is_refused_by_file_and_line(cells: str, words: str, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text(f"row,position,clicked\n1,1,0\n2,1,1\n{cells}\n")
-    with pytest.raises(FileFormatError, match=rf"log\.csv: {words}"):
+    with pytest.raises(FileFormatError, match=rf"log\.csv:4: {words}"):
         count_clicks([path])
+
+
+def test_a_cell_of_a_file_without_lines_is_refused_by_its_row(tmp_path: Path) -> None:
+    for column, values, words in (
+        ("position", [1, 2, 0], "row 3: position is 0"), ("position", [1.0, None, 1.0], "row 2: position is missing"),
+        ("clicked", [0, 1, 2], "row 3: clicked is 2"), ("row", [0.5, 1.0, 1.0], "row 1: row is 0.5"),
+        ("clicked", ["0", "1", "1"], "column 'clicked' is of type .*string: numbers are wanted"),
+    ):  # fmt: skip
+        table = pd.DataFrame({"row": [1, 2, 3], "position": [1, 1, 1], "clicked": [0, 0, 1]} | {column: values})
+        with pytest.raises(FileFormatError, match=rf"log\.parquet: {words}"):
+            count_clicks([write(table, tmp_path / "log.parquet")])
+
+
+def test_rows_may_stand_for_several_impressions(frame: pd.DataFrame, tmp_path: Path) -> None:
+    summed = frame.groupby(["row", "position"], as_index=False).agg(
+        shown=("clicked", "size"), clicks=("clicked", "sum")
+    )
+    columns = SessionColumns(clicked="clicks", impressions="shown")
+    assert entries(count_clicks([write(summed, tmp_path / "log.parquet")], columns)) == twin(frame)
+    summed.loc[4, "clicks"] = summed.loc[4, "shown"] + 1
+    with pytest.raises(FileFormatError, match=r"log\.csv:6: \d+ clicks of \d+ impressions"):
+        count_clicks([write(summed, tmp_path / "log.csv")], columns)
+
+
+def test_true_and_false_may_be_words(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("row,position,clicked\n1,1,True\n1,1,false\n2,1,1\n")
+    assert entries(count_clicks([path])) == {(0, 1): (2, 1), (1, 1): (1, 1)}
 
 
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("log.csv", b"row,position\n1,1\n", "clicked"), ("log.csv", b"", "cannot be read"),
+        ("log.csv", b"row,position\n1,1\n", "no column is called 'clicked'"), ("log.csv", b"", "the file is empty"),
         ("log.parquet", b"PAR1", "cannot be read"), ("log.feather", b"ARROW1 no", "cannot be read"),
-        ("log.svm", b"1 qid:1\n", "neither CSV"), ("log.csv.gz", b"\x1f\x8bno", "cannot be read"),
+        ("log.svm", b"1 qid:1\n", "neither CSV"), ("log.csv.gz", b"\x1f\x8bno", "gzip"),
+        ("log.csv", b"row,position,clicked,row\n", "several columns are called 'row'"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_none_is_refused(name: str, content: bytes, words: str, tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_faults_of_a_file_without_lines_name_the_row(tmp_path: Path) -> None:
     check("row 3: value 1e+39 of column 'x' does not fit in float32", x=[1.0, 2.0, 1e39])
     check("row 3: value inf of column 'x' is infinite: --inf keep", x=[1.0, 2.0, math.inf])
     check("qid 1 comes back after another query; it was first seen on row 1", qid=[1, 2, 1])
-    check("labels and weights are numbers", label=["1", "0", "1"])
+    check("numbers are wanted", label=["1", "0", "1"])
 
 
 HEAD = "label,qid,a,b\n"

@@ -263,7 +263,10 @@ class BatchPiece:
         self.arrays, self.rows, self.columns, self.file, self.first = arrays, rows, columns, file, first
         self.size = sum(array.nbytes for array in arrays.values())
 
-    def read(self, numbers: Sequence[int], qid: int | None, options: TableOptions, *, exactly: bool) -> Cells:
+    def read(
+        self, numbers: Sequence[int], qid: int | None, options: TableOptions, *, exactly: bool,
+        texts: Sequence[int] = (),
+    ) -> Cells:  # fmt: skip
         """Cells of some columns; see `tables.parser.Piece`."""
         cells = Cells(np.arange(1, self.rows + 1), self.rows, {})
         features = set(self.columns.places)
@@ -277,6 +280,7 @@ class BatchPiece:
             cells.numbers[place] = values
         if qid is not None:
             cells.qid = self._ids(qid)
+        cells.texts = {place: self._text(place) for place in texts}
         return cells
 
     def _values(self, place: int) -> npt.NDArray[Any]:
@@ -285,7 +289,7 @@ class BatchPiece:
             array = array.dictionary_decode()
         if array.type not in (pa.float32(), pa.float64()):
             if not _is_number(array.type):
-                words = f"column {self.columns.header[place]!r} is of type {array.type}: labels and weights are numbers"
+                words = f"column {self.columns.header[place]!r} is of type {array.type}: numbers are wanted"
                 raise FileFormatError(words, file=self.file)
             array = pc.cast(array, pa.float64(), safe=False)
         values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
@@ -299,6 +303,14 @@ class BatchPiece:
             words = f"column {self.columns.header[place]!r} is damaged: {' '.join(str(error).split())}"
             raise FileFormatError(words, file=self.file) from None
         return self.arrays[place]
+
+    def _text(self, place: int) -> Any:
+        pa, pc, array = arrow(), arrow(".compute"), self._sound(place)
+        try:
+            return pc.cast(array.dictionary_decode() if pa.types.is_dictionary(array.type) else array, pa.string())
+        except pa.ArrowException:
+            words = f"column {self.columns.header[place]!r} is of type {array.type}: text or whole numbers are wanted"
+            raise FileFormatError(words, file=self.file) from None
 
     def _ids(self, place: int) -> Any:
         pa, pc, array = arrow(), arrow(".compute"), self._sound(place)

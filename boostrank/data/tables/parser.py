@@ -49,6 +49,7 @@ class Cells:
         n_lines: of the batch, blank ones and those that cannot be read included.
         numbers: place of a column -> float[n], NaN where it is missing.
         qid: Arrow array of text or whole numbers, None where it was not asked for.
+        texts: place of a column -> Arrow array of text, null where it is missing.
         faults: what was wrong with lines, which are then in `lines` or not.
         infinite: infinite values that were let in.
         values: place of a column of categories -> those of these rows; its numbers are places among them.
@@ -61,6 +62,7 @@ class Cells:
     faults: list[Fault] = field(default_factory=list)
     infinite: int = 0
     values: dict[int, list[Any]] = field(default_factory=dict)
+    texts: dict[int, Any] = field(default_factory=dict)
 
 
 class Piece(Protocol):
@@ -70,11 +72,14 @@ class Piece(Protocol):
     unterminated: bool
     """Whether a last line has no newline."""
 
-    def read(self, numbers: Sequence[int], qid: int | None, options: TableOptions, *, exactly: bool) -> Cells:
+    def read(
+        self, numbers: Sequence[int], qid: int | None, options: TableOptions, *, exactly: bool,
+        texts: Sequence[int] = (),
+    ) -> Cells:  # fmt: skip
         """Cells of some columns.
 
         Args:
-            numbers, qid: places of the columns.
+            numbers, qid, texts: places of the columns.
             options: of the reader.
             exactly: whether each value is looked at, and what cannot be read is told; otherwise infinite values, and
                 those that float32 cannot hold, come as they are, and rows are not complete if something is wrong.

@@ -116,13 +116,17 @@ class TextPiece:
         self.text, self.columns, self.delimiter, self.file = text, columns, delimiter, file
         self.size, self.unterminated = text.size, text.unterminated
 
-    def read(self, numbers: Sequence[int], qid: int | None, options: TableOptions, *, exactly: bool) -> Cells:
+    def read(
+        self, numbers: Sequence[int], qid: int | None, options: TableOptions, *, exactly: bool,
+        texts: Sequence[int] = (),
+    ) -> Cells:  # fmt: skip
         """Cells of some columns; see `tables.parser.Piece`."""
         text = self.text
         if text.end == text.start:
             empty = np.zeros(0, np.int64)
-            found: Any = None if qid is None else arrow().array([], arrow().string())
-            return Cells(empty, 0, dict.fromkeys(numbers, np.zeros(0)), found)
+            nothing: Any = arrow().array([], arrow().string())
+            found = None if qid is None else nothing
+            return Cells(empty, 0, dict.fromkeys(numbers, np.zeros(0)), found, texts=dict.fromkeys(texts, nothing))
         array = np.frombuffer(text.buffer, np.uint8, text.end - text.start, text.start)
         ends = np.flatnonzero(array == _NEWLINE)
         n_lines = ends.size + text.unterminated
@@ -133,13 +137,13 @@ class TextPiece:
         table = None
         if not exactly:
             try:
-                table = self._parsed(numbers, qid, options, ragged, as_text=False)
+                table = self._parsed(numbers, qid, texts, options, ragged, as_text=False)
             except arrow().ArrowInvalid:
                 exactly = True
         if exactly:
             ragged.clear()
             try:
-                table = self._parsed(numbers, qid, options, ragged, as_text=True)
+                table = self._parsed(numbers, qid, texts, options, ragged, as_text=True)
             except arrow().ArrowInvalid as error:
                 fault = _not_utf8(array, ends)
                 if fault is None:
@@ -168,6 +172,7 @@ class TextPiece:
         if qid is not None:
             ids = table.column(self._name(qid)).combine_chunks()
             cells.qid = arrow(".compute").utf8_trim_whitespace(ids)
+        cells.texts = {place: _trimmed(table.column(self._name(place)).combine_chunks(), options) for place in texts}
         return cells
 
     def _like_known(self, words: list[str], place: int, options: TableOptions) -> list[Any]:
@@ -193,8 +198,9 @@ class TextPiece:
         return str(place)
 
     def _parsed(
-        self, numbers: Sequence[int], qid: int | None, options: TableOptions, ragged: list[Any], *, as_text: bool
-    ) -> Any:
+        self, numbers: Sequence[int], qid: int | None, texts: Sequence[int], options: TableOptions, ragged: list[Any],
+        *, as_text: bool,
+    ) -> Any:  # fmt: skip
         """An Arrow table with the columns called by their places."""
         pa, reader, text = arrow(), arrow(".csv"), self.text
 
@@ -204,8 +210,7 @@ class TextPiece:
 
         kind = pa.string() if as_text else pa.float64()
         types = {self._name(place): pa.string() if place in self.columns.coded else kind for place in numbers}
-        if qid is not None:
-            types[self._name(qid)] = pa.string()
+        types |= {self._name(place): pa.string() for place in (*texts, *([] if qid is None else [qid]))}
         if not types:  # every row is looked at, whatever is wanted of it
             types = {self._name(0): pa.string()}
         names = [self._name(i) for i in range(len(self.columns.header))]
