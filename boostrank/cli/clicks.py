@@ -8,19 +8,30 @@ import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from boostrank.cli.errors import say
+from boostrank.cli.options import Parsed, option
 from boostrank.core.errors import DataError, InputError
+from boostrank.data.options import listed_names
 
 if TYPE_CHECKING:
+    from boostrank.clicks.columns import ClickColumns
     from boostrank.clicks.log import ClickLog
     from boostrank.clicks.propensities import Propensities
+    from boostrank.core.types import Int64Array
     from boostrank.data.dataset import RankingDataset
 
 ENDING = ".clicks"
+
+click_columns_option = partial(
+    option, "--click-columns", metavar="COLUMN,...", type=Parsed("COLUMN,...", listed_names),
+    help="Clicks stand in these columns of the tables, in place of FILE.clicks: position, impressions, clicks; and a "
+         "fourth that names documents, if those of a query have a row each position.",
+)  # fmt: skip
 _HELD_OUT = 5  # one query in so many measures what debiasing changes, where no validation file does
 _ROUNDS = 100
 _FEW = 20  # held-out queries, below which there is no verdict
@@ -34,9 +45,9 @@ def check_clicks(context: click.Context, given: dict[str, Any], train: tuple[str
         InputError: a file without its log.
     """
     if not given["clicks"]:
-        for name, word in (("propensities", "--propensities"), ("click_prior", "--click-prior")):
+        for name in ("propensities", "click_prior", "click_columns"):
             if given[name] is not None:
-                raise click.UsageError(f"{word} is for --clicks", context)
+                raise click.UsageError(f"--{name.replace('_', '-')} is for --clicks", context)
         return
     for name, word in (("gain", "--gain"), ("dask", "--dask"), ("regroup", "--regroup")):
         if given.get(name):
@@ -57,7 +68,7 @@ def check_clicks(context: click.Context, given: dict[str, Any], train: tuple[str
     for path in (*train, *valid):
         if path == "-" or not os.path.isfile(path):
             raise click.UsageError(f"--clicks: {path} is no file beside which {ENDING} could lie", context)
-        log_of(path)
+        check_log(context, given, path)
     given |= {"gain": "linear", "route": "memory", "metrics": given["metrics"] or ("dcg",)}
 
 
@@ -69,6 +80,50 @@ def check_rows_count(given: Mapping[str, Any]) -> None:
     """
     if given.get("on_bad_line") == "skip":
         raise click.UsageError("click logs count the rows of the file: no --on-bad-line skip")
+
+
+def check_log(context: click.Context, given: dict[str, Any], path: str) -> None:
+    """Refuse a file without clicks; the columns that have them are no features.
+
+    Raises:
+        UsageError: columns of a file that is no table.
+        InputError: a file without its log.
+    """
+    if given["click_columns"] is None:
+        log_of(path)
+        return
+    from boostrank.clicks.columns import ClickColumns
+    from boostrank.data.tables.batches import is_table
+
+    columns = given["click_columns"]
+    given["click_columns"] = columns = columns if isinstance(columns, ClickColumns) else ClickColumns.of(columns)
+
+    if not is_table(path):
+        raise click.UsageError(f"--click-columns: {path} is no table (CSV, TSV, Parquet, Arrow)", context)
+    known = {name for names in given["drop"] or () for name in names}
+    given["drop"] = (*(given["drop"] or ()), tuple(name for name in columns.names if name not in known))
+
+
+def clicks_of(
+    path: str, data: RankingDataset, columns: ClickColumns | None
+) -> tuple[RankingDataset, ClickLog, str, Int64Array | None]:
+    """The documents of a file, their log, where that lies, and the rows that are documents (None: all).
+
+    Args:
+        path, data: the file, and its rows.
+        columns: that hold the clicks; None: they lie beside it.
+    """
+    from boostrank.clicks.columns import ClickRows
+    from boostrank.clicks.text import read_clicks
+
+    if columns is None:
+        name = log_of(path)
+        log, kept = read_clicks(name, data.n_documents), None
+    else:
+        name = f"{path}, columns {', '.join(columns.names)}"
+        data, log, kept = ClickRows.read(path, columns).of_data(data)
+    say(f"{name}: {log!r}")
+    return data, log, name, kept
 
 
 def log_of(path: str) -> str:
@@ -120,6 +175,7 @@ class Clicked:
         propensities, holds, prior: of the gains; whether clicks do not contradict the first.
         train_set: the documents that were shown, with their gains.
         held: the first validation file's documents and log, once it was read.
+        columns: of the tables that hold the clicks; None: they lie beside.
     """
 
     data: RankingDataset
@@ -129,19 +185,18 @@ class Clicked:
     prior: float
     train_set: RankingDataset
     held: list[tuple[RankingDataset, ClickLog]]
+    columns: ClickColumns | None
 
     @classmethod
     def read(cls, given: dict[str, Any], path: str, data: RankingDataset) -> Clicked:
         """The log beside a file, and what it makes of the file's rows."""
         from boostrank.clicks.log import PRIOR
-        from boostrank.clicks.text import read_clicks
 
-        name = log_of(path)
-        log = read_clicks(name, data.n_documents)
-        say(f"{name}: {log!r}")
+        columns = given["click_columns"]
+        data, log, name, _ = clicks_of(path, data, columns)
         prior = PRIOR if given["click_prior"] is None else given["click_prior"]
         propensities, holds = propensities_of(given["propensities"], log, data, name)
-        return cls(data, log, propensities, holds, prior, log.training_set(data, propensities, prior), [])
+        return cls(data, log, propensities, holds, prior, log.training_set(data, propensities, prior), [], columns)
 
     def measured(self, path: str, data: RankingDataset, learnt: bool) -> RankingDataset:
         """A validation file by its clicks.
@@ -151,16 +206,15 @@ class Clicked:
             learnt: whether it is dealt into folds, where others learn from it: of what was shown alone.
         """
         from boostrank.clicks.gate import with_click_gains
-        from boostrank.clicks.text import read_clicks
 
-        log = read_clicks(log_of(path), data.n_documents)
+        data, log, name, _ = clicks_of(path, data, self.columns)
         self.held.append((data, log))
         if learnt:
             return log.training_set(data, self.propensities, self.prior)
         try:
             return with_click_gains(data, log, self.propensities)
         except DataError as error:
-            raise InputError(f"{log_of(path)}: {error}") from None
+            raise InputError(f"{name}: {error}") from None
 
     def say_gate(self, params: dict[str, Any], given: dict[str, Any]) -> None:
         """Train with and without the propensities, and say which of the two clicks on held-out queries prefer."""
@@ -215,8 +269,9 @@ def check_compared_by_clicks(
         UsageError: an option that contradicts it, or that it needs.
     """
     if not clicks:
-        if propensities is not None:
-            raise click.UsageError("--propensities is for --clicks", context)
+        for name, one in (("propensities", propensities), ("click-columns", given["click_columns"])):
+            if one is not None:
+                raise click.UsageError(f"--{name} is for --clicks", context)
         return
     check_rows_count(given)
     for name in ("gain", "regroup"):
@@ -224,32 +279,36 @@ def check_compared_by_clicks(
             raise click.UsageError(f"--clicks and --{name} do not go together", context)
     if len(data) != 1 or not os.path.isfile(data[0]):
         raise click.UsageError("--clicks counts the rows of one file: give one DATA", context)
-    log_of(data[0])
+    check_log(context, given, data[0])
     given["gain"] = "linear"
 
 
 @dataclass(frozen=True)
 class Judge:
-    """Clicks by which rankers are compared."""
+    """Clicks by which rankers are compared.
+
+    Args:
+        log, propensities: of the documents.
+        kept: int64[n], rows of the file that are documents; None: all.
+    """
 
     log: ClickLog
     propensities: Propensities
+    kept: Int64Array | None
 
     @classmethod
-    def of(cls, path: str, data: RankingDataset, propensities: str | None) -> Judge:
-        """The clicks beside a file."""
-        from boostrank.clicks.text import read_clicks
-
-        name = log_of(path)
-        log = read_clicks(name, data.n_documents)
-        say(f"{name}: {log!r}")
-        return cls(log, propensities_of(propensities, log, data, name)[0])
+    def of(cls, path: str, data: RankingDataset, propensities: str | None, columns: ClickColumns | None) -> Judge:
+        """The clicks of a file."""
+        data, log, name, kept = clicks_of(path, data, columns)
+        return cls(log, propensities_of(propensities, log, data, name)[0], kept)
 
     def judged(self, data: RankingDataset) -> RankingDataset:
-        """The data with clicks over exposure for labels."""
+        """The documents with clicks over exposure for labels."""
         from boostrank.clicks.gate import with_click_gains
+        from boostrank.clicks.log import some_documents
 
-        return with_click_gains(data, self.log, self.propensities)
+        documents = data if self.kept is None else some_documents(data, self.kept)
+        return with_click_gains(documents, self.log, self.propensities)
 
     def words(self, data: RankingDataset, scores: Any, top: int) -> str:
         """How far the comparison can be trusted."""

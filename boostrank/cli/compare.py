@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli import study
-from boostrank.cli.clicks import Judge, check_compared_by_clicks
+from boostrank.cli.clicks import Judge, check_compared_by_clicks, click_columns_option
 from boostrank.cli.errors import DONE, GATE_SHUT, say, settle
 from boostrank.cli.options import COUNT, Command, InputFile, chosen_conventions, with_options
 from boostrank.cli.reading import Reader, document_names, name_of, reading_options
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     study.measures("--clicks", is_flag=True,
                    help="By FILE.clicks beside DATA in place of labels: clicks over exposure, of which neither may "
                         "have learnt. Refused where no clicked document moved."),
+    click_columns_option(section=study.MEASURES),
     study.measures("--propensities", metavar="FILE", type=InputFile(), show_default="estimated",
                    help="Of the positions, for --clicks."),
     study.measured_by_option, study.gain_option, study.segments_option,
@@ -78,9 +79,13 @@ def command(
     judge = None
     for path, dataset in reader.read_for(models, data):
         if clicks:
-            judge = judge or Judge.of(data[0], dataset, propensities)
-            dataset = judge.judged(dataset)
-        rankers.append(Ranker(path, scores_of(path, models[path], dataset, threads), models[path], dataset))
+            judge = judge or Judge.of(data[0], dataset, propensities, given["click_columns"])
+            rows, dataset = dataset, judge.judged(dataset)
+        if judge is not None and judge.kept is not None and models[path] is None:  # a score a row of the file
+            scores = scores_of(path, None, rows, threads)[judge.kept]
+        else:
+            scores = scores_of(path, models[path], dataset, threads)
+        rankers.append(Ranker(path, scores, models[path], dataset))
     docnos = document_names(dataset, name_of(data), needed=rules.ties == "docno")
     found = compare(
         rankers[0], rankers[1], dataset, wanted, conventions=rules, segments=table, fail_if=gate, top=top,

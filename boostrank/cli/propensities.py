@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from boostrank.cli import study
+from boostrank.cli.clicks import click_columns_option
 from boostrank.cli.errors import say
 from boostrank.cli.options import Command, InputFile, OutputFile, option
 from boostrank.cli.tables import print_table
@@ -19,20 +20,28 @@ if TYPE_CHECKING:
 
 @click.command("propensities", cls=Command)
 @click.argument("clicks", metavar="CLICKS", type=InputFile())
+@click_columns_option()
+@option("--qid", metavar="COLUMN", show_default="qid or query_id, if there is one",
+        help="Of the query ids, with --click-columns: documents are told apart within a query.")  # fmt: skip
 @option("--check", "given", metavar="FILE", type=InputFile(),
         help="Propensities that are thought to hold: do clicks fall where they say?")  # fmt: skip
 @option("-o", "--output", metavar="FILE", type=OutputFile(), help="Write the propensities, as JSON.")
 @study.json_option
 @click.pass_context
-def command(context: click.Context, /, clicks: str, given: str | None, output: str | None, as_json: bool) -> None:
+def command(
+    context: click.Context, /, clicks: str, click_columns: tuple[str, ...] | None, qid: str | None, given: str | None,
+    output: str | None, as_json: bool,
+) -> None:  # fmt: skip
     """How likely each position is looked at, from documents that were shown at several.
 
-    CLICKS has a line `row position impressions clicks` for each document and position. Where a document's clicks fell,
+    CLICKS has a line `row position impressions clicks` for each document and position, or is a table with
+    --click-columns. Where a document's clicks fell,
     given how many there were, depends on the positions alone. Refused where no clicked document moved.
 
     \b
     boostrank propensities train.txt.clicks -o propensities.json
     """
+    from boostrank.clicks.columns import ClickColumns, ClickRows
     from boostrank.clicks.estimation import check_curve, estimate_propensities
     from boostrank.clicks.propensities import Propensities
     from boostrank.clicks.text import read_clicks
@@ -40,7 +49,12 @@ def command(context: click.Context, /, clicks: str, given: str | None, output: s
 
     if output is not None:
         check_writable(output)
-    log = read_clicks(clicks)
+    if click_columns is None:
+        if qid is not None:
+            raise click.UsageError("--qid is for --click-columns", context)
+        log = read_clicks(clicks)
+    else:
+        log = ClickRows.read(clicks, ClickColumns.of(click_columns), qid or "").log()[0]
     say(f"{clicks}: {log!r}")
     curve = None if given is None else Propensities.read(given)
     found = estimate_propensities(log)

@@ -80,6 +80,7 @@ class Reader:
         self, given: Mapping[str, Any], *, keep_comments: bool = False, stream: Mapping[str, Any] | None = None
     ) -> None:
         self._stream, self._format = stream, given["data_format"]
+        self._labelled = given.get("click_columns") is None  # which stand for labels
         self._measures = "gain" in given and given["gain"] is None
         self._reading = ReaderOptions(**reading_of(given), keep_comments=keep_comments)
         self._options = self._reading.changed | {"threads": given["threads"]}
@@ -100,7 +101,7 @@ class Reader:
         started, name = time.monotonic(), name_of(paths)
         with ReadProgress(name) as progress:
             stream = {} if self._stream is None else {"stream": True, **self._stream}
-            extra = {} if labelled else {"labelled": False}
+            extra = {} if labelled and self._labelled else {"labelled": False}
             data: RankingDataset = read_files(
                 paths, format=self._format, like=like, progress=progress, **stream, **self._options, **extra
             )

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from boostrank.backends import DEFAULT_BACKEND, ENGINES
+from boostrank.cli.clicks import click_columns_option
 from boostrank.cli.config import read_config
 from boostrank.cli.options import (
     ASSIGNMENT,
@@ -125,6 +126,7 @@ train_options = with_options(
     _output("--clicks", is_flag=True,
             help="Learn from FILE.clicks beside TRAIN (`row position impressions clicks`) in place of labels: clicks "
                  "over exposure, of the documents that were shown. --valid files need theirs too."),
+    click_columns_option(section=OUTPUT),
     _output("--propensities", metavar="FILE", type=InputFile(), show_default="estimated from documents that moved",
             help="How likely each position is looked at: what `boostrank propensities` wrote."),
     _output("--click-prior", metavar="X", type=FloatRange(0), show_default="1",

@@ -159,7 +159,7 @@ class ClickLog:
         how = (
             {"propensities": None} if propensities is None else {"propensities": propensities.to_dict(), "prior": prior}
         )
-        return shown_documents(with_labels(data, np.where(shown, gains, 0.0), how), shown)
+        return some_documents(with_labels(data, np.where(shown, gains, 0.0), how), np.flatnonzero(shown))
 
     def of_queries(self, data: RankingDataset, queries: npt.ArrayLike) -> tuple[RankingDataset, ClickLog]:
         """Some whole queries of the data, and the log of their documents."""
@@ -210,16 +210,18 @@ def with_labels(data: RankingDataset, gains: Float64Array, how: dict[str, Any]) 
     return replace(data, labels=gains, provenance=replace(data.provenance, options=options))
 
 
-def shown_documents(data: RankingDataset, kept: npt.NDArray[np.bool_]) -> RankingDataset:
-    """Some documents of a data set, bool[N]; queries without any are gone."""
-    sizes = np.add.reduceat(np.append(kept, False).astype(np.int64), data.queries.ptr[:-1])
+def some_documents(data: RankingDataset, rows: Int64Array) -> RankingDataset:
+    """Some documents of a data set, by their rows, ascending; queries without any are gone. On disk they stay there."""
+    kept = np.zeros(data.n_documents + 1, np.int64)
+    kept[rows] = 1
+    sizes = np.add.reduceat(kept, data.queries.ptr[:-1])
     index, _ = data.queries.take(np.flatnonzero(sizes > 0))
-    weights = None if data.document_weights is None else data.document_weights[kept]
+    weights = None if data.document_weights is None else data.document_weights[rows]
     ptr = np.concatenate([[0], np.cumsum(sizes[sizes > 0])]).astype(np.int64)
-    rows = np.flatnonzero(kept)
     comments = None if data.comments is None else tuple(data.comments[row] for row in rows)
+    features = data.features.take(rows) if data.on_disk else data.features[rows]
     return replace(
-        data, features=data.features[rows], labels=data.labels[kept], input_rows=None, comments=comments,
+        data, features=features, labels=data.labels[rows], input_rows=None, comments=comments,
         queries=replace(index, ptr=ptr, document_weights=weights, places=_PlacesOf(data.queries.places, rows)),
     )  # fmt: skip
 

@@ -79,11 +79,10 @@ def count_clicks(
             if c.impressions is None:
                 shown, clicks = np.ones(len(batch), np.int64), batch.truth(c.clicked, kept)
             else:
-                shown = batch.whole(c.impressions, 1, MOST, kept)
-                clicks = batch.whole(c.clicked, 0, MOST, kept)
+                shown, clicks = batch.whole(c.impressions, 1, MOST, kept), batch.whole(c.clicked, 0, MOST, kept)
                 more = np.flatnonzero(clicks > shown)
                 if more.size:
-                    words = f"{clicks[more[0]]} clicks of {shown[more[0]]} impressions: one each at most"
+                    words = f"{clicks[more[0]]} clicks of {shown[more[0]]} impressions: an impression is clicked or not"
                     raise batch.refuse(int(more[0]), words)
             keys = rows * (MAX_POSITION + 1) + positions
             total.add(*(one if kept is None else one[kept] for one in (keys, shown, clicks)))

@@ -194,6 +194,10 @@ class StoredFeatures:
         out._order = list(columns) if self._order is None else [self._order[c] for c in columns]
         return out
 
+    def take(self, rows: Int64Array) -> StoredFeatures:
+        """Some rows, ascending, where they are."""
+        return StoredRows(self, rows)
+
     def constant_columns(self) -> Int64Array:
         """Columns that have one value in every row, or are missing in every row."""
         if "constant" not in self.known:
@@ -240,6 +244,48 @@ class StoredFeatures:
         else:
             matrix = dense_matrix(make, self.base, columns, threads=1)
         return matrix if self._order is None else matrix[:, self._order]
+
+
+class StoredRows(StoredFeatures):
+    """Some rows of others on disk. What is made of them is not remembered for another training.
+
+    Args:
+        of: all of them.
+        rows: int64[n], ascending, which.
+    """
+
+    def __init__(self, of: StoredFeatures, rows: Int64Array) -> None:
+        super().__init__(
+            lambda: of.store, (rows.size, of.shape[1]), of.base, is_sparse=of.is_sparse, external=of.external
+        )
+        self._of, self._rows = of, rows
+
+    def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Any:
+        """float32 rows in memory, dense or CSR."""
+        if not isinstance(rows, slice):
+            return self._of[self._rows[np.asarray(rows, np.int64)]]
+        chosen = self._rows[rows]
+        if not chosen.size:
+            return self._of[0:0]
+        first = int(chosen[0])  # a stretch is read as one, which is faster than row by row
+        return self._of[first : int(chosen[-1]) + 1][chosen - first]
+
+    def pieces(self) -> Iterator[tuple[int, Any]]:
+        """(first row, dense or CSR rows) in order."""
+        done = 0
+        for start, piece in self._of.pieces():
+            stop = int(np.searchsorted(self._rows, start + piece.shape[0]))
+            if stop > done:
+                yield done, piece[self._rows[done:stop] - start]
+            done = stop
+
+    def take(self, rows: Int64Array) -> StoredFeatures:
+        """Some rows, ascending, where they are."""
+        return StoredRows(self._of, self._rows[rows])
+
+    def in_order(self, columns: Sequence[int]) -> StoredFeatures:
+        """The same rows with the columns in this order."""
+        return StoredRows(self._of.in_order(columns), self._rows)
 
 
 def missing_in(piece: Any) -> Int64Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -75,17 +75,7 @@ class Batch:
         Raises:
             FileFormatError: a number that is missing, no whole one, or out of range, by its row.
         """
-        values = self.number(name)
-        with np.errstate(invalid="ignore"):
-            good = (values >= low) & (values <= high) & (values == np.floor(values))
-        if kept is not None:
-            good |= ~kept
-        bad = np.flatnonzero(~good)
-        if bad.size:
-            value = values[bad[0]]
-            what = "is missing" if np.isnan(value) else f"is {value:.17g}"
-            raise self.refuse(int(bad[0]), f"{name} {what}, and must be a whole number from {low} to {high:,}")
-        return np.asarray((values if kept is None else np.where(kept, values, low)), np.int64)
+        return whole_numbers(self.number(name), name, low, high, kept, self.refuse)
 
     def truth(self, name: str, kept: Kept = None) -> Int64Array:
         """int64[n], 0 or 1, of a column of these or of false and true, asked for as a truth.
@@ -111,9 +101,57 @@ class Batch:
         return np.where(wrong, 0, numbers).astype(np.int64)
 
 
+def whole_numbers(
+    values: Float64Array, name: str, low: int, high: int, kept: Kept, refuse: Callable[[int, str], Exception]
+) -> Int64Array:
+    """int64[n] of numbers that may be any, see `Batch.whole`; `refuse` makes the error about a row."""
+    with np.errstate(invalid="ignore"):
+        good = (values >= low) & (values <= high) & (values == np.floor(values))
+    bad = np.flatnonzero(~good if kept is None else ~good & kept)
+    if bad.size:
+        value = values[bad[0]]
+        what = "is missing" if np.isnan(value) else f"is {value:.17g}"
+        raise refuse(int(bad[0]), f"{name} {what}, and must be a whole number from {low} to {high:,}")
+    return np.asarray(values if kept is None else np.where(kept, values, low), np.int64)
+
+
 def is_table(path: str | PathLike[str]) -> bool:
     """Whether a file is one, by its name or how it begins."""
     return reader_of(path).table is not None
+
+
+def header_of(path: str | PathLike[str]) -> tuple[str, ...]:
+    """Names of a table's columns.
+
+    Raises:
+        FileFormatError: no table, or one that cannot be read.
+    """
+
+    def choose(header: Sequence[str], *_: Any) -> Columns:
+        return _no_features(header)
+
+    file = os.fspath(path)
+    with closing(_opened(file, _kind_of(file), choose, 1)) as opened:
+        columns: Columns = opened.first.columns  # type: ignore[attr-defined]
+        return columns.header
+
+
+def _kind_of(file: str) -> Any:
+    kind = reader_of(file).table
+    if kind is None:
+        raise FileFormatError("neither CSV, TSV, Parquet nor Arrow by its name and beginning", file=file)
+    return kind
+
+
+def _no_features(header: Sequence[str], places: Sequence[int] = ()) -> Columns:
+    return Columns(tuple(header), (), (), None, None, None, frozenset(), {}, others=tuple(places))
+
+
+def _opened(file: str, kind: Any, choose: Callable[..., Columns], threads: int) -> Opened:
+    arrow()  # or it is said what is missing
+    if kind.delimiter is not None:
+        return Opened([file], None, partial(open_text, delimiter=kind.delimiter, choose=choose))
+    return Opened([file], None, partial(open_columnar, kind=kind.source, choose=choose, threads=threads))
 
 
 def batches(
@@ -132,9 +170,7 @@ def batches(
         FileFormatError: no table, a column that is not there, or rows that cannot be read, the first by its place.
     """
     file = os.fspath(path)
-    kind = reader_of(file).table
-    if kind is None:
-        raise FileFormatError("neither CSV, TSV, Parquet nor Arrow by its name and beginning", file=file)
+    kind = _kind_of(file)
     wanted = tuple(dict.fromkeys((*numbers, *texts, *truths)))
     options = TableOptions(by_row=kind.delimiter is None)
 
@@ -144,16 +180,13 @@ def batches(
                 what = "several columns are" if one in header else "no column is"
                 hint = "" if one in header else did_you_mean(one, header, list_all=len(header) < 13)
                 raise FileFormatError(f"{what} called {one!r}.{hint}", file=name, line=options.header_lines)
-        places = tuple(list(header).index(one) for one in wanted)
-        return Columns(tuple(header), (), (), None, None, None, frozenset(), {}, others=places)
+        return _no_features(header, [list(header).index(one) for one in wanted])
 
-    arrow()  # or it is said what is missing
-    opening: Any = partial(open_columnar, kind=kind.source, choose=choose, threads=threads)
     if kind.delimiter is not None:
-        opening, texts = partial(open_text, delimiter=kind.delimiter, choose=choose), (*texts, *truths)
+        texts = (*texts, *truths)
     else:
         numbers = (*numbers, *truths)
-    with closing(Opened([file], None, opening)) as opened:
+    with closing(_opened(file, kind, choose, threads)) as opened:
         source, first = opened.first, options.header_lines
         columns: Columns = source.columns  # type: ignore[attr-defined]
         places = dict(zip(wanted, columns.others, strict=True))
