@@ -36,7 +36,14 @@ PARTS = {
 }
 LEFT_OUT = ("kernels/runtime",)
 """What makes machine code: nothing of it runs where kernels are plain Python."""
-TESTS = ("kernels", "objectives", "metrics", "schedules", "core", "data", "formats", "checking", "test_standalone.py")
+TESTS = (
+    "kernels", "objectives", "metrics", "schedules", "core", "data", "formats", "checking", "test_standalone.py",
+    "backends/test_linear.py", "backends/test_linear_start.py", "backends/test_xgboost_start.py",
+    "training/test_averaging.py", "training/test_contributions.py", "training/test_conversion.py",
+    "training/test_even_leaves.py", "training/test_model.py", "training/test_steps.py", "export/test_xgboost.py",
+    "export/test_treelite.py", "export/test_python.py", "export/test_lightgbm.py",
+)  # fmt: skip
+"""Files and folders of tests that are tried."""
 LIMIT = 3.0
 """Seconds of processor time, traced, that a test may take to be among those that are tried."""
 AT_MOST = 30.0
