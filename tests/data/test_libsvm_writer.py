@@ -73,6 +73,33 @@ def test_numbers_are_as_short_as_numpys_shortest(tmp_path: Path, scale: float) -
         assert len(significant(mantissa)) <= len(significant(shortest)), (line, shortest)
 
 
+def test_powers_of_ten_and_their_neighbours_are_written_as_numpy_has_them(tmp_path: Path) -> None:
+    powers = np.array([float(f"1e{k}") for k in range(-14, 18)], np.float32)
+    up = np.float32(np.inf)
+    edges = np.array([2.0**-39, 1e-4, 1e6, 2.0**49, 0.5, 9.5, 12345.678, 1234560.0, 2.5e6, 9999999.0, 2.5e-5], np.float32)
+    values = np.concatenate(
+        [powers, np.nextafter(powers, up), np.nextafter(powers, -up), edges, np.nextafter(edges, -up)]
+    )
+    values = np.concatenate([values, -values])
+    write_libsvm(
+        tmp_path / "data.txt", RankingDataset.from_arrays(values[:, None], np.zeros(values.size), group=[values.size])
+    )
+    lines = (tmp_path / "data.txt").read_text().splitlines()
+    assert [line.split(":")[2] for line in lines] == [shortest(value) for value in values]
+
+
+def shortest(value: np.float32) -> str:
+    """Digits as NumPy finds them; without a point where there is an exponent, as below 10^-4."""
+    size = float(abs(value))
+    scientific = str(np.format_float_scientific(value, unique=True, trim="-"))
+    if not 2.0**-39 <= size < 2.0**49:
+        return scientific
+    if size >= 1e-4:
+        return str(np.format_float_positional(value, unique=True, trim="-"))
+    mantissa, exponent = scientific.split("e")
+    return f"{mantissa.replace('.', '')}e{int(exponent) - len(mantissa.partition('.')[2])}"
+
+
 def significant(mantissa: str) -> str:
     return mantissa.replace(".", "").lstrip("-0").rstrip("0")
 

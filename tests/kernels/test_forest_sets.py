@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
 
+import numpy as np
+import pytest
+
+from boostrank.kernels.trees.curves import Curve, Curves
 from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest, Walker
 
 LISTED = (0, 1, 20, 33)
@@ -70,3 +74,41 @@ def test_sets_can_be_read_back() -> None:
     assert forest().categories(1).tolist() == list(LISTED)
     assert forest().categories(0).tolist() == [0, 1, 2]
     assert forest().categorical.tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("value", "exponent"),
+    [
+        ([1.0, -2.0, 0.5, 1.0], 58),  # 2 and 1 are 3: 2 bits of 60
+        ([1.0, -3.0, 0.5, -1.0], 57),  # 4 needs 3
+        ([1.0, -3.0, 0.5, 0.999], 58),
+        ([2.0**-40, 0.0, 0.0, 0.0], 99),
+        ([0.0, 0.0, 0.0, 0.0], 1000),
+        ([1e-300, 0.0, 0.0, 0.0], 1000),
+    ],
+)
+def test_the_largest_sum_of_leaves_takes_60_bits(value: list[float], exponent: int) -> None:
+    told = replace(forest(), value=np.array(value))
+    assert told.exponent() == told.exponent(np.ones(2)) == exponent
+
+
+def test_what_a_start_can_say_is_part_of_the_largest_sum() -> None:
+    start = Curves.of([(1, Curve.line(2.0, 0.0, 0.5))])
+    told = replace(forest(), value=np.array([1.0, 1.0, 1.0, 1.0]), start=start)
+    assert told.exponent() == 58  # nobody says how large a value can be: the trees alone
+    assert told.exponent(np.array([9.0, 0.5])) == 58
+    assert told.exponent(np.array([0.0, 1.0])) == 57
+    with pytest.raises(ValueError, match="infinite values"):
+        told.exponent(np.array([0.0, np.inf]))
+
+
+def test_each_leaf_knows_its_tree_and_a_tree_may_be_one_leaf() -> None:
+    assert forest().leaf_trees().tolist() == [0, 0, 1, 1]
+    alone = replace(forest(), roots=np.array([~4, 0, ~5, 1], np.int32), tree=np.array([1, 3], np.int32))
+    alone = replace(alone, value=np.arange(7.0))  # no node leads to the last one
+    assert alone.leaf_trees().tolist() == [1, 1, 3, 3, 0, 2, 0]
+    nothing = replace(
+        forest(), **{name: np.zeros(0, np.int32) for name in ("feature", "left", "right", "roots", "tree", "value")}
+    )
+    assert nothing.leaf_trees().tolist() == []
+    assert nothing.exponent() == 1000

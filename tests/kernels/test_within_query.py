@@ -63,3 +63,17 @@ def test_any_number_of_threads_gives_the_same_bytes(threads: int) -> None:
     features, ptr = np.tile(features, (20, 1)), np.concatenate([[0], np.cumsum(np.tile(np.diff(ptr), 20))])
     one = filled(features, ptr, np.arange(21))
     assert filled(features, ptr, np.arange(21), threads).tobytes() == one.tobytes()
+
+
+@pytest.mark.parametrize("documents", [2, 39, 40, 41])
+@pytest.mark.parametrize("byte", range(4))
+def test_one_value_that_differs_in_one_byte_is_put_in_its_place(documents: int, byte: int) -> None:
+    ptr = np.array([0, documents])
+    for place in {0, 1, documents - 1}:
+        bits = np.full((documents, 1), 0x3F123456, np.uint32)
+        bits[place] ^= np.uint32(1 << 8 * byte)
+        values = bits.view(np.float32)
+        out = np.empty((documents, 1), np.float32)
+        fill_within_queries(values, np.array([0]), ["rank"], ptr, out)
+        np.testing.assert_array_equal(out, within_query("rank", values, ptr).astype(np.float32))
+        assert len(np.unique(out)) == 2

@@ -15,7 +15,9 @@ from boostrank.kernels.runtime.intrinsics import Bytes, bits_of, pointer_to
 from boostrank.kernels.runtime.jit import F1, I1, INT, entry_point, inline
 
 MAX_CELL = 32  # " 2147483646:-0.000123456789" and some
-SMALLEST, LARGEST = 1e-12, 1e15  # outside, 10^k or the digits are not exact in float64: Python writes those
+# Outside, 10^k or the digits are not exact in float64: Python writes those. Float32 numbers are on the same side of a
+# power of 2 whether they are compared in float32 or in float64.
+SMALLEST, LARGEST = 2.0**-39, 2.0**49
 _FLOAT32_DIGITS = 9  # always enough to tell float32 numbers apart
 _SMALLEST_PLAIN = 1e-4  # smaller numbers get an exponent
 
