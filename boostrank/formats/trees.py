@@ -113,7 +113,7 @@ def depths(parent: Int64Array) -> Int64Array:
         int64[n]; -1 for a node that no root reaches, because it is on a cycle or below one.
     """
     ancestor, steps = parent.copy(), (parent != np.arange(parent.size)).astype(np.int64)
-    for _ in range(max(1, int(parent.size).bit_length())):
+    for _ in range(int(parent.size).bit_length()):
         steps += steps[ancestor]
         ancestor = ancestor[ancestor]
     # A node that is still under way after more steps than there are nodes goes round in circles.

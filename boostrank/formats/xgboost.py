@@ -189,9 +189,9 @@ def _served(model: XGBoostModel, begin: int) -> ServedTrees:
     leaf &= ~inner
     # Places of the nodes among the nodes, and of the leaves among the leaves.
     place = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(inner) - 1).astype(np.int32)
-    condition = _column(trees, "split_conditions", np.float64).astype(np.float32)
-    # Left is value < condition in float32: value <= the float32 below. Nothing is below -inf, or equal to NaN.
     with np.errstate(over="ignore"):
+        condition = _column(trees, "split_conditions", np.float64).astype(np.float32)
+        # Left is value < condition in float32: value <= the float32 below. Nothing is below -inf, or equal to NaN.
         below = np.nextafter(condition, np.float32(-np.inf)).astype(np.float64)
     below[np.isneginf(condition)] = np.nan
     owners, sets = _sets_of(trees, first)

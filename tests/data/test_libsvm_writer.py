@@ -76,7 +76,9 @@ def test_numbers_are_as_short_as_numpys_shortest(tmp_path: Path, scale: float) -
 def test_powers_of_ten_and_their_neighbours_are_written_as_numpy_has_them(tmp_path: Path) -> None:
     powers = np.array([float(f"1e{k}") for k in range(-14, 18)], np.float32)
     up = np.float32(np.inf)
-    edges = np.array([2.0**-39, 1e-4, 1e6, 2.0**49, 0.5, 9.5, 12345.678, 1234560.0, 2.5e6, 9999999.0, 2.5e-5], np.float32)
+    edges = np.array(
+        [2.0**-39, 1e-4, 1e6, 2.0**49, 0.5, 9.5, 12345.678, 1234560.0, 2.5e6, 9999999.0, 2.5e-5], np.float32
+    )
     values = np.concatenate(
         [powers, np.nextafter(powers, up), np.nextafter(powers, -up), edges, np.nextafter(edges, -up)]
     )

@@ -12,7 +12,7 @@ import pytest
 import boostrank
 from boostrank import RankingModel
 from boostrank.formats.model_files import read_model_files, sidecar_path
-from boostrank.formats.model_info import ModelInfo
+from boostrank.formats.model_info import ModelInfo, fault_of, schema_version
 from tests.formats.test_third_engine import ranking
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*/*.meta.json"))
@@ -102,3 +102,82 @@ def test_the_sidecar_of_a_training_is_the_same_after_loading_and_saving(tmp_path
         "evals_result",
     ]  # fmt: skip
     assert json.loads(written)["parameters"]["seed"] == 5
+
+
+@pytest.mark.parametrize("content", [[], "sdcg", None, 3])
+def test_a_sidecar_that_is_no_table_is_told_as_such(content: Any) -> None:
+    assert fault_of(content) == "it is no table"
+
+
+LONG = "y" * 100
+KINDS = {
+    "table": ["objective", "conventions", "parameters", "training", "data", "versions", "start", "folds", "quality",
+              "price", "within_query", "evals_result", "data.reader", "data.categories"],
+    "list": ["metrics", "averaged", "data.feature_names", "within_query.kinds", "quality.candidates"],
+    "text": ["backend", "objective.name", "data.reader.gain", "data.absent"],
+    "whole number": ["data.index_base", "training.rounds", "training.rounds_before"],
+}  # fmt: skip
+VALUES: dict[str, Any] = {"table": {}, "list": [], "text": LONG, "whole number": 7}
+
+
+def at(place: str, value: Any) -> dict[str, Any]:
+    for key in reversed(place.split(".")):
+        value = {key: value}
+    content: dict[str, Any] = value
+    if "within_query" in content and isinstance(content["within_query"], dict):
+        content["within_query"] = {"kinds": []} | content["within_query"]
+    return content
+
+
+@pytest.mark.fault(110)
+@pytest.mark.parametrize(("place", "kind"), [(place, kind) for kind, places in KINDS.items() for place in places])
+def test_every_part_of_a_sidecar_is_of_its_kind(place: str, kind: str) -> None:
+    for other, value in [*VALUES.items(), ("a truth", True)]:
+        found = fault_of(at(place, value))
+        wanted = None if other == kind else f"{place!r} is {str(value)[:40]!r}, not a {kind}"
+        assert found == wanted, (place, other)
+    assert fault_of(at(place, None)) is None or place == "within_query.kinds"
+    if "." in place:  # what holds it may be missing
+        assert fault_of({place.split(".")[0]: None}) is None
+
+
+@pytest.mark.fault(110)
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ({}, None),
+        ({"data": {"feature_names": ["a", "b"]}}, None),
+        ({"data": {"feature_names": ["a", 3]}}, "'data.feature_names' holds what is no text"),
+        ({"evals_result": {"valid": {"ndcg": [0.5, None, 1]}}}, None),
+        ({"evals_result": {"valid": [0.5]}}, "'evals_result' holds something else than lists of numbers"),
+        ({"evals_result": {"valid": {"ndcg": 0.5}}}, "'evals_result' holds something else than lists of numbers"),
+        ({"evals_result": {"valid": {"ndcg": ["x"]}}}, "'evals_result' holds something else than lists of numbers"),
+        ({"evals_result": {"a": {}, "b": {"m": ["x"]}}}, "'evals_result' holds something else than lists of numbers"),
+        ({"within_query": {"kinds": ["rank"]}}, None),
+        ({"within_query": {"of": ["a"]}}, "'within_query' has no 'kinds'"),
+        ({"later": 5}, None),
+    ],
+)  # fmt: skip
+def test_a_fault_of_a_sidecar_is_told_in_words(content: dict[str, Any], fault: str | None) -> None:
+    assert fault_of(content) == fault
+
+
+def test_a_sidecar_needs_the_version_that_reads_its_columns() -> None:
+    assert schema_version({}) == schema_version({"data": None, "within_query": None}) == 1
+    assert schema_version({"data": {"categories": {}}, "within_query": {"kinds": []}}) == 1
+    assert schema_version({"data": {"categories": {"a": ["x"]}}}) == 2
+    assert schema_version({"within_query": {"kinds": ["rank"]}}) == 2
+
+
+def test_columns_and_gain_of_a_table_are_those_of_its_reader() -> None:
+    reader = {"label": "y", "qid": "q", "drop": ["m"], "gain": "0.5*y", "sheet": 3}
+    info = ModelInfo.read({"data": {"reader": reader}})
+    assert info.columns == {"label": "y", "qid": "q", "drop": ["m"]}
+    assert info.gain == "0.5*y"
+    for content in ({}, {"data": {}}, {"data": {"reader": None}}):
+        assert ModelInfo.read(content).columns == {}
+        assert ModelInfo.read(content).gain is None
+    assert ModelInfo.read({"data": {"index_base": 0}}).index_base == 0
+    assert ModelInfo.read({"training": {"rounds": 5}}).trained_rounds is None
+    assert ModelInfo.read({"training": {"rounds": 0, "rounds_before": 0}}).trained_rounds == 0
+    assert ModelInfo.read({"training": {"rounds": 5}}).rounds_before == 0

@@ -47,6 +47,15 @@ def test_weights_are_those_after_each_of_the_rounds_that_are_kept() -> None:
             model.weights(rounds)
 
 
+def test_what_needs_trees_is_refused_and_a_stamp_changes_nothing() -> None:
+    model = LINEAR.parse(body())
+    with pytest.raises(ModelError, match="models of linear cannot be exported"):
+        LINEAR.served(model)
+    with pytest.raises(ModelError, match="models of linear cannot be averaged"):
+        LINEAR.merge([model, model])
+    assert LINEAR.stamp(body()) == body()
+
+
 def test_a_feature_counts_by_the_size_of_its_weight_and_the_intercept_not_at_all() -> None:
     trees = LINEAR.trees(LINEAR.parse(body()), 3)
     assert trees.gain.tolist() == [0.5, 0.0, 2.0]
@@ -90,6 +99,17 @@ def test_rounds_of_xgboost_are_counted_behind_the_trees_of_a_start(given: dict[s
         ({"rounds": 0}, "whole number from 1 to"),
         ({"rounds": 10**9 + 1}, "whole number from 1 to"),
         ({"rounds": True}, "whole number from 1 to"),
+        ({"rounds": 7.0}, "whole number from 1 to"),
+        ({"version": 10**30}, f"format version {str(10**30)[:20]}: install"),
+        ({"version": True, "more": 1}, "has version 1 and the keys"),
+        ({"version": "1"}, "has version 1 and the keys"),
+        ({"format": "boostrank linear 2"}, "not a linear model of boostrank"),
+        ({"weights": [1.0, 2.0]}, "'weights' has 2 entries, needs 3"),
+        ({"means": [1.0, 2.0, "x"]}, "'means' has an entry that is not a number"),
+        ({"weights": [math.inf, 0.0, 0.0]}, "'weights' has an entry that is not finite"),
+        ({"scales": [math.nan, 0.0, 0.0]}, "'scales' has an entry that is not finite"),
+        ({"intercept": -math.inf}, "'intercept' has an entry that is not finite"),
+        ({"intercept": "0"}, "'intercept' has an entry that is not a number"),
         ({"scaling": "letor"}, "'scaling' must be one of"),
         ({"scales": [1.0, 1.0, -1e-300]}, "has a negative number"),
     ],

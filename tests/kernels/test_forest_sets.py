@@ -112,3 +112,4 @@ def test_each_leaf_knows_its_tree_and_a_tree_may_be_one_leaf() -> None:
     )
     assert nothing.leaf_trees().tolist() == []
     assert nothing.exponent() == 1000
+    assert replace(nothing, value=np.array([4.0, -4.0])).exponent() == 57  # leaves that no node leads to

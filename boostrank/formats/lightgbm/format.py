@@ -170,7 +170,7 @@ def stamped(body: bytes, objective: bytes = b"lambdarank") -> bytes:
 
 
 def _replaced(pattern: bytes, line: bytes, text: bytes) -> bytes:
-    return re.sub(pattern, lambda _: line, text, count=1, flags=re.MULTILINE)
+    return re.sub(pattern, lambda _: line, text, flags=re.MULTILINE)
 
 
 def _importances(tail: bytes) -> list[bytes]:

@@ -322,11 +322,13 @@ class _Column:
 
 
 def _reads(token: bytes, dtype: type[np.generic], alphabet: bytes) -> bool:
+    if len(token) > _MAX_DIGITS or token.translate(None, alphabet):
+        return False
     try:
-        np.array([token[: _MAX_DIGITS + 1]]).astype(dtype)
+        np.array([token]).astype(dtype)
     except (ValueError, OverflowError):
         return False
-    return len(token) <= _MAX_DIGITS and not token.translate(None, alphabet)
+    return True
 
 
 def _refuse_tree(wrong: npt.NDArray[np.bool_], tree: Int64Array, reason: str) -> None:

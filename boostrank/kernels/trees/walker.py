@@ -94,7 +94,7 @@ class Forest:
         Args:
             reach: of `Curves.largest`, where there is a start.
         """
-        largest = np.zeros(self.roots.size)
+        largest = np.zeros(max(1, self.roots.size))
         np.maximum.at(largest, self.leaf_trees(), np.abs(self.value))
         start = 0.0 if self.start is None or reach is None else self.start.largest(reach)
         if not math.isfinite(start):
