@@ -19,11 +19,12 @@ from typing import Any
 
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import ALPHA, TRAIN_DISCOUNT, K, positive
+from boostrank.kernels.objective.shared_params import ALPHA, NORMALIZE, TRAIN_DISCOUNT, K, positive
 from boostrank.kernels.ranks.sigmoid_dcg import SIGMOID_DCG_SCRATCH, sigmoid_dcg
 from boostrank.kernels.sums.expsum import SUMS
 
-PARAMS = (ALPHA, K, positive("beta", 1.0, "sharpness of the cut-off at k", unit="1/rank"), TRAIN_DISCOUNT, SUMS)
+BETA = positive("beta", 1.0, "sharpness of the cut-off at k", unit="1/rank")
+PARAMS = (ALPHA, K, BETA, TRAIN_DISCOUNT, NORMALIZE, SUMS)
 
 
 @objective_kernel(params=PARAMS, scratch=SIGMOID_DCG_SCRATCH, by_score=True)

@@ -20,11 +20,11 @@ from typing import Any
 
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import SIGMA, TAU, TRAIN_DISCOUNT, K
+from boostrank.kernels.objective.shared_params import NORMALIZE, SIGMA, TAU, TRAIN_DISCOUNT, K
 from boostrank.kernels.ranks.sigmoid_dcg import SIGMOID_DCG_SCRATCH, sigmoid_dcg
 from boostrank.kernels.sums.expsum import SUMS
 
-PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, SUMS)
+PARAMS = (SIGMA, K, TAU, TRAIN_DISCOUNT, NORMALIZE, SUMS)
 
 
 @objective_kernel(params=PARAMS, scratch=SIGMOID_DCG_SCRATCH, by_score=True)

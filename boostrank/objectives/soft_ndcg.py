@@ -30,7 +30,7 @@ from typing import Any
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
-from boostrank.kernels.objective.shared_params import TRAIN_DISCOUNT, positive
+from boostrank.kernels.objective.shared_params import NORMALIZE, TRAIN_DISCOUNT, positive
 from boostrank.kernels.primitives import LARGEST, ideal_dcg, origin
 from boostrank.kernels.ranks.soft import ROOM, direct, swept, work_space
 from boostrank.kernels.sums.expsum import DIRECT, EXACT, SUMS
@@ -46,7 +46,7 @@ PARAMS = (
     Param("ranks", "binomial",
           "distribution of a rank: binomial (independent contests) or a normal of the same mean and variance",
           choices=("binomial", "normal")),
-    SUMS,
+    NORMALIZE, SUMS,
 )  # fmt: skip
 
 _LONG = 28  # documents from which sweeps beat pairs (measured: from 22 for `fast`, 32 for `exact`)

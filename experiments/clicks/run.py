@@ -35,8 +35,9 @@ SHOWN, ROUNDS = 10, 100
 TREES = {"num_leaves": 16}
 METRIC = Metric.parse("ndcg@10")
 ENGINES = ("lightgbm", "xgboost")
-AUTO = ("click counts", "sum of clicks / e", "exposure", "exposure, true curve", "true labels")
-"""Gains that `auto` learns, on either engine."""
+AUTO = ("click counts", "sum of clicks / e", "exposure", "exposure, true curve", "true labels", "exposure, unbiased")
+"""Gains that `auto` learns on either engine, and last the objective whose gradients clicks estimate without bias."""
+UNBIASED = {"objective": "approx-ndcg", "normalize": "none", "gain_base": "zero", "train_discount": "linear"}
 BUILT_IN = ("lightgbm position", "xgboost unbiased")
 """What the engines have of their own, on a row an impression."""
 SESSIONS = 10
@@ -163,7 +164,8 @@ def scored(method: str, log: Log, logger: Any) -> np.ndarray:
     if method in BUILT_IN:
         return {"lightgbm position": _position, "xgboost unbiased": _unbiased}[method](log)
     engine, _, gain = method.partition(": ")
-    model = boostrank.train(_params(log, engine), _GAINS[gain](log), ROUNDS, backend=engine)
+    objective = UNBIASED if gain == "exposure, unbiased" else {}
+    model = boostrank.train({**_params(log, engine), **objective}, _GAINS[gain](log), ROUNDS, backend=engine)
     return model.predict(log.test)
 
 
@@ -192,6 +194,9 @@ _GAINS: dict[str, Callable[[Log], boostrank.RankingDataset]] = {
     "exposure": lambda log: log.log.training_set(log.train, estimate_propensities(log.log, log.train.queries)),
     "exposure, true curve": lambda log: log.log.training_set(log.train, log.users.propensities(SHOWN)),
     "true labels": _true_labels,
+    "exposure, unbiased": lambda log: log.log.training_set(
+        log.train, estimate_propensities(log.log, log.train.queries), prior=0.0
+    ),
 }
 
 

@@ -37,6 +37,10 @@ class Query:
         """Whether some order of the documents is better than another."""
         return len(self) > 1 and np.ptp(self.gains) > 0
 
+    def counts(self, values: dict[str, Any]) -> bool:
+        """Whether a DCG that is divided as `values["normalize"]` says has a gradient."""
+        return self.teaches if values["normalize"] == "ideal" else len(self) > 1 and bool(np.any(self.gains != 0))
+
 
 def discount(rank: Any, blend: float, n: int) -> Any:
     """D(r): 1/log2(1+r), linear 1 - (r-1)/n, or a blend."""
@@ -46,6 +50,11 @@ def discount(rank: Any, blend: float, n: int) -> Any:
 def discount_slope(rank: Any, blend: float, n: int) -> Any:
     """D'(r) = -1 / (ln 2 (1+r) log2(1+r)^2), or -1/n."""
     return -(1 - blend) / (np.log(2) * (1 + rank) * np.log2(1 + rank) ** 2) - blend / n
+
+
+def divisor(query: Query, k: int, values: dict[str, Any]) -> float:
+    """What DCG at k is divided by."""
+    return ideal_dcg(query, k, values["train_discount"]) if values["normalize"] == "ideal" else 1.0
 
 
 def ideal_dcg(query: Query, k: int, blend: float) -> float:

@@ -6,7 +6,7 @@ from scipy.special import expit
 from tests.reference._ranking import (
     discount,
     discount_slope,
-    ideal_dcg,
+    divisor,
     sigmoid_ranks,
     sigmoid_weights,
 )
@@ -25,24 +25,24 @@ def _cut(pi, values):
 
 
 def loss(query, scores, values, frozen):
-    if not query.teaches:
+    if not query.counts(values):
         return 0.0
     blend = values["train_discount"]
     pi = sigmoid_ranks(scores, 1 / values["alpha"])
     t, _ = _cut(pi, values)
-    return -float(np.sum(query.gains / ideal_dcg(query, values["k"], blend) * discount(pi, blend, len(query)) * t))
+    return -float(np.sum(query.gains / divisor(query, values["k"], values) * discount(pi, blend, len(query)) * t))
 
 
 def _slopes(query, scores, values):
     n, blend = len(query), values["train_discount"]
     pi = sigmoid_ranks(scores, 1 / values["alpha"])
     t, dt = _cut(pi, values)
-    z = ideal_dcg(query, values["k"], blend)
+    z = divisor(query, values["k"], values)
     return query.gains / z * (discount_slope(pi, blend, n) * t + discount(pi, blend, n) * dt)
 
 
 def gradient(query, scores, values):
-    if not query.teaches:
+    if not query.counts(values):
         return np.zeros(len(query))
     c, w = _slopes(query, scores, values), sigmoid_weights(scores, 1 / values["alpha"])
     dj = [values["alpha"] * sum(w[x, p] * (c[x] - c[p]) for x in range(len(query))) for p in range(len(query))]
@@ -50,7 +50,7 @@ def gradient(query, scores, values):
 
 
 def hessian(query, scores, values):
-    if not query.teaches:
+    if not query.counts(values):
         return np.zeros(len(query))
     c, w = np.abs(_slopes(query, scores, values)), sigmoid_weights(scores, 1 / values["alpha"])
     return values["alpha"] ** 2 * np.array([np.sum(w[:, p] * (c + c[p])) for p in range(len(query))])

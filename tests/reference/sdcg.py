@@ -8,7 +8,7 @@ from scipy.special import expit
 from tests.reference._ranking import (
     discount,
     discount_slope,
-    ideal_dcg,
+    divisor,
     sigmoid_ranks,
     sigmoid_weights,
 )
@@ -27,10 +27,10 @@ def _weight(query, ranks, values):
 
 
 def loss(query, scores, values, frozen):
-    if not query.teaches:
+    if not query.counts(values):
         return 0.0
     ranks = sigmoid_ranks(scores, values["sigma"])
-    blend, z = values["train_discount"], ideal_dcg(query, values["k"], values["train_discount"])
+    blend, z = values["train_discount"], divisor(query, values["k"], values)
     w, _ = _weight(query, ranks, values)
     return -math.fsum(query.gains / z * discount(ranks, blend, len(query)) * w)
 
@@ -38,13 +38,13 @@ def loss(query, scores, values, frozen):
 def rank_slopes(query, scores, values):
     """c_i = dJ / drhat_i."""
     ranks = sigmoid_ranks(scores, values["sigma"])
-    n, blend, z = len(query), values["train_discount"], ideal_dcg(query, values["k"], values["train_discount"])
+    n, blend, z = len(query), values["train_discount"], divisor(query, values["k"], values)
     w, slope = _weight(query, ranks, values)
     return query.gains / z * (discount_slope(ranks, blend, n) * w + discount(ranks, blend, n) * slope)
 
 
 def gradient(query, scores, values):
-    if not query.teaches:
+    if not query.counts(values):
         return np.zeros(len(query))
     c = rank_slopes(query, scores, values)
     slope = -sigmoid_weights(scores, values["sigma"]) / values["sigma"]  # G'
@@ -52,7 +52,7 @@ def gradient(query, scores, values):
 
 
 def hessian(query, scores, values):
-    if not query.teaches:
+    if not query.counts(values):
         return np.zeros(len(query))
     c = np.abs(rank_slopes(query, scores, values))
     w = sigmoid_weights(scores, values["sigma"])

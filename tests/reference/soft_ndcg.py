@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import ndtr
 
-from tests.reference._ranking import differences, discount, ideal_dcg
+from tests.reference._ranking import differences, discount, divisor
 
 
 def tolerance(values):
@@ -97,11 +97,11 @@ def _slopes(query, scores, values):
 
 
 def _share(query, values):
-    return query.gains / ideal_dcg(query, 0, values["train_discount"])
+    return query.gains / divisor(query, 0, values)
 
 
 def loss(query, scores, values, frozen):
-    if not query.teaches:
+    if not query.counts(values):
         return 0.0
     return -float(_share(query, values) @ expectations(query, scores, values))
 
@@ -114,14 +114,14 @@ def _forces(query, scores, values):
 
 
 def gradient(query, scores, values):
-    if not query.teaches:
+    if not query.counts(values):
         return np.zeros(len(query))
     on_others, on_own = _forces(query, scores, values)
     return on_own - on_others
 
 
 def hessian(query, scores, values):
-    if not query.teaches:
+    if not query.counts(values):
         return np.zeros(len(query))
     on_others, on_own = _forces(query, scores, values)
     return (np.abs(on_others) + np.abs(on_own)) / (np.sqrt(2) * values["sigma"])

@@ -51,6 +51,12 @@ TAU = Param(
 )
 """Shared by the objectives with a truncation weight."""
 
+NORMALIZE = Param("normalize", "ideal",
+                  "what DCG is divided by: the ideal DCG of the query; or none, by which it is linear in the gains, so "
+                  "that clicks over exposure (without a prior, with gain_base=zero) estimate its gradient without bias",
+                  choices=("ideal", "none"), aliases=("normalise",))  # fmt: skip
+"""Shared by the objectives that are DCG over smooth ranks."""
+
 
 def default_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
     """No constant a document; three constants a query. `values["k"]` is a number, or int64[Q] of them.
@@ -58,11 +64,16 @@ def default_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array
     Columns 0 and 1 are the ideal DCG at `k` (0: whole list) under the log and the linear discount, which
     `primitives.ideal_dcg` blends: a blend of discounts has the blend of their ideals. Both are 0 where all documents
     have the same gain: no order is better than another, and kernels skip the query. Column 2 is the k-th largest gain.
+    With `values["normalize"]` none both are 1 instead, and 0 where no document has a gain: what is linear in the gains
+    has no other exceptions.
     """
     ideal = np.zeros((ptr.size - 1, 3))
     longest = int(np.diff(ptr).max()) if ptr.size > 1 else 0
     k = np.broadcast_to(np.asarray(values.get("k", 0), dtype=np.int64), ptr.size - 1).copy()
     _ideal_dcgs(gains, ptr, k, ideal, np.zeros(longest, np.int64), np.zeros(longest, np.int64))
+    if values.get(NORMALIZE.name) == "none":
+        number = np.repeat(np.arange(ptr.size - 1), np.diff(ptr))
+        ideal[:, :2] = np.bincount(number[gains != 0.0], minlength=ptr.size - 1)[:, None] > 0
     return np.zeros((gains.size, 0)), ideal
 
 
