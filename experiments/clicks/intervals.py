@@ -41,7 +41,7 @@ def main() -> None:
                 rows.append([name, f"{eta:g}", str(impressions), f"{found['inside']:.1%}", f"{found['error']:.3f}",
                              f"{found['vague']:.1%}"])  # fmt: skip
                 print(rows[-1], flush=True)
-    header = ["set", "eta", "impressions", "95% intervals hold the truth", "rms error of log e", "no interval, or vague"]
+    header = ["set", "eta", "impressions", "95% intervals hold the truth", "rms error of log e", "without, or vague"]
     options.out.mkdir(parents=True, exist_ok=True)
     save(options.out / "intervals.md", markdown(header, rows), numbers)
 
