@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from boostrank.clicks.estimation import CurveCheck
     from boostrank.clicks.propensities import Propensities
 
+_PICTURES = (".svg", ".png", ".html")
+
 
 @click.command("propensities", cls=Command)
 @click.argument("clicks", metavar="CLICKS", type=InputFile())
@@ -26,11 +28,13 @@ if TYPE_CHECKING:
 @option("--check", "given", metavar="FILE", type=InputFile(),
         help="Propensities that are thought to hold: do clicks fall where they say?")  # fmt: skip
 @option("-o", "--output", metavar="FILE", type=OutputFile(), help="Write the propensities, as JSON.")
+@option("--picture", metavar="FILE", type=OutputFile(),
+        help="Draw them with their intervals, and those of --check: .svg, .png, or .html, a page.")  # fmt: skip
 @study.json_option
 @click.pass_context
 def command(
     context: click.Context, /, clicks: str, click_columns: tuple[str, ...] | None, qid: str | None, given: str | None,
-    output: str | None, as_json: bool,
+    output: str | None, picture: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """How likely each position is looked at, from documents that were shown at several.
 
@@ -47,8 +51,11 @@ def command(
     from boostrank.clicks.text import read_clicks
     from boostrank.core.files import check_writable
 
-    if output is not None:
-        check_writable(output)
+    if picture is not None:
+        _check_picture(picture, context)
+    for path in (output, picture):
+        if path is not None:
+            check_writable(path)
     if click_columns is None:
         if qid is not None:
             raise click.UsageError("--qid is for --click-columns", context)
@@ -62,6 +69,11 @@ def command(
     if output is not None:
         found.write(output)
         say(f"{output}: written")
+    if picture is not None:
+        from boostrank.report.sections.clicks.curve import curve_chart
+
+        curve_chart({clicks: found} | ({} if curve is None else {given or "": curve})).save(picture)
+        say(f"{picture}: written")
     if as_json:
         study.print_json(found.to_dict() | ({} if check is None else {"check": vars(check)}))
         return
@@ -69,6 +81,20 @@ def command(
     say(f"from {found.moved:,} clicked documents that were shown at several positions")
     if check is not None and given is not None:
         click.echo(_verdict(check, given))
+
+
+def _check_picture(path: str, context: click.Context) -> None:
+    """Find out before the work whether a picture can be drawn.
+
+    Raises:
+        UsageError: another ending than those of pictures.
+        MissingDependency: the extra `report` is not installed.
+    """
+    from boostrank.report.html.vega import need_report_extra
+
+    if not path.lower().endswith(_PICTURES):
+        raise click.UsageError(f"--picture {path}: its name ends in {', '.join(_PICTURES)}", context)
+    need_report_extra()
 
 
 def _print(found: Propensities, given: Propensities | None) -> None:

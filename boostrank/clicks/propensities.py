@@ -82,7 +82,7 @@ class Propensities:
         try:
             with open(name, encoding="utf-8") as file:
                 content = json.load(file)
-            return cls._of(content)
+            return cls.of_dict(content)
         except OSError as error:
             raise FileFormatError(str(error.strerror), file=name) from None
         except (ValueError, RecursionError) as error:
@@ -106,8 +106,12 @@ class Propensities:
         return content | {"method": self.method, "moved": self.moved}
 
     @classmethod
-    def _of(cls, content: Any) -> Propensities:
-        """Raises ValueError."""
+    def of_dict(cls, content: Any) -> Propensities:
+        """Those of what `to_dict` gave.
+
+        Raises:
+            ValueError: what cannot be, with the key.
+        """
         if not isinstance(content, Mapping):
             raise ValueError("a JSON object is wanted")
         if content.get("version") != VERSION:

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.clicks.log import ClickLog
+from boostrank.clicks.propensities import Propensities
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import BoostrankError, ParameterError
 from boostrank.core.files import write_atomically
@@ -164,6 +166,8 @@ def report(
     documents: int | None = None,
     matters: Mapping[str, float] | None = None,
     docnos: Sequence[str] | None = None,
+    clicks: ClickLog | None = None,
+    propensities: Propensities | None = None,
     only: Sequence[str] | None = None,
     skip: Sequence[str] = (),
     name: str | None = None,
@@ -188,6 +192,9 @@ def report(
         matters: metric -> the difference from which on two trainings differ by more than luck: smaller ones are grey.
         docnos: a name a row, "" where there is none. Under conventions that order tied documents by name, importance
             and learning take the mean over their orders.
+        clicks: on the data, whose rows count the documents in the order in which they were given: a section on them.
+            What is measured stays the labels; `boostrank.clicks.gate.with_click_gains` puts clicks in their place.
+        propensities: of the positions; None: estimated from the clicks, or else what the model was trained with.
         only: the sections to work out, by their names in `SECTIONS`; None: all.
         skip: sections to leave out.
         name, data_name: what model and data are called; by default the model's file, and the files of the data.
@@ -211,11 +218,12 @@ def report(
     ranker, data = ranker.over_columns(data)
     context = Context(
         ranker, data, asked, first, Conventions.of(conventions), previous, segments, groups, documents,
-        dict(matters or {}), docnos, seed, threads, progress,
+        dict(matters or {}), docnos, seed, threads, progress, clicks, propensities,
     )  # fmt: skip
     errors: dict[str, BoostrankError] = {}
     named = set() if only is None else {section.name for section in wanted}
-    unsuited = frozenset(one.name for one in SECTIONS if not one.applies(ranker)) - named
+    suits = {one.name: one.applies(ranker) and (clicks is not None or not one.needs_clicks) for one in SECTIONS}
+    unsuited = frozenset(name for name, found in suits.items() if not found) - named
     running = {section.name: section for section in wanted if section.name not in {*unwanted, *unsuited}}
     # Each after those whose results it uses.
     order = TopologicalSorter({name: [one for one in s.after if one in running] for name, s in running.items()})
@@ -236,6 +244,8 @@ def report(
     )
     if ranker.info.gain is not None or data.gain is not None:
         about += f"; trained on the gain {ranker.info.gain or 'of labels'}, measured by {data.gain or 'labels'}"
+    if "clicks" in data.provenance.options:
+        about += "; measured by clicks over exposure in place of labels"
     return Report(called, files if data_name is None else data_name, about, context.results, missing, unsuited)
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy.typing as npt
 
+from boostrank.clicks.log import ClickLog
+from boostrank.clicks.propensities import Propensities
 from boostrank.core.conventions import Conventions
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
@@ -34,6 +36,7 @@ class Context:
         conventions: of the metrics.
         previous: name and scores, float[N], of the baseline.
         segments, groups, documents, matters, docnos, seed, threads, progress: as given to `report`.
+        clicks, propensities: as given to `report`.
         results: of the sections that ran before: name -> result.
     """
 
@@ -51,6 +54,8 @@ class Context:
     seed: int
     threads: int | None
     progress: Progress | None
+    clicks: ClickLog | None = None
+    propensities: Propensities | None = None
     results: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -90,6 +95,7 @@ class Section:
         after: sections that run before it where they are asked for; it finds their results in the context.
         short: what the navigation says; "" for the title.
         applies: whether there is anything to ask of a model; of others the page says nothing, unless `only` names it.
+        needs_clicks: whether it is about a click log; without one the page says as little.
     """
 
     name: str
@@ -103,6 +109,7 @@ class Section:
     short: str = ""
     aliases: tuple[str, ...] = ()
     applies: Callable[[RankingModel], bool] = lambda model: True
+    needs_clicks: bool = False
 
     def on_page(self, result: Any) -> PageSection:
         """The section of a page that shows a result."""

@@ -130,6 +130,18 @@ def test_a_page_is_quiet_asks_for_nothing_and_draws_its_charts(page: Page) -> No
 
 
 @every_page
+def test_a_chart_says_what_it_shows_to_those_who_cannot_see_it(page: Page) -> None:
+    page.wait("return document.querySelectorAll('figure[data-drawn]').length > 0")
+    said = page.run(
+        """return [...document.querySelectorAll("figure[data-drawn]")].map((figure) => [
+          figure.querySelector(".plot").getAttribute("aria-label"),
+          figure.querySelector("h3").textContent + ". " + figure.querySelector("figcaption p").textContent])"""
+    )
+    assert said
+    assert all(label == caption for label, caption in said)
+
+
+@every_page
 def test_dark_is_dark_whether_the_system_or_the_reader_wants_it(page: Page) -> None:
     assert page.background() == "rgb(255, 255, 255)"
     page.prefer("dark")

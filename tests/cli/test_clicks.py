@@ -203,3 +203,59 @@ def test_clicks_on_rows_that_do_not_exist_are_refused_by_line(folder: Path, tmp_
     result = invoke("train", data, "--clicks", "-m", tmp_path / "m.txt", *FEW)
     assert result.exit_code == 2
     assert "few.txt.clicks:2: there is no row 3: the data have 2" in result.stderr
+
+
+def test_a_report_by_clicks_and_a_section_on_them_without_being_asked(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("altair", reason="the page's charts need the extra `report`")
+    common = ("--only", "verdict", "--only", "clicks", "--baseline", folder / "logger.txt", "--json", "--threads", 1)
+    by_labels = invoke("report", folder / "m.txt", folder / "held.txt", *common)
+    assert by_labels.exit_code == 0, by_labels.stderr
+    assert "a section of the page; --clicks measures by them" in by_labels.stderr
+    by_clicks = invoke("report", folder / "m.txt", folder / "held.txt", *common, "--clicks")
+    assert by_clicks.exit_code == 0, by_clicks.stderr
+    found = [json.loads(one.stdout) for one in (by_labels, by_clicks)]
+    assert found[0]["clicks"]["against"] == found[1]["clicks"]["against"]
+    compared = invoke("compare", folder / "logger.txt", folder / "m.txt", folder / "held.txt", "--clicks", "--json")
+    d = json.loads(compared.stdout)["metrics"]["dcg@10"]
+    gate = found[0]["clicks"]["against"]["gate"]
+    assert (gate["old"], gate["new"]) == pytest.approx((d["old"], d["new"]))
+    metrics = [one["verdict"]["metric"] for one in found]
+    assert metrics == ["ndcg@10", "dcg@10"]
+    by = ["measured by clicks over exposure" in one["about"] for one in found]
+    assert by == [False, True]
+    value = found[1]["verdict"]["rankings"][0]["metrics"]["dcg@10"]["value"]
+    assert value == pytest.approx(d["new"])
+    given = ("--clicks", "--propensities", folder / "p.json")
+    result = invoke("report", folder / "m.txt", folder / "held.txt", *common, *given)
+    assert json.loads(result.stdout)["clicks"]["origin"] == "given"
+    # Nobody asked for clicks on data that a plain model ranks, nor for a log that cannot be read.
+    other = invoke("report", folder / "logger.txt", folder / "held.txt", "--only", "verdict", "--json", "--threads", 1)
+    assert "section of the page" not in other.stderr
+    (tmp_path / "held.txt").write_bytes((folder / "held.txt").read_bytes())
+    (tmp_path / "held.txt.clicks").write_text("1 1 2 3\n")
+    bad = invoke("report", folder / "m.txt", tmp_path / "held.txt", *common[:2], "--json", "--threads", 1)
+    assert bad.exit_code == 0
+    assert "no section on clicks: " in bad.stderr
+    refused = invoke("report", folder / "m.txt", tmp_path / "held.txt", *common[:2], "--clicks", "--json")
+    assert refused.exit_code == 2
+    assert "held.txt.clicks:1: 3 clicks of 2 impressions" in refused.stderr
+
+
+def test_a_picture_of_propensities_has_both_curves(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("altair", reason="charts need the extra `report`")
+    Propensities.power(2.0, 6).write(tmp_path / "two.json")
+    words = ("propensities", folder / "train.txt.clicks", "--check", tmp_path / "two.json", "--picture")
+    result = invoke(*words, tmp_path / "p.svg")
+    assert result.exit_code == 0, result.stderr
+    drawn = (tmp_path / "p.svg").read_text()
+    found = estimate_propensities(read_clicks(folder / "train.txt.clicks")).examination
+    assert f"position 6 {found[5]:.2f} [" in drawn  # for those who cannot see it
+    colours = {colour for colour in re.findall(r"#[0-9a-f]{6}", drawn) if drawn.count(f'stroke="{colour}"') > 1}
+    assert len(colours & {"#3b7fc4", "#d95f02"}) == 2
+    assert invoke(*words, tmp_path / "p.html").exit_code == 0
+    assert "two.json" in (tmp_path / "p.html").read_text()
+    assert invoke(*words[:2], "--picture", tmp_path / "p.png").exit_code == 0
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+    wrong = invoke(*words, tmp_path / "p.pdf")
+    assert wrong.exit_code == 2
+    assert "its name ends in .svg, .png, .html" in wrong.stderr

@@ -14,6 +14,7 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import evaluate
 from boostrank.report.sections.queries.analysis import QueryValues, query_values
+from boostrank.report.sections.queries.page import SPEC
 from boostrank.training.model import RankingModel
 from tests.formats.real_models import lightgbm_models
 
@@ -122,6 +123,12 @@ def test_what_the_engine_cannot_tell_is_said(tmp_path: Any) -> None:
     assert "are not available" in told.notes[0]
     assert told.worst[0].features == ()
     assert len(told.worst[0].documents) >= 10
+
+
+def test_only_a_metric_that_ends_at_1_has_perfect_queries(model: RankingModel, data: RankingDataset) -> None:
+    pytest.importorskip("altair", reason="the page's charts need the extra `report`")
+    for metric, there in (("ndcg@5", True), ("dcg@5", False)):
+        assert any("perfect" in str(part) for part in SPEC.draw(query_values(model, data, metric=metric))) == there
 
 
 def test_frames(data: RankingDataset, found: QueryValues) -> None:

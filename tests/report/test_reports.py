@@ -113,7 +113,7 @@ def test_a_part_that_cannot_be_had_leaves_the_others(
 def test_frames_tables_and_sections_have_their_names(found: Report) -> None:
     names = ["verdict", "ranking", "importance", "shapes", "learning", "queries"]
     assert [section.name for section in found.sections] == names
-    assert sorted([*names, "choice"]) == section_names() == SECTIONS.names()
+    assert sorted([*names, "choice", "clicks"]) == section_names() == SECTIONS.names()
     assert {"depth", "grades", "old and new"} <= set(found.frames)
     assert {"verdict", "importance", "prefixes", "objective", "gradient", "queries", "parts"} <= set(found.frames)
     assert {"metrics", "worst", "prefixes"} <= set(found.tables)
@@ -155,8 +155,8 @@ def test_features_on_disk_give_the_same(
     assert len(told.queries.worst) == len(found.queries.worst)
 
 
-CLICKS = '''
-"""Clicks: a section in one file."""
+HALVES = '''
+"""Halves: a section in one file."""
 
 from dataclasses import dataclass
 
@@ -167,7 +167,7 @@ from boostrank.report.section import Section
 
 
 @dataclass(frozen=True)
-class Clicks:
+class Halves:
     first: float
 
     def to_dict(self):
@@ -175,56 +175,58 @@ class Clicks:
 
 
 def draw(found):
-    return [Table("clicks-table", [Column("first", "clicks on the first", "number")], [[found.first]])]
+    return [Table("halves-table", [Column("first", "half of it", "number")], [[found.first]])]
 
 
 def run(context):
-    return Clicks(context.results["verdict"].headline.value / 2.0)
+    return Halves(context.results["verdict"].headline.value / 2.0)
 
 
 SPEC = Section(
-    "clicks", "Clicks", run, draw, frames=lambda found: {"clicks": pd.DataFrame([found.to_dict()])},
-    brief=lambda found: f"{found.first:.3f} clicks", place=15, after=("verdict",),
+    "halves", "Halves", run, draw, frames=lambda found: {"halves": pd.DataFrame([found.to_dict()])},
+    brief=lambda found: f"{found.first:.3f} halves", place=15, after=("verdict",),
 )
 '''
 
 
 @pytest.fixture
-def clicks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def halves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A new section: one file on the path of the package, and nothing else."""
-    (tmp_path / "clicks.py").write_text(CLICKS)
+    (tmp_path / "halves.py").write_text(HALVES)
     monkeypatch.setattr(sections, "__path__", [*sections.__path__, str(tmp_path)])
     SECTIONS.__dict__.pop("_found", None)
     yield tmp_path
     SECTIONS.__dict__.pop("_found", None)
-    sys.modules.pop("boostrank.report.sections.clicks", None)
+    sys.modules.pop("boostrank.report.sections.halves", None)
 
 
-def test_a_new_section_is_one_new_file(model: RankingModel, data: RankingDataset, clicks: Path) -> None:
-    found = report(model, data, only=("clicks", "verdict"), threads=1)
+def test_a_new_section_is_one_new_file(model: RankingModel, data: RankingDataset, halves: Path) -> None:
+    found = report(model, data, only=("halves", "verdict"), threads=1)
     value = found.verdict.headline.value / 2.0
-    assert found.clicks.first == value
-    assert found.to_dict()["clicks"] == {"first": value}
-    assert found.frames["clicks"]["first"].tolist() == [value]
-    assert found.tables["clicks-table"].rows == [[value]]
-    assert [section.name for section in found.sections][:3] == ["verdict", "clicks", "ranking"]
+    assert found.halves.first == value
+    assert found.to_dict()["halves"] == {"first": value}
+    assert found.frames["halves"]["first"].tolist() == [value]
+    assert found.tables["halves-table"].rows == [[value]]
+    assert [section.name for section in found.sections][:3] == ["verdict", "halves", "ranking"]
     html = found.to_html()
-    assert ">Clicks</h2>" in html
-    assert f"{value:.3f} clicks" in html
-    assert report(model, data, only=("verdict",), threads=1).clicks is None
+    assert ">Halves</h2>" in html
+    assert f"{value:.3f} halves" in html
+    assert report(model, data, only=("verdict",), threads=1).halves is None
     with pytest.raises(AttributeError, match="'Report' object has no attribute 'clicked'"):
         _ = found.clicked
 
 
-def test_the_command_line_offers_a_new_section(clicks: Path) -> None:
+def test_the_command_line_offers_a_new_section(halves: Path) -> None:
     code = (
         "import sys, boostrank.report.sections as sections\n"
-        f"sections.__path__.append({str(clicks)!r})\n"
+        f"sections.__path__.append({str(halves)!r})\n"
         "from boostrank.cli import main\n"
         "main(['report', '--help'])"
     )
     help_text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "choice, clicks, importance, learning, queries, ranking, shapes, verdict" in " ".join(help_text.split())
+    assert "choice, clicks, halves, importance, learning, queries, ranking, shapes, verdict" in " ".join(
+        help_text.split()
+    )
 
 
 def test_a_report_can_be_copied(found: Report) -> None:

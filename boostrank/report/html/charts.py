@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,10 +68,16 @@ class Chart:
         _cut_names(spec)
         if "datasets" in spec:
             spec["datasets"] = jsonable(spec["datasets"], digits=_DIGITS)
+        spec["description"] = self.description  # Vega puts it, or words of its own, into the element that it draws in
         composed = any(key in spec for key in _COMPOSED) or any(key in spec.get("encoding", {}) for key in _FACETS)
         if not composed and "width" not in spec:
             spec |= {"width": _WIDTH, "autosize": {"type": "fit-x", "contains": "padding"}}
         return spec
+
+    @property
+    def description(self) -> str:
+        """Title and caption, for those who cannot see the chart."""
+        return f"{self.title}. {self.about}"
 
     def rows(self) -> list[dict[str, Any]]:
         """The frame, a dictionary a row, rounded likewise; None for what is not a number."""
@@ -90,7 +97,7 @@ class Chart:
         return tag(
             "figure",
             tag("figcaption", tag("h3", self.title), tag("p", self.about)),
-            tag("div", class_="plot", role="img", aria_label=f"{self.title}. {self.about}"),
+            tag("div", class_="plot", role="img", aria_label=self.description),
             tag("noscript", tag("p", "This chart needs JavaScript.", class_="faint")),
             data_block(kept),
             class_="chart fits" if "autosize" in spec else "chart", id=self.name,
@@ -105,7 +112,8 @@ class Chart:
         need_report_extra()
         import vl_convert
 
-        return str(vl_convert.vegalite_to_svg(self.spec(), vl_version=vega_lite_version(), config=theme(dark=dark)))
+        made = str(vl_convert.vegalite_to_svg(self.spec(), vl_version=vega_lite_version(), config=theme(dark=dark)))
+        return made.replace("<svg ", f'<svg role="img" aria-label="{escape(self.description, quote=True)}" ', 1)
 
     def save(self, path: AnyPath) -> None:
         """Write the chart, whole or not at all: .svg, .png or .html the picture, .csv or .json the numbers.

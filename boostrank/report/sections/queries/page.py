@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from boostrank.metric import Metric
 from boostrank.report.frames import pandas
 from boostrank.report.html.charts import Chart, tooltips
 from boostrank.report.html.marks import key_numbers, look_of
@@ -63,10 +64,11 @@ def _brief(found: QueryValues) -> Markup:
 def _key_numbers(found: QueryValues) -> list[tuple[str, Any, str]]:
     values = found.values[~np.isnan(found.values)]
     low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+    upper = Metric.parse(found.metric).spec.upper
     return [
         ("queries that count", f"{values.size:,}", f"of {len(found.qids):,}"),
         ("median", f"{middle:.4f}", f"half of them from {low:.4f} to {high:.4f}"),
-        ("perfect", f"{np.mean(values >= 1.0):.1%}", f"{found.metric} is 1"),
+        *([("perfect", f"{np.mean(values >= 1.0):.1%}", f"{found.metric} is 1")] if upper == 1.0 else []),
         ("nothing found", f"{np.mean(values <= 0.0):.1%}", f"{found.metric} is 0"),
     ]
 

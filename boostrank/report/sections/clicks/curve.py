@@ -1,0 +1,100 @@
+"""Propensities as a chart: of the report, and of `boostrank propensities --picture`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from boostrank.clicks.propensities import Propensities
+from boostrank.core.types import Float64Array
+from boostrank.report.frames import pandas
+from boostrank.report.html.charts import Chart, tooltips
+from boostrank.report.html.vega import COLOURS, alt
+
+RATES = "clicks an impression"
+_HEIGHT = 280
+_Y = "looked at, relative to position 1"
+# Beside each other where several curves have a position.
+_APART = 0.12
+# More points than this are a line alone.
+_MOST_POINTS = 40
+
+
+def interval(curve: Propensities) -> tuple[Float64Array, Float64Array]:
+    """Ends of the 95% intervals, float64[P] each; NaN of a curve without errors."""
+    errors = np.full(curve.examination.size, np.nan) if curve.errors is None else curve.errors
+    width = np.exp(1.96 * errors)
+    return curve.examination / width, curve.examination * width
+
+
+def curve_chart(curves: Mapping[str, Propensities], rates: Float64Array | None = None) -> Chart:
+    """Curves over positions with their intervals, on a logarithmic scale.
+
+    Args:
+        curves: what each is called -> it; the first one is told in words.
+        rates: float64[P], clicks an impression at each position relative to the first, drawn faintly; NaN: nothing was
+            shown there.
+    """
+    rows: list[dict[str, Any]] = []
+    for at, (name, curve) in enumerate(curves.items()):
+        ends = interval(curve)
+        for i in np.flatnonzero(np.isfinite(curve.examination)).tolist():
+            low, high = (float(end[i]) if i else math.nan for end in ends)
+            rows.append({"curve": name, "position": i + 1, "x": i + 1 + _APART * at,
+                         "propensity": float(curve.examination[i]), "low": low, "high": high})  # fmt: skip
+    if rates is not None:
+        rows += [{"curve": RATES, "position": i + 1, "x": float(i + 1), "propensity": float(rates[i]), "low": math.nan,
+                  "high": math.nan} for i in np.flatnonzero(rates > 0.0).tolist()]  # fmt: skip
+    frame = pandas().DataFrame(rows)
+    names = [*curves, *([] if rates is None else [RATES])]
+    colours = [COLOURS["main"], COLOURS["bad"], COLOURS["good"]][: len(curves)] + [COLOURS["faint"]] * (
+        rates is not None
+    )
+    smallest, largest = frame["propensity"].min(), max(frame["propensity"].max(), 1.0)
+    # An interval that says nothing must not squeeze the others.
+    low, high = max(frame["low"].min(), smallest / 3.0), min(frame["high"].max(), largest * 3.0)
+    domain = [float(np.nanmin([low, smallest]) / 1.1), float(np.nanmax([high, largest]) * 1.1)]
+    deepest = int(frame["position"].max())
+    x = alt.X("x:Q", title="position", axis=alt.Axis(format="d", tickMinStep=1),
+              scale=alt.Scale(domain=[0.7, deepest + 0.3 + _APART], nice=False, zero=False))  # fmt: skip
+    scale = alt.Scale(type="log", domain=domain, clamp=True, nice=False)
+    y = alt.Y("propensity:Q", title=_Y, scale=scale, axis=alt.Axis(format="~g", tickCount=6))
+    base = alt.Chart(frame).encode(
+        x=x, color=alt.Color("curve:N", title=None, sort=None, scale=alt.Scale(domain=names, range=colours),
+                             legend=None if len(names) == 1 else alt.Legend()),
+        tooltip=tooltips("curve:N", "position:Q d", "propensity:Q .3f", "low:Q .3f from", "high:Q .3f to"),
+    )  # fmt: skip
+    layers = [
+        base.transform_filter("isValid(datum.low) && isValid(datum.high)").mark_rule(strokeWidth=4, opacity=0.4)
+        .encode(y=alt.Y("low:Q", scale=scale, title=_Y), y2="high:Q"),
+        base.mark_line(strokeWidth=1.5, opacity=0.8).encode(y=y),
+    ]  # fmt: skip
+    if deepest <= _MOST_POINTS:
+        layers.append(base.mark_point(size=50).encode(y=y))
+    return Chart(
+        "clicks-propensities", "How likely each position is looked at", about(curves, rates is not None), frame,
+        alt.layer(*layers).properties(height=_HEIGHT),
+    )  # fmt: skip
+
+
+def about(curves: Mapping[str, Propensities], rates: bool) -> str:
+    """What the chart shows, in words and numbers."""
+    name, curve = next(iter(curves.items()))
+    low, high = interval(curve)
+    known = np.flatnonzero(np.isfinite(curve.examination))
+    chosen = [known[i] for i in dict.fromkeys((1, known.size // 2, known.size - 1)) if 0 < i < known.size]
+    numbers = ", ".join(
+        f"position {i + 1} {curve.examination[i]:.2f}"
+        + (f" [{low[i]:.2f}, {high[i]:.2f}]" if np.isfinite(low[i]) else "")
+        for i in sorted(set(chosen))
+    )
+    subject = f"The propensities of the positions relative to position 1, {name}{': ' if numbers else ''}{numbers}."
+    lines = " Lines are 95% intervals." if any(one.errors is not None for one in curves.values()) else ""
+    raw = (
+        f" {RATES.capitalize()} fall for two reasons: positions are looked at less, which is the propensity, and worse "
+        "documents stand there."
+    )
+    return subject + lines + raw * rates
