@@ -181,7 +181,8 @@ def _true_labels(log: Log) -> boostrank.RankingDataset:
 
 def _weighted_clicks(log: Log) -> boostrank.RankingDataset:
     """Sum of clicks / e, of the documents that were shown."""
-    curve, entries = estimate_propensities(log.log, log.train.queries), log.log
+    curve = estimate_propensities(log.log, log.train.queries)
+    entries = log.log.up_to(curve)
     weighted = np.bincount(entries.rows, entries.clicks / curve.examination[entries.positions - 1],
                            entries.n_documents)  # fmt: skip
     shown = entries.training_set(log.train, curve)

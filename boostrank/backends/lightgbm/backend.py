@@ -155,6 +155,8 @@ class LightGBM(Backend):
         raw = data.data
         if data.init_score is not None:
             return "has an init_score of its own"
+        if _positions(data):
+            return "has positions, which stay with it"
         if raw is None and data.used_indices is not None and not is_constructed(data):
             return "is a subset that is not constructed: call its construct() first"
         if raw is None:
@@ -255,6 +257,11 @@ class LightGBM(Backend):
         first = 0 if request.init_model is None else _start_trees(request.init_model)
         round_now = _RoundStart(request, params, first)
         gradient = request.gradient
+        if gradient is not None and (found := _positions(request.train)):
+            raise ParameterError(
+                f"the data set has positions ({found}), which LightGBM's own lambdarank alone reads: train "
+                'objective="lightgbm:lambdarank", or from clicks (`boostrank train --clicks`)'
+            )
         if gradient is None:
             params["objective"] = request.native_objective
         else:
@@ -539,6 +546,14 @@ class _Translated:
         except (StopTraining, lightgbm.callback.EarlyStopException) as stop:
             best = stop.best_iteration + self._start_trees
             raise lightgbm.callback.EarlyStopException(best, stop.best_score) from stop
+
+
+def _positions(data: Any) -> str:
+    """Where a `lgb.Dataset` has positions of its documents in lists that people saw; empty if it has none."""
+    beside = f"{data.data}.position" if isinstance(data.data, str | Path) else ""
+    if beside and os.path.exists(beside):
+        return beside
+    return "position" if getattr(data, "position", None) is not None else ""
 
 
 def _with_defaults(params: dict[str, Any]) -> dict[str, Any]:
