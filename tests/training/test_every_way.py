@@ -119,6 +119,12 @@ GIVEN: list[tuple[str, Any, Any, str]] = [
     ("lightgbm", lambda d: of_lightgbm(d).construct(), None, GONE + "has not kept its raw data: .*free_raw_data"),
     ("lightgbm", in_a_frame, None, GONE + "holds categories of a data frame"),
     ("lightgbm", lambda d: of_lightgbm(d, init_score=d.labels), None, "refused: the data set has an init_score"),
+    (
+        "lightgbm",
+        lambda d: of_lightgbm(d, position=np.zeros(d.n_documents)),
+        None,
+        "refused: the data set has positions",
+    ),
     ("xgboost", of_xgboost, of_xgboost, START),
     ("xgboost", same, of_xgboost, START),
     ("xgboost", of_xgboost, same, START),
