@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from boostrank.clicks.propensities import Propensities
     from boostrank.core.types import Int64Array
     from boostrank.data.dataset import RankingDataset
+    from boostrank.training.within_query import WithinQuery
 
 ENDING = ".clicks"
 
@@ -34,11 +35,12 @@ click_columns_option = partial(
 )  # fmt: skip
 _HELD_OUT = 5  # one query in so many measures what debiasing changes, where no validation file does
 _ROUNDS = 100
+_SAMPLED_CELLS = 1 << 25  # of streamed rows that come to memory for that
 _FEW = 20  # held-out queries, below which there is no verdict
 
 
 def check_clicks(context: click.Context, given: dict[str, Any], train: tuple[str, ...], valid: tuple[str, ...]) -> None:
-    """Refuse what does not go with `--clicks`; settle the gain, the metric and the route that it has.
+    """Refuse what does not go with `--clicks`; settle the gain and the metric that it has.
 
     Raises:
         UsageError: an option that contradicts it, or that it needs.
@@ -56,20 +58,13 @@ def check_clicks(context: click.Context, given: dict[str, Any], train: tuple[str
     objective = str(given["objective"] or "")
     if ":" in objective and ".py" not in objective:
         raise click.UsageError(f"--clicks learns real gains, and {objective} takes grades: one of ours", context)
-    if given["within_query"]:
-        raise click.UsageError(
-            "--clicks and --within-query do not go together: training would see the shown documents of a query alone, "
-            "and serving all of them", context
-        )  # fmt: skip
-    if given["route"] not in ("auto", "memory"):
-        raise click.UsageError("--clicks wants the rows in memory: no --route", context)
     if len(train) > 1:
         raise click.UsageError("--clicks counts the rows of one file: give one TRAIN", context)
     for path in (*train, *valid):
         if path == "-" or not os.path.isfile(path):
             raise click.UsageError(f"--clicks: {path} is no file beside which {ENDING} could lie", context)
         check_log(context, given, path)
-    given |= {"gain": "linear", "route": "memory", "metrics": given["metrics"] or ("dcg",)}
+    given |= {"gain": "linear", "metrics": given["metrics"] or ("dcg",)}
 
 
 def check_rows_count(given: Mapping[str, Any]) -> None:
@@ -216,7 +211,7 @@ class Clicked:
         except DataError as error:
             raise InputError(f"{name}: {error}") from None
 
-    def say_gate(self, params: dict[str, Any], given: dict[str, Any]) -> None:
+    def say_gate(self, params: dict[str, Any], given: dict[str, Any], within: WithinQuery | None) -> None:
         """Train with and without the propensities, and say which of the two clicks on held-out queries prefer."""
         import numpy as np
 
@@ -224,7 +219,11 @@ class Clicked:
         from boostrank.training.params import STOPPING_NAMES
         from boostrank.training.train import train
 
-        data, log = self.data, self.log
+        data, log, sampled = self.data, self.log, ""
+        if data.on_disk:
+            data, log = log.of_queries(data, data.queries.sample(_SAMPLED_CELLS // max(1, data.n_features), 0))
+            if len(data.queries) < len(self.data.queries):
+                sampled = f", from a sample of {len(data.queries):,} queries, as the rows stay on disk"
         if self.held:
             held, held_log = self.held[0]
             where = "the first --valid file"
@@ -237,12 +236,15 @@ class Clicked:
             say(f"no gate: {len(held.queries)} held-out queries are too few to tell what debiasing gives")
             return
         try:
-            sets = [log.training_set(data, curve, self.prior) for curve in (None, self.propensities)]
             rounds, options = min(given["rounds"], _ROUNDS), {"backend": given["backend"], "start": given["start"]}
+            options["within_query"] = within
             plain = {name: value for name, value in params.items() if name not in STOPPING_NAMES}
             with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the training itself says them
-                models = [train(plain, one, rounds, **options) for one in sets]
+                models = [  # one copy of the rows at a time
+                    train(plain, log.training_set(data, curve, self.prior), rounds, **options)
+                    for curve in (None, self.propensities)
+                ]
                 naive, debiased = (model.predict(held) for model in models)
                 queries = None if held.input_rows is not None else held.queries
                 judge, own = judging_propensities(held_log, queries, self.propensities)
@@ -251,7 +253,7 @@ class Clicked:
             say(f"no gate: {error}")
             return
         whose = "propensities of their own" if own else "the propensities it learnt with"
-        say(f"debiased against click counts, single trainings, on {where}, by {whose}: {found}")
+        say(f"debiased against click counts, single trainings, on {where}{sampled}, by {whose}: {found}")
         if not self.holds:
             say("which says nothing, as clicks contradict the propensities that were learnt with")
         elif found.difference.high < 0.0:

@@ -103,7 +103,7 @@ def announced(
             routes = [name for name in ENGINES[given["backend"]].routes if name != "again"]
             route = "memory" if given["memory_limit"] is None else routes[-1]
         return route, f"plan: --route {route}; what it will take, nobody knows: a pipe does not say how long it is"
-    options = reading_of(given) | {"format": given["data_format"]}
+    options = reading_of(given) | {"format": given["data_format"], "labelled": not given.get("click_columns")}
     try:
         first, *others = [survey(one, **options) for one in (list(train), *valid)]
         refused = given["on_bad_line"] == "stop" and any(found.refused_rows for found in (first, *others))

@@ -39,8 +39,8 @@ def command(
     """How likely each position is looked at, from documents that were shown at several.
 
     CLICKS has a line `row position impressions clicks` for each document and position, or is a table with
-    --click-columns. Where a document's clicks fell,
-    given how many there were, depends on the positions alone. Refused where no clicked document moved.
+    --click-columns. Where a document's clicks fell, given how many there were, depends on the positions alone. Refused
+    where no clicked document moved.
 
     \b
     boostrank propensities train.txt.clicks -o propensities.json

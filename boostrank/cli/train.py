@@ -155,7 +155,7 @@ def _run(
     if clicked is not None:
         learnt = preset.name in (GOOD, BEST)
         valid_sets = [clicked.measured(path, data, learnt) for path, data in zip(valid, valid_sets, strict=True)]
-        clicked.say_gate(params, given)
+        clicked.say_gate(params, given, within)
     if preset.name in (GOOD, BEST):
         reason = cannot_choose(given["backend"], checked, train_set)
         if reason is None:

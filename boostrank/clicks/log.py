@@ -19,6 +19,7 @@ from boostrank.clicks.propensities import MAX_POSITION, Propensities
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.queries import Places
 from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.candidates import Candidates
 from boostrank.data.dataset import RankingDataset
 
 PRIOR = 1.0
@@ -141,6 +142,8 @@ class ClickLog:
     ) -> RankingDataset:
         """The documents that were shown, their gains in place of labels: to be trained on with gain "linear".
 
+        Columns within queries are computed of all documents, as where they are served. Rows on disk stay there.
+
         Args:
             data: the documents; rows of the log count them in the order in which they came in.
             propensities: of the positions; None: the number of clicks is the gain, which is biased to the top.
@@ -159,7 +162,9 @@ class ClickLog:
         how = (
             {"propensities": None} if propensities is None else {"propensities": propensities.to_dict(), "prior": prior}
         )
-        return some_documents(with_labels(data, np.where(shown, gains, 0.0), how), np.flatnonzero(shown))
+        rows = np.flatnonzero(shown)
+        found = some_documents(with_labels(data, np.where(shown, gains, 0.0), how), rows)
+        return replace(found, candidates=Candidates(data, rows))
 
     def of_queries(self, data: RankingDataset, queries: npt.ArrayLike) -> tuple[RankingDataset, ClickLog]:
         """Some whole queries of the data, and the log of their documents."""

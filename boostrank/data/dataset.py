@@ -19,6 +19,7 @@ from boostrank.core.notebook import small_table
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.arrays import Features, NumberedNames, default_feature_names, read_arrays, read_columns, read_frame
+from boostrank.data.candidates import Candidates
 from boostrank.data.gain_columns import gain_of, with_gain
 from boostrank.data.options import NUMBERED, FeatureSpace, takes_reader_options
 from boostrank.data.readers import read_files
@@ -59,6 +60,7 @@ class RankingDataset:
         comments: what stood behind `#` on each row, if it was asked for.
         input_rows: int64[N] when rows were sorted on the way in: row i was row input_rows[i] of the input.
         categories: feature -> what its codes stand for, of those that hold codes of categories.
+        candidates: all documents of the queries, where these are some of them; None: they are all.
     """
 
     features: Features
@@ -69,6 +71,7 @@ class RankingDataset:
     comments: tuple[str, ...] | None = None
     input_rows: Int64Array | None = None
     categories: Mapping[str, Categories] = field(default_factory=dict)
+    candidates: Candidates | None = None
 
     def __post_init__(self) -> None:
         rows, columns = self.features.shape
@@ -403,10 +406,11 @@ class RankingDataset:
         else:
             more = other.features.toarray() if other.is_sparse else other.features
             features = np.concatenate([self.features, more])
+        some = self.candidates is not None or other.candidates is not None
         return replace(
             self, features=features, labels=np.concatenate([self.labels, other.labels]), queries=queries,
             provenance=replace(self.provenance, files=(*self.provenance.files, *other.provenance.files)), comments=None,
-            input_rows=None,
+            input_rows=None, candidates=Candidates.of(self).joined(Candidates.of(other)) if some else None,
         )  # fmt: skip
 
     def sample(self, documents: int, seed: int) -> RankingDataset:
@@ -432,7 +436,11 @@ class RankingDataset:
 
     def _of_rows(self, index: QueryIndex, rows: Int64Array, comments: tuple[str, ...] | None) -> RankingDataset:
         features, labels = self.features[rows], self.labels[rows]
-        return replace(self, features=features, labels=labels, queries=index, comments=comments, input_rows=None)
+        candidates = None if self.candidates is None else self.candidates.take(rows)
+        return replace(
+            self, features=features, labels=labels, queries=index, comments=comments, input_rows=None,
+            candidates=candidates,
+        )  # fmt: skip
 
     def in_row_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Values in the order in which the rows came in, in the order of this data set's rows."""

@@ -33,9 +33,10 @@ class Whole:
     def part(self, queries: npt.ArrayLike) -> RankingDataset:
         """Some whole queries, in the order asked for; as `RankingDataset.take`, but that features are `PartRows`."""
         index, rows = self.data.queries.take(queries)
+        candidates = self.data.candidates and self.data.candidates.take(rows)
         return replace(
             self.data, features=PartRows(self, rows), labels=self.data.labels[rows], queries=index, comments=None,
-            input_rows=None,
+            input_rows=None, candidates=candidates,
         )  # fmt: skip
 
 

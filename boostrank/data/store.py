@@ -23,6 +23,8 @@ from boostrank.core.errors import DataError, TrainingError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.libsvm.blocks import Block, dense_matrix, sparse_matrix, zeroed
 
+_NUMBERS_A_STRETCH = 1 << 22
+
 
 @dataclass(frozen=True)
 class _Place:
@@ -250,11 +252,11 @@ class StoredRows(StoredFeatures):
     """Some rows of others on disk. What is made of them is not remembered for another training.
 
     Args:
-        of: all of them.
+        of: all of them, `StoredFeatures` or with columns within queries.
         rows: int64[n], ascending, which.
     """
 
-    def __init__(self, of: StoredFeatures, rows: Int64Array) -> None:
+    def __init__(self, of: Any, rows: Int64Array) -> None:
         super().__init__(
             lambda: of.store, (rows.size, of.shape[1]), of.base, is_sparse=of.is_sparse, external=of.external
         )
@@ -262,13 +264,17 @@ class StoredRows(StoredFeatures):
 
     def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Any:
         """float32 rows in memory, dense or CSR."""
+        numbers = self._rows[rows]
         if not isinstance(rows, slice):
-            return self._of[self._rows[np.asarray(rows, np.int64)]]
-        chosen = self._rows[rows]
-        if not chosen.size:
-            return self._of[0:0]
-        first = int(chosen[0])  # a stretch is read as one, which is faster than row by row
-        return self._of[first : int(chosen[-1]) + 1][chosen - first]
+            return self._of[numbers]
+        span = max(1, _NUMBERS_A_STRETCH // max(1, self.shape[1]))  # few of many: not all between them at once
+        parts = []
+        for some in np.split(numbers, np.flatnonzero(np.diff(numbers // span)) + 1) if numbers.size else ():
+            first = int(some[0])
+            parts.append(self._of[first : int(some[-1]) + 1][some - first])
+        if len(parts) < 2:
+            return parts[0] if parts else self._of[0:0]
+        return sparse.vstack(parts, format="csr") if self.is_sparse else np.concatenate(parts)
 
     def pieces(self) -> Iterator[tuple[int, Any]]:
         """(first row, dense or CSR rows) in order."""

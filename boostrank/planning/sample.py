@@ -89,12 +89,13 @@ class Survey:
         return replace(self, features=columns, present=present, nonzero=nonzero, distinct=distinct)
 
 
-def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey:
+def survey(source: AnySource, *, format: str = "auto", labelled: bool = True, **options: Any) -> Survey:
     """Look at some files.
 
     Args:
         source: as for `RankingDataset.read`. Of a pipe the sample is taken away: it can be read once.
         format: of the files.
+        labelled: whether a table must have labels.
         options: of `boostrank.data.options.ReaderOptions`.
 
     Raises:
@@ -108,7 +109,7 @@ def survey(source: AnySource, *, format: str = "auto", **options: Any) -> Survey
     table = reader_of(files, format).table
     options |= {"on_bad_line": "skip", "strict": False}
     reading: LibsvmOptions = LibsvmOptions(**options) if table is None else table.options(**options)
-    open_one = open_source if table is None else table.open(reading)
+    open_one = open_source if table is None else table.open(reading, labelled=labelled)
     sample = _Sample(reading, parser_of if table is None else lambda reading, _: TableParser(reading))
     for i, wanted in _places(sizes):
         with closing(open_one(files[i], None)) as opened:

@@ -347,9 +347,8 @@ class RankingModel(BoosterMethods):
     def _features(self, data: Any, threads: int) -> Any:
         """Features as the engine takes them, in the model's order."""
         if isinstance(data, RankingDataset):
-            features = self.check_features(data).features
-            if self.within_query is not None:
-                features = self.within_query.rows(features, data.queries, threads)
+            data = self.check_features(data)
+            features = data.features if self.within_query is None else self.within_query.of_data(data, threads)
             return self._engine.with_queries(self.booster, features, data.queries) if features.shape[0] else features
         features = self._rows(data)
         if features.shape[1] != self.n_features:

@@ -174,6 +174,8 @@ def run(
             identity = describe_identity(engine, given, objective, rules, booster, sets, source)
             if within is not None:
                 identity["within_query"] = within.record
+                if source.candidates is not None:
+                    identity["candidates"] = source.candidates.data.fingerprint
             identity["stopping"] = settings_of([*late, stopper])
             held.enter_context(checkpoint.reserved())
             resumed = checkpoint.begin(engine, identity)

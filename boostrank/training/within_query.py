@@ -22,6 +22,7 @@ from boostrank.core.types import Int64Array
 from boostrank.data.arrays import Features
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.part import PartRows, Whole
+from boostrank.data.store import StoredRows
 from boostrank.formats.base import engine_names
 from boostrank.kernels.within_query import KINDS, fill_within_queries
 
@@ -199,8 +200,24 @@ class WithinColumns:
                 whole.wider = Whole(self.dataset(whole.data, threads))
             features = PartRows(whole.wider, features.rows)
         else:
-            features = self.rows(features, data.queries, threads)
-        return replace(data, features=features, feature_names=self.names)
+            features = self.of_data(data, threads)
+        return replace(data, features=features, feature_names=self.names, candidates=None)
+
+    def of_data(self, data: RankingDataset, threads: int) -> Features:
+        """The rows of a data set as of `rows`, the columns computed of all documents that were candidates."""
+        if data.candidates is None:
+            return self.rows(data.features, data.queries, threads)
+        every, rows = data.candidates.data, data.candidates.rows
+        if data.on_disk:
+            found = RowsWithin(every.features, every.queries, self, threads).take(rows)
+            found.watch = data.features.watch
+            return found
+        every = every.with_features(data.feature_names, whose="these documents", categories=data.categories)
+        owners = np.searchsorted(every.queries.ptr, rows, side="right") - 1
+        chosen, number = np.unique(owners, return_inverse=True)
+        index, taken = every.queries.take(chosen)
+        some = every.features if taken.size == every.n_documents else every.features[taken]
+        return self.rows(some, index, threads)[index.ptr[number] + rows - every.queries.ptr[owners]]
 
     def rows(self, features: Features, queries: QueryIndex, threads: int) -> Features:
         """float32[N, d + m], dense or CSR, or rows on disk.
@@ -265,9 +282,19 @@ class RowsWithin:
         self.is_sparse, self.external, self.watch = stored.is_sparse, stored.external, stored.watch
         self.origin: Any = None
         self.known: dict[str, Any] = {}
+        self.base = stored.base
 
     def __len__(self) -> int:
         return int(self.shape[0])
+
+    @property
+    def store(self) -> Any:
+        """Where the rows without their columns lie."""
+        return self._stored.store
+
+    def take(self, rows: Int64Array) -> StoredRows:
+        """Some rows, ascending."""
+        return StoredRows(self, rows)
 
     def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Any:
         """float32 rows in memory, dense or CSR; the whole of their queries is read for them."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import boostrank
 from boostrank.clicks.estimation import estimate_propensities
 from boostrank.clicks.propensities import Propensities
 from boostrank.clicks.text import read_clicks
@@ -130,14 +131,12 @@ def test_comparing_by_clicks_is_the_exposure_dcg(folder: Path) -> None:
         (("--click-prior", "2"), "--click-prior is for --clicks"),
         (("--clicks", "--gain", "linear"), "--clicks and --gain do not go together"),
         (("--clicks", "--regroup"), "--clicks and --regroup do not go together"),
-        (("--clicks", "--route", "bins"), "--clicks wants the rows in memory"),
         (("--clicks", "--click-prior", "-1"), "--click-prior"),
         (("--clicks", "--valid", "valid.txt"), r"valid.txt.clicks: no such file"),
         (("--clicks", "--propensities", "held.txt"), r"held.txt: no file of propensities"),
         (("--clicks", "held.txt"), "give one TRAIN"),
         (("--clicks", "--on-bad-line", "skip"), "no --on-bad-line skip"),
         (("--clicks", "--objective", "lightgbm:rank_xendcg"), "lightgbm:rank_xendcg takes grades"),
-        (("--clicks", "--within-query", "rank"), "--clicks and --within-query do not go together"),
     ],
 )
 def test_what_does_not_go_with_clicks_is_refused(words: tuple[str, ...], reason: str, folder: Path) -> None:
@@ -174,6 +173,70 @@ def test_lists_that_never_varied_are_refused(folder: Path, tmp_path: Path) -> No
     assert measured.exit_code == 2
     assert "held.txt.clicks: no clicked document was shown at two positions" in measured.stderr
     assert "no better than chance" in compared.stderr
+
+
+@pytest.mark.parametrize(
+    ("backend", "route", "words"),
+    [
+        ("lightgbm", "bins", ()), ("lightgbm", "bins", ("--within-query", "rank,best")), ("xgboost", "bins", ()),
+        ("xgboost", "external", ("--within-query", "zscore")),
+    ],
+)  # fmt: skip
+def test_streamed_rows_give_the_bytes_of_rows_in_memory(
+    backend: str, route: str, words: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if backend == "xgboost":
+        pytest.importorskip("xgboost")
+    found = []
+    for name in ("memory", route):
+        model = folder / f"{backend}-{name}.txt"
+        result = invoke(
+            "train", folder / "train.txt", "--clicks", "--backend", backend, "--route", name, "--no-cache",
+            "--valid", folder / "held.txt", *words, "-m", model, *FEW,
+        )  # fmt: skip
+        assert result.exit_code == 0, result.stderr
+        found.append((model.read_bytes(), re.findall("debiased against.*|^(?:train|held) .*$", result.stderr)))
+    assert found[0] == found[1]
+    monkeypatch.setattr("boostrank.cli.clicks._SAMPLED_CELLS", 48_000)
+    result = invoke("train", folder / "train.txt", "--clicks", "--backend", backend, "--route", route, "--no-cache",
+                    *words, "-m", model, *FEW)  # fmt: skip
+    assert re.search(r"held out for this, from a sample of \d+ queries, as the rows stay on disk", result.stderr)
+
+
+def test_columns_within_queries_are_of_all_documents_in_training_as_in_serving(folder: Path, tmp_path: Path) -> None:
+    """The model is that of the same ranks, computed of all documents, as ordinary features."""
+    curve = ("--propensities", folder / "p.json", "--start", "none")
+    result = invoke("train", folder / "train.txt", "--clicks", *curve, "--within-query", "rank", "--of", "2",
+                    "-m", tmp_path / "m.txt", *FEW)  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    assert "exposure-DCG@10" in result.stderr
+    data = RankingDataset.read(folder / "train.txt")
+    rows = data.features.toarray() if data.is_sparse else data.features
+    ranks = np.full(data.n_documents, np.nan, np.float32)
+    for start, stop in zip(data.queries.ptr[:-1], data.queries.ptr[1:], strict=True):
+        known = start + np.flatnonzero(~np.isnan(rows[start:stop, 1]))
+        own = rows[known, 1]
+        below = (own[None, :] < own[:, None]).sum(axis=1) + 0.5 * ((own[None, :] == own[:, None]).sum(axis=1) - 1)
+        ranks[known] = below / (own.size - 1) if own.size > 1 else 0.5
+    wide = RankingDataset.from_arrays(np.column_stack([rows, ranks]), data.labels, qid=data.queries.row_ids())
+    log = read_clicks(folder / "train.txt.clicks", data.n_documents)
+    train_set = log.training_set(data, Propensities.read(folder / "p.json"))
+    twin = boostrank.train(
+        {"objective": "auto", "gain": "linear", "num_leaves": 7, "num_threads": 1, "verbosity": -1},
+        log.training_set(wide, Propensities.read(folder / "p.json")), 4, start="none",
+    )  # fmt: skip
+    model = RankingModel.load(tmp_path / "m.txt")
+    np.testing.assert_allclose(model.predict(data), twin.predict(wide), rtol=1e-12)
+    np.testing.assert_array_equal(model.predict(train_set), model.predict(data)[log.shown])
+    shown_alone = RankingDataset(train_set.features, train_set.labels, train_set.queries)
+    assert np.any(model.predict(shown_alone) != model.predict(train_set))
+
+
+def test_folds_and_auto_columns_see_all_documents(folder: Path, tmp_path: Path) -> None:
+    for words in (("--folds", 3), ("--of", "auto")):
+        result = invoke("train", folder / "train.txt", "--clicks", "--within-query", "rank", *words, "--threads", 1,
+                        "-m", tmp_path / "m.txt", "--rounds", 4, "--quality", "plain")  # fmt: skip
+        assert result.exit_code == 0, result.stderr
 
 
 def test_few_queries_get_no_verdict_and_parameters_of_stopping_are_not_the_gates(folder: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from boostrank.core.errors import DataError, DataWarning, FileFormatError
 from boostrank.core.machine import free_memory
+from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm.reader import read_libsvm
 from boostrank.data.libsvm.stream import stream_libsvm
@@ -74,6 +75,43 @@ def test_columns_come_in_the_order_asked_for(file: Path) -> None:
     names = plain.feature_names[::-1]
     one, two = (d.with_features(names, whose="the model") for d in (plain, streamed))
     assert same_data(one, in_memory(two))
+
+
+def test_some_rows_stay_on_disk(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some rows, and some of these, are those of the matrix in memory, whichever way they are read."""
+    monkeypatch.setattr("boostrank.data.store._NUMBERS_A_STRETCH", 300)
+    whole, on_disk = RankingDataset.from_libsvm(file), RankingDataset.stream(file, cache=False, chunk_bytes=4_000)
+    every = whole.features.toarray() if whole.is_sparse else whole.features
+    rng = np.random.default_rng(0)
+    rows = np.flatnonzero(rng.random(every.shape[0]) < 0.2)
+    order = rng.permutation(every.shape[1])
+    for picked, some in (
+        (every[rows], on_disk.features.take(rows)),
+        (every[rows[2:]], on_disk.features.take(rows).take(np.arange(2, rows.size))),
+        (every[rows][:, order], on_disk.features.take(rows).in_order(order.tolist())),
+        (every[:0], on_disk.features.take(rows[:0])),
+    ):
+
+        def dense(part: Any) -> Any:
+            return part.toarray() if whole.is_sparse else part
+
+        assert some.shape == picked.shape
+        np.testing.assert_array_equal(dense(some[3:17]), picked[3:17])
+        np.testing.assert_array_equal(dense(some[:]), picked)
+        pieces = list(some.pieces())
+        assert [start for start, _ in pieces] == np.cumsum([0, *(p.shape[0] for _, p in pieces)])[:-1].tolist()
+        np.testing.assert_array_equal(np.concatenate([every[:0], *(dense(piece) for _, piece in pieces)]), picked)
+        if picked.size:
+            chosen = rng.integers(0, picked.shape[0], 9)
+            np.testing.assert_array_equal(dense(some[chosen]), picked[chosen])
+            kept = rows[rows.size - picked.shape[0] :]
+            labels = np.zeros(kept.size)
+            memory = RankingDataset(whole.features[kept], labels, QueryIndex.from_sizes([kept.size]))
+            if not np.array_equal(picked, every[kept], equal_nan=True):  # in another order
+                memory = memory.with_features([memory.feature_names[i] for i in order], whose="these")
+            stored = RankingDataset(some, labels, memory.queries, memory.feature_names)
+            assert stored.constant_features() == memory.constant_features()
+            assert stored.fingerprint == memory.fingerprint
 
 
 def test_the_second_start_reads_nothing_of_the_text(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

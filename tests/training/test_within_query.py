@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from scipy import sparse
 
 import boostrank
 from boostrank import DataError, ParameterError, RankingDataset, RankingModel, WithinQuery, train
+from boostrank.clicks.log import some_documents
 from boostrank.core.errors import ModelError
+from boostrank.data.candidates import Candidates
 from boostrank.data.part import Whole
 from boostrank.export.target import ExportError
 from boostrank.formats import model_files
@@ -145,6 +148,39 @@ def test_contributions_are_of_the_features_and_add_up(models: dict[str, RankingM
     assert np.abs(parts[:, [5, 7]]).max() > 0
     assert plain.over_columns(wide) == (plain, wide)
     np.testing.assert_array_equal(plain.predict(wide), scores)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_some_documents_have_the_columns_of_all_candidates(is_sparse: bool) -> None:
+    """Whatever is made of a data set that has some documents, their columns are those among all of their queries."""
+    rng = np.random.default_rng(4)
+    X = rng.integers(0, 4, (60, 3)).astype(np.float32)
+    qid = np.repeat(np.arange(10), 6)
+    data = RankingDataset.from_arrays(sparse.csr_matrix(X) if is_sparse else X, rng.random(60), qid=qid)
+    rows = np.flatnonzero(rng.random(60) < 0.5)
+    some = replace(some_documents(data, rows), candidates=Candidates(data, rows))
+    columns = WithinColumns(data.feature_names, ("rank", "zscore", "best"), np.array([0, 2]))
+
+    def dense(features: Any) -> Any:
+        features = features[: features.shape[0]]
+        return features.toarray() if sparse.issparse(features) else features
+
+    wide = dense(columns.dataset(data, 1).features)
+    half = some.take([0, 3, 4])
+    for made in (
+        some, half, some.take([5, 1]), some.shuffled(rng), some.redrawn(rng), half.joined(some.take([1, 2])),
+        Whole(some).part([2, 0]), Whole(Whole(some).part([2, 0, 5])).part([1]), some.take([]),
+    ):  # fmt: skip
+        assert made.candidates is not None
+        own = made.candidates.data
+        all_of_them = wide if own is data else dense(columns.dataset(own, 1).features)
+        np.testing.assert_array_equal(dense(made.features), dense(own.features)[made.candidates.rows])
+        np.testing.assert_array_equal(dense(columns.dataset(made, 1).features), all_of_them[made.candidates.rows])
+    joined = half.joined(data.take([7]))
+    assert joined.candidates is not None
+    found = dense(columns.dataset(joined, 1).features)
+    np.testing.assert_array_equal(found[-6:], wide[42:48])
+    np.testing.assert_array_equal(found[: half.n_documents], wide[half.candidates.rows])
 
 
 @trees
