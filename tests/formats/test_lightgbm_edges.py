@@ -272,3 +272,15 @@ def test_numbers_of_linear_leaves_have_all_their_digits_or_are_zero(key: str, of
 def test_words_of_sets_of_categories_may_be_of_32_bits(value: int) -> None:
     body = text_of(entry("cat_threshold", 0, str(value)), "sets of categories")
     assert LIGHTGBM.parse(body).sets[0][0][0] == value
+
+
+def test_a_set_of_categories_may_be_empty() -> None:
+    text = lightgbm_models()["sets of categories"]
+    words = re.search(r"(?m)^cat_boundaries=(.*)$", text)[1].split()
+    assert len(words) > 2
+    assert int(words[1]) > 0
+    before = LIGHTGBM.parse(text.encode()).sets[0][1]
+    after = LIGHTGBM.parse(line("cat_boundaries", " ".join(["0", "0", *words[2:]]))(text).encode()).sets[0][1]
+    assert after.tolist() == [0, before[0] + before[1], *before[2:]]
+    falling = line("cat_boundaries", " ".join(["0", words[-1], *words[2:]]))(text).encode()
+    refused(LIGHTGBM.parse, falling, "tree 0: cat_boundaries do not fit cat_threshold")

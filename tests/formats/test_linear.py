@@ -140,6 +140,45 @@ def test_a_leaf_that_is_rounded_to_zero_has_no_sign() -> None:
     assert not np.signbit(found.value[2])
 
 
+def moved(value: list[list[float]], count: list[list[float]], base: float) -> tuple[float, float]:
+    """The unit of some trees, and what rounding to it moves scores by, as a share of their deviation."""
+    total = sum(max(map(abs, tree)) for tree in value) + abs(base)
+    unit = 2.0 ** (math.floor(math.log2(total * (1.0 + (len(value) + 1) * 2.0**-24))) + 1 - 24)
+    variance = 0.0
+    for tree, documents in zip(value, count, strict=True):
+        mean = sum(v * n for v, n in zip(tree, documents, strict=True)) / sum(documents)
+        variance += sum(n * (v - mean) ** 2 for v, n in zip(tree, documents, strict=True)) / sum(documents)
+    # What is rounded off each tree, and the base, is anywhere within a unit: its variance is a twelfth.
+    return unit, unit * math.sqrt((len(value) + 1) / 12.0) / math.sqrt(variance)
+
+
+def test_leaves_are_rounded_where_that_moves_scores_by_a_thousandth_of_their_deviation_at_most() -> None:
+    seen = set()
+    for size in np.geomspace(20.0, 2e5, 120):
+        for base in (0.0, -3.0 * size):
+            value = [[size, size, size - 0.5], [0.25, -0.125], [-0.3, 0.1, 0.1]]
+            count = [[1.0, 1.0, 2.0], [1.0, 3.0], [6.0, 1.0, 2.0]]
+            unit, share = moved(value, count, base)
+            tree = np.repeat(np.arange(3), [3, 2, 3])
+            found = Leaves(tree, np.concatenate(value), np.concatenate(count), base).in_units()
+            assert (found is None) == (share > 1e-3), (size, base)
+            seen.add(found is None)
+            if found is not None:
+                np.testing.assert_array_equal(found.value, np.rint(np.concatenate(value) / unit) * unit)
+                assert found.base == round(base / unit) * unit
+    assert seen == {False, True}
+
+
+def test_a_tree_whose_documents_nobody_counted_has_them_alike() -> None:
+    value = np.array([1.0, 2.0, 0.5, -0.5])
+    found = [
+        Leaves(np.array([0, 0, 1, 1]), value, np.array(count)).in_units() for count in ([0.0] * 4, [0.0, 0.0, 1.0, 1.0])
+    ]
+    for one in found:
+        assert one is not None
+        np.testing.assert_array_equal(one.value, value)
+
+
 @pytest.mark.parametrize("value", [0.0, math.inf])
 def test_leaves_that_are_all_zero_or_not_finite_stay_as_they_are(value: float) -> None:
     assert Leaves(np.array([0, 0]), np.array([value, value]), np.ones(2)).in_units() is None

@@ -134,7 +134,8 @@ class Traces:
             found = sandbox.trace(name, LIMIT)
             took = time.monotonic() - started
             say(f"{name}: {len(found.seconds)} tests, {len(found.left_out)} left out, {took:.0f} s")
-            file.write_text(json.dumps([self._digest(name, found.lines), list(asdict(found).values())]))
+            if found.lines:  # a process that was stopped may go to its end another time
+                file.write_text(json.dumps([self._digest(name, found.lines), list(asdict(found).values())]))
             self.of[name] = found
         self.known = {test for trace in self.of.values() for test in (*trace.seconds, *trace.left_out)}
 
