@@ -93,19 +93,27 @@ class _Noting:
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
         self.coverage.switch_context(item.nodeid)
-        signal.signal(signal.SIGPROF, self._stop)
-        signal.setitimer(signal.ITIMER_PROF, self.limit)
         started = time.process_time()
         yield
-        signal.setitimer(signal.ITIMER_PROF, 0)
         self.seconds[item.nodeid] = time.process_time() - started
         self.coverage.switch_context("")
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_setup(self) -> Iterator[None]:
         started = time.process_time()
-        yield
+        yield from self._limited()
         self.setup += time.process_time() - started
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_call(self) -> Iterator[None]:
+        yield from self._limited()
+
+    def _limited(self) -> Iterator[None]:
+        """Fixtures and the test have the time each; anywhere else pytest itself would end of the signal."""
+        signal.signal(signal.SIGPROF, self._stop)
+        signal.setitimer(signal.ITIMER_PROF, self.limit)
+        yield
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
     @staticmethod
     def _stop(*_: object) -> None:
