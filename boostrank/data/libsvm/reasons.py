@@ -17,13 +17,14 @@ NO_ROWS = "no rows: the file is empty or holds nothing but comments"
 
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 _CELL = re.compile(rb"(^|[ \t])(qid|\d+):")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LONGEST = 40
 
 
 def shown(token: bytes) -> str:
     """The token as a message shows it: printable, quoted, shortened."""
     text = token if len(token) <= _LONGEST else token[:_LONGEST] + b"..."
-    return "'" + text.decode("ascii", "backslashreplace").replace("\r", "\\r").replace("\0", "\\x00") + "'"
+    return "'" + _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text.decode("ascii", "backslashreplace")) + "'"
 
 
 @dataclass
@@ -61,7 +62,7 @@ class BadRow:
             return FileFormatError(general[0], file=file, line=lines + self.line, column=general[1] + 1)
         token = token.split(b"#", 1)[0].removesuffix(b"\r") if code != parse.QID else token.removesuffix(b"\r")
         words = _specific(code, line, at, token, self.feature, max_feature)
-        if not self.terminated and at + len(token) >= len(line.rstrip()):
+        if code != parse.INCOMPLETE and not self.terminated and at + len(token) >= len(line.rstrip()):
             words += "; the last line has no newline: the file may be truncated"
         if code == parse.DUPLICATE:
             places = [m.start(1) for m in re.finditer(rb"[ \t](0*%d):" % self.feature, line)]

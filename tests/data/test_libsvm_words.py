@@ -1,0 +1,287 @@
+"""What the LIBSVM reader says, to the word and the place: refusals with line and column, and warnings with counts."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boostrank.core.errors import DataWarning, FileFormatError
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.libsvm.reader import read_libsvm
+from boostrank.data.libsvm.reasons import check_no_table, shown, table_in
+from boostrank.data.libsvm.side_files import read_sizes, read_weights, some_sizes
+
+
+def said(text: str | bytes, **options: Any) -> tuple[RankingDataset, list[str]]:
+    """The data set, and the warnings without the name of the file in front."""
+    body = text.encode() if isinstance(text, str) else text
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", DataWarning)
+        data = read_libsvm(io.BytesIO(body), **options)
+    return data, [str(warning.message).partition(": ")[2] for warning in told]
+
+
+def refusal(text: str | bytes, **options: Any) -> tuple[str, int | None, int | None]:
+    body = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    with pytest.raises(FileFormatError) as caught:
+        read_libsvm(io.BytesIO(body), **options)
+    return caught.value.reason, caught.value.line, caught.value.column
+
+
+FIRST = "1 qid:1 1:1 2:2\n"
+LONG = "y" * 100
+NO_QID = "the row has no qid: write qid:ID behind the label (or, for all rows, group sizes into FILE.query)"
+NO_NUMBER = "of feature 1 is not a number: if it stands for a missing value, --missing-token"
+LONE = "carriage return without a line feed: the lines end in CR alone (convert: tr '\\r' '\\n') or the file is damaged"
+BACK = (
+    "qid 1 comes back after another query; it was first seen on line 1. The rows of a query must follow each other: "
+    "--regroup brings them together (data larger than memory: boostrank sort)"
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "words", "column"),
+    [
+        ("qid:1 1:1", "the row starts with 'qid:1': its label is missing", 1),
+        ("1:2 qid:1", "the row starts with '1:2': its label is missing", 1),
+        ("  x qid:1", "label 'x' is not a number", 3),
+        ("1,0 qid:1", "label '1,0' is not one number: a row has one label (several labels are not read)", 1),
+        ("-inf qid:1", "label '-inf' is not a finite number", 1),
+        ("1e999 qid:1", "label '1e999' does not fit in float64", 1),
+        ("1 1:1", NO_QID, 3),
+        ("1", NO_QID, 2),
+        ("1 qid: 1:1", "qid: has no id behind the colon", 3),
+        ("1 qid:a#b 1:1", "qid 'a#b': put a blank before the comment, or take '#' out of the id", 3),
+        ("1 qid:1.5 1:1", "qid '1.5' is not a whole number: ids are whole numbers or text", 3),
+        ("1 qid:a\x01b 1:1", r"qid 'a\x01b' holds control characters, or is not UTF-8", 3),
+        ("1 qid:1 1:1 qid:2", "'qid:2': a second qid in the row", 13),
+        ("1 qid:1 abc", "'abc' is not number:value (no colon)", 9),
+        ("1 qid:1 :5", "':5': no feature number before the colon", 9),
+        ("1 qid:1 -3:5", "feature number '-3' is negative", 9),
+        ("1 qid:1 a:5", "feature number 'a' is not a whole number", 9),
+        ("1 qid:1 1:", "feature 1 has no value behind the colon", 9),
+        ("1 qid:1 1:1 2:x", "value 'x' of feature 2 is not a number", 13),
+        ("1 qid:1 1:1,5", "value '1,5' of feature 1 is not a number: write a decimal point, not a comma", 9),
+        ("1 qid:1 1:NULL", f"value 'NULL' {NO_NUMBER} NULL reads it as one", 9),
+        ("1 qid:1 1:?", f"value '?' {NO_NUMBER} '?' reads it as one", 9),
+        ("1 qid:1 1:inf", "value 'inf' of feature 1 is infinite: --inf keep or --inf missing reads it", 9),
+        ("1 qid:1 1:1e39", "value '1e39' of feature 1 does not fit in float32 (largest 3.4028235e38): rescale it", 9),
+        ("1 qid:1 7:1 1:1 007:2", "feature 7 stands twice in the row", 17),
+        ("1 qid:1 16777217:1", "feature number '16777217' is above 16,777,216: raise --max-feature if it is right", 9),
+        ("1 qid:1 1:٣", "'1:\\xd9\\xa3' has characters outside ASCII: numbers are written with 0-9", 9),
+        ("1 qid:1 1:1\0", "NUL byte: the file is damaged, or not text", 12),
+        ("1 qid:1 \ufeff1:1", "byte order mark inside the file: were files with marks concatenated? Remove it", 9),
+        ("1 qid:1 1:1\r2", LONE, 12),
+        (f"1 qid:1 1:{LONG}", f"value '{LONG[:40]}...' of feature 1 is not a number", 9),
+        (f"1 qid:1 1:{LONG[:40]}", f"value '{LONG[:40]}' of feature 1 is not a number", 9),
+    ],
+)  # fmt: skip
+def test_a_refused_row_is_named_with_its_line_its_column_and_what_mends_it(row: str, words: str, column: int) -> None:
+    assert refusal(f"{FIRST}# a comment\n\n{row}\n{FIRST}") == (words, 4, column)
+    skipped, told = said(f"{FIRST}# a comment\n\n{row}\n{FIRST}", on_bad_line="skip", max_bad_share=0.5)
+    assert skipped.n_documents == 2
+    (share,) = [words for words in told if "rows skipped" in words]
+    assert share.startswith("1 of 3 rows skipped; the first: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words", "line", "column"),
+    [
+        ("1 qid:1 0:1 1:1\n", {"zero_based": "false"},
+         "feature 0 in a file that is read as 1-based: --zero-based true reads it as 0-based", 1, 9),
+        ("1 qid:1 2:1 1:1\n", {"strict": True},
+         "feature 1 stands behind a larger number: --strict wants ascending ones", 1, 13),
+        (f"{FIRST}1 qid:1 101:1\n", {"max_feature": 100},
+         "feature number '101' is above 100: raise --max-feature if it is right", 2, 9),
+        (f"{FIRST}1 qid:1 9:1\n", {"n_features": 8}, "feature 9 is beyond n_features=8 of a 1-based file", 2, 0),
+        (f"{FIRST}1 qid:1 0:1 8:1\n", {"n_features": 8}, "feature 8 is beyond n_features=8 of a 0-based file", 2, 0),
+        (f"{FIRST}1 qid:2\n0 qid:1\n", {}, BACK, 3, 0),
+        ("# nothing\n\n", {}, "no rows: the file is empty or holds nothing but comments", 0, 0),
+        ("1 qid:1 1:5.", {},
+         "'1:5.': the last line ends inside a number, without a newline: the file is truncated", 1, 9),
+        ("x qid:1", {}, "label 'x' is not a number", 1, 1),
+        ("1 qid:1 1:1 2:x", {}, "value 'x' of feature 2 is not a number; the last line has no newline: the file may be "
+         "truncated", 1, 13),
+        ("1 qid:1 1:x 2:1", {}, "value 'x' of feature 1 is not a number", 1, 9),
+    ],
+)  # fmt: skip
+def test_what_options_or_the_whole_file_refuse_is_named_too(
+    text: str, options: dict[str, Any], words: str, line: int | None, column: int | None
+) -> None:
+    assert refusal(text, **options) == (words, line, column)
+
+
+def test_n_features_may_be_exactly_those_there_are() -> None:
+    assert said(f"{FIRST}1 qid:1 8:1\n", n_features=8)[0].n_features == 8
+    assert said(f"{FIRST}1 qid:1 0:1 7:1\n", n_features=8)[0].n_features == 8
+    assert said(f"{FIRST}1 qid:1 100:1\n", max_feature=100)[0].n_features == 100
+
+
+def test_feature_zero_after_training_data_that_count_from_one() -> None:
+    like = said(FIRST)[0]
+    words = "feature 0, but the training data is 1-based: both files must count their features alike"
+    assert refusal("1 qid:1 1:1 00:5\n", like=like) == (words, 1, 13)
+    zero_based = said("1 qid:1 0:1 1:1\n")[0]
+    assert refusal(f"1 qid:1\n{FIRST}", like=zero_based)[1:] == (2, 0)
+    assert said("1 qid:1 1:1\n", like=zero_based)[0].n_features == 2
+    assert said(FIRST, like=zero_based, zero_based="true")[1][-1].startswith(
+        "1 values of features that the training data"
+    )
+
+
+@pytest.mark.parametrize("lines", [99, 100, 101, 198, 199])
+def test_more_than_one_blank_line_in_a_hundred_are_told(lines: int) -> None:
+    _, told = said(FIRST * (lines - 1) + "\n")
+    assert told == ([f"1 of {lines} lines are blank"] if lines < 100 else [])
+    _, told = said(FIRST * (lines - 2) + "\n\n")
+    assert told == ([f"2 of {lines} lines are blank"] if lines < 200 else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "told"),
+    [
+        (f"{FIRST}1 qid:1 3:1 2:1\n1 qid:1 9:1 2:1\n", {},
+         ["2 rows have feature numbers out of order (first: line 2): sorted"]),
+        ("1 qid:1 1:inf 2:-inf\n", {"inf": "keep"}, ["2 infinite values: kept"]),
+        ("1 qid:1 1:inf 2:1\n1 qid:1 2:-inf\n", {"inf": "missing"},
+         ["2 infinite values: read as missing", "2 missing values: 1 in f1, 1 in f2"]),
+        ("1 qid:1 1:nan 3:nan\n1 qid:1 3:nan 2:1\n", {},
+         ["1 rows have feature numbers out of order (first: line 2): sorted", "3 missing values: 2 in f3, 1 in f1"]),
+        ("1 qid:1 0:nan 1:1 2:nan 3:nan 4:nan 5:nan\n", {},
+         ["5 missing values: 1 in f0, 1 in f2, 1 in f3, 1 in f4, 1 in f5"]),
+        ("1 qid:1 0:nan 1:nan 2:nan 3:nan 4:nan 5:nan\n", {},
+         ["6 missing values: 1 in f0, 1 in f1, 1 in f2, 1 in f3, 1 in f4, and in 1 more features"]),
+        ("1 qid:1 1:1\n0 qid:2\n2 qid:1 2:7\n1 qid:3\n0 qid:2 1:3\n", {"regroup": True},
+         ["2 queries had scattered rows: regrouped"]),
+        ("1 qid:1 1:1\n0 qid:2", {}, ["the last line has no newline: maybe truncated"]),
+        ("1 qid:1 1:1\n0 qid:2 # 3", {}, ["the last line has no newline: maybe truncated"]),
+        ("1 qid:1 1:1\nx qid:2\n1 qid:2 y\n", {"on_bad_line": "skip", "max_bad_share": 0.7},
+         ["2 of 3 rows skipped; the first: <stream>:2:1: label 'x' is not a number"]),
+    ],
+)  # fmt: skip
+def test_what_deserves_a_look_is_told_with_counts_and_places(
+    text: str, options: dict[str, Any], told: list[str]
+) -> None:
+    assert said(text, **options)[1] == told
+
+
+def test_features_that_the_training_data_have_not_are_told_with_the_largest() -> None:
+    like = said(FIRST)[0]
+    data, told = said("1 qid:8 1:1 7:1\n0 qid:8 3:1 9:2\n0 qid:9 9:2\n", like=like)
+    assert data.n_features == 2
+    assert told == [
+        "4 values of features that the training data does not have (largest number: 9, line 2): ignored",
+    ]
+
+
+def test_ids_of_the_training_data_are_told_or_refused() -> None:
+    like = said("1 qid:1 1:1\n1 qid:2 1:1\n1 qid:12 1:1\n")[0]
+    words = "2 of 3 query ids are also in the training data (one: 12): a leak, unless ids restart in each file"
+    assert said("1 qid:2 1:1\n1 qid:12 1:1\n1 qid:3 1:1\n", like=like)[1] == [words]
+    assert refusal("1 qid:2 1:1\n1 qid:12 1:1\n1 qid:3 1:1\n", like=like, strict=True)[0] == words
+
+
+@pytest.mark.parametrize(("cells", "layout"), [(3, "dense"), (2, "dense"), (1, "csr")])
+def test_half_of_the_cells_make_a_dense_matrix(cells: int, layout: str) -> None:
+    named = " ".join(f"{2 * i + 1}:1" for i in range(cells - 1)) + " 4:1"
+    data = said(f"1 qid:1 {named}\n")[0]
+    assert data.n_features == 4
+    assert data.is_sparse == (layout == "csr")
+
+
+@pytest.mark.parametrize(
+    ("token", "text"),
+    [(b"a", "'a'"), (b"a\rb", r"'a\rb'"), (b"a\0b", r"'a\x00b'"), (b"\xff", r"'\xff'"), (b"y" * 40, f"'{'y' * 40}'"),
+     (b"\x1b[0m\t\x7f", r"'\x1b[0m\t\x7f'"), (b"y" * 41, f"'{'y' * 40}...'")],
+)  # fmt: skip
+def test_a_token_is_shown_printable_and_not_too_long(token: bytes, text: str) -> None:
+    assert shown(token) == text
+
+
+@pytest.mark.parametrize(
+    ("head", "kind", "refused"),
+    [
+        (b"label,qid,f1\n1,2,3\n", "csv", "CSV"),
+        (b'"label","qid"\r\n1,2\n', "csv", "CSV"),
+        (b"label\tqid\tf1\n", "tsv", "TSV"),
+        (b"label,,f1\n", None, "CSV"),
+        (b"1,2,3\n", None, "CSV"),
+        (b"1,2\n", None, None),
+        (b"1,2,3 4\n", None, None),
+        (b"# a,b,c\n", None, None),
+        (b"  # a,b,c\n", None, None),
+        (b"1 qid:1 1:2,5,7\n", None, None),
+        (b"label\n", None, None),
+        (b"a\tb\t1.5\n", None, None),
+        (b"", None, None),
+    ],
+)
+def test_a_table_is_known_by_its_first_line(head: bytes, kind: str | None, refused: str | None) -> None:
+    assert table_in(head) == kind
+    if refused is None:
+        check_no_table(head, "a.txt")
+        return
+    with pytest.raises(FileFormatError) as caught:
+        check_no_table(head, "a.txt")
+    line = shown(head.partition(b"\n")[0])
+    assert caught.value.reason == (
+        f"this looks like {refused}: {line}, give --format {refused.lower()} (tools, as sort, take libsvm alone)"
+    )
+    assert (caught.value.file, caught.value.line) == ("a.txt", 1)
+
+
+def test_sizes_beside_a_file_are_whole_numbers_that_sum_to_its_rows(tmp_path: Any) -> None:
+    path = tmp_path / "a.txt.query"
+
+    def sizes(text: str, rows: int, **how: Any) -> list[int]:
+        path.write_text(text)
+        return read_sizes(str(path), rows, **how).tolist()
+
+    def wrong(text: str, rows: int, **how: Any) -> tuple[str, int | None]:
+        with pytest.raises(FileFormatError) as caught:
+            sizes(text, rows, **how)
+        assert caught.value.file == str(path)
+        return caught.value.reason, caught.value.line
+
+    assert sizes("\ufeff3\n 1 \n2\n\n\n", 6) == [3, 1, 2]
+    assert sizes("6\n", 6) == [6]
+    assert sizes("0000000000000000006\n", 6) == [6]  # 19 digits
+    none = "is not the size of a query: a whole number from 1 to the 6 rows of the data"
+    for text in ("0", "7", "-1", "x", "+1", "1.0", "\u0663", "00000000000000000006"):
+        assert wrong(f"3\n{text}\n3\n", 6) == (f"{text!r} {none}", 2)
+    assert wrong("3\n\n3\n", 6) == (f"'' {none}", 2)
+    assert wrong(LONG, 6) == (f"{LONG[:40]!r} {none}", 1)
+    assert wrong("3\n4\n", 6) == ("the group sizes sum to 7, but the data has 6 rows", 0)
+    assert wrong("3\n2\n", 6) == ("the group sizes sum to 5, but the data has 6 rows", 0)
+    assert wrong("", 6) == ("the group sizes sum to 0, but the data has 6 rows", 0)
+    assert sizes("3\n2\n", 6, counted=False) == [3, 2]
+    assert wrong("3\n4\n", 6, counted=False)[0] == "the group sizes sum to 7, but the data can have no more than 6 rows"
+    assert wrong("7\n", 6, counted=False)[0].endswith("a whole number from 1 to the 6 rows that the data can have")
+    path.write_text("3 x 123456789\n1234567890 -4 5\n")
+    assert some_sizes(str(path)) == [3, 123456789, 5]
+    assert some_sizes(None) == []
+
+
+def test_weights_beside_a_file_are_numbers_of_at_least_0(tmp_path: Any) -> None:
+    path = tmp_path / "a.txt.weight"
+
+    def weights(text: str, rows: int) -> list[float]:
+        path.write_text(text)
+        return read_weights(str(path), rows).tolist()
+
+    assert weights("1\n.5\n+2.\n1e-3\n", 9) == [1.0, 0.5, 2.0, 0.001]
+    assert weights("0\n1\n", 2) == [0.0, 1.0]
+    assert weights("", 2) == []
+    for text in ("-1", "nan", "inf", "1e999", "x", "", LONG):
+        with pytest.raises(FileFormatError) as caught:
+            weights(f"1\n{text}\n1\n", 3)
+        words = f"weight {text[:40]!r} is not a finite number of at least 0"
+        assert (caught.value.reason, caught.value.line) == (words, 2)
+    with pytest.raises(FileFormatError, match="weight '0' of a query is not positive: leave the query out") as caught:
+        weights("1\n0\n", 3)
+    assert caught.value.line == 2
+    assert np.isfinite(weights("1e308\n", 1)).all()
