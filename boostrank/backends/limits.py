@@ -177,9 +177,12 @@ def check_numbers(params: Mapping[str, Any], given_as: Mapping[str, str]) -> Non
         if name not in _WHOLE and isinstance(value, float | np.floating) and not np.isfinite(value):
             raise ParameterError(f"{given_as.get(name, name)}={value!r} must be a finite number")
     for name, low in _WHOLE.items():
-        value = params.get(name, low)
+        value = params.get(name)
+        if value is None:
+            continue
         try:
-            right = value is None or (float(value) == int(value) and low <= int(value) < 2**31)
+            whole = not isinstance(value, bool) and float(value) == int(value)
+            right = whole and low <= int(value) < 2**31
         except (TypeError, ValueError, OverflowError):
             right = False
         if not right:

@@ -32,6 +32,8 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
         raise InputError(f"{path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FileFormatError(f"not TOML: {error}", file=path) from None
+    except RecursionError:
+        raise FileFormatError("not a configuration: lists or tables are nested too deep", file=path) from None
     known = {_key(p): p for p in context.command.params if p is not parameter and _key(p) != "help"}
     defaults: dict[str, Any] = {}
     for key, value in content.items():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import json
 import math
 import os
 import re
 from typing import TYPE_CHECKING, Any
 
 from boostrank.core.errors import FileFormatError
+from boostrank.core.jsonable import from_json, is_number
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
@@ -141,10 +141,10 @@ def _logged_word(line: str, cut: re.Pattern[str], column: int) -> str:
     """The score in a line."""
     if line.startswith("{"):
         try:
-            found = json.loads(line)
+            found = from_json(line)
             value = found.get("score", found.get("_score"))
-            return repr(float(value)) if isinstance(value, int | float) else ""
-        except ValueError:
+            return repr(float(value)) if is_number(value) else ""
+        except (ValueError, OverflowError):
             return ""
     cells = cut.split(line)
     return cells[column].strip('"') if len(cells) > column else ""

@@ -16,7 +16,7 @@ from boostrank.cli.options import GAIN_HELP, InputFile, OutputFile, conventions_
 from boostrank.cli.reading import Reader
 from boostrank.cli.tables import width_of
 from boostrank.core.errors import FileFormatError
-from boostrank.core.jsonable import jsonable
+from boostrank.core.jsonable import from_json, is_number, jsonable
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
@@ -69,13 +69,14 @@ def read_matters(path: str) -> dict[str, float]:
     """
     try:
         with open(path, encoding="utf-8-sig") as file:
-            written = json.load(file)
-        found = {str(name): float(one["matters"]) for name, one in written["metrics"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            written = from_json(file.read())
+        given = {str(name): one["matters"] for name, one in written["metrics"].items()}
+        found = {name: float(one) if is_number(one) else math.nan for name, one in given.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         raise FileFormatError("not what `boostrank noise --json` prints", file=path) from None
     bad = [name for name, value in found.items() if not (math.isfinite(value) and value >= 0.0)]
     if bad or not found:
-        reason = f"metric {bad[0]!r} matters from {found[bad[0]]}" if bad else "it has no metric"
+        reason = f"metric {bad[0]!r} matters from {str(given[bad[0]])[:40]}" if bad else "it has no metric"
         raise FileFormatError(f"{reason}: not what `boostrank noise --json` prints", file=path)
     return found
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.core.files import write_atomically
+from boostrank.core.jsonable import from_json, is_number, is_whole
 from boostrank.core.types import Float64Array
 
 VERSION = 1
@@ -81,11 +82,11 @@ class Propensities:
         name = os.fspath(path)
         try:
             with open(name, encoding="utf-8") as file:
-                content = json.load(file)
+                content = from_json(file.read())
             return cls.of_dict(content)
         except OSError as error:
             raise FileFormatError(str(error.strerror), file=name) from None
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise FileFormatError(f"no file of propensities: {error}", file=name) from None
 
     def write(self, path: str | PathLike[str]) -> None:
@@ -114,14 +115,15 @@ class Propensities:
         """
         if not isinstance(content, Mapping):
             raise ValueError("a JSON object is wanted")
-        if content.get("version") != VERSION:
-            raise ValueError(f"version {content.get('version')!r} where {VERSION} is known")
+        version = content.get("version")
+        if not is_whole(version) or version != VERSION:
+            raise ValueError(f"version {str(version)[:20]} where {VERSION} is known")
         unknown = sorted(set(content) - {"version", "examination", "false_clicks", "errors", "method", "moved"})
         if unknown:
             raise ValueError(f"unknown key {unknown[0]!r}")
         numbers = {name: _numbers(content, name) for name in ("examination", "false_clicks", "errors")}
         method, moved = content.get("method", "given"), content.get("moved", 0)
-        if not isinstance(method, str) or type(moved) is not int or moved < 0:
+        if not isinstance(method, str) or not is_whole(moved) or moved < 0:
             raise ValueError("method is a text, and moved a whole number")
         if numbers["examination"] is None:
             raise ValueError("no examination")
@@ -134,7 +136,7 @@ def _numbers(content: Mapping[str, Any], name: str) -> Float64Array | None:
     given = content.get(name)
     if given is None:
         return None
-    if not isinstance(given, list) or not all(one is None or type(one) in (int, float) for one in given):
+    if not isinstance(given, list) or not all(one is None or is_number(one) for one in given):
         raise ValueError(f"{name} is a list of numbers")
     try:
         return np.array([np.nan if one is None else float(one) for one in given])

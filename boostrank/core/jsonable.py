@@ -2,9 +2,59 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
+
+MAX_NESTING = 100
+"""Lists and objects within each other that are read: what walks or writes them calls itself for each."""
+
+
+def from_json(text: str | bytes, *, once: bool = False) -> Any:
+    """What JSON text says; it may hold NaN and infinity.
+
+    Args:
+        text: of a file that anybody may have written.
+        once: refuse a key that an object has twice.
+
+    Raises:
+        ValueError: it is no JSON, is nested deeper than `MAX_NESTING`, or has a key twice.
+    """
+    try:
+        found = json.loads(text, object_pairs_hook=_unique if once else None)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    level = [found]
+    for _ in range(MAX_NESTING):
+        # Long lists of numbers are looked through by `set` and `map` alone, which cost little beside the reading.
+        inside = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        inside = [values for values in inside if not _PLAIN.issuperset(map(type, values))]
+        level = [value for values in inside for value in values]
+        if not level:
+            return found
+    raise ValueError(_TOO_DEEP)
+
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+_TOO_DEEP = f"the JSON is nested deeper than {MAX_NESTING} lists and objects"
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("the JSON has an object with the same key twice: readers would disagree about it")
+    return found
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number: Python counts true and false among them, JSON and TOML do not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_whole(value: Any) -> bool:
+    """Whether it is a whole number, and neither true nor false."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def jsonable(value: Any, *, digits: int | None = None, other: Callable[[Any], Any] = str) -> Any:

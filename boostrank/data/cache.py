@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import BoostrankError
 from boostrank.core.files import remove_leftovers, write_atomically
-from boostrank.core.jsonable import jsonable
+from boostrank.core.jsonable import from_json, jsonable
 
 FOLDER = ".boostrank-cache"
 
@@ -84,7 +84,7 @@ class Cache:
             if not _is_trusted(path):
                 return None
             file = open(path, "rb")  # noqa: SIM115 (the entry keeps it)
-        except (OSError, ValueError, KeyError, TypeError, struct.error, RecursionError):
+        except (OSError, ValueError, KeyError, TypeError, struct.error):
             return None
         if os.fstat(file.fileno()).st_size != big["size"] or _checksum(file) != big["checksum"]:
             file.close()
@@ -175,7 +175,7 @@ def _opened(data: bytes, key: Any) -> tuple[dict[str, Any], dict[str, npt.NDArra
     (length,) = _LENGTH.unpack(data[len(_MAGIC) : at])
     if length > _LARGEST_HEADER:
         raise ValueError("no header is that long")
-    header = json.loads(bytes(body[at : at + length]))
+    header = from_json(bytes(body[at : at + length]))
     if header["key"] != key:
         raise ValueError("made from something else")
     at += length
@@ -249,7 +249,7 @@ def _named_by(entry: Path) -> str | None:
         with open(entry, "rb") as file:
             start = file.read(len(_MAGIC) + _LENGTH.size)
             (length,) = _LENGTH.unpack(start[len(_MAGIC) :])
-            big = json.loads(file.read(min(length, _LARGEST_HEADER)))["big"]
+            big = from_json(file.read(min(length, _LARGEST_HEADER)))["big"]
         return None if big is None else str(big["name"])
     except (OSError, ValueError, KeyError, TypeError, struct.error):
         return None

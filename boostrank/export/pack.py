@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from boostrank.core.types import Float32Array, Float64Array
 from boostrank.export.target import above, cuts
+from boostrank.formats.trees import depths
 from boostrank.kernels.trees.walker import LISTED_RIGHT, Forest
 
 KINDS = ("thresholds", "random", "zeros", "missing", "infinite", "categories")
@@ -19,6 +20,8 @@ KINDS = ("thresholds", "random", "zeros", "missing", "infinite", "categories")
 _SMALL = np.array([0.0, -0.0, 1e-36, -1e-36, 1e-40, -1e-40, 2e-35, -2e-35], np.float32)
 # Values of all features together: 256 MB.
 _MOST_CELLS = 2**26
+# Categories, times splits above a node, that are looked through for all nodes together: some twenty seconds.
+_MOST_WORK = 2**34
 _RANDOM = 1000
 _LARGEST = 1e30
 # Codes that may not have been seen, and some that are none. They are whole: no two programs cut 2.7 alike.
@@ -62,7 +65,7 @@ def parity_pack(forest: Forest, n_features: int, most_rows: int, resolution: Flo
     most = max(64, min(most_rows, _MOST_CELLS // n_features))
     some = min(_RANDOM, most // 16)
     nodes = np.arange(forest.feature.size)
-    room = (most - (len(KINDS) - 1) * some) // 3
+    room = min((most - (len(KINDS) - 1) * some) // 3, max(1, _MOST_WORK // values.work_of_a_node))
     if nodes.size > room:
         nodes = np.sort(rng.choice(nodes, room, replace=False))
     borders = values.draw(3 * nodes.size)
@@ -111,6 +114,12 @@ class _Values:
             inner = np.flatnonzero(child >= 0)
             self._parent[child[inner]] = 2 * inner + side
         self._any = np.ones(2 + 32 * int(np.diff(forest.set_ptr).max(initial=0)), bool)
+
+    @property
+    def work_of_a_node(self) -> int:
+        """Categories that are looked through to reach a node, at most."""
+        above = np.where(self._parent >= 0, self._parent // 2, np.arange(self._parent.size))
+        return 1 + self._any.size * int(depths(above).max(initial=0)) if bool(self.categorical.any()) else 1
 
     def draw(self, n: int) -> Float32Array:
         """float32[n, d]: at thresholds, right above them, and anywhere near; categories among those that occur."""

@@ -274,6 +274,8 @@ class _Search:
                 _taken(factor * own),
             )
             low, high = int(np.argmin(own)), int(np.argmax(own))
+            if own[low] == own[high]:
+                return
             slope = float((given[high] - given[low]) / (own[high] - own[low]))
             shift = float(given[low] - slope * own[low])
             if abs(slope) > 1e-6:

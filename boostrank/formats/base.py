@@ -12,9 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
+from boostrank.core.jsonable import from_json
 from boostrank.core.types import Float64Array
 from boostrank.formats.trees import ServedTrees, Trees
 from boostrank.kernels.trees.curves import Curve
+
+LARGEST_SCORE = 1e150
+"""Of a document, either side of 0: squares and sums of such numbers are numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,22 +103,14 @@ def read_json(body: bytes) -> Any:
         ModelError: it cannot be read.
     """
     try:
-        return json.loads(body, object_pairs_hook=_unique)
-    except RecursionError:
-        raise ModelError("the JSON is nested too deep for a model") from None
+        return from_json(body, once=True)
     except ValueError as error:
-        raise ModelError(f"broken JSON, the file is truncated or damaged: {str(error)[:200]}") from None
+        raise ModelError(f"broken JSON, the file is damaged, or no model: {str(error)[:200]}") from None
 
 
 def write_json(document: Any) -> bytes:
     """What `read_json` reads, with every letter as it is: XGBoost's reader takes the escape of one for six letters."""
     return json.dumps(document, ensure_ascii=False).encode("utf-8", "backslashreplace")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    refuse(len(found) != len(pairs), "the JSON has an object with the same key twice: readers would disagree about it")
-    return found
 
 
 def reals(values: Any, what: str, length: int, *, largest: float | None = None) -> Float64Array:

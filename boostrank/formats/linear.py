@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from boostrank.core.errors import ModelError, ParameterError
+from boostrank.core.jsonable import is_whole
 from boostrank.core.types import Float64Array
 from boostrank.formats.base import LinearStart, ModelFormat, read_json, reals, refuse
 from boostrank.formats.trees import Trees
@@ -24,6 +25,7 @@ _FORMAT, _VERSION = "boostrank linear", 1
 _BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"boostrank linear"')
 _KEYS = {"format", "version", "rounds", "scaling", "intercept", "features", "weights", "means", "scales"}
 _MOST_ROUNDS = 10**9
+_LARGEST_OF_START = 1e30  # XGBoost keeps it in float32
 _LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -95,6 +97,7 @@ class LinearModel:
 
         Raises:
             ParameterError: its features are scaled within each query.
+            ModelError: its weights are too large.
         """
         if self.scaling.kind == BY_QUERY:
             raise ParameterError(
@@ -103,6 +106,10 @@ class LinearModel:
             )
         weights = self.weights(rounds)
         slopes, means = self.scaling.coefficients(weights[:-1]), self.scaling.mean
+        with np.errstate(over="ignore", invalid="ignore"):
+            sizes = np.abs([*slopes, *(slopes * means), weights[-1]])
+        if not bool(np.all(sizes <= _LARGEST_OF_START)):
+            raise ModelError(f"trees cannot begin with a linear model whose weights are beyond {_LARGEST_OF_START:g}")
         base, curves = float(weights[-1]), {}
         for j in np.flatnonzero(slopes).tolist() or [0]:
             # A missing value counts as the feature's mean; the first feature says the intercept too.
@@ -124,9 +131,9 @@ class LinearFormat(ModelFormat):
         content = read_json(body)
         refuse(not isinstance(content, dict) or content.get("format") != _FORMAT, "not a linear model of boostrank")
         version = content.get("version")
-        if isinstance(version, int) and not isinstance(version, bool) and version > _VERSION:
+        if is_whole(version) and version > _VERSION:
             raise ModelError(f"a linear model of format version {str(version)[:20]}: install a newer boostrank")
-        if version != _VERSION or set(content) != _KEYS:
+        if not is_whole(version) or version != _VERSION or set(content) != _KEYS:
             raise ModelError(f"a linear model has version {_VERSION} and the keys {', '.join(sorted(_KEYS))}")
         names, rounds = content["features"], content["rounds"]
         if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
@@ -136,7 +143,7 @@ class LinearFormat(ModelFormat):
             "".join(names).encode()
         except UnicodeEncodeError:
             raise ModelError("'features' has a name that is not valid Unicode") from None
-        if type(rounds) is not int or not 1 <= rounds <= _MOST_ROUNDS:
+        if not is_whole(rounds) or not 1 <= rounds <= _MOST_ROUNDS:
             raise ModelError(f"'rounds' must be a whole number from 1 to {_MOST_ROUNDS}")
         refuse(content["scaling"] not in SCALINGS, f"'scaling' must be one of {', '.join(SCALINGS)}")
         weights, means, scales = (

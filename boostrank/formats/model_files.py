@@ -24,6 +24,7 @@ from typing import Any
 
 from boostrank.core.errors import ModelError, TrainingError
 from boostrank.core.files import write_atomically
+from boostrank.core.jsonable import from_json, is_whole
 from boostrank.formats import parse_model
 from boostrank.formats.base import refuse
 from boostrank.formats.model_info import READABLE_SINCE, SCHEMA_VERSION, schema_version
@@ -119,11 +120,11 @@ def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
     data = read_file(beside, MAX_SIDECAR_BYTES)
     mend = f"restore both files from a copy; without {beside.name} the model still opens, but not how it was made"
     try:
-        content = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        content = from_json(data)
+    except ValueError as error:
         raise ModelError(f"{beside}: broken JSON ({error}); {mend}") from None
     seal = content.get("file") if isinstance(content, dict) else None
-    if not isinstance(seal, dict) or not isinstance(seal.get("schema_version"), int):
+    if not isinstance(seal, dict) or not is_whole(seal.get("schema_version")):
         raise ModelError(f"{beside}: not a sidecar of boostrank; {mend}")
     if seal["schema_version"] > SCHEMA_VERSION:
         raise ModelError(

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from boostrank.core.jsonable import is_number, is_whole
+
 SCHEMA_VERSION = 2
 READABLE_SINCE = {1: "0.1.0", 2: "0.2.0"}
 """Version -> the first boostrank that reads it: what an older one tells its user to install."""
@@ -126,7 +128,7 @@ def fault_of(content: Any) -> str | None:
         value: Any = content
         for key in place.split("."):
             value = value.get(key) if isinstance(value, Mapping) else None
-        right = isinstance(value, _PYTHON[kind]) and not (kind == "whole number" and isinstance(value, bool))
+        right = is_whole(value) if kind == "whole number" else isinstance(value, _PYTHON[kind])
         if value is not None and not right:
             return f"{place!r} is {str(value)[:40]!r}, not a {kind}"
     if not all(isinstance(name, str) for name in (content.get("data") or {}).get("feature_names") or ()):
@@ -141,7 +143,7 @@ def fault_of(content: Any) -> str | None:
 
 def _are_numbers(values: Any) -> bool:
     # None: a metric that was not a number.
-    return isinstance(values, list) and all(value is None or isinstance(value, int | float) for value in values)
+    return isinstance(values, list) and all(value is None or is_number(value) for value in values)
 
 
 def schema_version(content: Mapping[str, Any]) -> int:
@@ -155,7 +157,7 @@ _TYPES: dict[str, type] = {
     one.name: Mapping if "Mapping" in one.type else list if "list" in one.type else str
     for one in fields(ModelInfo) if one.name != "extra"
 }  # fmt: skip
-_PYTHON: dict[str, type] = {"table": Mapping, "list": list, "text": str, "whole number": int}
+_PYTHON: dict[str, type] = {"table": Mapping, "list": list, "text": str}
 _KINDS: dict[str, str] = {
     **{name: {Mapping: "table", list: "list", str: "text"}[kind] for name, kind in _TYPES.items()},  # type: ignore[index]
     "evals_result": "table", "objective.name": "text", "data.feature_names": "list", "data.index_base": "whole number",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -33,6 +33,9 @@ _FLOAT32_MAX = float(np.finfo(np.float32).max)
 # XGBoost keeps the categories of a split as bits up to the highest; these bound what it allocates for them.
 _MAX_CATEGORY = 2**24
 _MAX_CATEGORY_BITS = 2**33
+
+# As many features as --max-feature believes of data: each takes memory, also where the file says nothing of it.
+_MOST_UNNAMED = 2**24
 
 # Objectives whose predictions are exponentials of scores; those of the two logistic ones are probabilities.
 _LOGARITHMIC = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft")
@@ -126,7 +129,7 @@ class XGBoostFormat(ModelFormat):
             forest = _get(booster, "model", dict, "gradient_booster")
         else:
             raise ModelError(f"the booster is {name[:40]!r}: only tree models (gbtree, dart) are rankers here")
-        _check_forest(forest, n_features)
+        largest = _check_forest(forest, n_features)
         weights = tree_weights(booster)
         promised = learner["attributes"].get(ATTRIBUTE, "0")
         there = start_trees(forest["trees"]) if weights is None else 0
@@ -140,6 +143,9 @@ class XGBoostFormat(ModelFormat):
             f"iteration_indptr does not count each of the {there} trees of a linear start as a round",
         )
         weights = None if weights is None else reals(weights, "weight_drop", len(forest["trees"]), largest=_FLOAT32_MAX)
+        with np.errstate(over="ignore"):
+            total = float(np.sum(largest if weights is None else largest * np.abs(weights)))
+        refuse(not total + abs(_base(learner)) <= _FLOAT32_MAX, "its leaves add up to more than the largest float32")
         return XGBoostModel(model, forest, weights)
 
     def write(self, model: XGBoostModel) -> bytes:
@@ -194,7 +200,7 @@ def _served(model: XGBoostModel, begin: int) -> ServedTrees:
         # Left is value < condition in float32: value <= the float32 below. Nothing is below -inf, or equal to NaN.
         below = np.nextafter(condition, np.float32(-np.inf)).astype(np.float64)
     below[np.isneginf(condition)] = np.nan
-    owners, sets = _sets_of(trees, first)
+    owners, sets, set_ptr = _sets_of(trees, first)
     categorical = np.zeros(inner.size, dtype=bool)
     categorical[owners] = True
     below[owners] = np.arange(owners.size)
@@ -209,8 +215,8 @@ def _served(model: XGBoostModel, begin: int) -> ServedTrees:
         value=(condition * weight.astype(np.float32)[tree])[leaf].astype(np.float64),
         roots=place[first],
         tree=tree[inner].astype(np.int32),
-        sets=np.concatenate([np.zeros(0, np.uint32), *sets]),
-        set_ptr=np.cumsum([0, *(words.size for words in sets)]),
+        sets=sets,
+        set_ptr=set_ptr,
     )
     hessian = _column(trees, "sum_hessian", np.float64)
     return ServedTrees(forest, hessian[inner], hessian[leaf], base=_base(model.document["learner"]), single=True)
@@ -282,20 +288,20 @@ def _divided(tree: Mapping[str, Any], parts: float) -> dict[str, Any]:
     }
 
 
-def _sets_of(trees: list[Any], first: Int64Array) -> tuple[Int64Array, list[npt.NDArray[np.uint32]]]:
-    """The nodes that split by a set of categories, and the sets as bits."""
-    owners, sets = [np.zeros(0, np.int64)], []
-    for tree, begin in zip(trees, first, strict=True):
-        if "split_type" not in tree:
-            continue
-        owners.append(np.array(tree["categories_nodes"], np.int64) + begin)
-        listed = np.array(tree["categories"], np.int64)
-        for start, size in zip(tree["categories_segments"], tree["categories_sizes"], strict=True):
-            members = listed[start : start + size]
-            bits = np.zeros((int(members.max()) // 32 + 1) * 32, np.uint8)
-            bits[members] = 1
-            sets.append(np.packbits(bits, bitorder="little").view("<u4").astype(np.uint32))
-    return np.concatenate(owners), sets
+def _sets_of(trees: list[Any], first: Int64Array) -> tuple[Int64Array, npt.NDArray[np.uint32], Int64Array]:
+    """The nodes that split by a set of categories, the sets as bits, and where each begins."""
+    having = [(tree, begin) for tree, begin in zip(trees, first, strict=True) if "split_type" in tree]
+    nothing = np.zeros(0, np.int64)
+    owners = np.concatenate([nothing, *(np.array(tree["categories_nodes"], np.int64) + at for tree, at in having)])
+    listed, sizes = (_column([tree for tree, _ in having], f"categories{of}", np.int64) for of in ("", "_sizes"))
+    highest = np.maximum.reduceat(listed, np.cumsum(sizes) - sizes) if sizes.size else nothing
+    set_ptr = np.concatenate([[0], np.cumsum(highest // 32 + 1)]).astype(np.int64)
+    # Memory is taken only where there are categories: sets reach up to their highest one.
+    sets = np.zeros(set_ptr[-1], np.uint32)
+    np.bitwise_or.at(
+        sets, np.repeat(set_ptr[:-1], sizes) + listed // 32, np.uint32(1) << (listed % 32).astype(np.uint32)
+    )
+    return owners, sets, set_ptr
 
 
 def _get(owner: Mapping[str, Any], key: str, kind: type, where: str = "the model") -> Any:
@@ -314,12 +320,14 @@ def _number(owner: Mapping[str, Any], key: str, where: str, low: int, high: int 
     return int(text)
 
 
-def _integers(values: Any, what: str, low: int, high: int, length: int | None = None) -> Int64Array:
+def _integers(
+    values: Any, what: str, low: int, high: int, length: int | None = None, kinds: Set[type] = frozenset({int})
+) -> Int64Array:
     """int64[length] from a list of JSON integers."""
     if not isinstance(values, list) or (length is not None and len(values) != length):
         count = len(values) if isinstance(values, list) else "no list"
         raise ModelError(f"{what} has {count} entries, needs {'a list' if length is None else length}")
-    refuse(not set(map(type, values)) <= {int, bool}, f"{what} has an entry that is not a whole number")
+    refuse(not set(map(type, values)) <= kinds, f"{what} has an entry that is not a whole number")
     refuse(
         bool(values) and not low <= min(values) <= max(values) <= high, f"{what} has an entry outside {low} to {high}"
     )
@@ -349,11 +357,16 @@ def _check_learner(learner: Mapping[str, Any]) -> int:
     _strings(list(_get(learner, "attributes", dict, "learner").values()), "attributes", (len(learner["attributes"]),))
     for key in ("feature_names", "feature_types"):
         _strings(learner.get(key, []), key, (0, n_features))
+    if n_features > _MOST_UNNAMED and not learner.get("feature_names"):
+        raise ModelError(
+            f"num_feature is {n_features:,}, and the file names none of them: of such not more than {_MOST_UNNAMED:,} "
+            "are believed"
+        )
     return n_features
 
 
-def _check_forest(forest: Mapping[str, Any], n_features: int) -> None:
-    """Check trees and what counts them."""
+def _check_forest(forest: Mapping[str, Any], n_features: int) -> Float64Array:
+    """Check trees and what counts them; the size of the largest leaf of each."""
     trees = _get(forest, "trees", list, "gbtree")
     param = _get(forest, "gbtree_model_param", dict, "gbtree")
     if _number(param, "num_trees", "gbtree_model_param", 0) != len(trees):
@@ -365,21 +378,23 @@ def _check_forest(forest: Mapping[str, Any], n_features: int) -> None:
         ends = _integers(forest["iteration_indptr"], "iteration_indptr", 0, len(trees))
         if not ends.size or ends[0] != 0 or ends[-1] != len(trees) or bool(np.any(np.diff(ends) < 0)):
             raise ModelError(f"iteration_indptr does not divide {len(trees)} trees into rounds")
-    bits = 0
+    bits, largest = 0, np.zeros(len(trees))
     for number, tree in enumerate(trees):
         where = f"tree {number}"
         refuse(not isinstance(tree, dict), f"{where} is not an object")
         # The loader puts a tree at the place that its id says: each place must be filled once.
         if tree.get("id") != number or isinstance(tree["id"], bool):
             raise ModelError(f"{where} has id {str(tree.get('id'))[:40]}: trees must be numbered in order")
-        bits += _check_tree(tree, n_features, where)
+        taken, largest[number] = _check_tree(tree, n_features, where)
+        bits += taken
     refuse(bits > _MAX_CATEGORY_BITS, f"the categorical splits would need {bits / 2**33:.1f} GiB")
     if "cats" in forest:
         _check_category_names(_get(forest, "cats", dict, "gbtree"), n_features)
+    return largest
 
 
-def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> int:
-    """Check one tree; the bits that its categorical splits will take."""
+def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> tuple[int, float]:
+    """Check one tree; the bits that its categorical splits will take, and the size of its largest leaf."""
     param = _get(tree, "tree_param", dict, where)
     left_children = _get(tree, "left_children", list, where)
     n = _number(param, "num_nodes", where, 1)
@@ -393,7 +408,8 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> int:
 
     left, right = whole("left_children", -1, n - 1), whole("right_children", -1, n - 1)
     parents, feature = whole("parents", -1, _INT32_MAX), whole("split_indices", 0, _INT32_MAX)
-    default_left = whole("default_left", 0, 1)
+    # True and false up to XGBoost 1.
+    default_left = _integers(tree.get("default_left"), f"{where}: default_left", 0, 1, n, {int, bool})
     condition = reals(tree.get("split_conditions"), f"{where}: split_conditions", n)
     for key in ("base_weights", "loss_changes", "sum_hessian"):
         reals(tree.get(key), f"{where}: {key}", n)
@@ -412,11 +428,12 @@ def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> int:
         by_set[tree["categories_nodes"]] = True
     # Before XGBoost 3.1 the threshold of a split by a set is NaN.
     unknown = np.isnan(condition) & alive & ~by_set
+    size = np.abs(condition[alive & leaf])
     refuse(
-        bool(unknown.any()) or not bool(np.all(np.abs(condition[alive & leaf]) <= _FLOAT32_MAX)),
+        bool(unknown.any()) or not bool(np.all(size <= _FLOAT32_MAX)),
         f"{where}: a leaf value or threshold is not finite",
     )
-    return most
+    return most, float(size.max())
 
 
 def _check_shape(

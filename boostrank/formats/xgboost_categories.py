@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from boostrank.core.jsonable import is_whole
 from boostrank.formats.base import write_json
 
 _INT64 = 15  # Value::ValueKind of int64
@@ -76,7 +77,7 @@ def _is_text(names: Sequence[Any]) -> bool:
 
 
 def _is_whole(names: Sequence[Any]) -> bool:
-    return all(isinstance(name, int) and not isinstance(name, bool) and abs(name) < 2**63 for name in names)
+    return all(is_whole(name) and abs(name) < 2**63 for name in names)
 
 
 def _encoded(names: Sequence[Any]) -> dict[str, Any]:

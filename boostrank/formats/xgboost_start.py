@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from boostrank.formats.base import refuse
 from boostrank.formats.steps import StepTree, just_above
 from boostrank.kernels.trees.curves import Curve, combined, rounded_down
 
@@ -57,8 +58,15 @@ def _tree(number: int, feature: int, curve: Curve, n_features: int) -> dict[str,
 
 
 def _float32(values: Sequence[float]) -> Any:
-    """As XGBoost keeps them."""
-    return np.array(values, dtype=np.float32).astype(np.float64).tolist()
+    """As XGBoost keeps them.
+
+    Raises:
+        ModelError: it cannot.
+    """
+    with np.errstate(over="ignore"):
+        kept = np.array(values, dtype=np.float32).astype(np.float64)
+    refuse(~np.isfinite(kept), "the start leaves the range of float32 numbers, which XGBoost adds up")
+    return kept.tolist()
 
 
 def start_trees(trees: Sequence[Mapping[str, Any]]) -> int:

@@ -135,8 +135,19 @@ class Mixture(TrainingObjective):
 
 
 def objective_from_dict(data: Mapping[str, Any]) -> TrainingObjective:
-    """Back from any objective's `to_dict`: what a sidecar holds under "objective"."""
-    return Mixture.from_dict(data) if data["name"] == "mixture" else Objective.from_dict(data)
+    """Back from any objective's `to_dict`: what a sidecar holds under "objective".
+
+    Raises:
+        ParameterError: it holds something else, or what stands in a user's own file.
+    """
+    try:
+        return Mixture.from_dict(data) if data["name"] == "mixture" else Objective.from_dict(data)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        if isinstance(error, ParameterError):
+            raise
+        raise ParameterError(
+            f"this is no objective of boostrank ({type(error).__name__}: {str(error)[:100]})"
+        ) from error
 
 
 def accepted_params(text: str) -> tuple[Param, ...]:

@@ -30,7 +30,7 @@ from boostrank.backends.events import EvalResult
 from boostrank.backends.snapshot import Resumed, Snapshot
 from boostrank.core.errors import ModelError, ParameterError, TrainingError, TrainingWarning, warn_user
 from boostrank.core.files import check_writable, replacing, write_all
-from boostrank.core.jsonable import jsonable
+from boostrank.core.jsonable import from_json, jsonable
 from boostrank.core.locks import reserved
 from boostrank.formats import parse_model
 from boostrank.formats.model_files import read_file
@@ -199,13 +199,13 @@ def _read(path: str) -> tuple[Resumed, dict[str, Any], int]:
         return _parse(data, start)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, IndexError) as error:
         raise ModelError(f"{path}: not written by boostrank ({type(error).__name__}: {error})") from None
 
 
 def _parse(data: bytes, start: int) -> tuple[Resumed, dict[str, Any], int]:
     line_end = data.index(b"\n", start)
-    header = json.loads(data[start:line_end])
+    header = from_json(data[start:line_end])
     begin, rounds, sizes = int(header["begin"]), int(header["rounds"]), [int(n) for n in header["scores"]]
     named = [(str(name), str(metric), bool(up)) for name, metric, up in header["metrics"]]
     model_end = line_end + 1 + int(header["model_bytes"])

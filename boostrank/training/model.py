@@ -24,7 +24,7 @@ from boostrank.data.arrays import as_features, default_feature_names
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.tables.categories import Categories, read_record, say_no_codes
 from boostrank.formats import format_of
-from boostrank.formats.base import LinearStart
+from boostrank.formats.base import LARGEST_SCORE, LinearStart
 from boostrank.formats.model_files import read_model_files, sidecar_path, write_model_files
 from boostrank.formats.model_info import ModelInfo, fault_of
 from boostrank.formats.trees import Trees
@@ -74,13 +74,14 @@ def check_finite(scores: Float64Array, first: int = 0) -> None:
         first: number of the first row.
 
     Raises:
-        ModelError: one is NaN or infinite; names the row, counted from 0.
+        ModelError: one is NaN or infinite, or beyond `LARGEST_SCORE`; names the row, counted from 0.
     """
-    if not np.isfinite(scores).all():
-        row = int(np.flatnonzero(~np.isfinite(scores.reshape(len(scores), -1)).all(axis=1))[0])
+    right = np.abs(scores) <= LARGEST_SCORE
+    if not right.all():
+        row = int(np.flatnonzero(~right.reshape(len(scores), -1).all(axis=1))[0])
         raise ModelError(
-            f"the score of row {first + row} (from 0) is not a finite number: leaves or weights of the model, or "
-            "infinite features, leave the range of numbers"
+            f"the score of row {first + row} (from 0) is not a finite number, or beyond {LARGEST_SCORE:g}: leaves or "
+            "weights of the model, or infinite features, leave the range of numbers"
         )
 
 
@@ -448,7 +449,8 @@ class RankingModel(BoosterMethods):
         try:
             booster = engine.from_bytes(body)
         except Exception as error:  # each engine raises its own kind
-            raise ModelError(f"{path}: {engine.name} cannot load it: {str(error).partition(chr(10))[0]}") from error
+            reason = str(error).partition("\n")[0][:200]
+            raise ModelError(f"{path}: {engine.name} cannot load it: {reason}") from error
         return cls(engine, booster, info=info, evals_result=history)
 
 

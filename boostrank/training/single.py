@@ -237,13 +237,14 @@ def with_objective_of(init_model: Any, params: Mapping[str, Any] | None) -> dict
     before = init_model.info.objective if isinstance(init_model, RankingModel) else None
     if not before or any(name in given for name in OBJECTIVE_NAMES):
         return given
-    if ":" in before["name"]:
-        return given | {"objective": before["name"]}
+    name = str(before.get("name"))
+    if ":" in name:
+        return given | {"objective": name}
     try:
         return given | {"objective": objective_from_dict(before)}
-    except (KeyError, ParameterError) as error:
+    except ParameterError as error:
         raise ParameterError(
-            f"the model that is continued was trained with objective {before['name']!r}, which cannot be made again "
+            f"the model that is continued was trained with objective {name[:40]!r}, which cannot be made again "
             "from its file: give objective="
         ) from error
 

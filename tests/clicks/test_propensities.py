@@ -170,7 +170,8 @@ def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"version": 2}, "version 2 where 1 is known"), ({"version": None}, "version None"),
+        ({"version": 2}, "version 2 where 1 is known"),
+        ({"version": True}, "version True where 1"), ({"version": None}, "version None"),
         ({"examination": None}, "no examination"), ({"examination": []}, "0 positions"),
         ({"examination": [0.5, 1]}, "the first is 1"), ({"examination": [1, 0]}, "above 0"),
         ({"examination": [None, 1]}, "the first is 1"), ({"examination": [1, "2"]}, "list of numbers"),
@@ -188,7 +189,7 @@ def test_a_file_that_is_none_is_refused(change: dict[str, object], words: str, t
         Propensities.read(path)
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "{", "[" * 100_000, '{"version": NaN}'])
+@pytest.mark.parametrize("text", ["", "[1]", "{", "[" * 100_000, "[" * 300 + "]" * 300, '{"version": NaN}'])
 def test_text_that_is_no_json_object_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     path.write_text(text)

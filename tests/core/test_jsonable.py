@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from boostrank.core.jsonable import jsonable
+from boostrank.core.jsonable import MAX_NESTING, from_json, is_number, is_whole, jsonable
 from boostrank.schedules import parse_schedule
 
 
@@ -41,3 +41,29 @@ def test_what_json_has_no_form_for_is_its_text_or_what_is_asked_for() -> None:
     schedule = parse_schedule("linear(1.0, 2.0)")
     assert jsonable({"t": schedule}) == {"t": str(schedule)}
     assert jsonable([schedule, 1.5], other=lambda value: type(value).__name__) == [type(schedule).__name__, 1.5]
+
+
+@pytest.mark.parametrize(("before", "behind"), [("[", "]"), ('{"a": ', "}"), ('[1, "x", ', ", null]")])
+def test_fault_086_text_may_be_nested_but_not_bottomless(before: str, behind: str) -> None:
+    def nested(depth: int) -> str:
+        return before * depth + "0.5" + behind * depth
+
+    for text in (nested(1), nested(MAX_NESTING), nested(MAX_NESTING).encode()):
+        assert jsonable(from_json(text)) == json.loads(text)
+    for text in (nested(MAX_NESTING + 1), nested(900), nested(100_000), before * 100_000):
+        with pytest.raises(ValueError, match="nested deeper than 100"):
+            from_json(text)
+
+
+def test_a_key_twice_is_refused_where_it_is_asked_for() -> None:
+    assert from_json('{"a": 1, "a": 2}') == {"a": 2}
+    with pytest.raises(ValueError, match="same key twice"):
+        from_json('[{"b": {"a": 1, "a": 2}}]', once=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "number", "whole"),
+    [(1, True, True), (1.5, True, False), (True, False, False), ("1", False, False), (None, False, False)],
+)
+def test_true_and_false_are_no_numbers(value: object, number: bool, whole: bool) -> None:
+    assert (is_number(value), is_whole(value)) == (number, whole)

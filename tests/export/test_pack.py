@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -77,6 +79,15 @@ def test_a_limit_of_rows_is_kept_and_told() -> None:
     pack = parity_pack(forest, 6, 160)
     assert len(pack.rows) <= 160
     assert 0 < pack.nodes < pack.of_nodes
+
+
+def test_fault_086_far_fewer_splits_are_reached_where_each_must_look_through_millions_of_categories() -> None:
+    forest = example("lightgbm-start-categories").served.trees.forest
+    wide = replace(forest, sets=np.append(forest.sets, np.zeros(2**23, np.uint32)), set_ptr=forest.set_ptr.copy())
+    wide.set_ptr[-1] += 2**23
+    pack = parity_pack(wide, 6, 100_000)
+    assert 0 < pack.nodes < 100 < pack.of_nodes
+    assert pack.nodes * 3 == of_kind(pack, "thresholds").shape[0] + of_kind(pack, "missing").shape[0] - 1000
 
 
 def test_rows_keep_away_from_borders_by_the_resolution() -> None:

@@ -15,6 +15,7 @@ import boostrank
 from boostrank.backends import get_backend
 from boostrank.data.libsvm.writer import write_libsvm
 from boostrank.export.verification import Verification, verify
+from boostrank.formats.linear import LinearModel, Scaling
 from boostrank.kernels.trees.curves import ZERO
 from tests.cli.conftest import invoke
 
@@ -202,6 +203,17 @@ def test_what_nobody_knows_has_no_cause(model: Any, data: Any) -> None:
     few = data.take([0]).sample(25, 1)
     assert verify(model, few, rng.normal(size=25)).cause is None
     named(verify(model, data, np.full(500, 0.25)), "constant")
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_model_whose_scores_are_all_the_same_has_no_factor(data: Any) -> None:
+    names, zeros = tuple(f"f{i}" for i in range(1, 13)), np.zeros(12)
+    constant = LinearModel(names, Scaling("none", zeros, np.ones(12)), 1, np.array([[*zeros, 1000.1]]))
+    level = boostrank.RankingModel(get_backend("linear"), constant)
+    own = level.predict(data)
+    assert np.ptp(own) == 0.0 < own.std(), "equal scores, and a standard deviation by rounding"
+    found = verify(level, data, np.random.default_rng(1).normal(size=500))
+    assert (found.different, found.cause) == (500, None)
 
 
 def test_a_cause_of_most_documents_is_named_with_its_share(model: Any, dump: Any, data: Any) -> None:

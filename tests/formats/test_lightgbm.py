@@ -186,6 +186,14 @@ HOSTILE: dict[str, tuple[Callable[[str], str], str]] = {
     "converted line ends": (lambda t: t.replace("\n", "\r\n"), "CRLF"),
     "a parameter without a colon": (header(r"^\[boosting: gbdt\]", "[boosting gbdt]"), "broken line '.boosting gbdt.'"),
     "parameters without an end": (header(r"^end of parameters", ""), "no line 'end of parameters'"),
+    "categories nested without end": (
+        header(r"^pandas_categorical:null", "pandas_categorical:" + "[" * 300 + "]" * 300),
+        "broken JSON",
+    ),
+    "leaves beyond all numbers": (
+        lambda t: resized(re.sub("leaf_value=[^ ]+", "leaf_value=-5e149", t)),
+        "add up to more than 1e.150",
+    ),
     "broken categories": (header(r"^pandas_categorical:null", "pandas_categorical:[["), "broken JSON"),
     "text that is cut in its tail": (lambda t: t[:-8], "truncated"),
     "text of something else": (lambda _: "a poem\n\nabout trees\n", "not LightGBM model text"),

@@ -90,6 +90,10 @@ def test_rounds_of_xgboost_are_counted_behind_the_trees_of_a_start(given: dict[s
     [
         ({"version": 2}, "format version 2: install a newer boostrank"),
         ({"version": 0}, "has version 1 and the keys"),
+        ({"version": True}, "has version 1 and the keys"),
+        ({"version": "1"}, "has version 1 and the keys"),
+        ({"intercept": True}, "has an entry that is not a number"),
+        ({"weights": [1.0, True, 0.5]}, "has an entry that is not a number"),
         ({"more": 1}, "has version 1 and the keys"),
         ({"features": {"a": 1, "b": 2, "c": 3}}, "must be a list of names"),
         ({"features": ["a", "b", 3]}, "must be a list of names"),

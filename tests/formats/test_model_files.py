@@ -212,7 +212,18 @@ def test_fault_087_models_of_every_schema_are_read_for_ever(name: str) -> None:
 
 @pytest.mark.parametrize(
     "sidecar",
-    [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"file": 5}', b'{"file": {"schema_version": "1"}}', b"[" * 100_000],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b'{"file": 5}',
+        b'{"file": {"schema_version": "1"}}',
+        b"[" * 100_000,
+        b'{"file": {"schema_version": true}}',
+        b'{"file": {"schema_version": 1}, "objective": ' + b"[" * 600 + b"]" * 600 + b"}",
+    ],
 )
 def test_a_sidecar_that_is_none_is_refused_by_name(tmp_path: Path, sidecar: bytes) -> None:
     path = tmp_path / "model.txt"

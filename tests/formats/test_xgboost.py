@@ -18,7 +18,8 @@ from boostrank import RankingDataset, average, train
 from boostrank.backends import get_backend
 from boostrank.core.errors import DataError, ModelError
 from boostrank.data.tables.categories import Categories
-from boostrank.formats.xgboost import ATTRIBUTE, XGBOOST, _base, tree_weights
+from boostrank.formats import xgboost as xgboost_format
+from boostrank.formats.xgboost import ATTRIBUTE, XGBOOST, _base, _sets_of, tree_weights
 from boostrank.formats.xgboost_categories import names_in, with_names
 from boostrank.training.model import RankingModel
 from tests.formats.real_models import ROWS, SIZE, data, frame, train_xgboost, xgboost_models
@@ -245,7 +246,7 @@ def test_fault_086_a_tree_may_be_deep_but_not_bottomless() -> None:
         (b"[]", "must begin"),
         (b"{", "broken JSON"),
         (b'{"a": 1, "a": 2}', "same key twice"),
-        (b'{"a": ' * 100_000, "nested too deep"),
+        (b'{"a": ' * 100_000, "nested deeper than 100"),
         (b'{"a": "\xff"}', "broken JSON"),
         (b'{"version": [3, 2, 0], "learner": 5}', "'learner' must be a dict"),
         (b'{"version": ' + b"9" * 5000 + b"}", "broken JSON"),
@@ -255,6 +256,56 @@ def test_fault_086_a_tree_may_be_deep_but_not_bottomless() -> None:
 def test_what_is_not_a_json_model_is_refused_with_words(data: bytes, words: str) -> None:
     with pytest.raises(ModelError, match=words):
         check_xgboost_json(data)
+
+
+def widened(features: int, *, named: bool) -> Any:
+    """A model of so many features; its trees stay as they are."""
+    model = json.loads(xgboost_models()["sets of categories"])
+    model["learner"]["learner_model_param"]["num_feature"] = str(features)
+    model["learner"]["feature_names"] = [f"f{i}" for i in range(features)] if named else []
+    model["learner"]["feature_types"] = []
+    forest(model).pop("cats", None)
+    for tree in forest(model)["trees"]:
+        tree["tree_param"]["num_feature"] = str(features)
+    return model
+
+
+def test_fault_086_a_small_file_cannot_promise_more_features_than_data_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    check_xgboost_json(widened(2**24, named=False))
+    with pytest.raises(ModelError, match=r"16,777,217, and the file names none"):
+        check_xgboost_json(widened(2**24 + 1, named=False))
+    monkeypatch.setattr(xgboost_format, "_MOST_UNNAMED", 10)
+    check_xgboost_json(widened(11, named=True))
+
+
+@pytest.mark.parametrize(
+    ("leaf", "base", "weight", "taken"),
+    [(3e38, "0E0", 1.0, False), (1.6e38, "0E0", 1.0, True), (1e38, "[2E38]", 1.0, False), (1e20, "0E0", 1e20, False)],
+)
+def test_fault_086_leaves_that_add_up_beyond_float32_are_refused(
+    leaf: float, base: str, weight: float, taken: bool
+) -> None:
+    model = json.loads(xgboost_models()["dart with categories"])
+    trees = forest(model)["trees"][:2]
+    assert len(trees) == 2
+    for tree in trees:
+        ends = [i for i, child in enumerate(tree["left_children"]) if child < 0]
+        for i in ends:
+            tree["split_conditions"][i] = -leaf
+    booster = model["learner"]["gradient_booster"]
+    weights = tree_weights(booster)
+    weights[:] = [weight] * 2
+    forest(model)["trees"] = trees
+    forest(model)["gbtree_model_param"]["num_trees"] = "2"
+    forest(model)["tree_info"], forest(model)["iteration_indptr"] = [0, 0], [0, 1, 2]
+    model["learner"]["learner_model_param"]["base_score"] = base
+    if taken:
+        check_xgboost_json(model)
+    else:
+        with pytest.raises(ModelError, match="add up to more than the largest float32"):
+            check_xgboost_json(model)
 
 
 @given(data=st.data())
@@ -465,3 +516,31 @@ def test_names_of_features_keep_their_letters_in_the_engine_s_file() -> None:
     assert b"\\u00f6" in escaped
     engine = get_backend("xgboost")
     np.testing.assert_array_equal(RankingModel(engine, engine.from_bytes(escaped)).predict(rows), model.predict(rows))
+
+
+def test_fault_086_a_base_that_is_no_prediction_of_its_objective_is_refused_with_the_file() -> None:
+    model = json.loads(xgboost_models()["sets of categories"])
+    model["learner"]["objective"] = {"name": "binary:logistic"}
+    for base, taken in (("[5E-1]", True), ("[-1E0]", False), ("[1E0]", False)):
+        model["learner"]["learner_model_param"]["base_score"] = base
+        with contextlib.nullcontext() if taken else pytest.raises(ModelError, match="is no prediction of binary:logis"):
+            check_xgboost_json(model)
+
+
+def test_sets_of_categories_are_the_bits_of_those_that_are_listed() -> None:
+    trees = [
+        {
+            "split_type": [],
+            "categories": [0, 33, 5, 70, 69],
+            "categories_sizes": [2, 1, 2],
+            "categories_nodes": [0, 2, 5],
+        },
+        {},
+        {"split_type": [], "categories": [], "categories_sizes": [], "categories_nodes": []},
+        {"split_type": [], "categories": [31], "categories_sizes": [1], "categories_nodes": [1]},
+    ]
+    owners, sets, begin = _sets_of(trees, np.array([0, 7, 10, 13]))
+    assert owners.tolist() == [0, 2, 5, 14]
+    assert begin.tolist() == [0, 2, 3, 6, 7]
+    assert sets.tolist() == [1, 2, 1 << 5, 0, 0, (1 << 6) | (1 << 5), 1 << 31]
+    assert [part.size for part in _sets_of([{}], np.array([0]))] == [0, 0, 1]

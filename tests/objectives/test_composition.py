@@ -334,6 +334,20 @@ def test_text_objects_dictionaries_copies_and_pickles_are_the_same_mixture():
     assert objective_from_dict(Objective("sdcg", scale_control=1).to_dict()).options["scale_control"] == 1
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"name": 5}, {"name": ["sdcg"]}, {"params": True}, {"options": 3}, {"params": {"sigma": []}}, {"gain": {}},
+        {"total_rounds": "x"}, {"total_rounds": 1e400}, {"source": 1}, {"name": "mixture", "first": None},
+    ],
+)  # fmt: skip
+def test_fault_086_what_a_file_says_of_an_objective_is_one_or_refused(changed: dict[str, object]) -> None:
+    with pytest.raises(ParameterError):
+        objective_from_dict(Objective("sdcg").to_dict() | changed)
+    with pytest.raises(ParameterError, match="KeyError: 'name'"):
+        objective_from_dict({"params": {}})
+
+
 def test_what_is_said_beside_a_mixture_goes_to_the_parts_that_take_it_and_brackets_win():
     made = parse_objective("mix(shf-sdcg(sigma=0.5), sdcg, mix=0.2)", sigma=2, score_noise="gumbel", gain="linear", k=3)
     assert made.to_dict() == (

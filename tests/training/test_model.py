@@ -158,12 +158,26 @@ def test_fault_108_scores_that_are_not_finite_are_refused_with_their_row(backend
     for words in (["predict", "-o", str(tmp_path / "s")], ["evaluate"]):
         done = invoke(*words[:1], tmp_path / "m", tmp_path / "t.txt", *words[1:])
         assert done.exit_code == 2
-        assert "is not a finite number" in done.stderr
+        words_of = {"lightgbm": "add up to more than 1e+150", "linear": "is not a finite number"}
+        assert words_of[backend] in done.stderr
     assert not (tmp_path / "s").exists()
 
 
+@pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
+def test_fault_108_a_training_does_not_go_on_from_scores_that_are_not_finite(backend: str) -> None:
+    data = RankingDataset.from_arrays(np.arange(80.0).reshape(40, 2), np.arange(40) % 3, group=[20, 20])
+    going_on: dict[str, Any] = {"start": overflowing("linear"), "backend": backend}
+    with pytest.raises(ModelError, match=r"whose weights are beyond 1e\+30"):
+        boostrank.train({"objective": "sdcg", "num_threads": 1}, data, 2, **going_on)
+    if backend == "lightgbm":
+        with pytest.raises(ModelError, match="begin from scores that are no finite numbers"):
+            boostrank.train({"objective": "sdcg", "min_data_in_leaf": 2}, data, 2, init_model=overflowing(backend))
+
+
 def test_fault_108_rows_are_counted_over_the_pieces_of_a_file() -> None:
-    check_finite(np.full(3, 1.7e308))  # which add up to infinity
+    check_finite(np.array([[1e150, -1e150], [0.0, 1.0]]))
+    with pytest.raises(ModelError, match=r"score of row 8 .* beyond 1e\+150"):
+        check_finite(np.array([0.0, 1.1e150]), 7)
     with pytest.raises(ModelError, match="row 12 "):
         list(_finite(iter([np.zeros(10), np.array([0.0, 1.0, np.nan])])))
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from boostrank.backends.limits import check_numbers
 from boostrank.core.errors import ParameterError
+from boostrank.core.jsonable import from_json
 
 _COMMAND_LINE = "LightGBM's command line alone reads it"
 _OF_FILES = (
@@ -108,8 +108,8 @@ def _check_file(name: str, path: str, kind: type) -> None:
         raise ParameterError(f"{name}={path!r}: no such file, which LightGBM would say in a log and go on")
     try:
         with open(path, encoding="utf-8") as file:
-            content = json.load(file)
-    except (OSError, ValueError, RecursionError) as error:
+            content = from_json(file.read())
+    except (OSError, ValueError) as error:
         raise ParameterError(f"{name}={path!r}: not JSON: {error}") from None
     if not isinstance(content, kind):
         raise ParameterError(f"{name}={path!r}: a JSON {'object' if kind is dict else 'array'} is needed")

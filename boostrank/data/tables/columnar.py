@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import FileFormatError
+from boostrank.core.jsonable import from_json
 from boostrank.core.types import Float64Array
 from boostrank.data.options import typed_names
 from boostrank.data.tables.columns import Columns
@@ -207,7 +207,7 @@ def _state(path: str) -> tuple[int, int]:
 def _of_pandas(schema: Any) -> dict[str, dict[str, Any]]:
     """Columns that were categories in pandas, whatever type Parquet has for them, and what it noted of these."""
     try:
-        columns = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
+        columns = from_json((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
         found = {one["name"]: one["metadata"] or {} for one in columns if one.get("pandas_type") == "categorical"}
         return {name: one for name, one in found.items() if name in schema.names}
     except (ValueError, AttributeError, KeyError, TypeError):

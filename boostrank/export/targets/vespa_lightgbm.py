@@ -8,9 +8,20 @@ from typing import Any
 import numpy as np
 
 from boostrank.export.consumers.vespa import read
-from boostrank.export.target import ServedModel, TargetSpec, above, cuts, missing_goes_left, nested, shortest
+from boostrank.export.target import (
+    ExportError,
+    ServedModel,
+    TargetSpec,
+    above,
+    cuts,
+    missing_goes_left,
+    nested,
+    shortest,
+)
 from boostrank.export.targets import vespa
 from boostrank.kernels.trees.walker import LISTED_RIGHT
+
+_MOST_CATEGORIES = 2**20
 
 
 def write(model: ServedModel) -> bytes:
@@ -43,7 +54,13 @@ def write(model: ServedModel) -> bytes:
 
     base = [{"leaf_value": exactly(model.trees.base)}] if model.trees.base else []
     trees = base + nested(forest, leaf, node)
-    codes = list(range(32 * int(np.diff(forest.set_ptr).max(initial=0))))
+    count = 32 * int(np.diff(forest.set_ptr).max(initial=0))
+    if count > _MOST_CATEGORIES:
+        raise ExportError(
+            f"a split by one of {count:,} categories: the file would list them all, and more than {_MOST_CATEGORIES:,} "
+            "are not written; train with fewer, or write another form"
+        )
+    codes = list(range(count))
     document = {
         "name": "tree", "version": "v4", "objective": "lambdarank", "feature_names": list(model.feature_names),
         "feature_infos": {model.feature_names[column]: {"values": codes} for column in categorical.tolist()},

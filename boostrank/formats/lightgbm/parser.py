@@ -8,7 +8,6 @@ memory. `parse_text` refuses such files with words. It knows the layout of versi
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import ModelError
+from boostrank.core.jsonable import from_json
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.formats.base import refuse
+from boostrank.formats.base import LARGEST_SCORE, refuse
 from boostrank.formats.leaves import Leaves
 from boostrank.formats.trees import MAX_DEPTH, depths
 from boostrank.kernels.trees.curves import LOWEST
@@ -346,7 +346,12 @@ def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> Li
     def having(key: bytes) -> list[Tree]:
         return [t for t in trees if key in t.fields]
 
-    leaf_value = at_leaves(b"leaf_value").real()
+    values = at_leaves(b"leaf_value")
+    leaf_value = values.real()
+    with np.errstate(over="ignore"):
+        largest = np.zeros(len(trees))
+        np.maximum.at(largest, values.tree, np.abs(leaf_value))
+        refuse(float(largest.sum()) > LARGEST_SCORE, f"the leaves of its trees add up to more than {LARGEST_SCORE:g}")
     columns = [at_nodes(b"left_child"), at_nodes(b"right_child")]
     nodes: dict[str, npt.NDArray[Any]] = {c.key: c.whole(-_INT32_MAX, _INT32_MAX) for c in columns}
     owner = columns[0].tree
@@ -450,6 +455,6 @@ def _check_tail(tail: str) -> None:
     refuse(not _LAST_LINE.fullmatch(last), f"the last line is {last[:80]!r}: the file is truncated")
     if last.startswith(_CATEGORIES):
         try:
-            json.loads(last.removeprefix(_CATEGORIES))
-        except (ValueError, RecursionError):
+            from_json(last.removeprefix(_CATEGORIES))
+        except ValueError:
             raise ModelError(f"{_CATEGORIES} is followed by broken JSON: the file is damaged") from None

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ class Forest:
         """Columns that some node splits by, ascending."""
         return np.unique(self.feature).astype(np.int64)
 
-    @property
+    @cached_property
     def categorical(self) -> npt.NDArray[np.bool_]:
         """bool[M], whether a node splits by a set of categories."""
         return np.asarray((self.kind & CATEGORICAL) != 0)

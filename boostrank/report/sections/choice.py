@@ -15,7 +15,7 @@ import numpy as np
 from boostrank.backends import get_backend
 from boostrank.core.errors import ModelError
 from boostrank.core.formatting import count_of
-from boostrank.core.jsonable import jsonable
+from boostrank.core.jsonable import is_number, is_whole, jsonable
 from boostrank.report.frames import pandas
 from boostrank.report.html.charts import Chart, tooltips
 from boostrank.report.html.marks import look_of
@@ -222,7 +222,7 @@ _NOTHING = Interval(math.nan, math.nan, math.nan)
 def _number(value: Any) -> float:
     """A finite number, or NaN."""
     try:
-        found = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+        found = float(value) if is_number(value) else math.nan
     except OverflowError:  # JSON's whole numbers have no end
         return math.nan
     return found if math.isfinite(found) else math.nan
@@ -230,7 +230,7 @@ def _number(value: Any) -> float:
 
 def _count(value: Any) -> int | None:
     """A whole number from 0 on, of a size that anything can be counted to."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
+    return value if is_whole(value) and 0 <= value < 2**53 else None
 
 
 def _text(value: Any) -> str:

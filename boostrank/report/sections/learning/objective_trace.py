@@ -133,7 +133,7 @@ def objective_of(model: RankingModel, threads: int | None = None) -> tuple[Train
         return None, "It was trained with a function of its author's own, which is not in the file."
     try:
         objective = objective_from_dict(recorded)
-    except (BoostrankError, KeyError, TypeError, ValueError) as error:
+    except BoostrankError as error:
         return None, f"Its objective cannot be made again from the file: {error}"
     if objective.needs_total and objective.total_rounds is None:
         return None, f"The file does not say how long the whole training was, which {name} depends on."
