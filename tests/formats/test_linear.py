@@ -106,7 +106,6 @@ def test_rounds_of_xgboost_are_counted_behind_the_trees_of_a_start(given: dict[s
         ({"rounds": 7.0}, "whole number from 1 to"),
         ({"version": 10**30}, f"format version {str(10**30)[:20]}: install"),
         ({"version": True, "more": 1}, "has version 1 and the keys"),
-        ({"version": "1"}, "has version 1 and the keys"),
         ({"format": "boostrank linear 2"}, "not a linear model of boostrank"),
         ({"weights": [1.0, 2.0]}, "'weights' has 2 entries, needs 3"),
         ({"means": [1.0, 2.0, "x"]}, "'means' has an entry that is not a number"),
