@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from boostrank.cli.clicks import ENDING, check_rows_count, log_of
 from boostrank.cli.errors import BAD_INPUT, DONE, say, settle
 from boostrank.cli.options import Command, DataFile, option, threads_option
 from boostrank.cli.progress import ReadProgress, duration
 from boostrank.cli.reading import name_of, reading_of, reading_options
 from boostrank.cli.tables import width_of
+from boostrank.core.errors import InputError
 from boostrank.core.formatting import count_of
 
 if TYPE_CHECKING:
     from boostrank.data.doctor import Profile
+    from boostrank.data.doctor.finding import Finding
 
 SECTION = "Data and report"
 WARNED = 1
@@ -29,14 +34,16 @@ _INDENT = " " * 6
         help="Validation data, compared with the training data; may be repeated.")  # fmt: skip
 @option("--test", metavar="FILE", multiple=True, type=DataFile(), section=SECTION,
         help="Test data, likewise; may be repeated.")  # fmt: skip
+@option("--clicks", is_flag=True, section=SECTION,
+        help="As for train --clicks: look at FILE.clicks beside each file in place of labels.")  # fmt: skip
 @option("--gain", section=SECTION, default="exponential", help="Gain of a label, as for train.")
 @option("--json", "as_json", section=SECTION, is_flag=True, help="Print a JSON list, one object a finding.")
 @reading_options
 @threads_option()
 @click.pass_context
 def command(
-    context: click.Context, /, files: tuple[str, ...], valid: tuple[str, ...], test: tuple[str, ...], gain: str,
-    as_json: bool, strict: bool, **given: Any,
+    context: click.Context, /, files: tuple[str, ...], valid: tuple[str, ...], test: tuple[str, ...], clicks: bool,
+    gain: str, as_json: bool, strict: bool, **given: Any,
 ) -> int:  # fmt: skip
     """Look for what is wrong with the training data FILE..., and say what it costs and what mends it.
 
@@ -46,6 +53,8 @@ def command(
     \b
     boostrank doctor train.txt --valid vali.txt --test test.txt
     """
+    if clicks:
+        _check_clicks(context, (files, *((one,) for one in (*valid, *test))), given)
     from boostrank.core.gains import expression_of, rule_of
     from boostrank.data.doctor import Severity, examine
 
@@ -58,7 +67,11 @@ def command(
     sets = [_read("train", files, reading)]
     reading |= {"like": sets[0]}
     sets += [_read(role, (one,), reading) for role, each in (("valid", valid), ("test", test)) for one in each]
-    findings = examine(sets)
+    findings: Sequence[Finding] = examine(sets)
+    if clicks:
+        findings = _with_clicks(findings, list(zip((*files, *valid, *test), sets, strict=True)))
+    elif any(one != "-" and os.path.isfile(f"{one}{ENDING}") for one in files):
+        say(f"{files[0]}{ENDING} lies there: --clicks looks at it in place of labels")
     errors, warnings = (sum(f.severity is s for f in findings) for s in (Severity.ERROR, Severity.WARNING))
     status = BAD_INPUT if errors else WARNED if warnings and strict else DONE
     settle(context, status)
@@ -76,6 +89,48 @@ def command(
             ", ".join(count_of(n, word) for n, word in ((errors, "error"), (warnings, "warning"), (notes, "note")))
         )
     return status
+
+
+def _check_clicks(context: click.Context, sets: Iterable[tuple[str, ...]], given: Mapping[str, Any]) -> None:
+    """Refuse what does not go with click logs, which count the rows of one file.
+
+    Raises:
+        UsageError: rows that are left out or put elsewhere; several files; what has no file beside it.
+    """
+    check_rows_count(given)
+    if given.get("regroup"):
+        raise click.UsageError("--clicks and --regroup do not go together", context)
+    for files in sets:
+        if len(files) > 1:
+            raise click.UsageError("--clicks counts the rows of one file: give one FILE", context)
+        if not os.path.isfile(files[0]):
+            raise click.UsageError(f"--clicks: {files[0]} is no file beside which {ENDING} could lie", context)
+
+
+def _with_clicks(findings: Sequence[Finding], sets: Sequence[tuple[str, Profile]]) -> list[Finding]:
+    """With what is found in the click logs beside the files, in place of what was found in labels."""
+    import numpy as np
+
+    from boostrank.clicks.doctor import OF_LABELS, look_at_clicks
+    from boostrank.core.queries import QueryIndex
+    from boostrank.data.doctor import Severity
+    from boostrank.data.doctor.finding import Finding
+
+    found = [finding for finding in findings if finding.check not in OF_LABELS]
+    for path, profile in sets:
+        try:
+            log = log_of(path)
+        except InputError as error:
+            found.append(Finding("no-click-log", Severity.ERROR, path, 0, 0, 1, str(error), "train refuses it",
+                                 "boostrank count-clicks adds up sessions"))  # fmt: skip
+            continue
+        if not profile.n_queries:  # which is an error already
+            continue
+        ptr = np.concatenate([[0], np.cumsum(profile.sizes)]).astype(np.int64)
+        qid = np.array([profile.qid(q) for q in range(profile.n_queries)], object)
+        whole = not any(one.check in ("unreadable-file", "unreadable-row", "missing-token") for one in found)
+        found += look_at_clicks(log, QueryIndex(ptr, qid), counted=whole)
+    return [finding for severity in Severity for finding in found if finding.severity is severity]
 
 
 def _read(role: str, files: tuple[str, ...], reading: dict[str, Any]) -> Profile:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import warnings
+from collections.abc import Iterator
 from itertools import chain
 from os import PathLike
 from typing import Any, BinaryIO, TextIO
@@ -37,18 +38,28 @@ def read_clicks(path: str | PathLike[str], n_documents: int | None = None) -> Cl
     Raises:
         FileFormatError: a line that cannot be, or a file that cannot be read.
     """
-    name, most = os.fspath(path), MAX_ROWS if n_documents is None else n_documents
-    try:
-        numbers = _parse_fast(name)
-        if numbers is None or impossible(*_columns(numbers), most) is not None:
-            numbers = _parse(name, most)
-    except OSError as error:
-        raise FileFormatError(str(error.strerror or error), file=name) from None
-    rows, positions, impressions, clicks = _columns(numbers)
+    rows, positions, impressions, clicks = read_entries(
+        os.fspath(path), MAX_ROWS if n_documents is None else n_documents
+    )
     if n_documents is None:
         known, rows = np.unique(rows, return_inverse=True)
         n_documents = known.size
     return ClickLog(rows, positions, impressions, clicks, n_documents)
+
+
+def read_entries(name: str, n_documents: int) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+    """Rows from 0, positions, impressions, clicks, int64[m] each, in the order of the file.
+
+    Raises:
+        FileFormatError: as `read_clicks`.
+    """
+    try:
+        numbers = _parse_fast(name)
+        if numbers is None or impossible(*_columns(numbers), n_documents) is not None:
+            numbers = _parse(name, n_documents)
+    except OSError as error:
+        raise FileFormatError(str(error.strerror or error), file=name) from None
+    return _columns(numbers)
 
 
 def write_clicks(path: str | PathLike[str], log: ClickLog) -> None:
@@ -84,6 +95,19 @@ def _parse_fast(name: str) -> Int64Array | None:
 def _parse(name: str, n_documents: int) -> Int64Array:
     """int64[m, 4], a line at a time, so that the line is known that cannot be."""
     entries = []
+    for _, entry in each_entry(name, n_documents):
+        if isinstance(entry, FileFormatError):
+            raise entry
+        entries.append(entry)
+    return np.concatenate([np.zeros((0, 4), np.int64), *entries])
+
+
+def each_entry(name: str, n_documents: int) -> Iterator[tuple[int, Int64Array | FileFormatError]]:
+    """(number of the line, int64[1, 4] or what is wrong with it) of each line that is no heading and not empty.
+
+    Raises:
+        FileFormatError: what is packed cannot be unpacked to its end.
+    """
     with _opened(name) as file:
         for number, line in enumerate(file, start=1):
             words = line.partition("#")[0].split()
@@ -91,13 +115,11 @@ def _parse(name: str, n_documents: int) -> Int64Array:
                 continue
             if len(words) != 4 or not all(word.isascii() and word.isdigit() for word in words):
                 reason = f"{line.strip()[:60]!r} is no entry of a click log, which is `{HEADER}` in whole numbers"
-                raise FileFormatError(reason, file=name, line=number)
+                yield number, FileFormatError(reason, file=name, line=number)
+                continue
             entry = np.array([[int(word) if len(word) < 17 else _LARGEST for word in words]], np.int64)
             found = impossible(*_columns(entry), n_documents)
-            if found is not None:
-                raise FileFormatError(found[1], file=name, line=number)
-            entries.append(entry)
-    return np.concatenate([np.zeros((0, 4), np.int64), *entries])
+            yield number, entry if found is None else FileFormatError(found[1], file=name, line=number)
 
 
 def _opened(name: str) -> TextIO:

@@ -92,3 +92,48 @@ def test_the_text_may_come_through_a_pipe(rows: list[str], tmp_path: Path) -> No
     piped = subprocess.run([*COMMAND, "doctor", "-", "--json"], input="".join(rows), capture_output=True, text=True)
     assert piped.returncode == 0
     assert piped.stdout == expected.replace(str(tmp_path / "t.txt"), "<stdin>")
+
+
+def test_clicks_in_place_of_labels(rows: list[str], tmp_path: Path) -> None:
+    """Labels of 0, which training by clicks does not look at, and a log with three faults."""
+    path, valid = tmp_path / "t.txt", tmp_path / "v.txt"
+    for file in (path, valid):
+        file.write_text("".join(f"0 {row.split(' ', 1)[1]}" for row in rows))
+    moved = [f"{row} {p} 40 {20 // p}" for row in range(1, len(rows) + 1) for p in (1, 2)]
+    Path(f"{path}.clicks").write_text("\n".join([*moved, "1 1 2 3", f"{len(rows) + 1} 1 1 0", "1 5 3 0"]) + "\n")
+    done = invoke("doctor", path, "--clicks", "--json")
+    assert done.exit_code == 2
+    found = json.loads(done.stdout)
+    named = {one["check"]: one for one in found}
+    lines = [one["line"] for one in found if one["check"] == "unreadable-click-line"]
+    assert lines == [len(moved) + 1, len(moved) + 2]
+    assert named["unreadable-click-line"]["file"] == f"{path}.clicks"
+    assert named["rare-positions"]["line"] == len(moved) + 3
+    assert "qid 0 has 0 at position 3" in named["short-impressions"]["message"]
+    assert not {"nothing-to-learn", "dead-queries"} & set(named)
+    grave = ["error", "warning", "note"]
+    assert [one["severity"] for one in found] == sorted((one["severity"] for one in found), key=grave.index)
+    plain = invoke("doctor", path)
+    assert "[nothing-to-learn]" in plain.stdout
+    assert "--clicks looks at it in place of labels" in plain.stderr
+    # Validation data want their own log.
+    done = invoke("doctor", path, "--clicks", "--valid", valid)
+    assert f"{valid}: error: {valid}.clicks: no such file" in done.stdout
+    Path(f"{path}.clicks").write_text("\n".join(moved) + "\n")
+    assert invoke("doctor", path, "--clicks").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--regroup",), "--clicks and --regroup do not go together"),
+        (("--on-bad-line", "skip"), "no --on-bad-line skip"),
+        (("train.txt",), "give one FILE"),
+        (("--valid", "-"), "- is no file beside which"),
+    ],
+)
+def test_what_does_not_go_with_clicks_is_refused(words: tuple[str, ...], reason: str, data: Path) -> None:
+    given = [data / word if word.endswith(".txt") else word for word in words]
+    done = invoke("doctor", data / "train.txt", "--clicks", *given)
+    assert done.exit_code == 2
+    assert reason in done.stderr

@@ -200,3 +200,15 @@ def test_text_that_is_no_json_object_is_refused(text: str, tmp_path: Path) -> No
 def test_eta_has_a_range() -> None:
     with pytest.raises(ParameterError, match="eta"):
         Propensities.power(-1.0)
+
+
+def test_a_position_that_one_document_moved_to_is_not_certain_among_many() -> None:
+    rng = np.random.default_rng(0)
+    rows, positions = np.repeat(np.arange(100), 2), np.tile([1, 2], 100)
+    clicks = rng.binomial(40, np.where(positions == 1, 0.5, 0.25))
+    log = ClickLog([*rows, 0], [*positions, 3], [40] * 201, [*clicks, 1], 100)
+    with pytest.warns(DataWarning, match="propensities of 1 positions, 3 the first, say nothing"):
+        found = estimate_propensities(log)
+    assert found.errors is not None
+    assert found.errors[2] >= 0.9  # of the logarithm of a count of 1
+    assert found.errors[1] < 0.1

@@ -1,0 +1,449 @@
+"""A linter for click logs: what training by clicks will refuse, what will mislead it, what is worth knowing.
+
+findings = look_at_clicks("train.txt.clicks", queries)
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike, fspath
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.clicks.estimation import NONSENSE, estimate_propensities
+from boostrank.clicks.gate import moved_share
+from boostrank.clicks.log import ClickLog
+from boostrank.clicks.propensities import Propensities
+from boostrank.clicks.text import MAX_ROWS, each_entry, read_entries
+from boostrank.core.errors import DataError, DataWarning, FileFormatError
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.doctor.finding import Finding, Findings, Severity, percent, plural
+
+OF_LABELS = frozenset({
+    "contradicting-duplicates", "dead-queries", "fractional-labels", "gain-overflow", "label-copy",
+    "labels-for-engines", "many-labels", "negative-labels", "no-label-zero", "nothing-to-learn", "one-sided-labels",
+    "other-labels", "rows-by-label", "steep-gains",
+})  # fmt: skip
+"""What `boostrank.data.doctor` finds in labels, which training by clicks does not look at."""
+
+SHOWN_LINES = 5  # refused lines that are listed one by one
+FEW_LISTS = 5  # shown of the median query: with 2, debiasing ranked worse than click counts did
+MANY = 0.2  # of the queries: more than this is a matter of quality
+RARE = 0.02  # of the impressions of position 1
+_RATES = 10  # positions whose click rates are told
+_ENOUGH = 20  # impressions
+_SURE = 0.01  # probability by chance, over all documents together, below which clicks are no luck
+_BEYOND = 2.0  # times the clicks that anybody could give
+_REFITS = 3
+_ERRORS = 3.0  # standard errors between click rates
+
+
+@dataclass(frozen=True, eq=False)
+class ClickProfile:
+    """A click log, and the queries of its documents.
+
+    Args:
+        file: its name.
+        queries: of the documents.
+        rows, positions, impressions, clicks: int64[m], of the entries that can be, in the order of the file.
+        lines: int64[m], of the entries; None: not looked for yet.
+        refused, n_refused: what is wrong with the first lines that cannot be, and how many there are.
+    """
+
+    file: str
+    queries: QueryIndex
+    rows: Int64Array
+    positions: Int64Array
+    impressions: Int64Array
+    clicks: Int64Array
+    lines: Int64Array | None = None
+    refused: Sequence[FileFormatError] = ()
+    n_refused: int = 0
+
+    @classmethod
+    def read(cls, path: str | PathLike[str], queries: QueryIndex, counted: bool = True) -> ClickProfile:
+        """Read a log; lines that cannot be are passed over.
+
+        Args:
+            path: of the log.
+            queries: of the documents.
+            counted: whether these are all documents: the rows of others are refused.
+
+        Raises:
+            FileFormatError: the file cannot be read to its end.
+        """
+        name, most = fspath(path), queries.n_documents if counted else MAX_ROWS
+        try:
+            return cls(name, queries, *read_entries(name, most))
+        except FileFormatError as error:
+            if not error.line:
+                raise
+        numbers, lines, wrong = [np.zeros((0, 4), np.int64)], [], 0
+        refused: list[FileFormatError] = []
+        for line, entry in each_entry(name, most):
+            if isinstance(entry, FileFormatError):
+                refused, wrong = [*refused, entry][:SHOWN_LINES], wrong + 1
+            else:
+                numbers.append(entry)
+                lines.append(line)
+        rows, positions, impressions, clicks = np.concatenate(numbers).T
+        found = (rows - 1, positions, impressions, clicks, np.array(lines, np.int64))
+        return cls(name, queries, *found, refused, wrong)
+
+    @cached_property
+    def log(self) -> ClickLog:
+        """Of the documents that the data have."""
+        kept = self.rows < self.queries.n_documents
+        return ClickLog(
+            self.rows[kept], self.positions[kept], self.impressions[kept], self.clicks[kept], self.queries.n_documents
+        )
+
+    @cached_property
+    def curve(self) -> Propensities | None:
+        """Propensities of the positions; None: no clicked document moved."""
+        return _estimated(self.log, self.queries)
+
+    @cached_property
+    def owner(self) -> Int64Array:
+        """int64[N], the query of each document."""
+        return self.queries.of_rows()
+
+    @cached_property
+    def lists(self) -> Int64Array:
+        """int64[Q], how often the list of each query was shown, as far as the log says."""
+        cell, shown = self.cells
+        most = np.zeros(len(self.queries), np.int64)
+        np.maximum.at(most, cell // (self.log.depth + 1), shown)
+        return most
+
+    @cached_property
+    def cells(self) -> tuple[Int64Array, Int64Array]:
+        """(query times depth + 1, plus position; impressions of all documents there), ascending."""
+        log = self.log
+        cell, number = np.unique(self.owner[log.rows] * (log.depth + 1) + log.positions, return_inverse=True)
+        return cell, np.bincount(number, log.impressions).astype(np.int64)
+
+    def of_positions(self, values: npt.ArrayLike) -> Float64Array:
+        """float64[P], what the log's entries have at each position."""
+        return np.asarray(np.bincount(self.log.positions - 1, np.asarray(values, np.float64)), np.float64)
+
+    def line(self, row: int | None = None, position: int | None = None) -> int:
+        """The line of the first entry of a row (from 0), at a position, or both; 0: there is none."""
+        here = np.ones(self.rows.size, bool)
+        here &= True if row is None else self.rows == row
+        here &= True if position is None else self.positions == position
+        at = np.flatnonzero(here)
+        return int(self._lines[at[0]]) if at.size else 0
+
+    def line_of_query(self, query: int, position: int | None = None) -> int:
+        """The line of the first entry of a query, at a position."""
+        a, b = self.queries.ptr[query : query + 2]
+        here = (self.rows >= a) & (self.rows < b)
+        at = np.flatnonzero(here if position is None else here & (self.positions == position))
+        return int(self._lines[at[0]]) if at.size else 0
+
+    @cached_property
+    def _lines(self) -> Int64Array:
+        if self.lines is not None:
+            return self.lines
+        return np.fromiter((line for line, _ in each_entry(self.file, MAX_ROWS)), np.int64)
+
+    def finding(
+        self, check: str, severity: Severity, line: int, count: int, message: str, cost: str, fix: str
+    ) -> Finding:  # fmt: skip
+        """A finding at a line; 0 means the whole log."""
+        return Finding(check, severity, self.file, line, 0, int(count), message, cost, fix)
+
+
+def look_at_clicks(path: str | PathLike[str], queries: QueryIndex, counted: bool = True) -> Findings:
+    """What is found in a click log, the gravest first; arguments as of `ClickProfile.read`."""
+    try:
+        profile = ClickProfile.read(path, queries, counted)
+    except (FileFormatError, OSError) as error:
+        reason = error.reason if isinstance(error, FileFormatError) else str(error.strerror)
+        cost = "training by clicks refuses it"
+        return Findings([Finding("unreadable-clicks", Severity.ERROR, fspath(path), 0, 0, 1, reason, cost, "")])
+    found = [finding for check in CHECKS for finding in check(profile)]
+    return Findings(finding for severity in Severity for finding in found if finding.severity is severity)
+
+
+def _estimated(log: ClickLog, queries: QueryIndex) -> Propensities | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)
+            return estimate_propensities(log, queries)
+    except DataError:
+        return None
+
+
+# What cannot be learnt from ------------------------------------------------------------------------------------------
+
+
+def refused_lines(profile: ClickProfile) -> Iterator[Finding]:
+    """Lines that cannot be: no numbers, rows that the data do not have, more clicks than impressions."""
+    cost = "training by clicks refuses the log; the rest of this report is about the other lines"
+    for error in profile.refused:
+        yield Finding("unreadable-click-line", Severity.ERROR, error.file, error.line, 0, 1, error.reason, cost,
+                      "mend the line, or take it out")  # fmt: skip
+    if profile.n_refused > len(profile.refused):
+        yield profile.finding(
+            "unreadable-click-lines", Severity.ERROR, profile.refused[0].line, profile.n_refused,
+            f"{profile.n_refused:,} of {profile.n_refused + profile.rows.size:,} entries cannot be; "
+            f"{len(profile.refused)} are shown", cost, "was it made from these data, in this order?",
+        )  # fmt: skip
+
+
+def nothing_clicked(profile: ClickProfile) -> Iterator[Finding]:
+    """A log without clicks, or of nothing else."""
+    log = profile.log
+    if not log.clicks.any():
+        yield profile.finding(
+            "no-clicks", Severity.ERROR, 0, int(log.impressions.sum()),
+            "no impression was clicked" if log.rows.size else "there is no entry", "there is nothing to learn",
+            "are the columns `row position impressions clicks`, in this order?",
+        )  # fmt: skip
+    elif log.impressions.sum() >= _ENOUGH and log.clicks.sum() == log.impressions.sum():
+        yield profile.finding(
+            "only-clicked-impressions", Severity.WARNING, 0, int(log.clicks.sum()),
+            "every impression was clicked: were those without a click left out?",
+            "nothing tells a document that is liked from one that was shown often",
+            "log each impression, whether it was clicked or not",
+        )  # fmt: skip
+
+
+def moves(profile: ClickProfile) -> Iterator[Finding]:
+    """Positions whose propensity nothing tells, since no document moved to them."""
+    log, curve = profile.log, profile.curve
+    if not log.clicks.any():
+        return
+    if curve is None:
+        message = "no clicked document was shown both at position 1 and elsewhere, by itself or through others"
+        if log.positions.min() > 1:
+            message = f"position {log.positions.min()} is the first at which anything was shown: are positions from 1?"
+        yield profile.finding(
+            "nothing-moved", Severity.ERROR, 0, log.depth, f"{message}; {percent(moved_share(log), 1)} of the clicked "
+            "documents moved at all",
+            "nothing tells how likely positions are looked at: training needs --propensities, comparisons by clicks "
+            "are no better than chance, and bots are not told from good documents",
+            "log lists that vary a little, or bring a file of propensities",
+        )  # fmt: skip
+        return
+    shown = profile.of_positions(log.impressions)
+    still = np.flatnonzero((shown > 0) & ~np.isfinite(curve.examination)) + 1
+    if still.size:
+        lost = int(shown[still - 1].sum())
+        yield profile.finding(
+            "unmoved-positions", Severity.WARNING, profile.line(position=int(still[0])), still.size,
+            f"no clicked document moved between {plural(still.size, 'position', 'positions')} and those above, "
+            f"position {still[0]} the first",
+            f"they have no propensity: {lost:,} impressions ({percent(lost, shown.sum())}) are left out",
+            "log lists that vary a little there, too",
+        )  # fmt: skip
+    assert curve.errors is not None
+    vague = np.flatnonzero(curve.errors > NONSENSE) + 1
+    if vague.size:
+        yield profile.finding(
+            "vague-positions", Severity.WARNING, profile.line(position=int(vague[0])), vague.size,
+            f"the propensities of {plural(vague.size, 'position', 'positions')}, position {vague[0]} the first, are "
+            "known to a factor of 2.7 at best",
+            "clicks there are divided by a number that is mostly chance", "more clicks on documents that move",
+        )  # fmt: skip
+
+
+# What is little ------------------------------------------------------------------------------------------------------
+
+
+def few_lists(profile: ClickProfile) -> Iterator[Finding]:
+    """Queries whose list was hardly ever shown."""
+    lists = profile.lists[profile.lists > 0]
+    if not lists.size:
+        return
+    middle = float(np.median(lists))
+    if middle < FEW_LISTS:
+        yield profile.finding(
+            "few-impressions", Severity.WARNING, 0, int(lists.sum()),
+            f"the list of the median query was shown {middle:g} times",
+            "a gain beyond chance is unlikely: with 2 lists a query, clicks over exposure have ranked worse than the "
+            "number of clicks",
+            f"log longer, {FEW_LISTS * 2} lists a query and more, and believe the gate that train prints",
+        )  # fmt: skip
+    once = np.flatnonzero(profile.lists == 1)
+    if once.size:
+        severity = Severity.WARNING if once.size > MANY * lists.size else Severity.NOTE
+        yield profile.finding(
+            "single-impression-queries", severity, profile.line_of_query(int(once[0])), once.size,
+            f"{once.size:,} of {lists.size:,} queries that were shown ({percent(once.size, lists.size)}) were shown "
+            "once",
+            "none of their documents moved: they tell nothing of positions, and little of documents", "log longer",
+        )  # fmt: skip
+
+
+def rare_positions(profile: ClickProfile) -> Iterator[Finding]:
+    """Positions at which hardly anything was shown."""
+    shown = profile.of_positions(profile.log.impressions)
+    if not shown.size or not shown[0]:
+        return
+    rare = np.flatnonzero((shown > 0) & (shown < RARE * shown[0])) + 1
+    if rare.size:
+        p = int(rare[0])
+        yield profile.finding(
+            "rare-positions", Severity.NOTE, profile.line(position=p), rare.size,
+            f"{plural(rare.size, 'position has', 'positions have')} under {RARE:.0%} of the impressions of position 1: "
+            f"position {p} has {shown[p - 1]:,.0f} of {shown[0]:,.0f}",
+            "their propensities rest on little, and single clicks there weigh much",
+            "leave such entries out, if their intervals are wide (boostrank propensities)",
+        )  # fmt: skip
+
+
+def never_shown(profile: ClickProfile) -> Iterator[Finding]:
+    """Documents and queries that nobody saw, and queries that nobody clicked in."""
+    log, count = profile.log, profile.queries.n_documents
+    hidden = count - int(log.shown.sum())
+    if hidden and log.rows.size:
+        unseen = int((profile.lists == 0).sum())
+        also = f", and {plural(unseen, 'query', 'queries')} as a whole" if unseen else ""
+        yield profile.finding(
+            "never-shown", Severity.NOTE, 0, hidden,
+            f"{hidden:,} of {count:,} documents ({percent(hidden, count)}) were never shown{also}",
+            "training leaves them out; a ranker that shows them is measured as if nobody clicked",
+            "if they should have been shown: was the log counted over these data, in this order of rows?",
+        )  # fmt: skip
+    clicked = np.bincount(profile.owner, log.total_clicks(), len(profile.queries))
+    without = np.flatnonzero((profile.lists > 0) & (clicked == 0))
+    if without.size and log.clicks.any():
+        shown = int((profile.lists > 0).sum())
+        severity = Severity.WARNING if without.size > MANY * shown else Severity.NOTE
+        yield profile.finding(
+            "unclicked-queries", severity, profile.line_of_query(int(without[0])), without.size,
+            f"in {without.size:,} of {shown:,} queries that were shown ({percent(without.size, shown)}) nothing was "
+            "clicked",
+            "they teach nothing", "log longer",
+        )  # fmt: skip
+
+
+# What misleads -------------------------------------------------------------------------------------------------------
+
+
+def short_lists(profile: ClickProfile) -> Iterator[Finding]:
+    """Lists with fewer impressions at a position than further down: some were not logged."""
+    cell, shown = profile.cells
+    if not cell.size:
+        return
+    query, position = np.divmod(cell, profile.log.depth + 1)
+    # The most of a cell and those below it in its query, by ranks of the numbers so that none overflows.
+    levels, level = np.unique(shown, return_inverse=True)
+    backwards = (query.max() - query)[::-1] * levels.size + level[::-1]
+    most = levels[np.maximum.accumulate(backwards)[::-1] % levels.size]
+    above = np.concatenate([[0], position[:-1]])
+    above[1:][query[1:] != query[:-1]] = 0
+    skipped = position - above - 1  # positions without any impression
+    missing = (most - shown) + skipped * most
+    short, queries = np.unique(query[missing > 0]), np.unique(query).size
+    if short.size:
+        i = int(np.flatnonzero(missing > 0)[0])
+        q = int(query[i])
+        p, own = (int(above[i]) + 1, 0) if skipped[i] else (int(position[i]), int(shown[i]))
+        deeper = int(position[i:][(query[i:] == q) & (shown[i:] == most[i]) & (position[i:] > p)][0])
+        severity = Severity.WARNING if short.size > MANY * queries else Severity.NOTE
+        yield profile.finding(
+            "short-impressions", severity, profile.line_of_query(q, deeper), short.size,
+            f"in {short.size:,} of {queries:,} queries a position has fewer impressions than one further down, "
+            f"{missing.sum():,} are missing in all: qid {profile.queries.qid[q]} has {own:,} at position {p} and "
+            f"{most[i]:,} at position {deeper}",
+            "what was shown and not logged makes exposure too small, and gains too large",
+            "log every place of a list down to the last one that was shown; nothing, if documents that the data lack "
+            "stood there",
+        )  # fmt: skip
+
+
+def click_rates(profile: ClickProfile) -> Iterator[Finding]:
+    """Clicks an impression by position, which should fall."""
+    shown, clicked = (profile.of_positions(one) for one in (profile.log.impressions, profile.log.clicks))
+    if not clicked.any():
+        return
+    rates = np.divide(clicked, shown, out=np.full(shown.size, np.nan), where=shown > 0)
+    listed = ", ".join("-" if np.isnan(rate) else f"{rate:.3f}" for rate in rates[:_RATES])
+    more = ", ..." if rates.size > _RATES else ""
+    message = f"clicks an impression at positions 1, 2, ...: {listed}{more}"
+    error = np.sqrt(np.maximum(rates * (1.0 - rates), 1e-12) / np.maximum(shown, 1.0))
+    higher = np.flatnonzero(rates - rates[0] > _ERRORS * np.hypot(error, error[0]))
+    if higher.size:
+        p = int(higher[np.argmax(rates[higher])]) + 1
+        yield profile.finding(
+            "rising-click-rates", Severity.WARNING, profile.line(position=p), higher.size,
+            f"{message}: position {p} is clicked more often than position 1",
+            "positions may not be those that people saw", "is position 1 the top of the list?",
+        )  # fmt: skip
+    else:
+        yield profile.finding(
+            "click-rates", Severity.NOTE, 0, rates.size, message,
+            "they fall with attention and with how good documents are: labels of clicks would teach both",
+            "",
+        )  # fmt: skip
+
+
+def bots(profile: ClickProfile) -> Iterator[Finding]:
+    """Documents that were clicked more often than anybody looks at their positions.
+
+    A document at position p is clicked with probability e_p at most, however good it is. The clicks of n independent
+    impressions whose probabilities have the mean x / n are c or more with probability exp(-n KL(c / n || x / n)) at
+    most (W. Hoeffding, "Probability inequalities for sums of bounded random variables", JASA 58, 1963). Propensities
+    are estimated again without what was found, which made them too flat.
+    """
+    log, curve, found = profile.log, profile.curve, np.zeros(profile.queries.n_documents, bool)
+    for _ in range(_REFITS):
+        if curve is None:
+            break
+        more = _beyond_looks(log, curve)
+        if np.array_equal(more, found):
+            break
+        found = more
+        curve = _estimated(log.where(~found[log.rows]), profile.queries)
+    at = np.flatnonzero(found)
+    if not at.size:
+        return
+    row = int(at[np.argmax(log.total_clicks()[at])])
+    own = log.rows == row
+    n, c = int(log.impressions[own].sum()), int(log.clicks[own].sum())
+    q = int(profile.owner[row])
+    others = (profile.owner[log.rows] == q) & ~found[log.rows]
+    rate = log.clicks[others].sum() / max(log.impressions[others].sum(), 1)
+    low, high = int(log.positions[own].min()), int(log.positions[own].max())
+    where = f"position {low}" if low == high else f"positions {low} to {high}"
+    queries = np.unique(profile.owner[at]).size
+    yield profile.finding(
+        "click-bots", Severity.WARNING, profile.line(row=row), at.size,
+        f"{plural(at.size, 'document was', 'documents were')} clicked more often than anybody looks there, in "
+        f"{plural(queries, 'query', 'queries')}: row {row + 1:,} (qid {profile.queries.qid[q]}) has {c:,} clicks of "
+        f"{n:,} impressions at {where}, the rest of its query {rate:.2f} clicks an impression",
+        "bots, or one person who clicks everywhere: they count as the best documents, and make propensities too flat",
+        "drop such sessions before counting (boostrank count-clicks --where), or take these rows out of the log",
+    )  # fmt: skip
+
+
+def _beyond_looks(log: ClickLog, curve: Propensities) -> npt.NDArray[np.bool_]:
+    """bool[N], documents with more clicks than a perfect one would get, but for a probability of 1% over all."""
+    assert curve.errors is not None
+    sure = np.isfinite(curve.examination) & (curve.errors <= NONSENSE)
+    highest = np.ones(max(log.depth, sure.size))
+    highest[: sure.size][sure] = np.minimum(curve.examination[sure] * np.exp(1.96 * curve.errors[sure]), 1.0)
+    n, c = (np.bincount(log.rows, one, log.n_documents) for one in (log.impressions, log.clicks))
+    x = np.bincount(log.rows, log.impressions * highest[log.positions - 1], log.n_documents)
+    many = np.flatnonzero((n >= _ENOUGH) & (c > _BEYOND * x))
+    n, c, x = n[many], c[many], x[many]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rest = np.where(c < n, (n - c) * np.log((n - c) / (n - x)), 0.0)
+        unlikely = -(c * np.log(c / x) + rest)
+    found = np.zeros(log.n_documents, bool)
+    found[many[unlikely < np.log(_SURE / max(int(log.shown.sum()), 1))]] = True
+    return found
+
+
+CHECKS = tuple(one for one in list(vars().values()) if inspect.isgeneratorfunction(one) and one.__module__ == __name__)
+"""Every public generator of this module, in order."""

@@ -1,0 +1,224 @@
+"""The doctor finds each planted defect of a click log, at its line, and nothing else in a clean one."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from boostrank.clicks.doctor import CHECKS, OF_LABELS, look_at_clicks
+from boostrank.clicks.simulate import Users, simulate_clicks
+from boostrank.core.queries import QueryIndex
+from boostrank.data.doctor.finding import Finding, Severity
+
+Entry = tuple[int, int, int, int]
+Ask = Callable[..., dict[str, Finding]]
+SIZES = np.full(60, 8)
+QUERIES = QueryIndex.from_sizes(SIZES)
+ROWS = int(SIZES.sum())
+DEPTH, LISTS = 5, 60
+
+
+def simulated(users: Users | None = None, lists: int = LISTS, spread: float = 0.7, seed: int = 0) -> list[Entry]:
+    rng = np.random.default_rng(seed)
+    labels, scores = rng.integers(0, 4, ROWS), rng.normal(size=ROWS)
+    log = simulate_clicks(
+        labels, QUERIES, labels + scores, users, impressions=lists, shown=DEPTH, spread=spread, seed=seed
+    )
+    columns = (log.rows + 1, log.positions, log.impressions, log.clicks)
+    return [(a, b, c, d) for a, b, c, d in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+@pytest.fixture
+def ask(tmp_path: Path) -> Ask:
+    """`ask(entries)`: what is found in them, by the name of the check, but for the click rates."""
+
+    def found_in(entries: list[Entry], heading: bool = True, **options: bool) -> dict[str, Finding]:
+        lines = ["row position impressions clicks"] * heading + [" ".join(map(str, entry)) for entry in entries]
+        (tmp_path / "log").write_text("\n".join(lines) + "\n")
+        findings = look_at_clicks(tmp_path / "log", QUERIES, **options)
+        assert [f.severity for f in findings] == sorted((f.severity for f in findings), key=list(Severity).index)
+        return {f.check: f for f in findings if f.check not in ("click-rates", "never-shown")}
+
+    return found_in
+
+
+def one(found: dict[str, Finding], check: str, severity: str, line: int, count: int, *words: str) -> None:
+    """The single finding, which is this one."""
+    assert list(found) == [check]
+    finding = found[check]
+    assert (finding.severity.value, finding.line, finding.count) == (severity, line, count), finding
+    for word in words:
+        assert word in f"{finding.message} / {finding.cost} / {finding.fix}", finding
+
+
+def test_a_clean_log_has_its_click_rates(ask: Ask, tmp_path: Path) -> None:
+    entries = simulated()
+    assert ask(entries) == {}
+    (rates,) = (f for f in look_at_clicks(tmp_path / "log", QUERIES) if f.check == "click-rates")
+    shown, clicked = (np.bincount([e[1] for e in entries], [e[i] for e in entries]) for i in (2, 3))
+    told = ", ".join(f"{c / n:.3f}" for c, n in zip(clicked[1:], shown[1:], strict=True))
+    assert rates.message == f"clicks an impression at positions 1, 2, ...: {told}"
+    assert rates.severity is Severity.NOTE
+
+
+def test_lines_that_cannot_be_are_told_and_the_rest_is_looked_at(ask: Ask) -> None:
+    entries = simulated()
+    entries[4:4] = [(1, 1, 3, 4), (ROWS + 1, 1, 2, 1)]  # lines 6 and 7, after the heading
+    found = ask(entries)
+    assert list(found) == ["unreadable-click-line"]  # the last of two
+    assert (found["unreadable-click-line"].line, found["unreadable-click-line"].severity) == (7, Severity.ERROR)
+    assert f"there is no row {ROWS + 1}" in found["unreadable-click-line"].message
+    assert ask(entries[:4] + entries[5:], counted=False) == {}  # rows of data that were not read to their end
+
+
+def test_of_many_such_lines_the_first_are_told_and_all_are_counted(ask: Ask, tmp_path: Path) -> None:
+    entries = simulated()
+    found = ask([(row, p, n, n + 1) if i % 10 == 0 else (row, p, n, c) for i, (row, p, n, c) in enumerate(entries)])
+    assert found["unreadable-click-lines"].count == -(-len(entries) // 10)
+    lines = [f.line for f in look_at_clicks(tmp_path / "log", QUERIES) if f.check == "unreadable-click-line"]
+    assert lines == [2, 12, 22, 32, 42]
+    assert "count each impression as clicked or not" in found["unreadable-click-line"].message
+
+
+def test_a_file_that_cannot_be_read_is_one_finding(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(gzip.compress(b"1 1 1 1\n" * 1000)[:-9])
+    for path in (tmp_path / "log", tmp_path / "missing"):
+        (found,) = look_at_clicks(path, QUERIES)
+        assert (found.check, found.severity, found.line) == ("unreadable-clicks", Severity.ERROR, 0)
+
+
+def test_no_clicks_and_nothing_but_clicks(ask: Ask) -> None:
+    entries = simulated()
+    found = ask([(row, p, n, 0) for row, p, n, _ in entries])
+    one(found, "no-clicks", "error", 0, sum(e[2] for e in entries), "no impression was clicked")
+    one(ask([]), "no-clicks", "error", 0, 0, "there is no entry")
+    found = ask([(row, p, c, c) for row, p, _, c in entries if c])
+    assert "only-clicked-impressions" in found
+    assert found["only-clicked-impressions"].severity is Severity.WARNING
+
+
+def test_lists_that_never_vary_and_positions_that_do_not_begin_at_1(ask: Ask) -> None:
+    one(ask(simulated(spread=0.0)), "nothing-moved", "error", 0, DEPTH, "0.0% of the clicked documents moved")
+    found = ask([(row, p + 1, n, c) for row, p, n, c in simulated()])
+    assert "position 2 is the first at which anything was shown" in found["nothing-moved"].message
+
+
+def test_positions_to_which_nothing_moves(ask: Ask) -> None:
+    # The first two queries have documents that stay at positions 4 and 5, where the others have none.
+    mended = [(row, p, n, c) for row, p, n, c in simulated() if p < 4 and row > 16]
+    found = ask(mended + [(row, 4 if row <= 8 else 5, LISTS, 9) for row in range(1, 17)])
+    assert set(found) == {"unmoved-positions", "short-impressions"}
+    finding = found["unmoved-positions"]
+    assert (finding.severity, finding.line, finding.count) == (Severity.WARNING, len(mended) + 2, 2)
+    assert f"{16 * LISTS} impressions" in finding.cost
+
+
+def test_propensities_that_rest_on_nearly_nothing(ask: Ask) -> None:
+    # One document moved between positions 5 and 6, with two clicks; as many lists as before end there.
+    entries = [e for e in simulated() if (e[0], e[1]) != (1, 1)]
+    found = ask([*entries, (1, 1, LISTS, 1), (1, 6, LISTS, 1)])
+    assert found["vague-positions"].severity is Severity.WARNING
+    assert found["vague-positions"].line == len(entries) + 3
+    assert "position 6 the first" in found["vague-positions"].message
+
+
+def test_few_impressions_and_queries_that_were_shown_once(ask: Ask) -> None:
+    few = simulated(lists=2)
+    found = ask(few)
+    assert found["few-impressions"].severity is Severity.WARNING
+    assert "the median query was shown 2 times" in found["few-impressions"].message
+    assert "few-impressions" not in ask(simulated(lists=6))
+    entries = simulated()
+    once = [(row, p, 1, 1 if p == 1 else 0) for row, p in zip(range(ROWS - 7, ROWS + 1), range(1, 9), strict=True)]
+    kept = [e for e in entries if e[0] <= ROWS - 8]
+    found = ask(kept + once[:DEPTH])
+    one(found, "single-impression-queries", "note", len(kept) + 2, 1, "1 of 60 queries that were shown (1.7%)")
+    assert ask(simulated(lists=1))["single-impression-queries"].severity is Severity.WARNING
+
+
+def test_positions_hardly_ever_shown(ask: Ask) -> None:
+    entries = simulated()
+    first = sum(n for _, p, n, _ in entries if p == 1)
+    found = ask([*entries, (1, 6, 8, 0), (2, 6, 9, 0)])
+    assert found["rare-positions"].line == len(entries) + 2
+    assert f"position 6 has 17 of {first:,}" in found["rare-positions"].message
+    assert "rare-positions" not in ask([*entries, (1, 6, first // 40, 0)])
+
+
+def test_documents_never_shown_and_queries_without_a_click(ask: Ask, tmp_path: Path) -> None:
+    entries = [e for e in simulated() if e[0] > 16]
+    quiet = [(row, p, n, 0 if row <= 24 else c) for row, p, n, c in entries]
+    found = ask(quiet)
+    one(found, "unclicked-queries", "note", 2, 1, "in 1 of 58 queries that were shown (1.7%)")
+    (never,) = (f for f in look_at_clicks(tmp_path / "log", QUERIES) if f.check == "never-shown")
+    assert never.count == ROWS - len({row for row, *_ in quiet})
+    assert ", and 2 queries as a whole" in never.message
+
+
+def test_impressions_that_fall_short_of_the_list(ask: Ask) -> None:
+    entries = simulated()
+    # Of query 2 position 3 has 7 impressions too few, of query 5 position 2 has none.
+    at = next(i for i, (row, p, n, _) in enumerate(entries) if 17 <= row <= 24 and p == 3 and n > 7)
+    row, p, n, c = entries[at]
+    short = [*entries[:at], (row, p, n - 7, min(c, n - 7)), *entries[at + 1 :]]
+    short = [e for e in short if not (41 <= e[0] <= 48 and e[1] == 2)]
+    deeper = next(i for i, (row, p, *_) in enumerate(short) if 17 <= row <= 24 and p == 4)
+    found = ask(short)
+    words = ("in 2 of 60 queries", f"{7 + LISTS} are missing", f"qid 2 has {LISTS - 7} at position 3 and {LISTS} at")
+    one(found, "short-impressions", "note", deeper + 2, 2, *words)
+    many = ask([e for e in entries if e[1] != 2])
+    assert many["short-impressions"].severity is Severity.WARNING
+    assert "has 0 at position 2" in many["short-impressions"].message
+    # Lists that end early are no harm.
+    assert "short-impressions" not in ask([e for e in entries if e[0] > 80 or e[1] < 3])
+
+
+def test_click_rates_that_rise(ask: Ask) -> None:
+    entries = simulated()
+    swapped = [(row, {1: 3, 3: 1}.get(p, p), n, c) for row, p, n, c in entries]
+    found = ask(swapped)
+    line = next(i for i, e in enumerate(swapped) if e[1] == 3) + 2
+    one(found, "rising-click-rates", "warning", line, 2, "position 3 is clicked more often than position 1")
+
+
+def test_bots_click_more_often_than_anybody_looks(ask: Ask) -> None:
+    entries = simulated()
+    shown, deep = (np.bincount([e[0] for e in entries], [w(e) for e in entries], ROWS + 1) for w in (
+        lambda e: e[2], lambda e: e[2] * e[1]))  # fmt: skip
+    low = [row for row in range(1, ROWS + 1) if shown[row] >= 30 and deep[row] > 3.5 * shown[row]]
+    bots = low[::4][:12]
+    assert len(bots) >= 8
+    clicked = [(row, p, n, n if row in bots else c) for row, p, n, c in entries]
+    found = ask(clicked)
+    assert list(found) == ["click-bots"]
+    finding = found["click-bots"]
+    assert finding.count == len(bots)
+    row = max(bots, key=lambda row: shown[row])
+    assert finding.line == next(i for i, e in enumerate(clicked) if e[0] in bots and shown[e[0]] == shown[row]) + 2
+    assert f"has {shown[row]:.0f} clicks of {shown[row]:.0f} impressions" in finding.message
+    assert "rest of its query 0." in finding.message
+
+
+@pytest.mark.parametrize("users", [Users(), Users("trust"), Users("cascade"), Users(eta=0.0), Users(noise=0.6)])
+def test_good_documents_are_no_bots(ask: Ask, users: Users) -> None:
+    for seed in range(3):
+        assert "click-bots" not in ask(simulated(users, lists=100, seed=seed))
+
+
+def test_lines_are_those_of_a_file_with_comments_too(tmp_path: Path) -> None:
+    entries = simulated()
+    lines = [f"# {i}\n\n{' '.join(map(str, e))}" for i, e in enumerate([*entries, (1, 6, 8, 0)])]
+    (tmp_path / "log").write_text("\n".join(lines))
+    (rare,) = (f for f in look_at_clicks(tmp_path / "log", QUERIES) if f.check == "rare-positions")
+    assert rare.line == 3 * len(entries) + 3
+
+
+def test_what_is_said_of_labels_is_known_by_name() -> None:
+    sources = Path(__file__).parents[2] / "boostrank" / "data" / "doctor" / "checks"
+    text = "".join(path.read_text() for path in sources.glob("*.py"))
+    assert [name for name in OF_LABELS if f'"{name}", ' not in text] == []
+    assert len(CHECKS) == 9
