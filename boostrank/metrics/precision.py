@@ -17,10 +17,10 @@ from boostrank.kernels.metric.cumulated import cumulated
 
 
 def depth(grades: Float64Array, ptr: Int64Array, cutoffs: Int64Array, conventions: Conventions) -> Float64Array:
-    """k, or the length of the list where that is the convention or there is no k; at least 1."""
+    """k, or the length of the list where that is the convention or there is no k."""
     sizes = np.diff(ptr)[:, None]
     clip = (conventions.short_lists == "clip") | (cutoffs == WHOLE_LIST)
-    return np.maximum(np.where(clip, np.minimum(sizes, cutoffs), cutoffs), 1).astype(np.float64)
+    return np.where(clip, np.minimum(sizes, cutoffs), cutoffs).astype(np.float64)
 
 
 SPEC = MetricSpec(

@@ -125,6 +125,10 @@ def test_feature_zero_after_training_data_that_count_from_one() -> None:
     like = said(FIRST)[0]
     words = "feature 0, but the training data is 1-based: both files must count their features alike"
     assert refusal("1 qid:1 1:1 00:5\n", like=like) == (words, 1, 13)
+    arrays = RankingDataset.from_arrays(np.ones((1, 2)), [1], qid=[1])  # whose features count from 1
+    assert refusal("1 qid:1 1:1 00:5\n", like=arrays) == (words, 1, 13)
+    assert said("1 qid:1 2:1\n", like=arrays)[0].n_features == 2
+    assert said("1 qid:1 0:1\n", like=arrays, zero_based="true")[0].n_features == 2
     zero_based = said("1 qid:1 0:1 1:1\n")[0]
     assert refusal(f"1 qid:1\n{FIRST}", like=zero_based)[1:] == (2, 0)
     assert said("1 qid:1 1:1\n", like=zero_based)[0].n_features == 2
