@@ -45,7 +45,7 @@ TESTS = (
 )  # fmt: skip
 """Files and folders of tests that are tried."""
 LIMIT = 3.0
-"""Seconds of processor time, traced, that a test may take to be among those that are tried."""
+"""Seconds of processor time, traced, that a test, and its fixtures, may take to be among those that are tried."""
 AT_MOST = 30.0
 """Seconds of tests, traced, that are tried on a mutant: of its own part, and again of the others."""
 COMPILED = 6
