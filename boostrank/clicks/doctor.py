@@ -19,7 +19,7 @@ from boostrank.clicks.estimation import NONSENSE, estimate_propensities
 from boostrank.clicks.gate import moved_share
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.propensities import Propensities
-from boostrank.clicks.text import MAX_ROWS, each_entry, read_entries
+from boostrank.clicks.text import MAX_ROWS, each_entry, lines_of_entries, read_entries
 from boostrank.core.errors import DataError, DataWarning, FileFormatError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
@@ -152,7 +152,7 @@ class ClickProfile:
     def _lines(self) -> Int64Array:
         if self.lines is not None:
             return self.lines
-        return np.fromiter((line for line, _ in each_entry(self.file, MAX_ROWS)), np.int64)
+        return lines_of_entries(self.file)
 
     def finding(
         self, check: str, severity: Severity, line: int, count: int, message: str, cost: str, fix: str

@@ -66,8 +66,8 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     examination, errors = np.full(log.depth, np.nan), np.full(log.depth, np.nan)
     examination[moved.known] = np.exp(theta)
     alone, together = (np.diag(one) for one in moved.covariances(theta, queries))
-    pairs = np.unique(np.stack([moved.clusters(queries)[moved.document], moved.at]), axis=1)
-    few = np.bincount(pairs[1]) < _FEW  # which seem to vary less than they do: one alone, not at all
+    pairs = np.unique(moved.clusters(queries)[moved.document] * theta.size + moved.at)
+    few = np.bincount(pairs % theta.size) < _FEW  # which seem to vary less than they do: one alone, not at all
     errors[moved.known] = np.sqrt(np.where(few, np.maximum(alone, together), together))
     vague = np.flatnonzero(errors > NONSENSE) + 1
     if vague.size:

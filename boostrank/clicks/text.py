@@ -108,18 +108,28 @@ def each_entry(name: str, n_documents: int) -> Iterator[tuple[int, Int64Array | 
     Raises:
         FileFormatError: what is packed cannot be unpacked to its end.
     """
+    for number, line, words in _lines(name):
+        if len(words) != 4 or not all(word.isascii() and word.isdigit() for word in words):
+            reason = f"{line.strip()[:60]!r} is no entry of a click log, which is `{HEADER}` in whole numbers"
+            yield number, FileFormatError(reason, file=name, line=number)
+            continue
+        entry = np.array([[int(word) if len(word) < 17 else _LARGEST for word in words]], np.int64)
+        found = impossible(*_columns(entry), n_documents)
+        yield number, entry if found is None else FileFormatError(found[1], file=name, line=number)
+
+
+def lines_of_entries(name: str) -> Int64Array:
+    """int64[m], number of the line of each entry of a file whose entries can be."""
+    return np.fromiter((number for number, _, _ in _lines(name)), np.int64)
+
+
+def _lines(name: str) -> Iterator[tuple[int, str, list[str]]]:
+    """(its number, the line, its words) of each line that is no heading and not empty."""
     with _opened(name) as file:
         for number, line in enumerate(file, start=1):
             words = line.partition("#")[0].split()
-            if not words or (number == 1 and " ".join(words).lower() == HEADER):
-                continue
-            if len(words) != 4 or not all(word.isascii() and word.isdigit() for word in words):
-                reason = f"{line.strip()[:60]!r} is no entry of a click log, which is `{HEADER}` in whole numbers"
-                yield number, FileFormatError(reason, file=name, line=number)
-                continue
-            entry = np.array([[int(word) if len(word) < 17 else _LARGEST for word in words]], np.int64)
-            found = impossible(*_columns(entry), n_documents)
-            yield number, entry if found is None else FileFormatError(found[1], file=name, line=number)
+            if words and not (number == 1 and " ".join(words).lower() == HEADER):
+                yield number, line, words
 
 
 def _opened(name: str) -> TextIO:

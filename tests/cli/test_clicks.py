@@ -322,3 +322,36 @@ def test_a_picture_of_propensities_has_both_curves(folder: Path, tmp_path: Path)
     wrong = invoke(*words, tmp_path / "p.pdf")
     assert wrong.exit_code == 2
     assert "its name ends in .svg, .png, .html" in wrong.stderr
+
+
+def test_a_report_on_clicks_in_columns_is_that_on_the_log(folder: Path, tmp_path: Path) -> None:
+    """A row for each document and position; a baseline's scores are of the rows."""
+    pytest.importorskip("altair", reason="the page's charts need the extra `report`")
+    data = RankingDataset.read(folder / "held.txt")
+    log = read_clicks(folder / "held.txt.clicks", data.n_documents)
+    X, ids = np.nan_to_num(np.asarray(data.features, float)), data.queries.row_ids()
+    names, scores = ["qid", "doc", "position", "shown", "clicks", *data.feature_names], []
+    lines = [",".join(names)]
+    for row in range(data.n_documents):
+        own = np.flatnonzero(log.rows == row)
+        counts = [(log.positions[i], log.impressions[i], log.clicks[i]) for i in own] or [("", 0, 0)]
+        lines += [",".join(map(str, (ids[row], row, *entry, *X[row].tolist()))) for entry in counts]
+        scores += [str(X[row, 7])] * len(counts)
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "scores.txt").write_text("\n".join(scores) + "\n")
+    words = ("--click-columns", "position,shown,clicks,doc")
+    trained = invoke("train", tmp_path / "t.csv", "--clicks", *words, "-m", tmp_path / "m.txt", *FEW)
+    assert trained.exit_code == 0, trained.stderr
+    common = ("--only", "clicks", "--json", "--threads", 1, "--clicks")
+    old = ("--baseline", tmp_path / "scores.txt")
+    found = invoke("report", tmp_path / "m.txt", tmp_path / "t.csv", *common, *words, *old)
+    assert found.exit_code == 0, found.stderr
+    told = json.loads(found.stdout)["clicks"]
+    assert (told["documents"], told["impressions"]) == (data.n_documents, log.impressions.sum())
+    expected = estimate_propensities(log, data.queries)
+    np.testing.assert_allclose(told["propensities"]["examination"], expected.examination)
+    gains = np.nan_to_num(log.gains(expected, 0.0))
+    assert told["against"]["gate"]["old"] == pytest.approx(dcg(gains, data.queries, X[:, 7]))
+    refused = invoke("report", tmp_path / "m.txt", tmp_path / "t.csv", *common[:-1], *words)
+    assert refused.exit_code == 2
+    assert "--click-columns is for --clicks" in refused.stderr
