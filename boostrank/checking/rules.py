@@ -141,6 +141,8 @@ def gradient_is_the_derivative(probe: Probe) -> Finding:
     if not probe.spec.exact_gradient:
         return skipped("gradient", "the objective says that its gradient is not the derivative of the loss it reports")
     for example, values in _cases(probe, ordinary_examples()):
+        if not probe.spec.is_exact(values):
+            continue
         output = probe.run(example, values)
         wanted = _derivative(probe, example, values, attrgetter("loss"), output.grad)
         error = np.abs(output.grad - wanted)

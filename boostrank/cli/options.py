@@ -6,6 +6,7 @@ import dataclasses
 import glob
 import math
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -37,14 +38,19 @@ _BY_NAME = "boostrank.data"
 
 
 class Option(click.Option):
-    """An option that knows under which heading the help lists it; a default is shown, a whole number is called N."""
+    """An option that knows under which heading the help lists it; a default is shown, a whole number is called N.
 
-    def __init__(self, *args: Any, section: str = "Options", **kwargs: Any) -> None:
+    Args:
+        section: the heading.
+        was: its earlier names, `--old`, which are taken with a warning and are not in the help.
+    """
+
+    def __init__(self, *args: Any, section: str = "Options", was: Sequence[str] = (), **kwargs: Any) -> None:
         numbers = {click.IntRange: "N", FloatRange: "X"}
         kwargs = {"metavar": numbers.get(type(kwargs.get("type"))), "show_default": "default" in kwargs} | kwargs
         kwargs.setdefault("shell_complete", complete)
         super().__init__(*args, **kwargs)
-        self.section = section
+        self.section, self.was = section, tuple(was)
 
 
 MOST_USED = "Most used"
@@ -63,6 +69,17 @@ class Command(click.Command):
     ) -> None:
         super().__init__(*args, **kwargs)
         self.most_used, self._replaceable = tuple(most_used), tuple(replaceable)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Earlier names of options become what they are now, with a FutureWarning."""
+        now = {old: max(one.opts, key=len) for one in self.params for old in getattr(one, "was", ())}
+        end = args.index("--") if "--" in args else len(args)
+        for i, word in enumerate(args[:end] if now else ()):
+            name, equals, value = word.partition("=")
+            if name in now:
+                warnings.warn(f"{name} is now {now[name]}; the old name will go", FutureWarning, stacklevel=2)
+                args[i] = now[name] + equals + value
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run it, if no file that it is to write is one that it reads, or is to be written twice.

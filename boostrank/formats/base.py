@@ -40,10 +40,12 @@ class ModelFormat(Protocol):
     Attributes:
         name: of the engine.
         title: of the format, for messages.
+        averages: whether models can be averaged, most of them at least: `merge`.
     """
 
     name: str
     title: str
+    averages: bool = True
 
     def recognises(self, body: bytes) -> bool:
         """Whether a file is of this format, by how it begins."""

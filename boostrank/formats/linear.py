@@ -123,6 +123,7 @@ class LinearFormat(ModelFormat):
 
     name = "linear"
     title = "a linear model"
+    averages = False
 
     def recognises(self, body: bytes) -> bool:
         return _BEGINNING.match(body[:200]) is not None

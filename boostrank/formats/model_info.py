@@ -133,12 +133,19 @@ def fault_of(content: Any) -> str | None:
             return f"{place!r} is {str(value)[:40]!r}, not a {kind}"
     if not all(isinstance(name, str) for name in (content.get("data") or {}).get("feature_names") or ()):
         return "'data.feature_names' holds what is no text"
+    if not all(map(_is_categories, ((content.get("data") or {}).get("categories") or {}).values())):
+        return "'data.categories' holds something else than tables with lists of text or numbers"
     for metrics in (content.get("evals_result") or {}).values():
         if not isinstance(metrics, Mapping) or not all(_are_numbers(values) for values in metrics.values()):
             return "'evals_result' holds something else than lists of numbers"
     if content.get("within_query") is not None and content["within_query"].get("kinds") is None:
         return "'within_query' has no 'kinds'"
     return None
+
+
+def _is_categories(one: Any) -> bool:
+    values = (one.get("values") or []) if isinstance(one, Mapping) else 0  # none: only the codes are known
+    return isinstance(values, list) and all(isinstance(value, str | int | float) for value in values)
 
 
 def _are_numbers(values: Any) -> bool:

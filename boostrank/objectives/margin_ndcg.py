@@ -194,4 +194,5 @@ SPEC = ObjectiveSpec(
     deviation="divided by k; the margin may follow the spread of the scores; y* is the perfect ranking nearest to them",
     quadratic=False,
     document_weights="gain",
+    inexact_with={"margin_unit": "spread"},
 )

@@ -90,6 +90,8 @@ def train_folds(
     rest, train_set, _, conventions = with_gain(rest, train_set, None, conventions)
     engine, limit = get_backend(backend), Limit(max_trees, max_microseconds)
     limit.check(backend, train_set)
+    if not engine.format.averages:
+        raise ParameterError(f"folds: their models are averaged, and models of {backend} cannot be")
     warn_of_weights(train_set)
     seed = pop_seed(rest)
     checked = split_params(rest, num_boost_round, engine)
@@ -113,6 +115,8 @@ def train_folds(
             conventions=conventions, start=start, within_query=within, watched=watched,
             max_trees=max_trees,
         )  # fmt: skip
+        if not models:
+            average([model])  # what cannot be averaged is said before the others are trained
         models.append(model)
         together[np.repeat(dealt.fold == k, train_set.queries.sizes)] = scores
         inside = dealt.held_out(k)

@@ -213,7 +213,8 @@ class RankingModel(BoosterMethods):
                 by XGBoost alone, it is missing, as it was there.
             num_iteration: rounds to use; None for the best ones, 0 or less for all.
             threads: None means every available core, and one for a few rows.
-            qid, group: queries, for data other than a `RankingDataset`; models that look at whole queries need them.
+            qid, group: queries, for data other than a `RankingDataset`; models that look at whole queries need them,
+                for others they only have to be of so many rows.
             start_iteration: the round to begin with, as LightGBM has it: above 0 a start is left out too, and
                 num_iteration=None means all rounds from there.
             pred_leaf: the leaf of each tree in place of the score, those of a start's trees first: LightGBM's leaf
@@ -317,9 +318,18 @@ class RankingModel(BoosterMethods):
 
     def _with_queries(self, data: Any, qid: npt.ArrayLike | None, group: npt.ArrayLike | None) -> Any:
         """Data of which the model knows the queries, where they were given and scores depend on them."""
-        if isinstance(data, RankingDataset) or (qid is None and group is None) or self.scores_rows_alone:
+        if qid is None and group is None:
             return data
+        if isinstance(data, RankingDataset):
+            raise DataError("qid, group: a RankingDataset has its own queries")
         rows = self._rows(data)
+        told = np.size(qid) if qid is not None else int(np.asarray(group).sum())
+        if told != rows.shape[0]:
+            raise DataError(
+                f"{'qid' if qid is not None else 'group'} is of {told:,} rows, the data have {rows.shape[0]:,}"
+            )
+        if self.scores_rows_alone:
+            return data
         return RankingDataset.from_arrays(
             rows, np.zeros(rows.shape[0]), qid=qid, group=group, sort=True, copy=False,
             feature_names=self.feature_names if rows.shape[1] == self.n_features else None,

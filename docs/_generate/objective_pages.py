@@ -78,6 +78,7 @@ def page(spec: ObjectiveSpec) -> str:
         "also called": ", ".join(f"`{name}`" for name in spec.aliases),
         "Hessian": spec.hessian.value,
         "gradient": "the derivative of the loss that is shown"
+        + "".join(f"; not with `{name}={choice}`" for name, choice in spec.inexact_with.items())
         if spec.exact_gradient
         else "not the whole derivative of the loss: see the definition",
         "cost": "n^2 for a query of n documents" if spec.quadratic else "near-linear in the length of a query",

@@ -104,6 +104,13 @@ def test_the_sidecar_of_a_training_is_the_same_after_loading_and_saving(tmp_path
     assert json.loads(written)["parameters"]["seed"] == 5
 
 
+@pytest.mark.parametrize("one", [1.5, "red", [], {"values": "red"}, {"values": {"a": 1}}, {"values": ["red", []]}])
+def test_fault_086_categories_are_lists_of_text_or_numbers(one: Any) -> None:
+    good = {"values": ["red", 1, 2.5], "ordered": True}
+    assert fault_of({"data": {"categories": {"a": good, "b": {"values": None}, "c": {}}}}) is None
+    assert "'data.categories' holds something else" in str(fault_of({"data": {"categories": {"a": good, "b": one}}}))
+
+
 @pytest.mark.parametrize("content", [[], "sdcg", None, 3])
 def test_a_sidecar_that_is_no_table_is_told_as_such(content: Any) -> None:
     assert fault_of(content) == "it is no table"

@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 from boostrank import RankingDataset, RankingModel, train, train_folds
-from boostrank.core.errors import ParameterError
+from boostrank.core.errors import InputError, ParameterError
 from boostrank.data.part import Whole
 from boostrank.metric import BoundMetrics
 from boostrank.training import cross_fit, start_rows
@@ -191,6 +191,21 @@ def test_it_can_be_ended_after_a_fold(data: RankingDataset) -> None:
     one = train_folds(PARAMS, data, 5, folds=4, after=lambda k, model: k < 1)
     assert len(one.info["folds"]["rounds"]) == 2
     assert one.best_iteration == sum(one.info["folds"]["rounds"])
+
+
+@pytest.mark.parametrize(
+    ("backend", "params", "trained"), [("linear", {}, 0), ("xgboost", {"booster": "dart", "rate_drop": 0.5}, 1)]
+)
+def test_what_cannot_be_averaged_is_refused_before_all_folds_are_trained(
+    data: RankingDataset, backend: str, params: dict[str, Any], trained: int
+) -> None:
+    begun: list[int] = []
+    with pytest.raises(InputError, match="averaged"):
+        train_folds(
+            {"objective": "sdcg", **params}, data, 2, folds=5, backend=backend,
+            callbacks=lambda fold: begun.append(fold) or [],
+        )  # fmt: skip
+    assert begun == list(range(trained))
 
 
 @pytest.mark.parametrize("folds", [1, 51])

@@ -163,6 +163,21 @@ def test_fault_108_scores_that_are_not_finite_are_refused_with_their_row(backend
     assert not (tmp_path / "s").exists()
 
 
+def test_queries_that_do_not_fit_the_rows_are_refused_also_where_no_score_depends_on_them(trained: Any) -> None:
+    train, model = trained
+    rows = np.asarray(train.features[:4])
+    np.testing.assert_array_equal(model.predict(rows, qid=[1, 1, 2, 2]), model.predict(rows))
+    np.testing.assert_array_equal(model.predict(rows, group=[1, 3]), model.predict(rows))
+    for given, words in (
+        ({"qid": [1]}, "qid is of 1 rows, the data have 4"),
+        ({"group": [2, 3]}, "group is of 5 rows"),
+    ):
+        with pytest.raises(DataError, match=words):
+            model.predict(rows, **given)
+    with pytest.raises(DataError, match="a RankingDataset has its own queries"):
+        model.predict(train, qid=[1])
+
+
 @pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
 def test_fault_108_a_training_does_not_go_on_from_scores_that_are_not_finite(backend: str) -> None:
     data = RankingDataset.from_arrays(np.arange(80.0).reshape(40, 2), np.arange(40) % 3, group=[20, 20])

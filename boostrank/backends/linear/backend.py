@@ -290,10 +290,11 @@ def _chosen(optimizer: str, objective: TrainingObjective, stages: int, rounds: i
         ParameterError: one that the objective does not go with.
     """
     part = objective.parts[0]
-    convex = objective.name == "margin-ndcg" and part.params["bound"] == "convex"
+    exact = part.spec.is_exact(part.params)
+    convex = objective.name == "margin-ndcg" and part.params["bound"] == "convex" and exact
     changed = part.options.get("normalize_query", "none") != "none" or part.options.get("scale_control", 0.0) != 0.0
     # Where the gradient is that of the loss, a line search may compare losses.
-    compares = len(objective.parts) == 1 and not _draws(objective) and part.spec.exact_gradient and not changed
+    compares = len(objective.parts) == 1 and not _draws(objective) and exact and not changed
     if optimizer == "auto":
         if convex and stages == 1:
             return BUNDLE

@@ -71,6 +71,7 @@ class ObjectiveSpec:
         exact_gradient: whether the gradient is the derivative of the loss that the kernel returns, everywhere but at
             kinks, so that an optimiser may compare losses. LambdaRank's is that of no loss; LambdaLoss's is that of a
             loss that jumps with the order.
+        inexact_with: parameter -> the choice with which it is not, where `exact_gradient` is true otherwise.
         quadratic: whether a query of n documents costs n^2 operations (the driver then bounds n).
         settled: (values, total rounds) -> first round at which early stopping may look at the metric.
         ordered: whether the kernel reads `order`.
@@ -105,6 +106,7 @@ class ObjectiveSpec:
     default_schedules: Mapping[str, str] = field(default_factory=dict)
     default_options: Mapping[str, Any] = field(default_factory=dict)
     document_weights: str | None = None
+    inexact_with: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.document_weights not in (None, GAIN_WEIGHTS, LOSS_WEIGHTS):
@@ -117,6 +119,10 @@ class ObjectiveSpec:
             object.__setattr__(self, "params", self.params or self.kernel.params)
             if self.kernel.params != self.params:
                 raise ParameterError(f"{self.name}: its kernel declares other parameters than it does")
+
+    def is_exact(self, values: Mapping[str, Any]) -> bool:
+        """`exact_gradient` with these parameters."""
+        return self.exact_gradient and all(values[name] != choice for name, choice in self.inexact_with.items())
 
     def param(self, name: str) -> Param:
         """The declared parameter of exactly this name."""
