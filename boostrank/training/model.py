@@ -323,10 +323,10 @@ class RankingModel(BoosterMethods):
         if isinstance(data, RankingDataset):
             raise DataError("qid, group: a RankingDataset has its own queries")
         rows = self._rows(data)
-        told = np.size(qid) if qid is not None else int(np.asarray(group).sum())
-        if told != rows.shape[0]:
+        count = np.size(qid) if qid is not None else int(np.asarray(group).sum())
+        if count != rows.shape[0]:
             raise DataError(
-                f"{'qid' if qid is not None else 'group'} is of {told:,} rows, the data have {rows.shape[0]:,}"
+                f"{'qid' if qid is not None else 'group'} is of {count:,} rows, the data have {rows.shape[0]:,}"
             )
         if self.scores_rows_alone:
             return data
