@@ -21,7 +21,7 @@ from boostrank.data.options import listed_names
 if TYPE_CHECKING:
     from boostrank.clicks.columns import ClickColumns
     from boostrank.clicks.log import ClickLog
-    from boostrank.clicks.propensities import Propensities
+    from boostrank.clicks.propensities import AnyPropensities
     from boostrank.core.types import Int64Array
     from boostrank.data.dataset import RankingDataset
     from boostrank.training.within_query import WithinQuery
@@ -135,23 +135,25 @@ def log_of(path: str) -> str:
     return found
 
 
-def propensities_of(path: str | None, log: ClickLog, data: RankingDataset, name: str) -> tuple[Propensities, bool]:
+def propensities_of(path: str | None, log: ClickLog, data: RankingDataset, name: str) -> tuple[AnyPropensities, bool]:
     """Those of a file; without one those of the documents that moved. And whether clicks do not contradict them, which
     a line says."""
-    from boostrank.clicks.estimation import check_curve, estimate_propensities
-    from boostrank.clicks.propensities import Propensities
+    from boostrank.clicks.propensities import read_propensities
+    from boostrank.clicks.segments import check as check_propensities
+    from boostrank.clicks.segments import estimate
 
     queries = None if data.input_rows is not None else data.queries
     if path is None:
-        found = estimate_propensities(log, queries)
+        found = estimate(log, queries)
         say(f"{name}: propensities by {found.moved:,} documents that moved: {found!r}")
         return found, True
-    given = Propensities.read(path)
+    given = read_propensities(path)
+    log.at(given)
     if given.false_clicks.any():
         say(f"{path}: with false_clicks, so that nothing tells whether these propensities hold")
         return given, True
     try:
-        check = check_curve(log, given, queries)
+        check = check_propensities(log, given, queries)
     except DataError:
         say(f"{path}: no clicked document of {name} moved, so that nothing tells whether these propensities hold")
         return given, True
@@ -175,7 +177,7 @@ class Clicked:
 
     data: RankingDataset
     log: ClickLog
-    propensities: Propensities
+    propensities: AnyPropensities
     holds: bool
     prior: float
     train_set: RankingDataset
@@ -295,7 +297,7 @@ class Judge:
     """
 
     log: ClickLog
-    propensities: Propensities
+    propensities: AnyPropensities
     kept: Int64Array | None
 
     @classmethod

@@ -36,9 +36,10 @@ def _cell(given: str) -> tuple[str, str]:
 @option("--documents", metavar="FILE", type=InputFile(), help="The table of the documents, for --key.")
 @option("--where", metavar="COLUMN=TEXT", multiple=True, type=Parsed("COLUMN=TEXT", _cell),
         help="Only impressions whose column holds this, for the log of a segment; may be repeated.")  # fmt: skip
+@option("--by", metavar="COLUMN", help="A log by segment: this column names them; propensities are then of each.")
 def command(
     sessions: tuple[str, ...], output: str, position: str, clicked: str, impressions: str | None, row: str,
-    keys: str | None, documents: str | None, where: tuple[tuple[str, str], ...],
+    keys: str | None, documents: str | None, where: tuple[tuple[str, str], ...], by: str | None,
 ) -> None:  # fmt: skip
     """Add up session logs, a row an impression, to a log of clicks by document and position.
 
@@ -53,7 +54,7 @@ def command(
         raise click.UsageError("--key needs --documents, the table that has these columns")
     names = tuple(name.strip() for name in keys.split(",")) if keys else ()
     started = time.monotonic()
-    columns = SessionColumns(position, clicked, row, names, dict(where), impressions)
+    columns = SessionColumns(position, clicked, row, names, dict(where), impressions, by)
     log = count_clicks(sessions, columns, documents)
     write_clicks(output, log)
     say(f"{output}: {log!r}, counted in {duration(time.monotonic() - started)}")

@@ -40,14 +40,15 @@ def command(
 
     CLICKS has a line `row position impressions clicks` for each document and position, or is a table with
     --click-columns. Where a document's clicks fell, given how many there were, depends on the positions alone. Refused
-    where no clicked document moved.
+    where no clicked document moved. A log by segment has a curve of each.
 
     \b
     boostrank propensities train.txt.clicks -o propensities.json
     """
     from boostrank.clicks.columns import ClickColumns, ClickRows
-    from boostrank.clicks.estimation import check_curve, estimate_propensities
-    from boostrank.clicks.propensities import Propensities
+    from boostrank.clicks.propensities import Propensities, SegmentPropensities, read_propensities
+    from boostrank.clicks.segments import check as check_propensities
+    from boostrank.clicks.segments import estimate
     from boostrank.clicks.text import read_clicks
     from boostrank.core.files import check_writable
 
@@ -63,21 +64,32 @@ def command(
     else:
         log = ClickRows.read(clicks, ClickColumns.of(click_columns), qid or "").log()[0]
     say(f"{clicks}: {log!r}")
-    curve = None if given is None else Propensities.read(given)
-    found = estimate_propensities(log)
-    check = None if curve is None else check_curve(log, curve)
+    curve = None if given is None else read_propensities(given)
+    if picture is not None and log.segments is not None:
+        raise click.UsageError(
+            "--picture draws one curve, and the log is by segment: count one apart (--where)", context
+        )
+    found = estimate(log)
+    check = None if curve is None else check_propensities(log, curve)
     if output is not None:
         found.write(output)
         say(f"{output}: written")
     if picture is not None:
         from boostrank.report.sections.clicks.curve import curve_chart
 
-        curve_chart({clicks: found} | ({} if curve is None else {given or "": curve})).save(picture)
+        drawn = {clicks: found} | ({} if curve is None else {given or "": curve})
+        curve_chart({name: one for name, one in drawn.items() if isinstance(one, Propensities)}).save(picture)
         say(f"{picture}: written")
     if as_json:
         study.print_json(found.to_dict() | ({} if check is None else {"check": vars(check)}))
         return
-    _print(found, curve)
+    if isinstance(found, Propensities):
+        _print(found, curve if isinstance(curve, Propensities) else None)
+    else:
+        for name, one in found.curves.items():
+            own = curve.curves[name] if isinstance(curve, SegmentPropensities) else curve
+            click.echo(f"segment {name}, from {one.moved:,} documents that moved")
+            _print(one, own)
     say(f"from {found.moved:,} clicked documents that were shown at several positions")
     if check is not None and given is not None:
         click.echo(_verdict(check, given))

@@ -61,6 +61,7 @@ def estimate_propensities(log: ClickLog, queries: QueryIndex | None = None) -> P
     Raises:
         DataError: no clicked document moved between position 1 and another.
     """
+    log = log.pooled()
     moved = _Moved.of(log, np.ones(log.depth, bool))
     theta = moved.fit()
     examination, errors = np.full(log.depth, np.nan), np.full(log.depth, np.nan)
@@ -88,6 +89,7 @@ def check_curve(log: ClickLog, given: Propensities, queries: QueryIndex | None =
     """
     if given.false_clicks.any():
         raise ParameterError("a curve with false_clicks cannot be checked: clicks of one document depend on it, too")
+    log = log.pooled()
     allowed = np.isfinite(np.append(given.examination, np.full(log.depth, np.nan))[: log.depth])
     moved = _Moved.of(log, allowed)
     theta, own = moved.fit(), np.log(given.examination[moved.known])

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.clicks.estimation import NONSENSE, estimate_propensities
+from boostrank.clicks.estimation import NONSENSE
 from boostrank.clicks.log import ClickLog, with_labels
-from boostrank.clicks.propensities import Propensities
+from boostrank.clicks.propensities import AnyPropensities
+from boostrank.clicks.segments import estimate
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, paired_difference
@@ -52,7 +53,7 @@ class ClickGate:
         )
 
 
-def with_click_gains(data: RankingDataset, log: ClickLog, propensities: Propensities) -> RankingDataset:
+def with_click_gains(data: RankingDataset, log: ClickLog, propensities: AnyPropensities) -> RankingDataset:
     """All documents with clicks over exposure in place of labels, 0 where they were never shown: to measure rankers.
 
     Raises:
@@ -70,7 +71,9 @@ def with_click_gains(data: RankingDataset, log: ClickLog, propensities: Propensi
     return with_labels(data, data.in_row_order(gains), {"propensities": propensities.to_dict(), "prior": 0.0})
 
 
-def judging_propensities(log: ClickLog, queries: QueryIndex | None, learnt: Propensities) -> tuple[Propensities, bool]:
+def judging_propensities(
+    log: ClickLog, queries: QueryIndex | None, learnt: AnyPropensities
+) -> tuple[AnyPropensities, bool]:
     """Those by which held-out clicks compare rankers: their own where they tell them, for those that were learnt with
     favour whoever believed them.
 
@@ -83,7 +86,7 @@ def judging_propensities(log: ClickLog, queries: QueryIndex | None, learnt: Prop
         The propensities, and whether they are the log's own.
     """
     try:
-        own = estimate_propensities(log, queries)
+        own = estimate(log, queries)
     except DataError:
         return learnt, False
     assert own.errors is not None
@@ -93,7 +96,7 @@ def judging_propensities(log: ClickLog, queries: QueryIndex | None, learnt: Prop
 
 
 def gate(
-    data: RankingDataset, log: ClickLog, propensities: Propensities, old: npt.ArrayLike, new: npt.ArrayLike,
+    data: RankingDataset, log: ClickLog, propensities: AnyPropensities, old: npt.ArrayLike, new: npt.ArrayLike,
     k: int = K, seed: int = 0,
 ) -> ClickGate:  # fmt: skip
     """Compare two rankings of held-out documents by their clicks.
@@ -125,6 +128,7 @@ def known_share(data: RankingDataset, log: ClickLog, scores: npt.ArrayLike, k: i
 
 def moved_share(log: ClickLog) -> float:
     """Share of the clicked documents that were shown at two positions or more."""
+    log = log.pooled()
     clicked = log.total_clicks() > 0
     several = np.bincount(log.rows, minlength=log.n_documents) > 1
     return float(np.mean(several[clicked])) if clicked.any() else 0.0

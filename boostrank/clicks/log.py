@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.clicks.propensities import MAX_POSITION, Propensities
+from boostrank.clicks.propensities import MAX_POSITION, AnyPropensities
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.queries import Places
 from boostrank.core.types import Float64Array, Int64Array
@@ -34,8 +34,10 @@ class ClickLog:
         rows: int64[m], row of the document in the data, from 0.
         positions: int64[m], from 1.
         impressions: int64[m], at least 1.
-        clicks: int64[m], 0 to the impressions. Entries of one row and position are added up.
+        clicks: int64[m], 0 to the impressions. Entries of one row, position and segment are added up.
         n_documents: rows of the data.
+        segments: int64[m], number of the segment, such as phones, that each entry is of; None: there are none.
+        segment_names: of them, those that have entries, ascending.
 
     Raises:
         DataError: entries that cannot be, the first by number (from 0).
@@ -46,30 +48,49 @@ class ClickLog:
     impressions: Int64Array
     clicks: Int64Array
     n_documents: int
+    segments: Int64Array | None = None
+    segment_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         rows, positions, impressions, clicks = columns = [_whole(getattr(self, name), name) for name in COLUMNS]
+        segments = np.zeros(rows.size, np.int64) if self.segments is None else self._of_known_segments(rows.size)
         if len({column.size for column in columns}) > 1:
             sizes = ", ".join(f"{column.size} {name}" for name, column in zip(COLUMNS, columns, strict=True))
             raise DataError(f"a click log has as many of each: {sizes}")
         found = impossible(rows, positions, impressions, clicks, self.n_documents)
         if found is not None:
             raise DataError(f"entry {found[0]} of the click log: {found[1]}")
-        if not np.all((np.diff(rows) > 0) | ((np.diff(rows) == 0) & (np.diff(positions) > 0))):
-            order = np.lexsort((positions, rows))
+        if not _ascending(rows, segments, positions):
+            order = np.lexsort((positions, segments, rows))
             rows, positions, impressions, clicks = (column[order] for column in columns)
+            segments = segments[order]
         first = np.ones(rows.size, dtype=bool)
-        first[1:] = (rows[1:] != rows[:-1]) | (positions[1:] != positions[:-1])
+        first[1:] = (np.diff(rows) > 0) | (np.diff(positions) != 0) | (np.diff(segments) != 0)
         starts = np.flatnonzero(first)
         summed = [np.add.reduceat(c, starts) if starts.size else c for c in (impressions, clicks)]
         for name, column in zip(COLUMNS, (rows[starts], positions[starts], *summed), strict=True):
             object.__setattr__(self, name, column)
+        if self.segments is not None:
+            object.__setattr__(self, "segments", segments[starts])
+
+    def _of_known_segments(self, entries: int) -> Int64Array:
+        """Their numbers, in the order of their names; names without entries are gone."""
+        assert self.segments is not None
+        given = _whole(self.segments, "segments")
+        if given.size != entries or np.any((given < 0) | (given >= len(self.segment_names))):
+            raise DataError(f"segments of a click log: the number of one of {len(self.segment_names)} of each entry")
+        known, number = np.unique(
+            np.array([str(one) for one in self.segment_names] or [""])[given], return_inverse=True
+        )
+        object.__setattr__(self, "segment_names", tuple(known.tolist()))
+        return np.asarray(number, np.int64)
 
     def __repr__(self) -> str:
         shown, clicks = int(self.impressions.sum()), int(self.clicks.sum())
+        by = "" if self.segments is None else f", segments {', '.join(self.segment_names)}"
         return (
             f"ClickLog({shown:,} impressions and {clicks:,} clicks of {np.unique(self.rows).size:,} of "
-            f"{self.n_documents:,} documents, {self.depth} positions)"
+            f"{self.n_documents:,} documents, {self.depth} positions{by})"
         )
 
     @property
@@ -86,12 +107,12 @@ class ClickLog:
         """int64[N]: clicks of each document, at all positions together."""
         return self._sum(self.clicks).astype(np.int64)
 
-    def exposure(self, propensities: Propensities) -> Float64Array:
+    def exposure(self, propensities: AnyPropensities) -> Float64Array:
         """float64[N]: how often each document was looked at, by expectation: sum_p n_p e_p."""
         log = self.up_to(propensities)
-        return log._sum(log.impressions * propensities.examination[log.positions - 1])
+        return log._sum(log.impressions * log.at(propensities)[0])
 
-    def gains(self, propensities: Propensities, prior: float = PRIOR) -> Float64Array:
+    def gains(self, propensities: AnyPropensities, prior: float = PRIOR) -> Float64Array:
         """float64[N]: clicks over exposure of each document, at least 0; NaN where it was never shown.
 
         Impressions at positions without a propensity are left out, with a warning. Clicks that irrelevant documents
@@ -107,14 +128,17 @@ class ClickLog:
         if not 0.0 <= prior < np.inf:
             raise ParameterError(f"prior={prior!r}: a number of at least 0")
         log = self.up_to(propensities)
-        clicks = log._sum(log.clicks - log.impressions * propensities.false_clicks[log.positions - 1])
+        clicks = log._sum(log.clicks - log.impressions * log.at(propensities)[1])
         looked_at = log.exposure(propensities) + prior
         return np.where(log.shown, np.maximum(clicks, 0.0) / np.where(log.shown, looked_at, 1.0), np.nan)
 
-    def up_to(self, propensities: Propensities) -> ClickLog:
+    def at(self, propensities: AnyPropensities) -> tuple[Float64Array, Float64Array]:
+        """float64[m] of each entry: its propensity, NaN where there is none, and false clicks."""
+        return propensities.at(self.positions, self.segments, self.segment_names)
+
+    def up_to(self, propensities: AnyPropensities) -> ClickLog:
         """The entries at positions that have a propensity; what is left out is said in a `DataWarning`."""
-        known = np.append(np.isfinite(propensities.examination), False)
-        kept = known[np.minimum(self.positions, known.size) - 1]
+        kept = np.isfinite(self.at(propensities)[0])
         if kept.all():
             return self
         lost, least = int(self.impressions[~kept].sum()), int(self.positions[~kept].min())
@@ -128,17 +152,28 @@ class ClickLog:
     def where(self, kept: npt.NDArray[np.bool_]) -> ClickLog:
         """Some entries of it, bool[m]."""
         return ClickLog(
-            self.rows[kept], self.positions[kept], self.impressions[kept], self.clicks[kept], self.n_documents
-        )
+            self.rows[kept], self.positions[kept], self.impressions[kept], self.clicks[kept], self.n_documents,
+            None if self.segments is None else self.segments[kept], self.segment_names,
+        )  # fmt: skip
+
+    def of_segment(self, name: str) -> ClickLog:
+        """The entries of a segment, which has none itself."""
+        if self.segments is None or name not in self.segment_names:
+            raise DataError(f"the click log has no segment {name!r}: it has {', '.join(self.segment_names) or 'none'}")
+        return self.where(self.segments == self.segment_names.index(name)).pooled()
+
+    def pooled(self) -> ClickLog:
+        """The same with all segments together."""
+        return self if self.segments is None else replace(self, segments=None, segment_names=())
 
     def renumbered(self, rows: Int64Array | None) -> ClickLog:
         """The same with row i called rows[i], int64[N]; None: as it is."""
         if rows is None:
             return self
-        return ClickLog(rows[self.rows], self.positions, self.impressions, self.clicks, self.n_documents)
+        return replace(self, rows=rows[self.rows])
 
     def training_set(
-        self, data: RankingDataset, propensities: Propensities | None, prior: float = PRIOR
+        self, data: RankingDataset, propensities: AnyPropensities | None, prior: float = PRIOR
     ) -> RankingDataset:
         """The documents that were shown, their gains in place of labels: to be trained on with gain "linear".
 
@@ -173,10 +208,8 @@ class ClickLog:
         number = np.full(self.n_documents, -1, np.int64)
         number[rows if data.input_rows is None else data.input_rows[rows]] = np.arange(rows.size)
         kept = number[self.rows] >= 0
-        part = ClickLog(
-            number[self.rows[kept]], self.positions[kept], self.impressions[kept], self.clicks[kept], rows.size
-        )
-        return data.take(chosen), part
+        part = self.where(kept)
+        return data.take(chosen), replace(part, rows=number[part.rows], n_documents=rows.size)
 
     def _sum(self, values: npt.ArrayLike) -> Float64Array:
         """float64[N]: what the entries of each document add up to."""
@@ -207,6 +240,16 @@ def impossible(
     if impressions[i] < 1:
         return i, f"{impressions[i]} impressions: what was not shown has no entry"
     return i, f"{clicks[i]} clicks of {impressions[i]} impressions: count each impression as clicked or not"
+
+
+def _ascending(*columns: Int64Array) -> bool:
+    """Whether entries are in the order of the first column, those alike in it in that of the second, and so on."""
+    later, alike = np.zeros(max(0, columns[0].size - 1), bool), np.ones(max(0, columns[0].size - 1), bool)
+    for column in columns:
+        step = np.diff(column)
+        later |= alike & (step > 0)
+        alike &= step == 0
+    return bool(np.all(later))
 
 
 def with_labels(data: RankingDataset, gains: Float64Array, how: dict[str, Any]) -> RankingDataset:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
 import numpy as np
 
-from boostrank.core.errors import FileFormatError, ParameterError
+from boostrank.core.errors import DataError, FileFormatError, ParameterError
 from boostrank.core.files import write_atomically
 from boostrank.core.jsonable import from_json, is_number, is_whole
-from boostrank.core.types import Float64Array
+from boostrank.core.types import Float64Array, Int64Array
 
 VERSION = 1
 MAX_POSITION = 10_000
@@ -64,6 +64,18 @@ class Propensities:
         shown = ", ".join(f"{value:.3g}" for value in self.examination[:10])
         more = ", ..." if self.examination.size > 10 else ""
         return f"Propensities({shown}{more}; {self.method})"
+
+    def at(
+        self, positions: Int64Array, segments: Int64Array | None = None, names: Sequence[str] = ()
+    ) -> tuple[Float64Array, Float64Array]:
+        """float64[m] of each entry of a log: propensity, NaN where there is none, and false clicks.
+
+        Args:
+            positions: int64[m], from 1.
+            segments, names: as of a `ClickLog`; this is one curve for all.
+        """
+        at = np.minimum(positions - 1, self.examination.size)
+        return np.append(self.examination, np.nan)[at], np.append(self.false_clicks, 0.0)[at]
 
     @classmethod
     def power(cls, eta: float, positions: int = 100) -> Propensities:
@@ -129,6 +141,98 @@ class Propensities:
             raise ValueError("no examination")
         false = numbers["false_clicks"]
         return cls(numbers["examination"], np.zeros(0) if false is None else false, numbers["errors"], method, moved)
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentPropensities:
+    """Propensities of each segment of a log.
+
+    Args:
+        curves: segment -> its propensities, at least one.
+    """
+
+    curves: Mapping[str, Propensities]
+
+    def __repr__(self) -> str:
+        return "; ".join(f"{name}: {curve!r}" for name, curve in self.curves.items())
+
+    @property
+    def moved(self) -> int:
+        """Documents that tell the curves, those of several segments in each."""
+        return sum(curve.moved for curve in self.curves.values())
+
+    @property
+    def errors(self) -> Float64Array | None:
+        """Those of all curves, one behind the other; None where one has none."""
+        every = [curve.errors for curve in self.curves.values()]
+        return None if any(one is None for one in every) else np.concatenate([one for one in every if one is not None])
+
+    @property
+    def false_clicks(self) -> Float64Array:
+        """Those of all curves, one behind the other."""
+        return np.concatenate([curve.false_clicks for curve in self.curves.values()])
+
+    def at(
+        self, positions: Int64Array, segments: Int64Array | None = None, names: Sequence[str] = ()
+    ) -> tuple[Float64Array, Float64Array]:
+        """As of `Propensities`, each entry by the curve of its segment.
+
+        Raises:
+            DataError: a log without segments, or with one that has no curve.
+        """
+        if segments is None:
+            raise DataError("these propensities are by segment, and the click log has none: give one curve")
+        missing = [name for name in names if name not in self.curves]
+        if missing:
+            raise DataError(f"no propensities of segment {missing[0]!r}: there are those of {', '.join(self.curves)}")
+        e, false = np.full(positions.size, np.nan), np.zeros(positions.size)
+        for number, name in enumerate(names):
+            own = segments == number
+            e[own], false[own] = self.curves[name].at(positions[own])
+        return e, false
+
+    def write(self, path: str | PathLike[str]) -> None:
+        """Write them as JSON, whole or not at all."""
+        write_atomically(path, (json.dumps(self.to_dict(), indent=1) + "\n").encode())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"version": VERSION, "segments": {name: curve.to_dict() for name, curve in self.curves.items()}}
+
+    @classmethod
+    def of_dict(cls, content: Mapping[str, Any]) -> SegmentPropensities:
+        """Those of what `to_dict` gave.
+
+        Raises:
+            ValueError: what cannot be.
+        """
+        segments = content.get("segments")
+        if set(content) != {"version", "segments"} or content["version"] != VERSION:
+            raise ValueError(f"by segment it has the keys version, {VERSION}, and segments")
+        if not isinstance(segments, Mapping) or not segments:
+            raise ValueError("segments are an object, of one curve each")
+        return cls({str(name): Propensities.of_dict(one) for name, one in segments.items()})
+
+
+AnyPropensities = Propensities | SegmentPropensities
+
+
+def read_propensities(path: str | PathLike[str]) -> AnyPropensities:
+    """Read what `write` of either kind wrote.
+
+    Raises:
+        FileFormatError: what cannot be, with the key.
+    """
+    name = os.fspath(path)
+    try:
+        with open(name, encoding="utf-8") as file:
+            content = json.load(file)
+        kind = SegmentPropensities if isinstance(content, Mapping) and "segments" in content else Propensities
+        return kind.of_dict(content)
+    except OSError as error:
+        raise FileFormatError(str(error.strerror), file=name) from None
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"no file of propensities: {error}", file=name) from None
 
 
 def _numbers(content: Mapping[str, Any], name: str) -> Float64Array | None:

@@ -23,6 +23,7 @@ from boostrank.data.tables.batches import Batch, batches
 from boostrank.data.tables.options import arrow
 
 _LARGEST_ROW = 2**40
+_SEGMENTS = 2**9  # rows, positions and segments are one key below 2^63
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class SessionColumns:
         keys: columns that name the document, in the log as in the data.
         where: column -> the text that it must hold, for a log of one segment.
         impressions: how many impressions a row stands for; None: one each.
+        by: names the segment of a row, for a log by segment.
     """
 
     position: str = "position"
@@ -44,6 +46,7 @@ class SessionColumns:
     keys: tuple[str, ...] = ()
     where: Mapping[str, str] = field(default_factory=dict)
     impressions: str | None = None
+    by: str | None = None
 
 
 def count_clicks(
@@ -67,10 +70,11 @@ def count_clicks(
     known = _Documents.of(data, c.keys) if c.keys and data is not None else None
     counted = () if c.impressions is None else (c.impressions, c.clicked)
     numbers = (c.position, *counted, *(() if c.keys else (c.row,)))
-    total = Sums()
+    segmented = () if c.by is None else (c.by,)
+    total, segments = Sums(), dict[str, int]()
     for path in sessions:
         for batch in batches(
-            path, numbers=numbers, truths=() if counted else (c.clicked,), texts=(*c.keys, *c.where),
+            path, numbers=numbers, truths=() if counted else (c.clicked,), texts=(*c.keys, *c.where, *segmented),
             threads=resolve_threads(None),
         ):  # fmt: skip
             kept = _kept(batch, c.where)
@@ -85,12 +89,17 @@ def count_clicks(
                     words = f"{clicks[more[0]]} clicks of {shown[more[0]]} impressions: an impression is clicked or not"
                     raise batch.refuse(int(more[0]), words)
             keys = rows * (MAX_POSITION + 1) + positions
+            if c.by is not None:
+                keys = keys * _SEGMENTS + _numbers(batch, c.by, kept, segments)
             total.add(*(one if kept is None else one[kept] for one in (keys, shown, clicks)))
     keys, impressions, clicks = total.sums()
+    number: Int64Array | None = None
+    if c.by is not None:
+        number, keys = keys % _SEGMENTS, keys // _SEGMENTS
     rows, positions = np.divmod(keys, MAX_POSITION + 1)
     del keys
     count = int(rows.max(initial=-1)) + 1 if known is None else known.count
-    return ClickLog(rows, positions, impressions, clicks, count)
+    return ClickLog(rows, positions, impressions, clicks, count, number, tuple(segments))
 
 
 @dataclass(frozen=True)
@@ -140,6 +149,23 @@ def _joined(batch: Batch, keys: Sequence[str]) -> Any:
     """The keys of each row as one text; null where one is."""
     texts = [batch.text(key) for key in keys]
     return arrow(".compute").binary_join_element_wise(*texts, _BETWEEN) if len(texts) > 1 else texts[0]
+
+
+def _numbers(batch: Batch, by: str, kept: npt.NDArray[np.bool_] | None, known: dict[str, int]) -> Int64Array:
+    """int64[n]: number of the segment of each row; new ones are added to those that are known."""
+    coded = batch.text(by).dictionary_encode()
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    missing = np.flatnonzero((codes < 0) if kept is None else (codes < 0) & kept)
+    if missing.size:
+        raise batch.refuse(int(missing[0]), f"{by} is missing, and names the segment")
+    used = np.unique(codes if kept is None else codes[kept]).tolist()
+    names = coded.dictionary.to_pylist()
+    own = np.zeros(len(names) + 1, np.int64)
+    for code in used:
+        own[code] = known.setdefault(names[code], len(known))
+    if len(known) > _SEGMENTS:
+        raise FileFormatError(f"column {by!r} has more than {_SEGMENTS} segments: name one with fewer", file=batch.file)
+    return np.asarray(own[codes], np.int64)
 
 
 def _kept(batch: Batch, where: Mapping[str, str]) -> npt.NDArray[np.bool_] | None:

@@ -1,7 +1,8 @@
 """Click logs as text: `row position impressions clicks`, a line for each row and position.
 
 Rows count the documents of the data from 1, in the order of the file; lines of one row and position are added up. The
-first line may name the columns; what stands behind `#` is passed over.
+first line may name the columns; what stands behind `#` is passed over. A log by segment begins with the names of its
+columns, the fifth of which is `segment`: a word each, in which `%20`, `%25` and `%23` stand for a blank, `%` and `#`.
 """
 
 from __future__ import annotations
@@ -13,16 +14,20 @@ from collections.abc import Iterator
 from itertools import chain
 from os import PathLike
 from typing import Any, BinaryIO, TextIO
+from urllib.parse import quote, unquote
 
 import numpy as np
+import numpy.typing as npt
 
 from boostrank.clicks.log import ClickLog, impossible
-from boostrank.core.errors import FileFormatError
+from boostrank.core.errors import DataError, FileFormatError
 from boostrank.core.files import replacing, write_all
 from boostrank.core.types import Int64Array
 from boostrank.data.libsvm.decompress import LONGEST_MAGIC, Unpacker, is_packed
 
 HEADER = "row position impressions clicks"
+BY_SEGMENT = f"{HEADER} segment"
+_LONGEST = 64
 MAX_ROWS = 2**40
 _LARGEST = 2**53
 _AT_A_TIME = 1 << 16
@@ -38,13 +43,15 @@ def read_clicks(path: str | PathLike[str], n_documents: int | None = None) -> Cl
     Raises:
         FileFormatError: a line that cannot be, or a file that cannot be read.
     """
-    rows, positions, impressions, clicks = read_entries(
-        os.fspath(path), MAX_ROWS if n_documents is None else n_documents
-    )
+    name, most = os.fspath(path), MAX_ROWS if n_documents is None else n_documents
+    (rows, positions, impressions, clicks), words = _read(name, most)
     if n_documents is None:
         known, rows = np.unique(rows, return_inverse=True)
         n_documents = known.size
-    return ClickLog(rows, positions, impressions, clicks, n_documents)
+    if words is None:
+        return ClickLog(rows, positions, impressions, clicks, n_documents)
+    named, segments = np.unique(words, return_inverse=True)
+    return ClickLog(rows, positions, impressions, clicks, n_documents, segments, tuple(map(unquote, named.tolist())))
 
 
 def read_entries(name: str, n_documents: int) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
@@ -53,23 +60,33 @@ def read_entries(name: str, n_documents: int) -> tuple[Int64Array, Int64Array, I
     Raises:
         FileFormatError: as `read_clicks`.
     """
+    return _read(name, n_documents)[0]
+
+
+def _read(
+    name: str, n_documents: int
+) -> tuple[tuple[Int64Array, Int64Array, Int64Array, Int64Array], npt.NDArray[Any] | None]:
+    """(as `read_entries`, word of the segment of each; None: there are no segments)."""
     try:
-        numbers = _parse_fast(name)
+        numbers, words = _parse_fast(name) or (None, None)
         if numbers is None or impossible(*_columns(numbers), n_documents) is not None:
-            numbers = _parse(name, n_documents)
+            numbers, words = _parse(name, n_documents)
     except OSError as error:
         raise FileFormatError(str(error.strerror or error), file=name) from None
-    return _columns(numbers)
+    return _columns(numbers), words
 
 
 def write_clicks(path: str | PathLike[str], log: ClickLog) -> None:
     """Write a log as text, whole or not at all."""
+    words = [_quoted(name) for name in log.segment_names]
     with replacing(path) as out:
-        write_all(out, f"{HEADER}\n".encode())
+        write_all(out, f"{HEADER if log.segments is None else BY_SEGMENT}\n".encode())
         for start in range(0, log.rows.size, _AT_A_TIME):
             part = slice(start, start + _AT_A_TIME)
-            columns = (log.rows[part] + 1, log.positions[part], log.impressions[part], log.clicks[part])
-            lines = (" ".join(map(str, line)) + "\n" for line in zip(*(c.tolist() for c in columns), strict=True))
+            columns = [log.rows[part] + 1, log.positions[part], log.impressions[part], log.clicks[part]]
+            lists: list[list[Any]] = [column.tolist() for column in columns]
+            lists += [] if log.segments is None else [[words[number] for number in log.segments[part].tolist()]]
+            lines = (" ".join(map(str, line)) + "\n" for line in zip(*lists, strict=True))
             write_all(out, "".join(lines).encode())
 
 
@@ -79,27 +96,43 @@ def _columns(numbers: Int64Array) -> tuple[Int64Array, Int64Array, Int64Array, I
     return rows - 1, positions, impressions, clicks
 
 
-def _parse_fast(name: str) -> Int64Array | None:
-    """int64[m, 4] by NumPy's reader; None where it finds something else."""
+def _quoted(name: str) -> str:
+    """A segment's name as a word."""
+    word = quote(name, safe="!\"$&'()*+,-./:;<=>?@[\\]^_`{|}~")
+    if not word:
+        raise DataError("a segment without a name cannot be written")
+    return word
+
+
+def _parse_fast(name: str) -> tuple[Int64Array, npt.NDArray[Any] | None] | None:
+    """(int64[m, 4], word of the segment of each or None) by NumPy's reader; None where it finds something else."""
     with _opened(name) as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of no entries at all
         first = file.readline()
-        lines = file if " ".join(first.split()).lower() == HEADER else chain([first], file)
+        words = " ".join(first.split()).lower()
+        lines = file if words in (HEADER, BY_SEGMENT) else chain([first], file)
+        by_segment = words == BY_SEGMENT
+        kind = np.dtype([("numbers", np.int64, (4,)), ("segment", f"U{_LONGEST}")]) if by_segment else np.int64
         try:
-            numbers = np.loadtxt(lines, np.int64, comments="#", ndmin=2)
+            found: Any = np.loadtxt(lines, kind, comments="#", ndmin=1 if by_segment else 2)
         except ValueError:
             return None
-    return numbers if numbers.shape[1] == 4 else None
+    if not by_segment:
+        return (found, None) if found.shape[1] == 4 else None
+    if np.any(np.char.str_len(found["segment"]) >= _LONGEST):  # and may have been cut off
+        return None
+    return np.ascontiguousarray(found["numbers"]), found["segment"]
 
 
-def _parse(name: str, n_documents: int) -> Int64Array:
-    """int64[m, 4], a line at a time, so that the line is known that cannot be."""
-    entries = []
-    for _, entry in each_entry(name, n_documents):
+def _parse(name: str, n_documents: int) -> tuple[Int64Array, npt.NDArray[Any] | None]:
+    """As `_parse_fast`, a line at a time, so that the line is known that cannot be."""
+    entries, segments = [np.zeros((0, 4), np.int64)], []
+    for _, entry, segment in _each(name, n_documents):
         if isinstance(entry, FileFormatError):
             raise entry
         entries.append(entry)
-    return np.concatenate([np.zeros((0, 4), np.int64), *entries])
+        segments.append(segment)
+    return np.concatenate(entries), np.array(segments, str) if segments and segments[0] is not None else None
 
 
 def each_entry(name: str, n_documents: int) -> Iterator[tuple[int, Int64Array | FileFormatError]]:
@@ -108,28 +141,40 @@ def each_entry(name: str, n_documents: int) -> Iterator[tuple[int, Int64Array | 
     Raises:
         FileFormatError: what is packed cannot be unpacked to its end.
     """
-    for number, line, words in _lines(name):
-        if len(words) != 4 or not all(word.isascii() and word.isdigit() for word in words):
-            reason = f"{line.strip()[:60]!r} is no entry of a click log, which is `{HEADER}` in whole numbers"
-            yield number, FileFormatError(reason, file=name, line=number)
+    return ((line, entry) for line, entry, _ in _each(name, n_documents))
+
+
+def _each(name: str, n_documents: int) -> Iterator[tuple[int, Int64Array | FileFormatError, str | None]]:
+    """As `each_entry`, and the word of the segment, None where there are none."""
+    for number, line, words, header in _lines(name):
+        whole = words[:4]
+        if len(words) != len(header.split()) or not all(word.isascii() and word.isdigit() for word in whole):
+            reason = f"{line.strip()[:60]!r} is no entry of a click log, which is `{header}` in whole numbers"
+            if len(words) == 5 and header == HEADER:
+                reason += f"; of a log by segment the first line is `{BY_SEGMENT}`"
+            yield number, FileFormatError(reason, file=name, line=number), None
             continue
-        entry = np.array([[int(word) if len(word) < 17 else _LARGEST for word in words]], np.int64)
+        entry = np.array([[int(word) if len(word) < 17 else _LARGEST for word in whole]], np.int64)
         found = impossible(*_columns(entry), n_documents)
-        yield number, entry if found is None else FileFormatError(found[1], file=name, line=number)
+        wrong = None if found is None else FileFormatError(found[1], file=name, line=number)
+        yield number, wrong or entry, words[4] if header == BY_SEGMENT else None
 
 
 def lines_of_entries(name: str) -> Int64Array:
     """int64[m], number of the line of each entry of a file whose entries can be."""
-    return np.fromiter((number for number, _, _ in _lines(name)), np.int64)
+    return np.fromiter((number for number, *_ in _lines(name)), np.int64)
 
 
-def _lines(name: str) -> Iterator[tuple[int, str, list[str]]]:
-    """(its number, the line, its words) of each line that is no heading and not empty."""
+def _lines(name: str) -> Iterator[tuple[int, str, list[str], str]]:
+    """(its number, the line, its words, the heading) of each line that is no heading and not empty."""
+    header = HEADER
     with _opened(name) as file:
         for number, line in enumerate(file, start=1):
             words = line.partition("#")[0].split()
-            if words and not (number == 1 and " ".join(words).lower() == HEADER):
-                yield number, line, words
+            if number == 1 and " ".join(words).lower() in (HEADER, BY_SEGMENT):
+                header = " ".join(words).lower()
+            elif words:
+                yield number, line, words, header
 
 
 def _opened(name: str) -> TextIO:

@@ -1,0 +1,202 @@
+"""Logs by segment: each segment's entries are looked at by its own curve."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from boostrank.clicks.estimation import check_curve, estimate_propensities
+from boostrank.clicks.gate import moved_share
+from boostrank.clicks.log import ClickLog
+from boostrank.clicks.propensities import Propensities, SegmentPropensities, read_propensities
+from boostrank.clicks.segments import check, estimate
+from boostrank.clicks.sessions import SessionColumns, count_clicks
+from boostrank.clicks.text import read_clicks, write_clicks
+from boostrank.core.errors import DataError, DataWarning, FileFormatError
+from boostrank.data.dataset import RankingDataset
+from tests.cli.conftest import FEW, invoke, sidecar
+
+LOG = ClickLog(
+    [0, 0, 0, 2, 0, 3], [1, 2, 1, 1, 1, 2], [4, 5, 6, 7, 1, 9], [1, 1, 2, 2, 1, 0], 4, [1, 1, 0, 0, 1, 1],
+    ("phone", "big screen"),
+)  # fmt: skip
+CURVES = SegmentPropensities({"phone": Propensities([1.0, 0.25]), "big screen": Propensities([1.0, 0.5], [0.0, 0.1])})
+
+
+def entries(log: ClickLog) -> list[tuple[int | str, ...]]:
+    names = [""] * log.rows.size if log.segments is None else [log.segment_names[i] for i in log.segments]
+    columns = (log.rows, log.positions, log.impressions, log.clicks)
+    return sorted(zip(*(column.tolist() for column in columns), names, strict=True))
+
+
+def test_entries_are_added_up_by_segment() -> None:
+    assert entries(LOG) == [
+        (0, 1, 5, 2, "big screen"), (0, 1, 6, 2, "phone"), (0, 2, 5, 1, "big screen"), (2, 1, 7, 2, "phone"),
+        (3, 2, 9, 0, "big screen"),
+    ]  # fmt: skip
+    assert entries(LOG.pooled()) == [(0, 1, 11, 4, ""), (0, 2, 5, 1, ""), (2, 1, 7, 2, ""), (3, 2, 9, 0, "")]
+    assert entries(LOG.of_segment("phone")) == [(0, 1, 6, 2, ""), (2, 1, 7, 2, "")]
+    assert entries(LOG.renumbered(np.array([3, 2, 1, 0]))) == sorted((3 - row, *rest) for row, *rest in entries(LOG))
+    assert "segments big screen, phone" in repr(LOG)
+    assert moved_share(LOG) == 0.5  # at two positions, not in two segments
+    with pytest.raises(DataError, match="no segment 'tablet': it has big screen, phone"):
+        LOG.of_segment("tablet")
+    with pytest.raises(DataError, match="the number of one of 1"):
+        ClickLog([0], [1], [1], [0], 1, [1], ("phone",))
+
+
+def test_exposure_is_the_sum_over_segments() -> None:
+    np.testing.assert_allclose(LOG.exposure(CURVES), [5 + 6 + 2.5, 0, 7, 4.5])
+    np.testing.assert_allclose(LOG.gains(CURVES, 1.0), [(5 - 0.5) / 14.5, np.nan, 2 / 8, 0.0])
+    parts = sum(LOG.of_segment(name).exposure(curve) for name, curve in CURVES.curves.items())
+    np.testing.assert_allclose(LOG.exposure(CURVES), parts)
+    np.testing.assert_allclose(LOG.exposure(Propensities([1.0, 0.5])), LOG.pooled().exposure(Propensities([1.0, 0.5])))
+    with pytest.warns(DataWarning, match="14 of 32 impressions, at position 2 and others"):
+        short = LOG.exposure(SegmentPropensities(dict.fromkeys(LOG.segment_names, Propensities([1.0]))))
+    np.testing.assert_allclose(short, [11, 0, 7, 0])
+    with pytest.raises(DataError, match="no propensities of segment 'phone'"):
+        LOG.gains(SegmentPropensities({"big screen": Propensities([1.0])}))
+    with pytest.raises(DataError, match="by segment, and the click log has none"):
+        LOG.pooled().gains(CURVES)
+
+
+def test_some_queries_keep_their_segments() -> None:
+    data = RankingDataset.from_arrays(np.zeros((4, 1)), np.zeros(4), qid=[1, 1, 2, 2])
+    _, log = LOG.of_queries(data, [1])
+    assert entries(log) == [(0, 1, 7, 2, "phone"), (1, 2, 9, 0, "big screen")]
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_a_file_gives_back_segments_of_any_name(long: bool, tmp_path: Path) -> None:
+    names = ("grün # 5 %41", "x" * (100 if long else 3))
+    log = ClickLog(LOG.rows, LOG.positions, LOG.impressions, LOG.clicks, 4, LOG.segments, names)
+    write_clicks(tmp_path / "log", log)
+    assert (tmp_path / "log").read_text().startswith("row position impressions clicks segment\n1 1 5 2 gr%C3%BCn%20%23")
+    assert entries(read_clicks(tmp_path / "log", 4)) == entries(log)
+    body = (tmp_path / "log").read_text()
+    for line, words in (
+        ("1 1 2 1", "is no entry of a click log, which is `row .* segment`"),
+        ("1 1 1 2 a", "2 clicks of 1"),
+    ):
+        (tmp_path / "bad").write_text(f"{body}{line}\n")
+        with pytest.raises(FileFormatError, match=rf"bad:7: .*{words}"):
+            read_clicks(tmp_path / "bad", 4)
+    (tmp_path / "bad").write_text("1 1 2 1 a\n")
+    with pytest.raises(FileFormatError, match="of a log by segment the first line is"):
+        read_clicks(tmp_path / "bad", 4)
+
+
+def test_curves_are_written_and_read(tmp_path: Path) -> None:
+    CURVES.write(tmp_path / "p.json")
+    found = read_propensities(tmp_path / "p.json")
+    assert isinstance(found, SegmentPropensities)
+    assert found.to_dict() == CURVES.to_dict()
+    Propensities([1.0, 0.5]).write(tmp_path / "one.json")
+    assert isinstance(read_propensities(tmp_path / "one.json"), Propensities)
+    for content in ('{"version": 1, "segments": {}}', '{"version": 2, "segments": {"a": {}}}', '{"segments": 3}',
+                    '{"version": 1, "segments": {"a": {"version": 1}}}', "[", "[1]"):  # fmt: skip
+        (tmp_path / "bad.json").write_text(content)
+        with pytest.raises(FileFormatError, match="no file of propensities"):
+            read_propensities(tmp_path / "bad.json")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """data.txt; sessions.csv of phones, where attention falls by p^-2, and desktops, p^-0.5; its log by device."""
+    folder = tmp_path_factory.mktemp("segments")
+    rng = np.random.default_rng(1)
+    queries, documents = 120, 5
+    X = rng.random((queries * documents, 3))
+    qid = np.repeat(np.arange(queries), documents)
+    (folder / "data.txt").write_text(
+        "".join(f"0 qid:{q} 1:{a:.4f} 2:{b:.4f} 3:{c:.4f}\n" for q, (a, b, c) in zip(qid, X, strict=True))
+    )
+    parts = []
+    for device, eta in (("phone", 2.0), ("desktop", 0.5)):
+        for q in range(queries):
+            for _ in range(30):
+                order = rng.permutation(documents)
+                row = q * documents + order
+                looked = rng.random(documents) < np.arange(1.0, documents + 1) ** -eta
+                parts.append(pd.DataFrame({
+                    "row": row + 1, "position": np.arange(1, documents + 1), "device": device,
+                    "clicked": (looked & (rng.random(documents) < 0.1 + 0.8 * X[row, 0])).astype(int),
+                }))  # fmt: skip
+    pd.concat(parts).to_csv(folder / "sessions.csv", index=False)
+    result = invoke("count-clicks", folder / "sessions.csv", "-o", folder / "data.txt.clicks", "--by", "device")
+    assert result.exit_code == 0, result.stderr
+    return folder
+
+
+def test_the_log_by_segment_is_that_of_each(folder: Path) -> None:
+    log = read_clicks(folder / "data.txt.clicks", 600)
+    assert log.segment_names == ("desktop", "phone")
+    for name in log.segment_names:
+        alone = count_clicks([folder / "sessions.csv"], SessionColumns(where={"device": name}))
+        assert entries(log.of_segment(name)) == entries(alone)
+    with_where = count_clicks([folder / "sessions.csv"], SessionColumns(where={"device": "phone"}, by="device"))
+    assert with_where.segment_names == ("phone",)
+
+
+def test_each_segment_has_its_own_curve(folder: Path) -> None:
+    log = read_clicks(folder / "data.txt.clicks", 600)
+    found = estimate(log)
+    assert isinstance(found, SegmentPropensities)
+    for name, eta in (("phone", 2.0), ("desktop", 0.5)):
+        np.testing.assert_allclose(np.log(found.curves[name].examination), -eta * np.log(np.arange(1, 6)), atol=0.3)
+        np.testing.assert_array_equal(
+            found.curves[name].examination, estimate_propensities(log.of_segment(name)).examination
+        )
+    assert check(log, found).p > 0.99
+    swapped = SegmentPropensities({"phone": found.curves["desktop"], "desktop": found.curves["phone"]})
+    assert check(log, swapped).p < 1e-6
+    pooled = estimate_propensities(log)
+    assert check(log, pooled).nats == check_curve(log, pooled).nats == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_segment_that_never_moved_has_the_curve_of_all(folder: Path) -> None:
+    log = read_clicks(folder / "data.txt.clicks", 600)
+    more = ClickLog(*(np.append(getattr(log, name), one) for name, one in
+                      (("rows", 0), ("positions", 2), ("impressions", 9), ("clicks", 1))), 600,
+                    np.append(log.segments, 2), (*log.segment_names, "tablet"))  # fmt: skip
+    with pytest.warns(DataWarning, match="segment tablet: no clicked document moved"):
+        found = estimate(more)
+    assert isinstance(found, SegmentPropensities)
+    np.testing.assert_array_equal(found.curves["tablet"].examination, estimate_propensities(more).examination)
+    alone = ClickLog([0], [1], [5], [2], 1, [0], ("tablet",))
+    with pytest.raises(DataError, match="no clicked document was shown"):
+        estimate(alone)
+
+
+def test_the_commands_go_by_each_segments_curve(folder: Path, tmp_path: Path) -> None:
+    clicks, curves = folder / "data.txt.clicks", tmp_path / "p.json"
+    result = invoke("propensities", clicks, "-o", curves)
+    assert result.exit_code == 0, result.stderr
+    assert re.search(r"segment desktop, from \d+ documents that moved\n +position", result.stdout)
+    found = json.loads(curves.read_text())["segments"]
+    assert found["phone"]["examination"][4] < 0.1 < 0.3 < found["desktop"]["examination"][4]
+    checked = invoke("propensities", clicks, "--check", curves)
+    assert "p.json: clicks do not contradict it" in checked.stdout
+    trained = invoke("train", folder / "data.txt", "--clicks", "--propensities", curves, "-m", tmp_path / "m.txt", *FEW)
+    assert trained.exit_code == 0, trained.stderr
+    assert "by propensities of their own: exposure-DCG@10" in trained.stderr
+    how = sidecar(tmp_path / "m.txt")["data"]["reader"]["clicks"]  # type: ignore[index]
+    assert how["propensities"]["segments"].keys() == {"phone", "desktop"}
+    estimated = invoke("train", folder / "data.txt", "--clicks", "-m", tmp_path / "e.txt", *FEW)
+    assert "desktop: Propensities(1, " in estimated.stderr
+    assert (tmp_path / "m.txt").read_bytes() == (tmp_path / "e.txt").read_bytes()
+    compared = invoke("compare", tmp_path / "m.txt", tmp_path / "e.txt", folder / "data.txt", "--clicks",
+                      "--propensities", curves, "--json")  # fmt: skip
+    assert compared.exit_code == 0, compared.stderr
+    log, data = read_clicks(clicks, 600), RankingDataset.read(folder / "data.txt")
+    train_set = log.training_set(data, read_propensities(curves))
+    assert train_set.labels.tolist() == log.gains(read_propensities(curves)).tolist()
+    write_clicks(tmp_path / "pooled.clicks", log.pooled())
+    refused = invoke("propensities", tmp_path / "pooled.clicks", "--check", curves)
+    assert refused.exit_code == 2
+    assert "by segment, and the click log has none" in refused.stderr
