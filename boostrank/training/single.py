@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from boostrank.backends import get_backend
 from boostrank.backends.base import Backend, TrainRequest
@@ -42,6 +43,7 @@ from boostrank.training.within_query import WithinColumns, WithinQuery
 if TYPE_CHECKING:
     from boostrank.training.start import Fitted
 
+_MANY_FEATURES = 2**20
 _BASIC = "; monotone_constraints_method='basic' keeps it, also where other features are missing"
 
 
@@ -118,6 +120,7 @@ def run(
     if objective is not None and objective.total_rounds is None:  # else: this is one stage of a longer training
         objective = objective.over(before + given.rounds)
 
+    warn_of_gaps(train_set)
     with _engine_errors(engine, train_set):
         native_train, valid, sources_of_valid, rows = _datasets(train_set, valid_sets, valid_names, engine, given)
     sources = {id(native_train): train_set} | {id(d): s for (_, d), s in zip(valid, sources_of_valid, strict=True)}
@@ -219,6 +222,21 @@ def _engine_errors(engine: Backend, train_set: Any) -> Iterator[None]:
                 row = int(odd[0])
                 raise train_set.queries.row_error(row, f"label {labels[row]:g}: {words}") from error
         raise DataError(words) from error
+
+
+def warn_of_gaps(data: Any) -> None:
+    """Say so where nearly all of very many features never occur: the engines take time and memory for each."""
+    features: Any = data.features if isinstance(data, RankingDataset) else None
+    if not sparse.issparse(features) or features.shape[1] <= _MANY_FEATURES:
+        return
+    found = np.unique(features.indices).size
+    if 100 * found < features.shape[1]:
+        warn_user(
+            f"{found:,} of {features.shape[1]:,} features occur, and the engine takes memory (some 600 bytes) and time "
+            "for each of them, which may be GBs and many minutes: number the features without gaps, or take out rows "
+            "with stray numbers (--max-feature refuses them)",
+            DataWarning,
+        )
 
 
 def warn_of_weights(*sets: Any) -> None:
