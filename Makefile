@@ -184,6 +184,7 @@ bench-scale: $(VENV)/.installed-test
 	$(BIN)/python -m experiments.bench_scale.run
 	$(BIN)/python -m experiments.bench_scale.estimates
 	$(BIN)/python -m experiments.bench_scale.tables
+	$(BIN)/python -m experiments.clicks.count
 
 # Small products on one core: the threads of a BLAS would wait for each other.
 experiments: export OMP_WAIT_POLICY ?= passive
