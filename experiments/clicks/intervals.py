@@ -18,7 +18,7 @@ from boostrank.clicks.simulate import Users, simulate_clicks
 from experiments.clicks.run import SHOWN
 from experiments.common import arguments, data_root, markdown, save
 
-SETS = {"sparse-long": ("sparse-long", 600), "ohsumed": ("ohsumed/Fold1", 63)}
+SETS = {"sparse-long": ("sparse-long", 200), "ohsumed": ("ohsumed/Fold1", 63)}
 """Folder, and how many queries of it are drawn."""
 WRONG_WAY = 0.7
 """Standard deviations of a grade by which the logged ranker errs."""
