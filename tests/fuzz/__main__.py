@@ -137,6 +137,13 @@ def keep(outcome: Outcome, kind: str, case: str, words: str) -> None:
     sys.stdout.flush()
 
 
+def compile_kernels(chosen: list[str], folder: Path) -> None:
+    """Run kept cases of each target and a few fresh ones once, so that hardly any later case waits for a compiler."""
+    few = json.dumps(dict.fromkeys(chosen, 3))
+    command = [sys.executable, "-m", "tests.fuzz.worker", ",".join(chosen), str(folder), "--examples", few]
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+
+
 def main() -> int:
     """The number of targets with faults."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
@@ -158,6 +165,7 @@ def main() -> int:
     sys.stdout.flush()
     with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(at_once) as pool:
         root = (given.folder or Path(temporary)).resolve()
+        compile_kernels(chosen, Path(temporary))
         runs = [pool.submit(run, name, each, given.seed, root / name, guided) for name in chosen]
         outcomes = [one.result() for one in runs]
     sys.stdout.write(f"\n{'target':<20}{'cases':>10}  new faults\n")
