@@ -160,7 +160,7 @@ def as_features(X: Any) -> Features:
                 (_as_float32(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape, copy=False
             )
         return matrix
-    array = X.to_numpy() if hasattr(X, "to_numpy") else _masked_as_missing(X)
+    array = X.to_numpy() if hasattr(X, "to_numpy") else np.asanyarray(X)
     if array.ndim != 2:
         raise DataError(f"features must be two-dimensional, not of shape {array.shape}")
     if array.dtype.kind in "mMc":
@@ -172,7 +172,7 @@ def as_features(X: Any) -> Features:
             array = array.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise DataError(f"features must be numbers: {error}; encode text columns first") from None
-    return np.ascontiguousarray(_as_float32(array))
+    return np.ascontiguousarray(_as_float32(_masked_as_missing(array)))
 
 
 def _check_sparse(X: Any) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import secrets
 import stat
@@ -184,7 +185,11 @@ def _opened(data: bytes, key: Any) -> tuple[dict[str, Any], dict[str, npt.NDArra
         dtype = np.dtype(kind)
         if dtype.kind not in "iufbS":
             raise ValueError("only plain numbers and bytes are kept")
-        count = int(np.prod(shape, dtype=np.int64))
+        if not all(type(length) is int and length >= 0 for length in shape):
+            raise ValueError("lengths are whole numbers")
+        count = math.prod(shape)
+        if count * max(dtype.itemsize, 1) > len(body) - at:
+            raise ValueError("arrays are longer than the entry")
         arrays[name] = np.frombuffer(body, dtype, count, at).reshape(shape).copy()
         at += count * dtype.itemsize
     big = header["big"]

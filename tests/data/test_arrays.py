@@ -96,6 +96,10 @@ def test_fault_102_what_a_masked_array_hides_is_missing() -> None:
         np.testing.assert_array_equal(np.isnan(RankingDataset.from_arrays(features, y, group=GROUP).features), X > 0.5)
     bare = RankingDataset.from_arrays(np.ma.masked_array(X), np.ma.masked_array(y), group=np.ma.masked_array(GROUP))
     np.testing.assert_array_equal(bare.features, X)
+    for kind, words in (("S3", "features must be numbers"), ("M8[s]", "no plain numbers"), ("c16", "no plain numbers")):
+        hidden = np.ma.masked_array(np.zeros(X.shape, kind), X > 0.5)
+        with pytest.raises(DataError, match=words):
+            RankingDataset.from_arrays(hidden, y, group=GROUP)
 
 
 @pytest.mark.parametrize("what", ["y", "qid", "group", "weight", "k"])

@@ -191,7 +191,11 @@ def test_fault_111_a_pipe_under_the_name_of_an_entry_is_not_waited_for(tmp_path:
     assert "not an ordinary file" in cache.refused
 
 
-@pytest.mark.parametrize(("key", "value"), [("shape", ""), ("known", None), ("names", 3), ("note", None)])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("shape", ""), ("known", None), ("names", 3), ("note", None)]
+    + [("arrays", length) for length in (10**80, [10**80], [2**62, 2**62], [-1], [True], ["6"], None, [10**6])],
+)
 def test_fault_112_an_entry_with_a_right_checksum_and_a_wrong_note_is_as_if_there_were_none(
     key: str, value: object, tmp_path: Path
 ) -> None:
@@ -209,6 +213,8 @@ def test_fault_112_an_entry_with_a_right_checksum_and_a_wrong_note_is_as_if_ther
     header = json.loads(body[at:end])
     if key == "note":
         header["note"] = value
+    elif key == "arrays":
+        header["arrays"][0][2] = value
     else:
         header["note"][key] = value
     text = json.dumps(header).encode()
