@@ -324,14 +324,14 @@ def test_scores_in_a_file_beside_the_data_are_refused_as_an_init_score_is(data: 
 def test_positions_of_a_data_set_are_learnt_by_the_engines_own_objective_alone(data: Any, beside: bool) -> None:
     rows, sizes = np.nan_to_num(data[0].features), data[0].queries.sizes
     positions = np.concatenate([np.arange(n) for n in sizes])
-    np.savetxt("rows.csv", np.column_stack([data[0].labels, rows]), delimiter=",")
-    np.savetxt("rows.csv.query", sizes, fmt="%d")
+    np.savetxt("seen.csv", np.column_stack([data[0].labels, rows]), delimiter=",")
+    np.savetxt("seen.csv.query", sizes, fmt="%d")
 
     def made() -> lgb.Dataset:
-        return lgb.Dataset("rows.csv") if beside else lgb.Dataset(rows, data[0].labels, group=sizes, position=positions)
+        return lgb.Dataset("seen.csv") if beside else lgb.Dataset(rows, data[0].labels, group=sizes, position=positions)
 
     if beside:
-        np.savetxt("rows.csv.position", positions, fmt="%d")
+        np.savetxt("seen.csv.position", positions, fmt="%d")
     with pytest.raises(ParameterError, match=r"has positions .*lightgbm:lambdarank"):
         boostrank.train(TREES["lightgbm"], made(), 2, start="none")
     own = {**TREES["lightgbm"], "objective": "lightgbm:lambdarank"}
