@@ -74,6 +74,8 @@ def test_documents_of_a_sum_are_those_of_its_parts_shared_out() -> None:
     two = replace(Curve.steps(np.array([0.0, 2.0]), np.zeros(3), 0.0), documents=np.array([6.0, 6.0, 2.0, 0.0]))
     assert combined([one, two], [0.5, 0.5]).documents.tolist() == [5.0, 3.5, 2.5, 2.0, 1.0]
     assert combined([one, Curve.line(0.0, 1.0, 0.0)], [1.0, 1.0]).documents is None
+    with pytest.raises(ValueError, match="zip"):
+        combined([one, two], [1.0])
 
 
 def test_float32_numbers_are_compared_with_the_bounds_as_they_are() -> None:
