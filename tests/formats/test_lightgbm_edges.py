@@ -274,6 +274,14 @@ def test_words_of_sets_of_categories_may_be_of_32_bits(value: int) -> None:
     assert LIGHTGBM.parse(body).sets[0][0][0] == value
 
 
+def test_the_tree_with_the_broken_number_is_named_not_the_one_with_the_longest() -> None:
+    words = re.search(r"(?m)^leaf_value=(.*)$", lightgbm_models()["lambdarank"])[1].split()
+    long = line("leaf_value", " ".join(["0." + "1" * 38, *words[1:]]))
+    for bad in ("0." + "1" * 39, "0.5x", "1e5e5"):
+        body = text_of(lambda text, bad=bad: line("leaf_value", " ".join([bad, *words[1:]]), tree=1)(long(text)))
+        refused(LIGHTGBM.parse, body, "tree 1: leaf_value has something that is not a number")
+
+
 def test_a_set_of_categories_may_be_empty() -> None:
     text = lightgbm_models()["sets of categories"]
     words = re.search(r"(?m)^cat_boundaries=(.*)$", text)[1].split()
