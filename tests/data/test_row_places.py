@@ -15,6 +15,7 @@ import boostrank
 from boostrank.core.errors import DataError, FileFormatError
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.row_places import RowPlaces
+from boostrank.metric import BoundMetrics
 
 BAD = 7
 Make = Callable[..., Path]
@@ -42,7 +43,7 @@ def refused(data: RankingDataset, words: str) -> None:
     with pytest.raises(DataError, match=f"{words}: label -1 is negative"):
         boostrank.Objective("lambdarank").bind(data.labels, data.queries)
     with pytest.raises(DataError, match=f"{words}: label -1 is negative"):
-        boostrank.metric.BoundMetrics("err", data.labels, data.queries)
+        BoundMetrics("err", data.labels, data.queries)
 
 
 @pytest.mark.parametrize("label", [pytest.param(one, marks=pytest.mark.fault(n)) for n, one in

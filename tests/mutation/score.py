@@ -137,6 +137,7 @@ class Traces:
             if found.lines:  # a process that was stopped may go to its end another time
                 file.write_text(json.dumps([self._digest(name, found.lines), list(asdict(found).values())]))
             self.of[name] = found
+        self._passing: dict[str, bool] = {}
         self.known = {test for trace in self.of.values() for test in (*trace.seconds, *trace.left_out)}
 
     def _digest(self, test_file: str, lines: dict[str, object]) -> str:
@@ -177,6 +178,17 @@ class Traces:
         users = users_of(source, mutant.lines) if mutant.at_import else [mutant.lines]
         tests = {test for lines in users for test in self._executing(mutant.file, lines)}
         return sorted(test for test in tests if self._left_out(test) == "too long")
+
+    def passes(self, test: str) -> bool:
+        """Whether a test that has run alone, or the import of its file, does without a change of the sources."""
+        if test in self.known and test not in self._passing:
+            limits = {test: _PATIENCE * (LIMIT + self.of[test.partition("::")[0]].setup)}
+            source = (self.sandbox.package / "__init__.py").read_bytes()
+            outcome, _ = self.sandbox.try_mutant("__init__.py", source, limits, self.known, 60 + limits[test])
+            self._passing[test] = outcome == "survived"
+            if outcome != "survived":
+                say(f"{test} fails by itself: it is not tried")
+        return self._passing.get(test, True)
 
     def _left_out(self, test: str) -> str:
         return self.of[test.partition("::")[0]].left_out.get(test, "")
@@ -234,17 +246,28 @@ def try_one(sandbox: Sandbox, traces: Traces, part: str, mutant: Mutant, before:
     digest = digest_of((sandbox.package / mutant.file).read_bytes())
     tests = traces.tests_for(mutant, part)
     tried = traces.digest(tests)
-    if before and before.digest == digest and (before.outcome in ("killed", "timeout") or before.tried == tried):
+    if before and before.digest == digest and before.tried == tried and before.outcome not in ("killed", "timeout"):
+        return before
+    if before and before.digest == digest and before.outcome in ("killed", "timeout") and traces.passes(before.by):
         return before
     outcome, by = "not executed", ""
     for stage in tests:
-        if stage:
-            outcome, by = sandbox.try_mutant(mutant.file, mutant.source, stage, traces.known, 60 + sum(stage.values()))
-            if outcome != "survived":
-                break
+        outcome, by = try_stage(sandbox, traces, mutant, stage) if stage else (outcome, by)
+        if outcome in ("killed", "timeout"):
+            break
     if outcome not in ("killed", "timeout") and (long := traces.too_long_for(mutant)):
         outcome, by = sandbox.try_compiled(mutant.file, mutant.source, long[:COMPILED], 1800)
     return Result(*mutant.key, mutant.line, outcome, by, digest, tried)
+
+
+def try_stage(sandbox: Sandbox, traces: Traces, mutant: Mutant, stage: dict[str, float]) -> tuple[str, str]:
+    """Run these tests; one that fails by itself without the change has noticed nothing, and is left out."""
+    while stage:
+        outcome, by = sandbox.try_mutant(mutant.file, mutant.source, stage, traces.known, 60 + sum(stage.values()))
+        if outcome == "survived" or traces.passes(by):
+            return outcome, by
+        stage = {test: limit for test, limit in stage.items() if test != by}
+    return "survived", ""
 
 
 def page(drawn: dict[str, list[Result]], population: dict[str, int], traces: Traces, seed: int) -> str:
