@@ -70,3 +70,9 @@ def test_drops_of_the_discount_keep_their_stated_error(row, longest, bound):
     found = np.exp(-np.outer(m, lambda_sums._RATES[row, columns])) @ lambda_sums._WEIGHTS[row, columns]
     error = trapezoid(np.abs(found - wanted), m) / trapezoid(wanted, m)
     assert bound / 5 < error < bound
+
+
+@pytest.mark.parametrize(("n", "fast", "exact"), [(1, 0, 1), (4096, 0, 1), (4097, 2, 3), (1 << 20, 2, 3)])
+def test_a_list_takes_the_discount_that_is_fitted_to_its_length(n, fast, exact):
+    assert lambda_sums.discount_row(n, 0) == fast
+    assert lambda_sums.discount_row(n, expsum.EXACT) == exact

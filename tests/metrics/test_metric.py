@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boostrank.core import resampling
+from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
+from boostrank.kernels.metric import driver
 from boostrank.metric import BoundMetrics, Metric, evaluate
 from boostrank.metrics import METRICS
 
@@ -173,3 +175,18 @@ def test_resampling_in_chunks_gives_what_one_piece_gives(monkeypatch: pytest.Mon
 def test_one_query_has_an_interval_of_one_point() -> None:
     found = Metric.parse("mrr").evaluate([0, 1], [2.0, 1.0], QueryIndex.from_sizes([2]))
     assert (found.low, found.mean, found.high) == (0.5, 0.5, 0.5)
+
+
+@pytest.mark.parametrize("ties", ["expected", "input", "pessimistic", "optimistic"])
+def test_queries_are_measured_alike_however_many_blocks_they_make(ties, monkeypatch):
+    rng = np.random.default_rng(5)
+    sizes = rng.integers(1, 60, 40)
+    labels, scores = rng.integers(0, 5, sizes.sum()), rng.integers(0, 9, sizes.sum()).astype(float)
+    found = []
+    for documents in (1, 100, 10**6):
+        monkeypatch.setattr(driver, "_DOCUMENTS_A_BLOCK", documents)
+        bound = BoundMetrics(["ndcg@3,10", "map"], labels, QueryIndex.from_sizes(sizes), Conventions(ties=ties))
+        found.append(bound.per_query(scores))
+    for one in found[1:]:
+        for name, values in one.items():
+            np.testing.assert_array_equal(values, found[0][name])

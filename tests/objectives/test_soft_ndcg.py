@@ -62,6 +62,16 @@ def test_curves_and_slopes_are_the_sums_of_waves_to_the_stated_error_at_every_di
             assert np.abs(waves @ table[c, slope, :rows].T - slopes.T).max() < of_slope
 
 
+@pytest.mark.parametrize("above", [True, False])
+def test_slopes_are_those_of_the_curves(above):
+    rates, u, h = np.array([0.01, 0.5, 3.0]), np.linspace(0.1, 6.0, 60), 1e-5
+    (left, _), (right, _) = (rank_tables.curves(rates, u + side * h, above) for side in (-1, 1))
+    values, slopes = rank_tables.curves(rates, u, above)
+    h = h if above else -h
+    np.testing.assert_allclose(slopes, (right - left) / (2 * h), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(values[0], ndtr(u) * ndtr(-u), rtol=1e-12)
+
+
 def test_the_tables_fit_the_room_that_the_kernel_asks_for():
     assert rank_tables.ROWS <= WORK
     assert rank_tables.EXACT.shape[-1] <= WORK

@@ -77,6 +77,12 @@ for _row, _columns in enumerate(_COLUMNS):
 
 
 @inline
+def discount_row(n: int, sums: int) -> int:
+    """The row of the tables for a list of n documents."""
+    return (0 if n <= _LENGTHS[0] else 2) + (1 if sums == EXACT else 0)
+
+
+@inline
 def add_far_pairs(
     sums: int, s: Float64Array, grade: Int64Array, worth: Float64Array, d: Float64Array, alpha: float, by_rank: float,
     by_delta: float, blend: float, with_loss: bool, grad: Float64Array, hess: Float64Array,
@@ -102,7 +108,7 @@ def add_far_pairs(
         The loss of these pairs, or 0.
     """
     n, value = s.shape[0], 0.0
-    row = (0 if n <= _LENGTHS[0] else 2) + (1 if sums == EXACT else 0)
+    row = discount_row(n, sums)
     columns = _COLUMNS[row]
     coefficients = _EXACT if sums == EXACT else _FAST
     softplus = _EXACT_SOFTPLUS if sums == EXACT else _FAST_SOFTPLUS

@@ -134,7 +134,7 @@ SHARES = -np.expm1(-RATES)
 
 
 def curves(rates: Float64Array, u: Float64Array, above: bool) -> tuple[Float64Array, Float64Array]:
-    """Each curve less its limit, and each slope dcurve/du: float64[2 + nodes, points].
+    """Each curve less its limit, and its slope by how far i stands above j: float64[2 + nodes, points].
 
     Args:
         rates: float64[nodes], -ln z_l.
