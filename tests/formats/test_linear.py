@@ -47,6 +47,13 @@ def test_weights_are_those_after_each_of_the_rounds_that_are_kept() -> None:
             model.weights(rounds)
 
 
+def test_a_number_that_a_file_cannot_hold_is_not_written() -> None:
+    model = LINEAR.parse(body())
+    for value in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="JSON compliant"):
+            replace(model, path=np.full((1, 4), value)).to_bytes()
+
+
 def test_what_needs_trees_is_refused_and_a_stamp_changes_nothing() -> None:
     model = LINEAR.parse(body())
     with pytest.raises(ModelError, match="models of linear cannot be exported"):
