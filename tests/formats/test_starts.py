@@ -167,6 +167,8 @@ def test_an_empty_start_is_a_tree_that_adds_nothing() -> None:
     assert len(model.trees) == 1
     assert model.trees[0].words(b"leaf_value") == [b"0.0", b"0.0"]
     assert said(NOTHING) == [0.0] * VALUES.size
+    alone = LIGHTGBM.parse(start_text(LinearStart(("a",), {})).encode())  # also of a model of one feature
+    assert alone.trees[0].words(b"split_feature") == [b"0"]
     assert lgb.Booster(model_str=lightgbm_file({}).decode()).predict(np.ones((1, 3)))[0] == 0.0
 
 
