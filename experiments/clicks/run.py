@@ -42,8 +42,6 @@ AUTO = ("click counts", "sum of clicks / e", "exposure", "exposure, true curve",
 UNBIASED = {"objective": "approx-ndcg", "normalize": "none", "gain_base": "zero", "train_discount": "linear"}
 BUILT_IN = ("lightgbm position", "xgboost unbiased")
 """What the engines have of their own, on a row an impression."""
-SESSIONS = 10
-"""Impressions a query up to which there are tables of a row each."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +81,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--conditions", type=int, default=len(CONDITIONS), help="the first so many")
+    parser.add_argument(
+        "--sessions", type=int, default=10, help="impressions a query up to which the engines' own learn"
+    )
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -94,7 +95,9 @@ def main() -> None:
     for seed in range(1, options.seeds + 1):
         for name in sets:
             for condition in conditions:
-                wanted = [m for m in methods(condition) if (name, str(condition), seed, m) not in there]
+                wanted = [
+                    m for m in methods(condition, options.sessions) if (name, str(condition), seed, m) not in there
+                ]
                 for method, found in measured(root, name, condition, seed, wanted, options.threads):
                     line = {"set": name, "condition": str(condition), "seed": seed, "method": method, **found}
                     done.append(line)
@@ -104,11 +107,11 @@ def main() -> None:
     write_tables(options.out, [one for one in done if one["set"] in sets and one["condition"] in said])
 
 
-def methods(condition: Condition) -> list[str]:
-    """What is trained on such a log."""
+def methods(condition: Condition, sessions: int) -> list[str]:
+    """What is trained on such a log; the engines' own on a row an impression, of so many a query at most."""
     own = [f"{engine}: {gain}" for engine in ENGINES for gain in AUTO if gain != "exposure, true curve" or
            condition.users != "cascade"]  # fmt: skip
-    return ["logger", *own, *(BUILT_IN if condition.impressions <= SESSIONS else ()), "gate"]
+    return ["logger", *own, *(BUILT_IN if condition.impressions <= sessions else ()), "gate"]
 
 
 def measured(
