@@ -15,13 +15,14 @@ import click
 
 from boostrank.cli.errors import say
 from boostrank.cli.options import Parsed, option
-from boostrank.core.errors import DataError, InputError
+from boostrank.core.errors import DataError, InputError, NothingToLearn
 from boostrank.data.options import listed_names
 
 if TYPE_CHECKING:
     from boostrank.clicks.columns import ClickColumns
     from boostrank.clicks.log import ClickLog
     from boostrank.clicks.propensities import AnyPropensities
+    from boostrank.core.queries import QueryIndex
     from boostrank.core.types import Int64Array
     from boostrank.data.dataset import RankingDataset
     from boostrank.training.within_query import WithinQuery
@@ -33,7 +34,6 @@ click_columns_option = partial(
     help="Clicks stand in these columns of the tables, in place of FILE.clicks: position, impressions, clicks; and a "
          "fourth that names documents, if those of a query have a row each position.",
 )  # fmt: skip
-_HELD_OUT = 5  # one query in so many measures what debiasing changes, where no validation file does
 _ROUNDS = 100
 _SAMPLED_CELLS = 1 << 25  # of streamed rows that come to memory for that
 _FEW = 20  # held-out queries, below which there is no verdict
@@ -142,7 +142,7 @@ def propensities_of(path: str | None, log: ClickLog, data: RankingDataset, name:
     from boostrank.clicks.segments import check as check_propensities
     from boostrank.clicks.segments import estimate
 
-    queries = None if data.input_rows is not None else data.queries
+    queries = _queries(data)
     if path is None:
         found = estimate(log, queries)
         say(f"{name}: propensities by {found.moved:,} documents that moved: {found!r}")
@@ -215,9 +215,8 @@ class Clicked:
 
     def say_gate(self, params: dict[str, Any], given: dict[str, Any], within: WithinQuery | None) -> None:
         """Train with and without the propensities, and say which of the two clicks on held-out queries prefer."""
-        import numpy as np
-
-        from boostrank.clicks.gate import gate, judging_propensities
+        from boostrank.clicks.gate import FOLDS, Judged, gate_of_parts, held_out, judging_propensities
+        from boostrank.clicks.segments import estimate
         from boostrank.training.params import STOPPING_NAMES
         from boostrank.training.train import train
 
@@ -226,32 +225,33 @@ class Clicked:
             data, log = log.of_queries(data, data.queries.sample(_SAMPLED_CELLS // max(1, data.n_features), 0))
             if len(data.queries) < len(self.data.queries):
                 sampled = f", from a sample of {len(data.queries):,} queries, as the rows stay on disk"
-        if self.held:
-            held, held_log = self.held[0]
-            where = "the first --valid file"
-        else:
-            part = np.arange(len(data.queries)) % _HELD_OUT == _HELD_OUT - 1
-            held, held_log = log.of_queries(data, np.flatnonzero(part))
-            data, log = log.of_queries(data, np.flatnonzero(~part))
-            where = "queries held out for this"
-        if len(held.queries) < _FEW:
-            say(f"no gate: {len(held.queries)} held-out queries are too few to tell what debiasing gives")
+        parts = [((data, log), self.held[0])] if self.held else list(held_out(data, log))
+        where = "the first --valid file" if self.held else "queries held out for this"
+        where = f"queries held out in {FOLDS} turns" if len(parts) > 1 else where
+        count = sum(len(held.queries) for _, (held, _) in parts)
+        if count < _FEW:
+            say(f"no gate: {count} held-out queries are too few to tell what debiasing gives")
             return
+        rounds, options = min(given["rounds"], _ROUNDS), {"backend": given["backend"], "start": given["start"]}
+        options["within_query"] = within
+        plain = {name: value for name, value in params.items() if name not in STOPPING_NAMES}
+        judged, own = [], True
         try:
-            rounds, options = min(given["rounds"], _ROUNDS), {"backend": given["backend"], "start": given["start"]}
-            options["within_query"] = within
-            plain = {name: value for name, value in params.items() if name not in STOPPING_NAMES}
             with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the training itself says them
-                models = [  # one copy of the rows at a time
-                    train(plain, log.training_set(data, curve, self.prior), rounds, **options)
-                    for curve in (None, self.propensities)
-                ]
-                naive, debiased = (model.predict(held) for model in models)
-                queries = None if held.input_rows is not None else held.queries
-                judge, own = judging_propensities(held_log, queries, self.propensities)
-                found = gate(held, held_log, judge, naive, debiased)
-        except DataError as error:
+                for (part, clicked), (held, held_log) in parts:
+                    curve = self.propensities
+                    if given["propensities"] is None:  # of the clicks learnt from alone, none that judge
+                        curve = estimate(clicked, _queries(part))
+                    naive, debiased = (  # one copy of the rows at a time
+                        train(plain, clicked.training_set(part, one, self.prior), rounds, **options).predict(held)
+                        for one in (None, curve)
+                    )
+                    judge, theirs = judging_propensities(held_log, _queries(held), curve)
+                    judged.append(Judged(held, held_log, judge, naive, debiased))
+                    own = own and theirs
+                found = gate_of_parts(judged)
+        except (DataError, NothingToLearn) as error:  # click counts may have nothing to teach where exposure has
             say(f"no gate: {error}")
             return
         whose = "propensities of their own" if own else "the propensities it learnt with"
@@ -262,6 +262,11 @@ class Clicked:
             say("DEBIASING HURTS HERE: clicks on held-out queries prefer the ranker that took click counts for labels")
         elif found.difference.low <= 0.0:
             say("no clear difference: these clicks do not tell whether debiasing pays")
+
+
+def _queries(data: RankingDataset) -> QueryIndex | None:
+    """The queries of a log's documents, where these are in the order in which they came in."""
+    return None if data.input_rows is not None else data.queries
 
 
 def check_compared_by_clicks(

@@ -7,7 +7,9 @@ the documents of a query moved among the positions, and no better than chance wh
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +25,9 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Conventions, Metric
 
 K = 10
+FOLDS = 5
+_MANY = 200
+"""Queries by which to judge from which on a part of the data is enough."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,24 @@ def judging_propensities(
     return own, True
 
 
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Held-out documents, and two rankers' scores of them.
+
+    Args:
+        data: the documents.
+        log: of clicks on them that neither ranker has learnt from.
+        propensities: of the positions.
+        old, new: float64[N], scores of the documents in the order in which they came in, as `predict` gives them.
+    """
+
+    data: RankingDataset
+    log: ClickLog
+    propensities: AnyPropensities
+    old: npt.ArrayLike
+    new: npt.ArrayLike
+
+
 def gate(
     data: RankingDataset, log: ClickLog, propensities: AnyPropensities, old: npt.ArrayLike, new: npt.ArrayLike,
     k: int = K, seed: int = 0,
@@ -102,33 +125,66 @@ def gate(
     """Compare two rankings of held-out documents by their clicks.
 
     Args:
-        data: the documents.
-        log: of clicks on them that neither ranker has learnt from.
-        propensities: of the positions.
-        old, new: float64[N], scores of the documents in the order in which they came in, as `predict` gives them.
+        data, log, propensities, old, new: as of `Judged`.
         k: cut-off.
         seed: of the interval.
 
     Raises:
         DataError: as `with_click_gains`.
     """
-    gains = with_click_gains(data, log, propensities).labels
-    log = log.up_to(propensities)
-    old, new = (data.in_row_order(np.asarray(scores, np.float64)) for scores in (old, new))
+    return gate_of_parts([Judged(data, log, propensities, old, new)], k, seed)
+
+
+def gate_of_parts(parts: Iterable[Judged], k: int = K, seed: int = 0) -> ClickGate:
+    """The same over the queries of several parts, each with rankers of its own: two ways to train, told by folds.
+
+    Raises:
+        DataError: as `with_click_gains`.
+    """
     metric, rules = Metric.parse(f"dcg@{k}"), Conventions(gain="linear")
-    first, second = (metric.evaluate(gains, scores, data.queries, rules) for scores in (old, new))
-    found = paired_difference(second.per_query, first.per_query, weights=data.queries.weights, seed=seed)
-    return ClickGate(k, first.mean, second.mean, found, known_share(data, log, new, k), moved_share(log))
+    found: list[tuple[npt.NDArray[Any], ...]] = []
+    for part in parts:
+        data = part.data
+        gains = with_click_gains(data, part.log, part.propensities).labels
+        log = part.log.up_to(part.propensities)
+        old, new = (data.in_row_order(np.asarray(scores, np.float64)) for scores in (part.old, part.new))
+        values = (metric.evaluate(gains, scores, data.queries, rules).per_query for scores in (old, new))
+        found.append((*values, data.queries.each_weight, _shown_at_the_top(data, log, new, k), _clicked_moved(log)))
+    first, second, weights, known, moved = (np.concatenate(one) for one in zip(*found, strict=True))
+    difference = paired_difference(second, first, weights=weights, seed=seed)
+    counted = ~np.isnan(first)
+    before, after = (float(np.average(one[counted], weights=weights[counted])) for one in (first, second))
+    return ClickGate(k, before, after, difference, float(known.mean()), float(moved.mean()))
+
+
+def held_out(
+    data: RankingDataset, log: ClickLog
+) -> Iterator[tuple[tuple[RankingDataset, ClickLog], tuple[RankingDataset, ClickLog]]]:
+    """Documents to learn from, and others to judge by: every fifth query, or each fifth in turn where that is few."""
+    number = np.arange(len(data.queries)) % FOLDS
+    for fold in range(FOLDS) if len(data.queries) < FOLDS * _MANY else (FOLDS - 1,):
+        rest, part = (log.of_queries(data, np.flatnonzero(one)) for one in (number != fold, number == fold))
+        yield rest, part
 
 
 def known_share(data: RankingDataset, log: ClickLog, scores: npt.ArrayLike, k: int) -> float:
     """Share of the first k documents of each query by these scores, of rows, that was ever shown."""
-    return float(np.mean(data.in_row_order(log.shown)[data.queries.ranks(scores) <= k]))
+    return float(np.mean(_shown_at_the_top(data, log, scores, k)))
 
 
 def moved_share(log: ClickLog) -> float:
     """Share of the clicked documents that were shown at two positions or more."""
+    moved = _clicked_moved(log)
+    return float(np.mean(moved)) if moved.size else 0.0
+
+
+def _shown_at_the_top(data: RankingDataset, log: ClickLog, scores: npt.ArrayLike, k: int) -> npt.NDArray[np.bool_]:
+    """Whether each of the first k documents of each query was ever shown."""
+    return np.asarray(data.in_row_order(log.shown)[data.queries.ranks(scores) <= k])
+
+
+def _clicked_moved(log: ClickLog) -> npt.NDArray[np.bool_]:
+    """Whether each clicked document was shown at two positions or more."""
     log = log.pooled()
-    clicked = log.total_clicks() > 0
     several = np.bincount(log.rows, minlength=log.n_documents) > 1
-    return float(np.mean(several[clicked])) if clicked.any() else 0.0
+    return np.asarray(several[log.total_clicks() > 0])

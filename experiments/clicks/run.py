@@ -22,7 +22,7 @@ import xgboost as xgb
 
 import boostrank
 from boostrank.clicks.estimation import estimate_propensities
-from boostrank.clicks.gate import gate, judging_propensities
+from boostrank.clicks.gate import Judged, gate_of_parts, held_out, judging_propensities
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.simulate import Users, click_probabilities, simulate_clicks
 from boostrank.core.errors import DataError
@@ -254,26 +254,29 @@ def _unbiased(log: Log) -> np.ndarray:
 
 
 def gated(log: Log) -> dict[str, Any]:
-    """What the gate says on held-out queries, and what is true of the same two models there, and on test queries."""
-    count = len(log.train.queries)
-    part = np.arange(count) % 5 == 4 if count >= 100 else np.arange(count) % 3 == 2
-    held, held_log = log.log.of_queries(log.train, np.flatnonzero(part))
-    data, kept = log.log.of_queries(log.train, np.flatnonzero(~part))
-    curve = estimate_propensities(kept, data.queries)
-    judge, own = judging_propensities(held_log, held.queries, curve)
-    naive, debiased = (
-        boostrank.train(_params(log, "lightgbm"), kept.training_set(data, one), ROUNDS) for one in (None, curve)
-    )
-    scores = naive.predict(held), debiased.predict(held)
+    """What the gate says on held-out queries, and what is true of the same models there, and on test queries."""
+    judged, true, test, own = [], [], [], True
+    ends = np.array([0.0, log.train.labels.max()])
     try:
-        found = gate(held, held_log, judge, *scores)
+        for (data, kept), (held, held_log) in held_out(log.train, log.log):
+            curve = estimate_propensities(kept, data.queries)
+            judge, theirs = judging_propensities(held_log, held.queries, curve)
+            models = [
+                boostrank.train(_params(log, "lightgbm"), kept.training_set(data, one), ROUNDS) for one in (None, curve)
+            ]
+            scores = [model.predict(held) for model in models]
+            judged.append(Judged(held, held_log, judge, *scores))
+            own = own and theirs
+            attraction = click_probabilities(np.append(held.labels, ends), log.users.noise)[: held.n_documents]
+            true.append([CLICKS.evaluate(attraction, one, held.queries, LINEAR).per_query for one in scores])
+            first, second = (ndcg(model.predict(log.test), log.test) for model in models)
+            test.append(np.nanmean(second - first))
+        found = gate_of_parts(judged)
     except DataError as error:
         return {"refused": str(error)}
-    attraction = click_probabilities(log.train.labels, log.users.noise)[np.repeat(part, log.train.queries.sizes)]
-    first, second = (CLICKS.evaluate(attraction, one, held.queries, LINEAR).mean for one in scores)
-    test = np.nanmean(ndcg(debiased.predict(log.test), log.test) - ndcg(naive.predict(log.test), log.test))
-    return {**asdict(found.difference), "old": found.old, "true": second - first, "true_old": first,
-            "test": float(test), "known": found.known, "own": own}  # fmt: skip
+    old, new = np.nanmean(np.concatenate(true, axis=1), axis=1).tolist()
+    return {**asdict(found.difference), "old": found.old, "true": new - old, "true_old": old,
+            "test": float(np.mean(test)), "known": found.known, "own": own}  # fmt: skip
 
 
 def difference(one: list[list[float]], other: list[list[float]]) -> tuple[float, float]:

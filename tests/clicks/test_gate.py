@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from boostrank import RankingDataset
-from boostrank.clicks.gate import gate, with_click_gains
+from boostrank.clicks.gate import Judged, gate, gate_of_parts, held_out, with_click_gains
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.propensities import Propensities
 from boostrank.core.errors import DataError, DataWarning
@@ -56,3 +56,37 @@ def test_moves_among_positions_without_a_propensity_do_not_count() -> None:
     log = ClickLog([0, 1, 1], [1, 4, 5], [5, 5, 5], [2, 2, 2], 2)
     with pytest.raises(DataError, match="no better than chance"), pytest.warns(DataWarning, match="left out"):
         with_click_gains(data, log, CURVE)
+
+
+@pytest.mark.parametrize(("queries", "turns"), [(7, 5), (999, 5), (1000, 1)])
+def test_few_queries_are_held_out_in_turn(queries: int, turns: int) -> None:
+    data = RankingDataset.from_arrays(np.arange(2.0 * queries)[:, None], np.zeros(2 * queries), group=[2] * queries)
+    count = 2 * queries
+    log = ClickLog(np.arange(count), [1, 2] * queries, np.arange(count) + 1, [0] * count, count)
+    parts = list(held_out(data, log))
+    assert len(parts) == turns
+    judged = []
+    for sides in parts:
+        rows = [part.features[:, 0].astype(int) for part, _ in sides]
+        for (_, own), numbers in zip(sides, rows, strict=True):
+            np.testing.assert_array_equal(own.impressions, numbers + 1)  # each row with its own entry
+        assert sorted(np.concatenate(rows)) == list(range(2 * queries))
+        judged += [int(row) // 2 for row in rows[1][::2]]
+    assert sorted(judged) == list(range(queries)) if turns > 1 else len(judged) == queries / 5
+
+
+def test_parts_count_as_their_queries_together() -> None:
+    rng = np.random.default_rng(1)
+    weights = rng.random(20) + 0.5
+    data = RankingDataset.from_arrays(np.zeros((100, 1)), np.zeros(100), group=[5] * 20, weight=weights)
+    entries = [(row, p, 9, int(rng.integers(0, 9))) for row in range(90) for p in (1, 2, 3) if rng.random() < 0.6]
+    log, (old, new) = ClickLog(*np.array(entries).T, 100), rng.normal(size=(2, 100))
+    together = gate(data, log, CURVE, old, new, k=3)
+    parts = []
+    for chosen in (np.arange(13), np.arange(13, 20)):
+        rows = np.isin(np.arange(100) // 5, chosen)
+        parts.append(Judged(*log.of_queries(data, chosen), CURVE, old[rows], new[rows]))
+    found = gate_of_parts(parts, k=3)
+    assert found.difference == together.difference
+    for name in ("old", "new", "known", "moved"):
+        assert getattr(found, name) == pytest.approx(getattr(together, name))
