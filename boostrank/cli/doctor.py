@@ -70,8 +70,10 @@ def command(
     findings: Sequence[Finding] = examine(sets)
     if clicks:
         findings = _with_clicks(findings, list(zip((*files, *valid, *test), sets, strict=True)))
-    elif any(one != "-" and os.path.isfile(f"{one}{ENDING}") for one in files):
-        say(f"{files[0]}{ENDING} lies there: --clicks looks at it in place of labels")
+    else:
+        for one in files:
+            if one != "-" and os.path.isfile(f"{one}{ENDING}"):
+                say(f"{one}{ENDING} lies there: --clicks looks at it in place of labels")
     errors, warnings = (sum(f.severity is s for f in findings) for s in (Severity.ERROR, Severity.WARNING))
     status = BAD_INPUT if errors else WARNED if warnings and strict else DONE
     settle(context, status)
@@ -128,7 +130,8 @@ def _with_clicks(findings: Sequence[Finding], sets: Sequence[tuple[str, Profile]
             continue
         ptr = np.concatenate([[0], np.cumsum(profile.sizes)]).astype(np.int64)
         qid = np.array([profile.qid(q) for q in range(profile.n_queries)], object)
-        whole = not any(one.check in ("unreadable-file", "unreadable-row", "missing-token") for one in found)
+        unread = ("unreadable-file", "unreadable-row", "missing-token")
+        whole = not any(one.file == path and one.check in unread for one in findings)
         found += look_at_clicks(log, QueryIndex(ptr, qid), counted=whole)
     return [finding for severity in Severity for finding in found if finding.severity is severity]
 

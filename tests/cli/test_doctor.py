@@ -123,6 +123,29 @@ def test_clicks_in_place_of_labels(rows: list[str], tmp_path: Path) -> None:
     assert invoke("doctor", path, "--clicks").exit_code == 0
 
 
+def test_a_file_that_cannot_be_read_excuses_no_log_but_its_own(rows: list[str], tmp_path: Path) -> None:
+    path, valid = tmp_path / "t.txt", tmp_path / "v.txt"
+    path.write_text("".join(rows))
+    valid.write_text("".join([*rows, "1 qid:500 1:1 1:2\n"]))
+    log = [f"{row} {p} 40 {20 // p}" for row in range(1, len(rows) + 4) for p in (1, 2)]
+    for file in (path, valid):
+        Path(f"{file}.clicks").write_text("\n".join(log) + "\n")
+    found = json.loads(invoke("doctor", path, "--clicks", "--valid", valid, "--json").stdout)
+    assert [one["file"] for one in found if one["check"] == "unreadable-row"] == [str(valid)]
+    refused = {one["file"] for one in found if one["check"] == "unreadable-click-line"}
+    assert refused == {f"{path}.clicks"}
+
+
+def test_the_log_that_lies_there_is_the_one_that_is_named(rows: list[str], tmp_path: Path) -> None:
+    first, second = tmp_path / "a.txt", tmp_path / "b.txt"
+    first.write_text("".join(rows))
+    second.write_text("".join(row.replace("qid:", "qid:9") for row in rows))
+    Path(f"{second}.clicks").write_text("1 1 2 1\n")
+    done = invoke("doctor", first, second)
+    assert f"{second}.clicks lies there" in done.stderr
+    assert f"{first}.clicks" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
