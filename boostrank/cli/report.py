@@ -75,7 +75,6 @@ def command(
         output = page_beside(model)
     if baseline == model:
         raise click.UsageError("the model is its own --baseline", context)
-    from boostrank.clicks.propensities import Propensities
     from boostrank.core.files import check_not_read
     from boostrank.metric import Metric
     from boostrank.report.documents import document_names as known_names
@@ -115,16 +114,13 @@ def command(
         previous = datasets[baseline].in_input_order(scores if kept is None else scores[kept])
     log = _clicks_beside(ranker, data, dataset, given) if judge is None else judge.log
     curve = None if propensities is None or judge is None else judge.propensities
-    if log is not None and log.segments is not None:
-        say("the section on clicks takes all segments together")
-        log = log.pooled()
     # All documents need a name where ties are ordered by name; elsewhere "" where a comment has none.
     docnos = document_names(dataset, name_of(data)) if rules.ties == "docno" else known_names(dataset)
     with StepProgress() as progress:
         found = report(
             ranker, dataset, wanted, conventions=rules, baseline=previous, baseline_name=baseline, segments=table,
             groups=together, documents=given["documents"], matters=matters, docnos=docnos, clicks=log,
-            propensities=curve if isinstance(curve, Propensities) else None, name=model, data_name=name_of(data),
+            propensities=curve, name=model, data_name=name_of(data),
             seed=given["seed"], only=only or None, skip=given["skip"], threads=threads, progress=progress,
         )  # fmt: skip
     for section, reason in found.missing.items():

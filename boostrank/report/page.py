@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.clicks.log import ClickLog
-from boostrank.clicks.propensities import Propensities
+from boostrank.clicks.propensities import AnyPropensities
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import BoostrankError, ParameterError
 from boostrank.core.files import write_atomically
@@ -167,7 +167,7 @@ def report(
     matters: Mapping[str, float] | None = None,
     docnos: Sequence[str] | None = None,
     clicks: ClickLog | None = None,
-    propensities: Propensities | None = None,
+    propensities: AnyPropensities | None = None,
     only: Sequence[str] | None = None,
     skip: Sequence[str] = (),
     name: str | None = None,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy.typing as npt
 
 from boostrank.clicks.log import ClickLog
-from boostrank.clicks.propensities import Propensities
+from boostrank.clicks.propensities import AnyPropensities
 from boostrank.core.conventions import Conventions
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
@@ -55,7 +55,7 @@ class Context:
     threads: int | None
     progress: Progress | None
     clicks: ClickLog | None = None
-    propensities: Propensities | None = None
+    propensities: AnyPropensities | None = None
     results: dict[str, Any] = field(default_factory=dict)
 
     @cached_property

@@ -200,3 +200,55 @@ def test_the_commands_go_by_each_segments_curve(folder: Path, tmp_path: Path) ->
     refused = invoke("propensities", tmp_path / "pooled.clicks", "--check", curves)
     assert refused.exit_code == 2
     assert "by segment, and the click log has none" in refused.stderr
+
+
+def test_the_page_and_the_comparison_go_by_the_same_curves(folder: Path, tmp_path: Path) -> None:
+    for module in ("altair", "vl_convert"):
+        pytest.importorskip(module, reason="the page's charts need the extra `report`")
+    data, curves = folder / "data.txt", tmp_path / "p.json"
+    models = [tmp_path / name for name in ("new.txt", "old.txt")]
+    for model, words in zip(models, ((), ("--rounds", 1)), strict=True):
+        assert invoke("train", data, "--clicks", "-m", model, *FEW, *words).exit_code == 0
+    e = {"phone": [1.0, 0.25, 0.1, 0.06, 0.04], "desktop": [1.0, 0.7, 0.6, 0.5, 0.45]}
+    SegmentPropensities({name: Propensities(one) for name, one in e.items()}).write(curves)
+    exposure, clicks = np.zeros((2, 600))
+    for row, p, n, c, name in entries(read_clicks(folder / "data.txt.clicks", 600)):
+        exposure[row] += n * e[name][p - 1]  # type: ignore[index, operator]
+        clicks[row] += c
+    words = (data, "--clicks", "--propensities", curves, "--threads", 1)
+    done = invoke("report", models[0], *words, "--baseline", models[1], "--only", "verdict", "--only", "clicks",
+                  "--json", "-o", tmp_path / "page.html")  # fmt: skip
+    assert done.exit_code == 0, done.stderr
+    told = json.loads(done.stdout)["clicks"]
+    assert told["origin"] == "given"
+    assert told["check"]["p"] == pytest.approx(check(read_clicks(folder / "data.txt.clicks", 600),
+                                                     read_propensities(curves)).p, rel=0.5)  # fmt: skip
+    for one in told["exposure"]:
+        assert one["documents"] == sum(one["begin"] <= x < one["end"] for x in exposure)
+    for one in told["moves"]:
+        row = int(one["document"].removeprefix("row ")) - 1
+        assert one["exposure"] == pytest.approx(exposure[row])
+    assert {(one["segment"], one["position"]): one["propensity"] for one in told["positions"]} == {
+        (name, p): value for name, of_it in e.items() for p, value in enumerate(of_it, start=1)
+    }
+    gains, gate = clicks / exposure, told["against"]["gate"]
+    scores = [np.array(invoke("predict", model, data).stdout.split(), float) for model in models]
+    for name, one in zip(("new", "old"), scores, strict=True):
+        values = []
+        for a in range(0, 600, 5):
+            tied = np.array([gains[a : a + 5][one[a : a + 5] == s].mean() for s in one[a : a + 5]])
+            values.append(tied[np.argsort(-one[a : a + 5], kind="stable")] @ (1.0 / np.log2(np.arange(2, 7))))
+        assert gate[name] == pytest.approx(np.mean(values))
+    compared = invoke("compare", models[1], models[0], *words, "--metric", "dcg@10", "--json")
+    found = json.loads(compared.stdout)["metrics"]["dcg@10"]
+    assert [gate["difference"][name] for name in ("mean", "low", "high")] == pytest.approx(
+        [found[name] for name in ("mean", "low", "high")]
+    )
+    page = (tmp_path / "page.html").read_text()
+    assert "Each impression counts by the propensities of its segment. The propensities were given" in page
+    assert "desktop, given" in page
+    # A model that was trained with curves by segment has the section without --clicks.
+    beside = invoke("report", models[0], data, "--only", "clicks", "--json", "--threads", 1)
+    assert beside.exit_code == 0, beside.stderr
+    assert json.loads(beside.stdout)["clicks"]["origin"] == "log"
+    assert "desktop" in {one["segment"] for one in json.loads(beside.stdout)["clicks"]["positions"]}

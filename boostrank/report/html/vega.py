@@ -21,7 +21,7 @@ alt: Any = _Altair()
 COLOURS = {"main": "#3b7fc4", "good": "#1b9e77", "bad": "#d95f02", "faint": "#8b929a"}
 """Colours that are told apart on white and on black, also by those who do not see red or green."""
 
-_CATEGORY = ["#3b7fc4", "#d95f02", "#1b9e77", "#a873c9", "#b38b14", "#d4587d", "#459bab", "#8b929a"]
+CATEGORY = ["#3b7fc4", "#d95f02", "#1b9e77", "#a873c9", "#b38b14", "#d4587d", "#459bab", "#8b929a"]
 
 
 def need_report_extra() -> None:
@@ -69,7 +69,7 @@ def theme(*, dark: bool = False) -> dict[str, Any]:
         "rule": {"color": faint},
         "text": {"color": text, "fontSize": 12},
         "range": {
-            "category": _CATEGORY,
+            "category": CATEGORY,
             "diverging": [COLOURS["bad"], middle, main],
             "heatmap": [middle, main],
             "ramp": [middle, main],

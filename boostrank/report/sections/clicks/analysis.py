@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.clicks.estimation import NONSENSE, CurveCheck, check_curve, estimate_propensities
+from boostrank.clicks.estimation import NONSENSE, CurveCheck
 from boostrank.clicks.gate import ClickGate, gate, moved_share, with_click_gains
 from boostrank.clicks.log import PRIOR, ClickLog
-from boostrank.clicks.propensities import Propensities
+from boostrank.clicks.propensities import AnyPropensities, Propensities, SegmentPropensities
+from boostrank.clicks.segments import check as check_propensities
+from boostrank.clicks.segments import estimate
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError
-from boostrank.core.jsonable import jsonable
+from boostrank.core.jsonable import is_number, jsonable
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
@@ -48,6 +50,7 @@ class Position:
         impressions, clicks: of all documents.
         rate: clicks an impression.
         propensity, low, high: how likely it is looked at, relative to position 1, and its 95% interval; NaN: unknown.
+        segment: of the log, whose position it is; "" where propensities are not by segment.
     """
 
     position: int
@@ -57,6 +60,7 @@ class Position:
     propensity: float
     low: float
     high: float
+    segment: str = ""
 
 
 @dataclass(frozen=True)
@@ -159,11 +163,11 @@ class ClickData:
         documents, shown, clicked: all, those that were shown, and clicked.
         impressions, clicks: in all.
         moved: share of the clicked documents that were shown at two positions or more.
-        propensities: of the positions.
+        propensities: of the positions, or of those of each segment.
         origin: where they come from: "log", "given" or "model" (what the model was trained with).
         check: of propensities that are not the log's own; None: nothing tells.
         learnt: propensities that the model was trained with, where they are others.
-        positions: each that was ever shown at.
+        positions: each that was ever shown at; of each segment, where propensities are by segment.
         prior: exposure that is added to each document's.
         exposure_edges: float64[B + 1], powers of 2, and
         exposure_counts: int64[B], documents that were shown by their exposure.
@@ -182,10 +186,10 @@ class ClickData:
     impressions: int
     clicks: int
     moved: float
-    propensities: Propensities
+    propensities: AnyPropensities
     origin: str
     check: CurveCheck | None
-    learnt: Propensities | None
+    learnt: AnyPropensities | None
     positions: tuple[Position, ...]
     prior: float
     exposure_edges: Float64Array
@@ -201,7 +205,7 @@ class ClickData:
     def rows(self, what: str) -> list[dict[str, Any]]:
         """Rows of a frame: "positions", "moves", "by position", "exposure", "known" or "queries"."""
         if what == "positions":
-            return [asdict(one) for one in self.positions]
+            return [{key: value for key, value in asdict(one).items() if value != ""} for one in self.positions]
         if what == "moves":
             return [asdict(one) | {"change": one.change} for one in self.moves]
         if what == "by position":
@@ -244,9 +248,9 @@ def click_data(
     data: RankingDataset,
     log: ClickLog,
     scores: npt.ArrayLike,
-    propensities: Propensities | None = None,
+    propensities: AnyPropensities | None = None,
     *,
-    learnt: Propensities | None = None,
+    learnt: AnyPropensities | None = None,
     prior: float = PRIOR,
     previous: tuple[str, npt.ArrayLike] | None = None,
     docnos: Sequence[str] | None = None,
@@ -258,7 +262,8 @@ def click_data(
         data: the documents.
         log: of clicks on them, whose rows count them in the order in which they came in.
         scores: float[N] of the model, in the order of the data set's rows.
-        propensities: of the positions; None: estimated from the log, or else what the model was trained with.
+        propensities: of the positions; None: estimated from the log, by segment where it has some, or else what the
+            model was trained with.
         learnt: what the model was trained with, if with any.
         prior: exposure that is added to each document's.
         previous: name and scores, likewise, of another ranker.
@@ -266,7 +271,7 @@ def click_data(
         seed: of the interval of the gate.
 
     Raises:
-        DataError: another number of documents; no clicks; no propensities.
+        DataError: another number of documents; no clicks; no propensities, or none of a segment.
     """
     if data.n_documents != log.n_documents:
         raise DataError(f"the click log is of {log.n_documents:,} documents, the data have {data.n_documents:,}")
@@ -298,38 +303,40 @@ def click_data(
     )  # fmt: skip
 
 
-def learnt_from(model: RankingModel) -> tuple[Propensities | None, float]:
-    """(propensities that a model was trained with, the prior); None and the usual prior where its record, which comes
+def learnt_from(model: RankingModel) -> tuple[AnyPropensities | None, float]:
+    """(propensities that a model was trained with, the prior); None, and the usual prior, where its record, which comes
     with its file, has none that can be."""
     found: Any = model.info.get("data")
     for key in ("reader", "clicks"):
         found = found.get(key) if isinstance(found, Mapping) else None
     if not isinstance(found, Mapping):
         return None, PRIOR
-    given = found.get("prior")
-    prior = float(given) if isinstance(given, int | float) and 0 <= given < _MOST_PRIOR else PRIOR
+    given: Any = found.get("prior")
+    prior = float(given) if is_number(given) and 0 <= given < _MOST_PRIOR else PRIOR
+    curve: Any = found.get("propensities")
+    kind = SegmentPropensities if isinstance(curve, Mapping) and "segments" in curve else Propensities
     try:
-        return Propensities.of_dict(found.get("propensities")), prior
+        return kind.of_dict(curve), prior
     except (ValueError, RecursionError):
-        return None, PRIOR
+        return None, prior
 
 
 def _curve(
-    rows: ClickLog, queries: QueryIndex, given: Propensities | None, learnt: Propensities | None
-) -> tuple[Propensities, str, CurveCheck | None]:
+    rows: ClickLog, queries: QueryIndex, given: AnyPropensities | None, learnt: AnyPropensities | None
+) -> tuple[AnyPropensities, str, CurveCheck | None]:
     """The propensities to go by, where they come from, and whether clicks contradict them."""
     if given is None:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DataWarning)  # of wide intervals, which a note says
-                return estimate_propensities(rows, queries), "log", None
+                return estimate(rows, queries), "log", None
         except DataError:
             if learnt is None:
                 raise
     curve = given or learnt
     assert curve is not None
     try:
-        check = check_curve(rows, curve, queries)
+        check = check_propensities(rows, curve, queries)
     except (DataError, ParameterError):  # nothing moved; clicks that are taken off
         check = None
     return curve, "model" if given is None else "given", check
@@ -340,18 +347,22 @@ def _of_positions(values: Float64Array, depth: int) -> Float64Array:
     return np.append(values, np.full(depth, np.nan))[:depth]
 
 
-def _positions(log: ClickLog, curve: Propensities) -> tuple[Position, ...]:
+def _positions(log: ClickLog, curve: AnyPropensities, segment: str = "") -> tuple[Position, ...]:
+    if isinstance(curve, SegmentPropensities):
+        parts = (_positions(log.of_segment(name), curve.curves[name], name) for name in log.segment_names)
+        return tuple(one for part in parts for one in part)
     errors = np.full(curve.examination.size, np.nan) if curve.errors is None else curve.errors
     e, error = (_of_positions(values, log.depth) for values in (curve.examination, errors))
     shown, clicked = (np.bincount(log.positions - 1, counts, log.depth) for counts in (log.impressions, log.clicks))
     width = np.exp(1.96 * error)
     return tuple(
-        Position(i + 1, int(shown[i]), int(clicked[i]), clicked[i] / shown[i], e[i], e[i] / width[i], e[i] * width[i])
+        Position(i + 1, int(shown[i]), int(clicked[i]), clicked[i] / shown[i], e[i], e[i] / width[i], e[i] * width[i],
+                 segment)
         for i in np.flatnonzero(shown).tolist()
-    )
+    )  # fmt: skip
 
 
-def _notes(log: ClickLog, used: ClickLog, curve: Propensities) -> list[str]:
+def _notes(log: ClickLog, used: ClickLog, curve: AnyPropensities) -> list[str]:
     notes, all_of_them = [], int(log.impressions.sum())
     lost = all_of_them - int(used.impressions.sum())
     if lost:
@@ -421,7 +432,7 @@ def _mean_ranks(values: npt.ArrayLike, query: Int64Array) -> Float64Array:
 
 
 def _against(
-    data: RankingDataset, log: ClickLog, curve: Propensities, scores: npt.ArrayLike,
+    data: RankingDataset, log: ClickLog, curve: AnyPropensities, scores: npt.ArrayLike,
     previous: tuple[str, npt.ArrayLike], seed: int,
 ) -> Against:  # fmt: skip
     name, (old, new) = previous[0], (np.asarray(one, np.float64) for one in (previous[1], scores))

@@ -12,7 +12,7 @@ from boostrank.clicks.propensities import Propensities
 from boostrank.core.types import Float64Array
 from boostrank.report.frames import pandas
 from boostrank.report.html.charts import Chart, tooltips
-from boostrank.report.html.vega import COLOURS, alt
+from boostrank.report.html.vega import CATEGORY, COLOURS, alt
 
 RATES = "clicks an impression"
 _HEIGHT = 280
@@ -50,9 +50,7 @@ def curve_chart(curves: Mapping[str, Propensities], rates: Float64Array | None =
                   "high": math.nan} for i in np.flatnonzero(rates > 0.0).tolist()]  # fmt: skip
     frame = pandas().DataFrame(rows)
     names = [*curves, *([] if rates is None else [RATES])]
-    colours = [COLOURS["main"], COLOURS["bad"], COLOURS["good"]][: len(curves)] + [COLOURS["faint"]] * (
-        rates is not None
-    )
+    colours = CATEGORY[: len(curves)] + [COLOURS["faint"]] * (rates is not None)
     smallest, largest = frame["propensity"].min(), max(frame["propensity"].max(), 1.0)
     # An interval that says nothing must not squeeze the others.
     low, high = max(frame["low"].min(), smallest / 3.0), min(frame["high"].max(), largest * 3.0)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from boostrank.clicks.propensities import AnyPropensities, Propensities, SegmentPropensities
 from boostrank.core.errors import DataError
 from boostrank.core.formatting import count_of
 from boostrank.report.html.charts import Chart, tooltips
@@ -27,6 +28,7 @@ from boostrank.report.sections.clicks.curve import curve_chart
 from boostrank.report.start import START
 
 _HEIGHT = 220
+_SEGMENTS = 3
 _LEARNT = "learnt with"
 _ORIGINS = {"log": "of this log", "given": "given", "model": _LEARNT}
 
@@ -64,9 +66,10 @@ def _brief(found: ClickData) -> Markup:
 
 
 def _sentence(found: ClickData) -> Markup:
+    depths = len({one.position for one in found.positions})
     return join(
         tag("b", f"{found.impressions:,} impressions and {found.clicks:,} clicks"),
-        f" of {found.shown:,} of {found.documents:,} documents, at {count_of(len(found.positions), 'position')}. A "
+        f" of {found.shown:,} of {found.documents:,} documents, at {count_of(depths, 'position')}. A "
         "document's gain is its clicks over its exposure, the impressions times the propensities of their positions, "
         f"plus {found.prior:g}.",
     )
@@ -84,17 +87,46 @@ def _key_numbers(found: ClickData) -> list[tuple[str, Any, str]]:
 
 
 def _curve(found: ClickData) -> Chart:
-    first = found.positions[0]
-    rates = np.full(max(one.position for one in found.positions), math.nan)
-    for one in found.positions:
-        rates[one.position - 1] = one.rate / first.rate if first.position == 1 and first.rate else math.nan
-    curves = {_ORIGINS[found.origin]: found.propensities} | (
-        {_LEARNT: found.learnt} if found.learnt is not None else {}
-    )
+    shown, clicked = np.zeros((2, max(one.position for one in found.positions)))
+    for one in found.positions:  # of all segments together
+        shown[one.position - 1] += one.impressions
+        clicked[one.position - 1] += one.clicks
+    rates = np.divide(clicked, shown, out=np.full(shown.size, math.nan), where=shown > 0)
+    rates = rates / rates[0] if rates[0] > 0.0 else np.full(shown.size, math.nan)
+    segments = _segments(found)[:_SEGMENTS]
+    curves = _named(_ORIGINS[found.origin], found.propensities, segments)
+    if found.learnt is not None:
+        curves |= _named(_LEARNT, found.learnt, segments)
     return curve_chart(curves, rates if np.isfinite(rates).any() else None)
 
 
+def _segments(found: ClickData) -> list[str]:
+    """Those of the log that have propensities of their own, the one with most impressions first."""
+    shown: dict[str, int] = {}
+    for one in found.positions:
+        shown[one.segment] = shown.get(one.segment, 0) + one.impressions
+    return sorted((name for name in shown if name), key=lambda name: -shown[name])
+
+
+def _named(whose: str, curve: AnyPropensities, segments: list[str]) -> dict[str, Propensities]:
+    """What each curve is called in the chart."""
+    if isinstance(curve, Propensities):
+        return {whose: curve}
+    names = segments or list(curve.curves)[:_SEGMENTS]
+    return {f"{name}, {whose}": curve.curves[name] for name in names if name in curve.curves}
+
+
 def _origin(found: ClickData) -> str:
+    segments = _segments(found)
+    if not segments:
+        return _whence(found)
+    words = f"Each impression counts by the propensities of its segment. {_whence(found)}"
+    if len(segments) > _SEGMENTS:
+        words += f" The chart has the {_SEGMENTS} segments with most impressions of {len(segments)}; the table has all."
+    return words
+
+
+def _whence(found: ClickData) -> str:
     if found.origin == "log":
         return (
             f"Estimated from {found.propensities.moved:,} clicked documents that were shown at several positions: "
@@ -110,7 +142,9 @@ def _origin(found: ClickData) -> str:
 
 
 def _positions(found: ClickData) -> Table:
+    by_segment = isinstance(found.propensities, SegmentPropensities)
     columns = [
+        *([Column("segment", "segment")] if by_segment else []),
         Column("position", "position", "number"), Column("impressions", "impressions", "number"),
         Column("clicks", "clicks", "number"),
         Column("rate", "clicks an impression", "number", ".3f"),
@@ -119,7 +153,8 @@ def _positions(found: ClickData) -> Table:
         Column("high", "to", "number", ".3f", "upper end of the 95% interval"),
     ]  # fmt: skip
     rows = [
-        [one.position, one.impressions, one.clicks, one.rate, one.propensity,
+        [*([one.segment] if by_segment else []),
+         one.position, one.impressions, one.clicks, one.rate, one.propensity,
          *(Cell(math.nan if one.position == 1 else end, look="faint") for end in (one.low, one.high))]
         for one in found.positions
     ]  # fmt: skip
