@@ -76,7 +76,8 @@ def check_finite(scores: Float64Array, first: int = 0) -> None:
     Raises:
         ModelError: one is NaN or infinite, or beyond `LARGEST_SCORE`; names the row, counted from 0.
     """
-    right = np.abs(scores) <= LARGEST_SCORE
+    largest = np.finfo(np.float32).max if scores.dtype == np.float32 else LARGEST_SCORE  # which float32 has not
+    right = np.abs(scores) <= largest
     if not right.all():
         row = int(np.flatnonzero(~right.reshape(len(scores), -1).all(axis=1))[0])
         raise ModelError(

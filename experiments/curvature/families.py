@@ -160,7 +160,7 @@ def sdcg(
 ) -> float:
     """One query without a cut-off; see `boostrank.kernels.objective.contract`."""
     value = shipped_sdcg(scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch)
-    n, curvature = scores.shape[0], int(params[5])
+    n, curvature = scores.shape[0], int(params[6])
     ideal = ideal_dcg(query_const, params[3])
     if curvature == SLOPE or n < 2 or ideal <= 0.0:
         return value
