@@ -6,23 +6,20 @@ findings = look_at_clicks("train.txt.clicks", queries)
 from __future__ import annotations
 
 import inspect
-import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator
 from os import PathLike, fspath
 
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.clicks.estimation import NONSENSE, estimate_propensities
+from boostrank.clicks.estimation import NONSENSE
 from boostrank.clicks.gate import moved_share
 from boostrank.clicks.log import ClickLog
-from boostrank.clicks.propensities import Propensities
-from boostrank.clicks.text import MAX_ROWS, each_entry, lines_of_entries, read_entries
-from boostrank.core.errors import DataError, DataWarning, FileFormatError
+from boostrank.clicks.profile import ClickProfile, estimated
+from boostrank.clicks.propensities import AnyPropensities, Propensities
+from boostrank.core.errors import FileFormatError
 from boostrank.core.queries import QueryIndex
-from boostrank.core.types import Float64Array, Int64Array
+from boostrank.core.types import Float64Array
 from boostrank.data.doctor.finding import Finding, Findings, Severity, percent, plural
 
 OF_LABELS = frozenset({
@@ -32,7 +29,6 @@ OF_LABELS = frozenset({
 })  # fmt: skip
 """What `boostrank.data.doctor` finds in labels, which training by clicks does not look at."""
 
-SHOWN_LINES = 5  # refused lines that are listed one by one
 FEW_LISTS = 5  # shown of the median query: with 2, debiasing ranked worse than click counts did
 MANY = 0.2  # of the queries: more than this is a matter of quality
 RARE = 0.02  # of the impressions of position 1
@@ -42,123 +38,6 @@ _SURE = 0.01  # probability by chance, over all documents together, below which 
 _BEYOND = 2.0  # times the clicks that anybody could give
 _REFITS = 3
 _ERRORS = 3.0  # standard errors between click rates
-
-
-@dataclass(frozen=True, eq=False)
-class ClickProfile:
-    """A click log, and the queries of its documents.
-
-    Args:
-        file: its name.
-        queries: of the documents.
-        rows, positions, impressions, clicks: int64[m], of the entries that can be, in the order of the file.
-        lines: int64[m], of the entries; None: not looked for yet.
-        refused, n_refused: what is wrong with the first lines that cannot be, and how many there are.
-    """
-
-    file: str
-    queries: QueryIndex
-    rows: Int64Array
-    positions: Int64Array
-    impressions: Int64Array
-    clicks: Int64Array
-    lines: Int64Array | None = None
-    refused: Sequence[FileFormatError] = ()
-    n_refused: int = 0
-
-    @classmethod
-    def read(cls, path: str | PathLike[str], queries: QueryIndex, counted: bool = True) -> ClickProfile:
-        """Read a log; lines that cannot be are passed over.
-
-        Args:
-            path: of the log.
-            queries: of the documents.
-            counted: whether these are all documents: the rows of others are refused.
-
-        Raises:
-            FileFormatError: the file cannot be read to its end.
-        """
-        name, most = fspath(path), queries.n_documents if counted else MAX_ROWS
-        try:
-            return cls(name, queries, *read_entries(name, most))
-        except FileFormatError as error:
-            if not error.line:
-                raise
-        numbers, lines, wrong = [np.zeros((0, 4), np.int64)], [], 0
-        refused: list[FileFormatError] = []
-        for line, entry in each_entry(name, most):
-            if isinstance(entry, FileFormatError):
-                refused, wrong = [*refused, entry][:SHOWN_LINES], wrong + 1
-            else:
-                numbers.append(entry)
-                lines.append(line)
-        rows, positions, impressions, clicks = np.concatenate(numbers).T
-        found = (rows - 1, positions, impressions, clicks, np.array(lines, np.int64))
-        return cls(name, queries, *found, refused, wrong)
-
-    @cached_property
-    def log(self) -> ClickLog:
-        """Of the documents that the data have."""
-        kept = self.rows < self.queries.n_documents
-        return ClickLog(
-            self.rows[kept], self.positions[kept], self.impressions[kept], self.clicks[kept], self.queries.n_documents
-        )
-
-    @cached_property
-    def curve(self) -> Propensities | None:
-        """Propensities of the positions; None: no clicked document moved."""
-        return _estimated(self.log, self.queries)
-
-    @cached_property
-    def owner(self) -> Int64Array:
-        """int64[N], the query of each document."""
-        return self.queries.of_rows()
-
-    @cached_property
-    def lists(self) -> Int64Array:
-        """int64[Q], how often the list of each query was shown, as far as the log says."""
-        cell, shown = self.cells
-        most = np.zeros(len(self.queries), np.int64)
-        np.maximum.at(most, cell // (self.log.depth + 1), shown)
-        return most
-
-    @cached_property
-    def cells(self) -> tuple[Int64Array, Int64Array]:
-        """(query times depth + 1, plus position; impressions of all documents there), ascending."""
-        log = self.log
-        cell, number = np.unique(self.owner[log.rows] * (log.depth + 1) + log.positions, return_inverse=True)
-        return cell, np.bincount(number, log.impressions).astype(np.int64)
-
-    def of_positions(self, values: npt.ArrayLike) -> Float64Array:
-        """float64[P], what the log's entries have at each position."""
-        return np.asarray(np.bincount(self.log.positions - 1, np.asarray(values, np.float64)), np.float64)
-
-    def line(self, row: int | None = None, position: int | None = None) -> int:
-        """The line of the first entry of a row (from 0), at a position, or both; 0: there is none."""
-        here = np.ones(self.rows.size, bool)
-        here &= True if row is None else self.rows == row
-        here &= True if position is None else self.positions == position
-        at = np.flatnonzero(here)
-        return int(self._lines[at[0]]) if at.size else 0
-
-    def line_of_query(self, query: int, position: int | None = None) -> int:
-        """The line of the first entry of a query, at a position."""
-        a, b = self.queries.ptr[query : query + 2]
-        here = (self.rows >= a) & (self.rows < b)
-        at = np.flatnonzero(here if position is None else here & (self.positions == position))
-        return int(self._lines[at[0]]) if at.size else 0
-
-    @cached_property
-    def _lines(self) -> Int64Array:
-        if self.lines is not None:
-            return self.lines
-        return lines_of_entries(self.file)
-
-    def finding(
-        self, check: str, severity: Severity, line: int, count: int, message: str, cost: str, fix: str
-    ) -> Finding:  # fmt: skip
-        """A finding at a line; 0 means the whole log."""
-        return Finding(check, severity, self.file, line, 0, int(count), message, cost, fix)
 
 
 def look_at_clicks(path: str | PathLike[str], queries: QueryIndex, counted: bool = True) -> Findings:
@@ -171,15 +50,6 @@ def look_at_clicks(path: str | PathLike[str], queries: QueryIndex, counted: bool
         return Findings([Finding("unreadable-clicks", Severity.ERROR, fspath(path), 0, 0, 1, reason, cost, "")])
     found = [finding for check in CHECKS for finding in check(profile)]
     return Findings(finding for severity in Severity for finding in found if finding.severity is severity)
-
-
-def _estimated(log: ClickLog, queries: QueryIndex) -> Propensities | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)
-            return estimate_propensities(log, queries)
-    except DataError:
-        return None
 
 
 # What cannot be learnt from ------------------------------------------------------------------------------------------
@@ -234,24 +104,39 @@ def moves(profile: ClickProfile) -> Iterator[Finding]:
             "log lists that vary a little, or bring a file of propensities",
         )  # fmt: skip
         return
-    shown = profile.of_positions(log.impressions)
-    still = np.flatnonzero((shown > 0) & ~np.isfinite(curve.examination)) + 1
+    for name, entries, own in profile.parts:
+        if name and estimated(entries, profile.queries) is None:
+            yield profile.finding(
+                "unmoved-segments", Severity.WARNING, profile.line(segment=name), int(entries.impressions.sum()),
+                f"segment {name}: no clicked document moved",
+                "nothing tells how likely positions are looked at there: it has the curve of all segments together",
+                "log lists that vary a little there, too, or count it together with one that is like it",
+            )  # fmt: skip
+            continue
+        yield from _of_curve(profile, name, entries, own)
+
+
+def _of_curve(profile: ClickProfile, segment: str, log: ClickLog, curve: Propensities) -> Iterator[Finding]:
+    """Positions of a curve that nothing, or little, tells; `segment` is empty of a log without."""
+    where = f"segment {segment}: " if segment else ""
+    shown = np.bincount(log.positions - 1, log.impressions)
+    still = np.flatnonzero((shown > 0) & ~np.isfinite(curve.at(np.arange(1, log.depth + 1))[0])) + 1
     if still.size:
         lost = int(shown[still - 1].sum())
         yield profile.finding(
-            "unmoved-positions", Severity.WARNING, profile.line(position=int(still[0])), still.size,
-            f"no clicked document moved between {plural(still.size, 'position', 'positions')} and those above, "
+            "unmoved-positions", Severity.WARNING, profile.line(position=int(still[0]), segment=segment), still.size,
+            f"{where}no clicked document moved between {plural(still.size, 'position', 'positions')} and those above, "
             f"position {still[0]} the first",
             f"they have no propensity: {lost:,} impressions ({percent(lost, shown.sum())}) are left out",
             "log lists that vary a little there, too",
         )  # fmt: skip
     assert curve.errors is not None
-    vague = np.flatnonzero(curve.errors > NONSENSE) + 1
+    vague = np.flatnonzero(curve.errors[: log.depth] > NONSENSE) + 1
     if vague.size:
         yield profile.finding(
-            "vague-positions", Severity.WARNING, profile.line(position=int(vague[0])), vague.size,
-            f"the propensities of {plural(vague.size, 'position', 'positions')}, position {vague[0]} the first, are "
-            "known to a factor of 2.7 at best",
+            "vague-positions", Severity.WARNING, profile.line(position=int(vague[0]), segment=segment), vague.size,
+            f"{where}the propensities of {plural(vague.size, 'position', 'positions')}, position {vague[0]} the first, "
+            "are known to a factor of 2.7 at best",
             "clicks there are divided by a number that is mostly chance", "more clicks on documents that move",
         )  # fmt: skip
 
@@ -404,7 +289,7 @@ def bots(profile: ClickProfile) -> Iterator[Finding]:
         if np.array_equal(more, found):
             break
         found = more
-        curve = _estimated(log.where(~found[log.rows]), profile.queries)
+        curve = estimated(log.where(~found[log.rows]), profile.queries)
     at = np.flatnonzero(found)
     if not at.size:
         return
@@ -427,14 +312,19 @@ def bots(profile: ClickProfile) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _beyond_looks(log: ClickLog, curve: Propensities) -> npt.NDArray[np.bool_]:
+def _beyond_looks(log: ClickLog, curve: AnyPropensities) -> npt.NDArray[np.bool_]:
     """bool[N], documents with more clicks than a perfect one would get, but for a probability of 1% over all."""
-    assert curve.errors is not None
-    sure = np.isfinite(curve.examination) & (curve.errors <= NONSENSE)
-    highest = np.ones(max(log.depth, sure.size))
-    highest[: sure.size][sure] = np.minimum(curve.examination[sure] * np.exp(1.96 * curve.errors[sure]), 1.0)
+    curves = {"": curve} if isinstance(curve, Propensities) else curve.curves
+    # Of segments all of whose entries were left out of the estimate nothing is known.
+    highest = {name: _highest(one) for name, one in curves.items()}
+    looked = np.ones(log.rows.size)
+    for number, name in enumerate(log.segment_names or ("",)):
+        own = slice(None) if log.segments is None else log.segments == number
+        if name in highest:
+            at = np.minimum(log.positions[own], highest[name].size) - 1
+            looked[own] = highest[name][at]
     n, c = (np.bincount(log.rows, one, log.n_documents) for one in (log.impressions, log.clicks))
-    x = np.bincount(log.rows, log.impressions * highest[log.positions - 1], log.n_documents)
+    x = np.bincount(log.rows, log.impressions * looked, log.n_documents)
     many = np.flatnonzero((n >= _ENOUGH) & (c > _BEYOND * x))
     n, c, x = n[many], c[many], x[many]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -445,5 +335,18 @@ def _beyond_looks(log: ClickLog, curve: Propensities) -> npt.NDArray[np.bool_]:
     return found
 
 
-CHECKS = tuple(one for one in list(vars().values()) if inspect.isgeneratorfunction(one) and one.__module__ == __name__)
+def _highest(curve: Propensities) -> Float64Array:
+    """float64[P + 1], the most that positions may be looked at: 1 where that is not known, and beyond the curve."""
+    assert curve.errors is not None
+    sure = np.isfinite(curve.examination) & (curve.errors <= NONSENSE)
+    highest = np.ones(sure.size + 1)
+    highest[:-1][sure] = np.minimum(curve.examination[sure] * np.exp(1.96 * curve.errors[sure]), 1.0)
+    return highest
+
+
+CHECKS = tuple(
+    one
+    for one in list(vars().values())
+    if inspect.isgeneratorfunction(one) and one.__module__ == __name__ and not one.__name__.startswith("_")
+)
 """Every public generator of this module, in order."""

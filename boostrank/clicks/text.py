@@ -44,29 +44,30 @@ def read_clicks(path: str | PathLike[str], n_documents: int | None = None) -> Cl
         FileFormatError: a line that cannot be, or a file that cannot be read.
     """
     name, most = os.fspath(path), MAX_ROWS if n_documents is None else n_documents
-    (rows, positions, impressions, clicks), words = _read(name, most)
+    (rows, positions, impressions, clicks), words = read_entries(name, most)
     if n_documents is None:
         known, rows = np.unique(rows, return_inverse=True)
         n_documents = known.size
+    return ClickLog(rows, positions, impressions, clicks, n_documents, *numbered(words))
+
+
+def numbered(words: npt.NDArray[Any] | None) -> tuple[Int64Array | None, tuple[str, ...]]:
+    """Segments and their names, as of a `ClickLog`, by the word of each entry."""
     if words is None:
-        return ClickLog(rows, positions, impressions, clicks, n_documents)
+        return None, ()
     named, segments = np.unique(words, return_inverse=True)
-    return ClickLog(rows, positions, impressions, clicks, n_documents, segments, tuple(map(unquote, named.tolist())))
+    return np.asarray(segments, np.int64), tuple(map(unquote, named.tolist()))
 
 
-def read_entries(name: str, n_documents: int) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
-    """Rows from 0, positions, impressions, clicks, int64[m] each, in the order of the file.
+def read_entries(
+    name: str, n_documents: int
+) -> tuple[tuple[Int64Array, Int64Array, Int64Array, Int64Array], npt.NDArray[Any] | None]:
+    """(Rows from 0, positions, impressions, clicks, int64[m] each, in the order of the file; word of the segment of
+    each, None: there are no segments).
 
     Raises:
         FileFormatError: as `read_clicks`.
     """
-    return _read(name, n_documents)[0]
-
-
-def _read(
-    name: str, n_documents: int
-) -> tuple[tuple[Int64Array, Int64Array, Int64Array, Int64Array], npt.NDArray[Any] | None]:
-    """(as `read_entries`, word of the segment of each; None: there are no segments)."""
     try:
         numbers, words = _parse_fast(name) or (None, None)
         if numbers is None or impossible(*_columns(numbers), n_documents) is not None:
@@ -127,7 +128,7 @@ def _parse_fast(name: str) -> tuple[Int64Array, npt.NDArray[Any] | None] | None:
 def _parse(name: str, n_documents: int) -> tuple[Int64Array, npt.NDArray[Any] | None]:
     """As `_parse_fast`, a line at a time, so that the line is known that cannot be."""
     entries, segments = [np.zeros((0, 4), np.int64)], []
-    for _, entry, segment in _each(name, n_documents):
+    for _, entry, segment in each_entry(name, n_documents):
         if isinstance(entry, FileFormatError):
             raise entry
         entries.append(entry)
@@ -135,17 +136,13 @@ def _parse(name: str, n_documents: int) -> tuple[Int64Array, npt.NDArray[Any] | 
     return np.concatenate(entries), np.array(segments, str) if segments and segments[0] is not None else None
 
 
-def each_entry(name: str, n_documents: int) -> Iterator[tuple[int, Int64Array | FileFormatError]]:
-    """(number of the line, int64[1, 4] or what is wrong with it) of each line that is no heading and not empty.
+def each_entry(name: str, n_documents: int) -> Iterator[tuple[int, Int64Array | FileFormatError, str | None]]:
+    """(number of the line, int64[1, 4] or what is wrong with it, word of the segment or None) of each line
+    that is no heading and not empty.
 
     Raises:
         FileFormatError: what is packed cannot be unpacked to its end.
     """
-    return ((line, entry) for line, entry, _ in _each(name, n_documents))
-
-
-def _each(name: str, n_documents: int) -> Iterator[tuple[int, Int64Array | FileFormatError, str | None]]:
-    """As `each_entry`, and the word of the segment, None where there are none."""
     for number, line, words, header in _lines(name):
         whole = words[:4]
         if len(words) != len(header.split()) or not all(word.isascii() and word.isdigit() for word in whole):

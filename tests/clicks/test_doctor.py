@@ -222,3 +222,60 @@ def test_what_is_said_of_labels_is_known_by_name() -> None:
     text = "".join(path.read_text() for path in sources.glob("*.py"))
     assert [name for name in OF_LABELS if f'"{name}", ' not in text] == []
     assert len(CHECKS) == 9
+
+
+def by_segment(eta: dict[str, float], lists: dict[str, int], bots: tuple[int, ...] = ()) -> list[tuple[int | str, ...]]:
+    """Entries of documents that move among five positions, looked at by p^-eta; the last of each query is good, and
+    desktops show it at positions 3 and 4 alone. Bots click everywhere on phones."""
+    rng, entries = np.random.default_rng(2), []
+    for row in range(1, ROWS + 1):
+        good = row % 8 == 0
+        for name, n in lists.items():
+            if good and name == "phone" and row not in bots:
+                continue
+            for p in (3, 4) if good else rng.choice(DEPTH, 2, replace=False) + 1:
+                rate = 0.85 if good else 0.2 + 0.05 * (row % 8)
+                clicks = n if row in bots and name == "phone" else rng.binomial(n, rate * p ** -eta[name])
+                entries.append((row, int(p), n, int(clicks), name))
+    return entries
+
+
+def test_documents_are_judged_by_the_curve_of_each_entry(tmp_path: Path) -> None:
+    bots = (8, 16, 24)
+    for given in ((), bots):
+        entries = by_segment({"phone": 2.0, "big screen": 0.1}, {"phone": 100, "big screen": 40}, given)
+        lines = [" ".join(map(str, e)).replace("big screen", "big%20screen") for e in entries]
+        for bad in ([], ["9999 1 1 1 phone"]):  # and where lines are passed over
+            text = "\n".join(["row position impressions clicks segment", *bad, *lines])
+            (tmp_path / "log").write_text(text + "\n")
+            found = {f.check: f for f in look_at_clicks(tmp_path / "log", QUERIES)}
+            assert ("unreadable-click-line" in found) == bool(bad)
+            assert ("click-bots" in found) == bool(given)
+            assert not {"unmoved-positions", "vague-positions", "unmoved-segments", "nothing-moved"} & set(found)
+            if given:
+                assert found["click-bots"].count == len(bots)
+    # With all segments together honest documents seem to be bots: the curve of phones, which most lists were for.
+    plain = "\n".join(" ".join(map(str, e[:4])) for e in by_segment({"phone": 2.0, "d": 0.1}, {"phone": 100, "d": 40}))
+    (tmp_path / "log").write_text(plain + "\n")
+    assert "click-bots" in {f.check for f in look_at_clicks(tmp_path / "log", QUERIES)}
+
+
+def test_positions_are_told_by_segment(tmp_path: Path) -> None:
+    entries = by_segment({"phone": 1.0, "desktop": 0.5}, {"phone": 60, "desktop": 60})
+    # To position 6 documents moved on phones alone; one moved on watches, with two clicks, and none on tablets.
+    entries = [e for e in entries if e[4] == "phone" or e[0] > 7]
+    entries += [(row, 6, 60, 9, "phone") for row in range(9, 16)] + [(row, 6, 60, 9, "desktop") for row in range(1, 8)]
+    entries += [(1, 1, 9, 1, "watch"), (1, 2, 9, 1, "watch"), (1, 2, 9, 3, "tablet")]
+    text = ["row position impressions clicks segment", *(" ".join(map(str, e)) for e in entries)]
+    (tmp_path / "log").write_text("\n".join(text) + "\n")
+    found = {f.check: f for f in look_at_clicks(tmp_path / "log", QUERIES)}
+    lines = {"unmoved-positions": len(text) - 9, "vague-positions": len(text) - 1, "unmoved-segments": len(text)}
+    assert {check: found[check].line for check in lines} == lines
+    still, vague, tablet = (found[check] for check in lines)
+    assert (still.count, vague.count, tablet.count) == (1, 1, 9)
+    assert still.message.startswith("segment desktop: no clicked document moved between 1 position and those above")
+    assert f"{7 * 60} impressions" in still.cost
+    assert vague.message.startswith("segment watch: the propensities of 1 position, position 2 the first")
+    assert tablet.message == "segment tablet: no clicked document moved"
+    (tmp_path / "log").write_text(f"{text[0]}\n")
+    assert [f.check for f in look_at_clicks(tmp_path / "log", QUERIES)] == ["no-clicks"]
