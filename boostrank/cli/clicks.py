@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Mapping
@@ -15,8 +16,8 @@ import click
 
 from boostrank.cli.errors import say
 from boostrank.cli.options import Parsed, option
-from boostrank.core.errors import DataError, InputError, NothingToLearn
-from boostrank.data.options import listed_names
+from boostrank.core.errors import DataError, InputError, NothingToLearn, did_you_mean
+from boostrank.data.options import listed_names, typed_names
 
 if TYPE_CHECKING:
     from boostrank.clicks.columns import ClickColumns
@@ -51,9 +52,9 @@ def check_clicks(context: click.Context, given: dict[str, Any], train: tuple[str
             if given[name] is not None:
                 raise click.UsageError(f"--{name.replace('_', '-')} is for --clicks", context)
         return
-    for name, word in (("gain", "--gain"), ("dask", "--dask"), ("regroup", "--regroup")):
+    for name in ("gain", "dask"):
         if given.get(name):
-            raise click.UsageError(f"--clicks and {word} do not go together", context)
+            raise click.UsageError(f"--clicks and --{name} do not go together", context)
     check_rows_count(given)
     objective = str(given["objective"] or "")
     if ":" in objective and ".py" not in objective:
@@ -81,20 +82,32 @@ def check_log(context: click.Context, given: dict[str, Any], path: str) -> None:
     """Refuse a file without clicks; the columns that have them are no features.
 
     Raises:
-        UsageError: columns of a file that is no table.
+        UsageError: rows that would be put elsewhere; columns of a file that is no table, or that it does not have, or
+            that are said to be something else.
         InputError: a file without its log.
     """
     if given["click_columns"] is None:
+        if given.get("regroup"):
+            raise click.UsageError("--clicks and --regroup do not go together without --click-columns", context)
         log_of(path)
         return
     from boostrank.clicks.columns import ClickColumns
-    from boostrank.data.tables.batches import is_table
+    from boostrank.data.tables.batches import header_of, is_table
+    from boostrank.data.tables.columns import DEFAULTS
 
     columns = given["click_columns"]
     given["click_columns"] = columns = columns if isinstance(columns, ClickColumns) else ClickColumns.of(columns)
 
     if not is_table(path):
         raise click.UsageError(f"--click-columns: {path} is no table (CSV, TSV, Parquet, Arrow)", context)
+    header = header_of(path)
+    for name in columns.names:
+        if name not in header:
+            hint = did_you_mean(name, header, list_all=len(header) < 13)
+            raise click.UsageError(f"--click-columns: {path}: no column is called {name!r}.{hint}", context)
+        for role in DEFAULTS:
+            if given.get(role) == name:
+                raise click.UsageError(f"column {name!r} is taken as --{role} and as one of --click-columns", context)
     known = {name for names in given["drop"] or () for name in names}
     given["drop"] = (*(given["drop"] or ()), tuple(name for name in columns.names if name not in known))
 
@@ -102,7 +115,8 @@ def check_log(context: click.Context, given: dict[str, Any], path: str) -> None:
 def clicks_of(
     path: str, data: RankingDataset, columns: ClickColumns | None
 ) -> tuple[RankingDataset, ClickLog, str, Int64Array | None]:
-    """The documents of a file, their log, where that lies, and the rows that are documents (None: all).
+    """The documents of a file, their log, where that lies as `boostrank propensities` takes it, and the rows that are
+    documents (None: all).
 
     Args:
         path, data: the file, and its rows.
@@ -115,7 +129,9 @@ def clicks_of(
         name = log_of(path)
         log, kept = read_clicks(name, data.n_documents), None
     else:
-        name = f"{path}, columns {', '.join(columns.names)}"
+        qid = data.provenance.options.get("qid") or "qid"
+        name = f"{shlex.quote(path)} --click-columns {typed_names(*columns.names)}"
+        name += "" if qid == "qid" else f" --qid {shlex.quote(qid)}"
         data, log, kept = ClickRows.read(path, columns).of_data(data)
     say(f"{name}: {log!r}")
     return data, log, name, kept
@@ -138,14 +154,21 @@ def log_of(path: str) -> str:
 def propensities_of(path: str | None, log: ClickLog, data: RankingDataset, name: str) -> tuple[AnyPropensities, bool]:
     """Those of a file; without one those of the documents that moved. And whether clicks do not contradict them, which
     a line says."""
-    from boostrank.clicks.propensities import read_propensities
+    import numpy as np
+
+    from boostrank.clicks.propensities import SegmentPropensities, read_propensities
     from boostrank.clicks.segments import check as check_propensities
     from boostrank.clicks.segments import estimate
 
-    queries = _queries(data)
+    if data.input_rows is not None:  # the log counts documents as they came in
+        log = log.renumbered(np.argsort(data.input_rows))
     if path is None:
-        found = estimate(log, queries)
-        say(f"{name}: propensities by {found.moved:,} documents that moved: {found!r}")
+        found = estimate(log, data.queries)
+        if isinstance(found, SegmentPropensities):
+            moved = ", ".join(f"{curve.moved:,} of segment {segment}" for segment, curve in found.curves.items())
+            say(f"{name}: propensities by documents that moved, {moved}: {found!r}")
+        else:
+            say(f"{name}: propensities by {found.moved:,} documents that moved: {found!r}")
         return found, True
     given = read_propensities(path)
     log.at(given)
@@ -153,7 +176,7 @@ def propensities_of(path: str | None, log: ClickLog, data: RankingDataset, name:
         say(f"{path}: with false_clicks, so that nothing tells whether these propensities hold")
         return given, True
     try:
-        check = check_propensities(log, given, queries)
+        check = check_propensities(log, given, data.queries)
     except DataError:
         say(f"{path}: no clicked document of {name} moved, so that nothing tells whether these propensities hold")
         return given, True
@@ -283,9 +306,8 @@ def check_compared_by_clicks(
                 raise click.UsageError(f"--{name} is for --clicks", context)
         return
     check_rows_count(given)
-    for name in ("gain", "regroup"):
-        if given.get(name):
-            raise click.UsageError(f"--clicks and --{name} do not go together", context)
+    if given.get("gain"):
+        raise click.UsageError("--clicks and --gain do not go together", context)
     if len(data) != 1 or not os.path.isfile(data[0]):
         raise click.UsageError("--clicks counts the rows of one file: give one DATA", context)
     check_log(context, given, data[0])

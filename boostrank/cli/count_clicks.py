@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 
 import click
 
@@ -52,6 +53,11 @@ def command(
     check_writable(output)
     if keys is not None and documents is None:
         raise click.UsageError("--key needs --documents, the table that has these columns")
+    if documents is not None and keys is None:
+        raise click.UsageError("--documents is for --key, the columns that name its rows")
+    twice = [name for name, times in Counter(name for name, _ in where).items() if times > 1]
+    if twice:
+        raise click.UsageError(f"--where has {twice[0]} twice: an impression has one text there")
     names = tuple(name.strip() for name in keys.split(",")) if keys else ()
     started = time.monotonic()
     columns = SessionColumns(position, clicked, row, names, dict(where), impressions, by)

@@ -85,12 +85,13 @@ def command(
         return
     if isinstance(found, Propensities):
         _print(found, curve if isinstance(curve, Propensities) else None)
+        say(f"from {found.moved:,} clicked documents that were shown at several positions")
     else:
         for name, one in found.curves.items():
             own = curve.curves[name] if isinstance(curve, SegmentPropensities) else curve
-            click.echo(f"segment {name}, from {one.moved:,} documents that moved")
+            how = f"from {one.moved:,} documents that moved" if one.moved else one.method
+            click.echo(f"segment {name}, {how}")
             _print(one, own)
-    say(f"from {found.moved:,} clicked documents that were shown at several positions")
     if check is not None and given is not None:
         click.echo(_verdict(check, given))
 

@@ -32,7 +32,7 @@ class Propensities:
             H. Oosterhuis, M. de Rijke, "When inverse propensity scoring does not work", CIKM 2020).
         errors: float64[P], standard errors of log e, 0 of the first; None of a given curve.
         method: how they came about, in words.
-        moved: documents that were clicked, and shown at two positions or more; 0 of a given curve.
+        moved: documents that were clicked, and shown at two positions or more; 0 of a curve that is not by them.
     """
 
     examination: Float64Array
@@ -83,23 +83,6 @@ class Propensities:
         if not 0.0 <= eta <= 10.0:
             raise ParameterError(f"eta={eta!r}: 0 (no position bias) to 10")
         return cls(np.arange(1, positions + 1, dtype=np.float64) ** -eta, method=f"position to the power of -{eta:g}")
-
-    @classmethod
-    def read(cls, path: str | PathLike[str]) -> Propensities:
-        """Read what `write` wrote.
-
-        Raises:
-            FileFormatError: what cannot be, with the key.
-        """
-        name = os.fspath(path)
-        try:
-            with open(name, encoding="utf-8") as file:
-                content = from_json(file.read())
-            return cls.of_dict(content)
-        except OSError as error:
-            raise FileFormatError(str(error.strerror), file=name) from None
-        except ValueError as error:
-            raise FileFormatError(f"no file of propensities: {error}", file=name) from None
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write them as JSON, whole or not at all."""
@@ -157,11 +140,6 @@ class SegmentPropensities:
         return "; ".join(f"{name}: {curve!r}" for name, curve in self.curves.items())
 
     @property
-    def moved(self) -> int:
-        """Documents that tell the curves, those of several segments in each."""
-        return sum(curve.moved for curve in self.curves.values())
-
-    @property
     def errors(self) -> Float64Array | None:
         """Those of all curves, one behind the other; None where one has none."""
         every = [curve.errors for curve in self.curves.values()]
@@ -207,7 +185,8 @@ class SegmentPropensities:
             ValueError: what cannot be.
         """
         segments = content.get("segments")
-        if set(content) != {"version", "segments"} or content["version"] != VERSION:
+        version = content.get("version")
+        if set(content) != {"version", "segments"} or not is_whole(version) or version != VERSION:
             raise ValueError(f"by segment it has the keys version, {VERSION}, and segments")
         if not isinstance(segments, Mapping) or not segments:
             raise ValueError("segments are an object, of one curve each")
@@ -226,12 +205,12 @@ def read_propensities(path: str | PathLike[str]) -> AnyPropensities:
     name = os.fspath(path)
     try:
         with open(name, encoding="utf-8") as file:
-            content = json.load(file)
+            content = from_json(file.read())
         kind = SegmentPropensities if isinstance(content, Mapping) and "segments" in content else Propensities
         return kind.of_dict(content)
     except OSError as error:
         raise FileFormatError(str(error.strerror), file=name) from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise FileFormatError(f"no file of propensities: {error}", file=name) from None
 
 

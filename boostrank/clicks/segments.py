@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 from boostrank.clicks.estimation import CurveCheck, check_curve, estimate_propensities
 from boostrank.clicks.log import ClickLog
@@ -28,7 +29,9 @@ def estimate(log: ClickLog, queries: QueryIndex | None = None) -> AnyPropensitie
             try:
                 curves[name] = estimate_propensities(log.of_segment(name), queries)
             except DataError:
-                curves[name] = estimate_propensities(log, queries)
+                curves[name] = replace(
+                    estimate_propensities(log, queries), moved=0, method="that of all segments together"
+                )
                 warnings.warn(
                     "no clicked document moved: it has the curve of all segments together", DataWarning, stacklevel=1
                 )

@@ -61,7 +61,7 @@ def read_arrays(
                 ids, features, labels = ids[rows], features[rows], labels[rows]
         queries = QueryIndex.from_ids(ids)
     else:
-        queries = QueryIndex.from_sizes(np.asarray(_without_mask(group, "group size")))
+        queries = queries_of_sizes(group)
     if rows is not None:
         queries = replace(queries, places=InputRows(rows))
     if queries.n_documents != features.shape[0]:
@@ -202,6 +202,15 @@ def _masked_as_missing(values: Any) -> npt.NDArray[Any]:
         return np.asarray(values.data)
     real = np.ma.asarray(values if values.dtype.kind == "f" else values.astype(np.float64))
     return np.asarray(real.filled(np.nan))
+
+
+def queries_of_sizes(group: npt.ArrayLike) -> QueryIndex:
+    """Queries by their sizes, `group=`.
+
+    Raises:
+        DataError: what are no positive whole numbers.
+    """
+    return QueryIndex.from_sizes(np.asarray(_without_mask(group, "group size")))
 
 
 def _without_mask(values: Any, what: str) -> Any:

@@ -20,7 +20,7 @@ from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
-from boostrank.data.arrays import as_features, default_feature_names
+from boostrank.data.arrays import as_features, default_feature_names, queries_of_sizes
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.tables.categories import Categories, read_record, say_no_codes
 from boostrank.formats import format_of
@@ -324,10 +324,10 @@ class RankingModel(BoosterMethods):
         if isinstance(data, RankingDataset):
             raise DataError("qid, group: a RankingDataset has its own queries")
         rows = self._rows(data)
-        count = np.size(qid) if qid is not None else int(np.asarray(group).sum())
+        count = np.size(np.asarray(qid)) if group is None else queries_of_sizes(group).n_documents
         if count != rows.shape[0]:
             raise DataError(
-                f"{'qid' if qid is not None else 'group'} is of {count:,} rows, the data have {rows.shape[0]:,}"
+                f"{'qid' if group is None else 'group'} is of {count:,} rows, the data have {rows.shape[0]:,}"
             )
         if self.scores_rows_alone:
             return data

@@ -11,7 +11,7 @@ import pytest
 
 import boostrank
 from boostrank.clicks.estimation import estimate_propensities
-from boostrank.clicks.propensities import Propensities
+from boostrank.clicks.propensities import Propensities, read_propensities
 from boostrank.clicks.text import read_clicks
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
@@ -96,7 +96,7 @@ def test_a_validation_file_is_measured_by_its_clicks(folder: Path) -> None:
     result = invoke("train", folder / "train.txt", *words, "--valid", folder / "held.txt", "-m", folder / "v.txt", *FEW)
     assert result.exit_code == 0, result.stderr
     assert "on the first --valid file, by propensities of their own: exposure-DCG@10 of 36 queries" in (result.stderr)
-    data, curve = RankingDataset.read(folder / "held.txt"), Propensities.read(folder / "p.json")
+    data, curve = RankingDataset.read(folder / "held.txt"), read_propensities(folder / "p.json")
     gains = np.nan_to_num(read_clicks(folder / "held.txt.clicks", data.n_documents).gains(curve, 0.0))
     model = RankingModel.load(folder / "v.txt")
     wanted = dcg(gains, data.queries, model.predict(data))
@@ -116,7 +116,7 @@ def test_comparing_by_clicks_is_the_exposure_dcg(folder: Path) -> None:
     files = (folder / "logger.txt", folder / "m.txt", folder / "held.txt")
     result = invoke("compare", *files, "--clicks", "--propensities", folder / "p.json", "--json")
     assert result.exit_code == 0, result.stderr
-    data, curve = RankingDataset.read(folder / "held.txt"), Propensities.read(folder / "p.json")
+    data, curve = RankingDataset.read(folder / "held.txt"), read_propensities(folder / "p.json")
     gains = np.nan_to_num(read_clicks(folder / "held.txt.clicks", data.n_documents).gains(curve, 0.0))
     old, new = (dcg(gains, data.queries, RankingModel.load(one).predict(data)) for one in files[:2])
     found = json.loads(result.stdout)["metrics"]["dcg@10"]
@@ -221,10 +221,10 @@ def test_columns_within_queries_are_of_all_documents_in_training_as_in_serving(f
         ranks[known] = below / (own.size - 1) if own.size > 1 else 0.5
     wide = RankingDataset.from_arrays(np.column_stack([rows, ranks]), data.labels, qid=data.queries.row_ids())
     log = read_clicks(folder / "train.txt.clicks", data.n_documents)
-    train_set = log.training_set(data, Propensities.read(folder / "p.json"))
+    train_set = log.training_set(data, read_propensities(folder / "p.json"))
     twin = boostrank.train(
         {"objective": "auto", "gain": "linear", "num_leaves": 7, "num_threads": 1, "verbosity": -1},
-        log.training_set(wide, Propensities.read(folder / "p.json")), 4, start="none",
+        log.training_set(wide, read_propensities(folder / "p.json")), 4, start="none",
     )  # fmt: skip
     model = RankingModel.load(tmp_path / "m.txt")
     np.testing.assert_allclose(model.predict(data), twin.predict(wide), rtol=1e-12)

@@ -10,7 +10,7 @@ import pytest
 
 from boostrank.clicks.estimation import check_curve, estimate_propensities
 from boostrank.clicks.log import ClickLog
-from boostrank.clicks.propensities import Propensities
+from boostrank.clicks.propensities import Propensities, read_propensities
 from boostrank.clicks.simulate import Users, simulate_clicks
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError
 from boostrank.core.queries import QueryIndex
@@ -161,7 +161,7 @@ def test_a_file_gives_back_what_was_written(tmp_path: Path) -> None:
         Propensities.power(0.5, 4),
     ):  # fmt: skip
         one.write(path)
-        back = Propensities.read(path)
+        back = read_propensities(path)
         np.testing.assert_array_equal(back.examination, one.examination)
         np.testing.assert_array_equal(back.false_clicks, one.false_clicks)
         assert (back.method, back.moved, back.errors is None) == (one.method, one.moved, one.errors is None)
@@ -186,7 +186,7 @@ def test_a_file_that_is_none_is_refused(change: dict[str, object], words: str, t
     path = tmp_path / "p.json"
     path.write_text(json.dumps({"version": 1, "examination": [1.0, 0.5]} | change))
     with pytest.raises(FileFormatError, match=f"p.json: no file of propensities: .*{words}"):
-        Propensities.read(path)
+        read_propensities(path)
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{", "[" * 100_000, "[" * 300 + "]" * 300, '{"version": NaN}'])
@@ -194,7 +194,7 @@ def test_text_that_is_no_json_object_is_refused(text: str, tmp_path: Path) -> No
     path = tmp_path / "p.json"
     path.write_text(text)
     with pytest.raises(FileFormatError, match="no file of propensities"):
-        Propensities.read(path)
+        read_propensities(path)
 
 
 def test_eta_has_a_range() -> None:

@@ -22,7 +22,7 @@ from boostrank import RankingDataset, RankingModel
 from boostrank.cli.scores import scores_of
 from boostrank.cli.study import read_matters
 from boostrank.clicks import propensities
-from boostrank.clicks.propensities import Propensities
+from boostrank.clicks.propensities import read_propensities
 from boostrank.clicks.text import read_clicks, write_clicks
 from boostrank.core.errors import ParameterError
 from boostrank.core.jsonable import jsonable
@@ -264,7 +264,7 @@ def test_clicks_and_propensities_of_every_version_are_read(
     write_clicks(tmp_path / "clicks.txt", read_clicks(folder / "clicks.txt"))
     assert (tmp_path / "clicks.txt").read_text() == (folder / "clicks.txt").read_text()
     then = json.loads((folder / "propensities.json").read_text())
-    found = Propensities.read(folder / "propensities.json").to_dict()
+    found = read_propensities(folder / "propensities.json").to_dict()
     assert found | {"version": then["version"]} == then
 
 
