@@ -154,16 +154,13 @@ def log_of(path: str) -> str:
 def propensities_of(path: str | None, log: ClickLog, data: RankingDataset, name: str) -> tuple[AnyPropensities, bool]:
     """Those of a file; without one those of the documents that moved. And whether clicks do not contradict them, which
     a line says."""
-    import numpy as np
-
     from boostrank.clicks.propensities import SegmentPropensities, read_propensities
     from boostrank.clicks.segments import check as check_propensities
     from boostrank.clicks.segments import estimate
 
-    if data.input_rows is not None:  # the log counts documents as they came in
-        log = log.renumbered(np.argsort(data.input_rows))
+    queries = _queries(data)
     if path is None:
-        found = estimate(log, data.queries)
+        found = estimate(log, queries)
         if isinstance(found, SegmentPropensities):
             moved = ", ".join(f"{curve.moved:,} of segment {segment}" for segment, curve in found.curves.items())
             say(f"{name}: propensities by documents that moved, {moved}: {found!r}")
@@ -176,7 +173,7 @@ def propensities_of(path: str | None, log: ClickLog, data: RankingDataset, name:
         say(f"{path}: with false_clicks, so that nothing tells whether these propensities hold")
         return given, True
     try:
-        check = check_propensities(log, given, data.queries)
+        check = check_propensities(log, given, queries)
     except DataError:
         say(f"{path}: no clicked document of {name} moved, so that nothing tells whether these propensities hold")
         return given, True

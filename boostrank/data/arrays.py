@@ -204,7 +204,7 @@ def _masked_as_missing(values: Any) -> npt.NDArray[Any]:
     return np.asarray(real.filled(np.nan))
 
 
-def queries_of_sizes(group: npt.ArrayLike) -> QueryIndex:
+def queries_of_sizes(group: npt.ArrayLike | None) -> QueryIndex:
     """Queries by their sizes, `group=`.
 
     Raises:

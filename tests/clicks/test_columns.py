@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -182,4 +183,54 @@ def test_columns_that_make_no_sense_are_refused(words: tuple[str, ...], reason: 
     table.write_text("qid,a,position,shown,clicks\n1,0,1,2,1\n")
     result = invoke("train", table, "--clicks", "--click-columns", "position,impressions,clicks", "-m", tmp_path / "m")
     assert result.exit_code == 2
-    assert "no column is called 'impressions'" in result.stderr
+    assert f"--click-columns: {table}: no column is called 'impressions'" in result.stderr
+    words = ("--clicks", "--click-columns", "position,shown,clicks", "--label", "clicks")
+    result = invoke("train", table, *words, "-m", tmp_path / "m")
+    assert result.exit_code == 2
+    assert "column 'clicks' is taken as --label and as one of --click-columns" in result.stderr
+
+
+@pytest.mark.parametrize("names", [NAMES, NAMES[:3]])
+def test_queries_in_pieces_are_brought_together(
+    names: tuple[str, ...], tables: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path
+) -> None:
+    """--regroup gives what the same table gives with the rows of each query together."""
+    scattered = tables[1].sample(frac=1.0, random_state=3).drop(columns=[] if len(names) > 3 else "doc")
+    order = {qid: i for i, qid in enumerate(dict.fromkeys(scattered["qid"]))}
+    together = scattered.sort_values("qid", key=lambda ids: ids.map(order), kind="stable")
+    Propensities.power(1.0, 4).write(tmp_path / "p.json")
+    curve = () if len(names) > 3 else ("--propensities", tmp_path / "p.json")  # rows by themselves did not move
+    found = []
+    for name, table, more in (("scattered", scattered, ["--regroup"]), ("together", together, [])):
+        data, model, scores = write(table, tmp_path / f"{name}.csv"), tmp_path / f"{name}.txt", tmp_path / f"{name}.a"
+        np.savetxt(scores, table["a"])
+        common = (data, "--clicks", "--click-columns", ",".join(names), *curve, *more)
+        trained = invoke("train", *common, "-m", model, *FEW)
+        assert trained.exit_code == 0, trained.stderr
+        said = re.findall(r"propensities by .*|exposure-DCG.*", trained.stderr)
+        if len(names) > 3:
+            assert len(said) > 1
+            said.append(invoke("compare", scores, model, *common, "--json").stdout)
+            assert '"dcg@10"' in said[-1]
+        found.append((model.read_bytes(), [one.replace(name, "") for one in said]))
+    assert found[0] == found[1]
+
+
+def test_the_command_that_is_advised_can_be_run(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    rows = [
+        (qid, doc, rng.random(), position, 50, rng.binomial(50, 0.5 / position**2))
+        for qid in range(40) for doc in range(3) for position in (1, 2)
+    ]  # fmt: skip
+    table = tmp_path / "my table.csv"
+    pd.DataFrame(rows, columns=["query", "doc", "a", "at", "n, shown", "clicks"]).to_csv(table, index=False)
+    Propensities([1.0, 1.0]).write(tmp_path / "flat.json")
+    words = ("--click-columns", 'at,"n, shown",clicks,doc', "--qid", "query")
+    result = invoke("train", table, "--clicks", *words, "--propensities", tmp_path / "flat.json",
+                    "-m", tmp_path / "m.txt", *FEW)  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    advised = re.search(r"compare them with `boostrank (.*)`", result.stderr)
+    assert advised
+    checked = invoke(*shlex.split(advised[1]))
+    assert checked.exit_code == 0, checked.stderr
+    assert "clicks contradict it" in checked.stdout

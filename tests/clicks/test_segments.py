@@ -99,7 +99,8 @@ def test_curves_are_written_and_read(tmp_path: Path) -> None:
     Propensities([1.0, 0.5]).write(tmp_path / "one.json")
     assert isinstance(read_propensities(tmp_path / "one.json"), Propensities)
     for content in ('{"version": 1, "segments": {}}', '{"version": 2, "segments": {"a": {}}}', '{"segments": 3}',
-                    '{"version": 1, "segments": {"a": {"version": 1}}}', "[", "[1]"):  # fmt: skip
+                    '{"version": 1, "segments": {"a": {"version": 1}}}', "[", "[1]",
+                    '{"version": true, "segments": {"a": {"version": 1, "examination": [1]}}}'):  # fmt: skip
         (tmp_path / "bad.json").write_text(content)
         with pytest.raises(FileFormatError, match="no file of propensities"):
             read_propensities(tmp_path / "bad.json")
@@ -168,6 +169,7 @@ def test_a_segment_that_never_moved_has_the_curve_of_all(folder: Path) -> None:
         found = estimate(more)
     assert isinstance(found, SegmentPropensities)
     np.testing.assert_array_equal(found.curves["tablet"].examination, estimate_propensities(more).examination)
+    assert (found.curves["tablet"].moved, found.curves["tablet"].method) == (0, "that of all segments together")
     alone = ClickLog([0], [1], [5], [2], 1, [0], ("tablet",))
     with pytest.raises(DataError, match="no clicked document was shown"):
         estimate(alone)
@@ -178,6 +180,7 @@ def test_the_commands_go_by_each_segments_curve(folder: Path, tmp_path: Path) ->
     result = invoke("propensities", clicks, "-o", curves)
     assert result.exit_code == 0, result.stderr
     assert re.search(r"segment desktop, from \d+ documents that moved\n +position", result.stdout)
+    assert "that were shown at several positions" not in result.stderr  # segments have documents in common
     found = json.loads(curves.read_text())["segments"]
     assert found["phone"]["examination"][4] < 0.1 < 0.3 < found["desktop"]["examination"][4]
     checked = invoke("propensities", clicks, "--check", curves)
@@ -189,6 +192,8 @@ def test_the_commands_go_by_each_segments_curve(folder: Path, tmp_path: Path) ->
     assert how["propensities"]["segments"].keys() == {"phone", "desktop"}
     estimated = invoke("train", folder / "data.txt", "--clicks", "-m", tmp_path / "e.txt", *FEW)
     assert "desktop: Propensities(1, " in estimated.stderr
+    count = {name: one["moved"] for name, one in found.items()}
+    assert f"moved, {count['desktop']:,} of segment desktop, {count['phone']:,} of segment phone: " in estimated.stderr
     assert (tmp_path / "m.txt").read_bytes() == (tmp_path / "e.txt").read_bytes()
     compared = invoke("compare", tmp_path / "m.txt", tmp_path / "e.txt", folder / "data.txt", "--clicks",
                       "--propensities", curves, "--json")  # fmt: skip

@@ -129,10 +129,11 @@ def _origin(found: ClickData) -> str:
 def _whence(found: ClickData) -> str:
     if found.origin == "log":
         one = found.propensities
-        count = "" if isinstance(one, SegmentPropensities) else f"{one.moved:,} "  # of several segments some are the same
+        # Segments have documents in common.
+        count = "" if isinstance(one, SegmentPropensities) else f"{one.moved:,} "
         return (
-            f"Estimated from {count}clicked documents that were shown at several positions: "
-            "where their clicks fell, given how many there were, depends on the positions alone."
+            f"Estimated from {count}clicked documents that were shown at several positions: where their clicks fell, "
+            "given how many there were, depends on the positions alone."
         )
     whose = "The propensities were given"
     if found.origin == "model":
