@@ -148,8 +148,13 @@ class ReaderOptions:
             object.__setattr__(self, "zero_based", word[None if self.zero_based is None else bool(self.zero_based)])
         for name, declared in DECLARED.items():
             declared.check(name, getattr(self, name))
-        if self.n_features is not None and not isinstance(self.n_features, numbers.Real):
-            raise ParameterError(f"n_features={self.n_features!r} is not a number")
+        for name in ("max_feature", "max_bytes", "n_features"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, numbers.Real) or not float(value).is_integer():
+                raise ParameterError(f"{name}={value!r} is no whole number")
+            object.__setattr__(self, name, int(value))
         if self.n_features is not None and not 1 <= self.n_features <= self.max_feature + 1:
             raise ParameterError(f"n_features={self.n_features!r} is out of range; allowed: 1 to max_feature + 1")
         tokens = (self.missing_tokens,) if isinstance(self.missing_tokens, str) else tuple(self.missing_tokens)

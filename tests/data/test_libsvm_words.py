@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boostrank.core.errors import DataWarning, FileFormatError
+from boostrank.core.errors import DataWarning, FileFormatError, ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm.reader import read_libsvm
 from boostrank.data.libsvm.reasons import check_no_table, shown, table_in
 from boostrank.data.libsvm.side_files import read_sizes, read_weights, some_sizes
+from boostrank.data.options import ReaderOptions
 
 
 def said(text: str | bytes, **options: Any) -> tuple[RankingDataset, list[str]]:
@@ -289,3 +290,12 @@ def test_weights_beside_a_file_are_numbers_of_at_least_0(tmp_path: Any) -> None:
         weights("1\n0\n", 3)
     assert caught.value.line == 2
     assert np.isfinite(weights("1e308\n", 1)).all()
+
+
+@pytest.mark.parametrize("name", ["n_features", "max_feature", "max_bytes"])
+def test_numbers_among_the_options_are_whole(name: str) -> None:
+    for good in (300, 300.0, np.int64(300), np.float32(300)):
+        assert type(getattr(ReaderOptions(**{name: good}), name)) is int
+    for bad in (True, 3.5, float("nan"), float("inf"), "300", 0, -1):
+        with pytest.raises(ParameterError, match=f"^{name}="):
+            ReaderOptions(**{name: bad})
