@@ -152,9 +152,11 @@ class ReaderOptions:
             value = getattr(self, name)
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, numbers.Real) or not float(value).is_integer():
+            if not isinstance(value, numbers.Real):
+                raise ParameterError(f"{name}={value!r} is not a number")
+            if isinstance(value, bool) or not float(value).is_integer():
                 raise ParameterError(f"{name}={value!r} is no whole number")
-            object.__setattr__(self, name, int(float(value)))
+            object.__setattr__(self, name, int(value if isinstance(value, numbers.Integral) else float(value)))
         if self.n_features is not None and not 1 <= self.n_features <= self.max_feature + 1:
             raise ParameterError(f"n_features={self.n_features!r} is out of range; allowed: 1 to max_feature + 1")
         tokens = (self.missing_tokens,) if isinstance(self.missing_tokens, str) else tuple(self.missing_tokens)

@@ -294,6 +294,7 @@ def test_weights_beside_a_file_are_numbers_of_at_least_0(tmp_path: Any) -> None:
 
 @pytest.mark.parametrize("name", ["n_features", "max_feature", "max_bytes"])
 def test_numbers_among_the_options_are_whole(name: str) -> None:
+    assert ReaderOptions(max_bytes=2**60 + 1).max_bytes == 2**60 + 1
     for good in (300, 300.0, np.int64(300), np.float32(300)):
         assert type(getattr(ReaderOptions(**{name: good}), name)) is int
     for bad in (True, 3.5, float("nan"), float("inf"), "300", 0, -1):
