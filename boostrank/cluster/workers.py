@@ -22,6 +22,7 @@ from boostrank.core.errors import InputError, TrainingError, TrainingWarning, Wo
 _LOOK_EVERY = 0.1  # seconds between looks at the work
 _LISTEN_EVERY = 1.0  # between words with the workers
 _BUSY_SECONDS = 20.0  # a training that failed elsewhere may take a moment to end on every worker
+_RELEASES = 3  # times that workers are told to be free: on a busy machine a connection may not come about in time
 _PARTING_SECONDS = 10.0  # in which the others may say what they know, once the work has failed on one
 # Every worker answers beside its work, within milliseconds.
 WORKER_TIMEOUT = 60.0
@@ -118,8 +119,19 @@ class Workers:
 
     def release(self) -> None:
         """Whatever happened, the workers are free for others."""
-        with contextlib.suppress(Exception):  # of dead ones, and of a scheduler that is gone
-            self._ask(sorted(self._claimed & self._present() - self.silent), worker.release)
+        left = self._claimed - self.silent
+        for _ in range(_RELEASES):
+            try:
+                left &= self._present()
+                answers = self._ask(sorted(left), worker.release)
+            except WorkerLost:  # which was waited for
+                return
+            except Exception:  # of a scheduler that is gone, or has no time
+                time.sleep(_LISTEN_EVERY)
+                continue
+            left = {address for address, answer in answers.items() if isinstance(answer, Exception)}
+            if not left:
+                return
 
     def ask_first(self, question: Callable[..., Any], *arguments: Any) -> Any:
         """The first worker's answer.

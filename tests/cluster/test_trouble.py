@@ -355,3 +355,27 @@ def test_fault_95_weights_and_several_validation_sets_count_as_on_one_machine(
         sets[0].labels, model.predict(sets[0]), boostrank.QueryIndex.from_sizes(sets[0].queries.sizes)
     )
     assert abs(unweighted.mean - ndcg(model, sets[0])) > 1e-4, "the weights matter"
+
+
+def test_workers_that_could_not_be_reached_are_freed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    workers = cluster_workers.Workers(None)
+    workers._claimed, workers.silent = {"a", "b", "c", "d"}, {"d"}
+    answers: list[Any] = [OSError("no scheduler"), {"a": None, "b": OSError("timed out")}, {"b": None}]
+    asked: list[list[str]] = []
+
+    def ask(names: list[str], question: object) -> Any:
+        assert question is worker.release
+        asked.append(names)
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(cluster_workers, "_LISTEN_EVERY", 0.0)
+    monkeypatch.setattr(workers, "_present", lambda: {"a", "b", "d"})
+    monkeypatch.setattr(workers, "_ask", ask)
+    workers.release()
+    assert asked == [["a", "b"], ["a", "b"], ["b"]]
+    answers[:] = [WorkerLost("silent")]
+    workers.release()
+    assert answers == []
