@@ -245,10 +245,12 @@ class Clicked:
             data, log = log.of_queries(data, data.queries.sample(_SAMPLED_CELLS // max(1, data.n_features), 0))
             if len(data.queries) < len(self.data.queries):
                 sampled = f", from a sample of {len(data.queries):,} queries, as the rows stay on disk"
-        parts = [((data, log), self.held[0])] if self.held else list(held_out(data, log))
-        where = "the first --valid file" if self.held else "queries held out for this"
-        where = f"queries held out in {FOLDS} turns" if len(parts) > 1 else where
-        count = sum(len(held.queries) for _, (held, _) in parts)
+        turns = held_out(len(data.queries))
+        where, count = "queries held out for this", sum(part.size for _, part in turns)
+        if self.held:
+            where, count = "the first --valid file", len(self.held[0][0].queries)
+        elif len(turns) > 1:
+            where = f"queries held out in {FOLDS} turns"
         if count < _FEW:
             say(f"no gate: {count} held-out queries are too few to tell what debiasing gives")
             return
@@ -259,10 +261,15 @@ class Clicked:
         try:
             with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the training itself says them
-                for (part, clicked), (held, held_log) in parts:
-                    curve = self.propensities
-                    if given["propensities"] is None:  # of the clicks learnt from alone, none that judge
-                        curve = estimate(clicked, _queries(part))
+                for rest, judging in turns[:1] if self.held else turns:
+                    part, clicked, curve = data, log, self.propensities
+                    if self.held:
+                        held, held_log = self.held[0]
+                    else:
+                        held, held_log = log.of_queries(data, judging)
+                        part, clicked = log.of_queries(data, rest)
+                        if given["propensities"] is None:  # of the clicks learnt from alone, none that judge
+                            curve = estimate(clicked, _queries(part))
                     naive, debiased = (  # one copy of the rows at a time
                         train(plain, clicked.training_set(part, one, self.prior), rounds, **options).predict(held)
                         for one in (None, curve)

@@ -7,7 +7,7 @@ the documents of a query moved among the positions, and no better than chance wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,7 +136,7 @@ def gate(
 
 
 def gate_of_parts(parts: Iterable[Judged], k: int = K, seed: int = 0) -> ClickGate:
-    """The same over the queries of several parts, each with rankers of its own: two ways to train, told by folds.
+    """The same over the queries of several parts, each with rankers of its own: two ways to train, by folds.
 
     Raises:
         DataError: as `with_click_gains`.
@@ -157,14 +157,15 @@ def gate_of_parts(parts: Iterable[Judged], k: int = K, seed: int = 0) -> ClickGa
     return ClickGate(k, before, after, difference, float(known.mean()), float(moved.mean()))
 
 
-def held_out(
-    data: RankingDataset, log: ClickLog
-) -> Iterator[tuple[tuple[RankingDataset, ClickLog], tuple[RankingDataset, ClickLog]]]:
-    """Documents to learn from, and others to judge by: every fifth query, or each fifth in turn where that is few."""
-    number = np.arange(len(data.queries)) % FOLDS
-    for fold in range(FOLDS) if len(data.queries) < FOLDS * _MANY else (FOLDS - 1,):
-        rest, part = (log.of_queries(data, np.flatnonzero(one)) for one in (number != fold, number == fold))
-        yield rest, part
+def held_out(count: int) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+    """Numbers of queries to learn from and to judge by: every fifth, or each fifth in turn where that is few.
+
+    Args:
+        count: of queries.
+    """
+    turn = np.arange(count) % FOLDS
+    turns = range(FOLDS) if count < FOLDS * _MANY else (FOLDS - 1,)
+    return [(np.flatnonzero(turn != one), np.flatnonzero(turn == one)) for one in turns]
 
 
 def known_share(data: RankingDataset, log: ClickLog, scores: npt.ArrayLike, k: int) -> float:

@@ -196,6 +196,16 @@ class SegmentPropensities:
 AnyPropensities = Propensities | SegmentPropensities
 
 
+def propensities_of_dict(content: Any) -> AnyPropensities:
+    """Those of what `to_dict` of either kind gave.
+
+    Raises:
+        ValueError: what cannot be, with the key.
+    """
+    by_segment = isinstance(content, Mapping) and "segments" in content
+    return (SegmentPropensities if by_segment else Propensities).of_dict(content)
+
+
 def read_propensities(path: str | PathLike[str]) -> AnyPropensities:
     """Read what `write` of either kind wrote.
 
@@ -205,9 +215,7 @@ def read_propensities(path: str | PathLike[str]) -> AnyPropensities:
     name = os.fspath(path)
     try:
         with open(name, encoding="utf-8") as file:
-            content = from_json(file.read())
-        kind = SegmentPropensities if isinstance(content, Mapping) and "segments" in content else Propensities
-        return kind.of_dict(content)
+            return propensities_of_dict(from_json(file.read()))
     except OSError as error:
         raise FileFormatError(str(error.strerror), file=name) from None
     except ValueError as error:

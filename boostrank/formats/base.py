@@ -21,6 +21,11 @@ LARGEST_SCORE = 1e150
 """Of a document, either side of 0: squares and sums of such numbers are numbers."""
 
 
+def in_range(scores: npt.NDArray[Any]) -> bool:
+    """Whether all are numbers up to `LARGEST_SCORE`, without an array besides: there may be 10^8 of them."""
+    return not scores.size or max(float(scores.max()), -float(scores.min())) <= LARGEST_SCORE  # NaN is not
+
+
 @dataclass(frozen=True, eq=False)
 class LinearStart:
     """A linear ranker that trees begin with: its score is the sum of a function of each feature.

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import ModelError, TrainingError, TrainingWarning, warn_user
 from boostrank.core.queries import QueryIndex
-from boostrank.formats.base import LARGEST_SCORE
+from boostrank.formats.base import in_range
 from boostrank.kernels.objective.driver import AllReduce as AllReduce
 from boostrank.kernels.objective.driver import PassStats, alone
 from boostrank.objective.bound import BoundObjective, Evaluation
@@ -75,7 +75,7 @@ class GuardedGradient:
         """Say so when trees stop changing the scores: the engines go on in silence."""
         previous, self._previous = self._previous, np.array(scores)
         if previous is None:
-            if scores.size and not max(float(scores.max()), -float(scores.min())) <= LARGEST_SCORE:
+            if not in_range(scores):
                 raise ModelError(
                     "the training would begin from scores that are no finite numbers: leaves or weights of the model "
                     "that it goes on from leave the range of numbers"

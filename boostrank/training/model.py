@@ -24,7 +24,7 @@ from boostrank.data.arrays import as_features, default_feature_names, queries_of
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.tables.categories import Categories, read_record, say_no_codes
 from boostrank.formats import format_of
-from boostrank.formats.base import LARGEST_SCORE, LinearStart
+from boostrank.formats.base import LARGEST_SCORE, LinearStart, in_range
 from boostrank.formats.model_files import read_model_files, sidecar_path, write_model_files
 from boostrank.formats.model_info import ModelInfo, fault_of
 from boostrank.formats.trees import Trees
@@ -76,10 +76,8 @@ def check_finite(scores: Float64Array, first: int = 0) -> None:
     Raises:
         ModelError: one is NaN or infinite, or beyond `LARGEST_SCORE`; names the row, counted from 0.
     """
-    largest = np.finfo(np.float32).max if scores.dtype == np.float32 else LARGEST_SCORE  # which float32 has not
-    right = np.abs(scores) <= largest
-    if not right.all():
-        row = int(np.flatnonzero(~right.reshape(len(scores), -1).all(axis=1))[0])
+    if not in_range(scores):
+        row = next(row for row, own in enumerate(scores) if not in_range(np.atleast_1d(own)))
         raise ModelError(
             f"the score of row {first + row} (from 0) is not a finite number, or beyond {LARGEST_SCORE:g}: leaves or "
             "weights of the model, or infinite features, leave the range of numbers"

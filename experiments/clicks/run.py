@@ -258,7 +258,8 @@ def gated(log: Log) -> dict[str, Any]:
     judged, true, test, own = [], [], [], True
     ends = np.array([0.0, log.train.labels.max()])
     try:
-        for (data, kept), (held, held_log) in held_out(log.train, log.log):
+        for rest, part in held_out(len(log.train.queries)):
+            (data, kept), (held, held_log) = (log.log.of_queries(log.train, one) for one in (rest, part))
             curve = estimate_propensities(kept, data.queries)
             judge, theirs = judging_propensities(held_log, held.queries, curve)
             models = [

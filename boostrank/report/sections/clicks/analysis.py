@@ -18,7 +18,7 @@ import numpy.typing as npt
 from boostrank.clicks.estimation import NONSENSE, CurveCheck
 from boostrank.clicks.gate import ClickGate, gate, moved_share, with_click_gains
 from boostrank.clicks.log import PRIOR, ClickLog
-from boostrank.clicks.propensities import AnyPropensities, Propensities, SegmentPropensities
+from boostrank.clicks.propensities import AnyPropensities, SegmentPropensities, propensities_of_dict
 from boostrank.clicks.segments import check as check_propensities
 from boostrank.clicks.segments import estimate
 from boostrank.core.conventions import Conventions
@@ -35,7 +35,7 @@ from boostrank.training.model import RankingModel
 TOP = 10
 """Ranks at which two rankings are compared."""
 MOST = 20
-"""Documents, and queries, that are told one by one."""
+"""Documents, and queries, that are listed one by one."""
 _DEEPEST = 30
 _BINS = 24
 _MOST_PRIOR = 2**53
@@ -313,10 +313,8 @@ def learnt_from(model: RankingModel) -> tuple[AnyPropensities | None, float]:
         return None, PRIOR
     given: Any = found.get("prior")
     prior = float(given) if is_number(given) and 0 <= given < _MOST_PRIOR else PRIOR
-    curve: Any = found.get("propensities")
-    kind = SegmentPropensities if isinstance(curve, Mapping) and "segments" in curve else Propensities
     try:
-        return kind.of_dict(curve), prior
+        return propensities_of_dict(found.get("propensities")), prior
     except (ValueError, RecursionError):
         return None, prior
 
