@@ -42,6 +42,17 @@ AUTO = ("click counts", "sum of clicks / e", "exposure", "exposure, true curve",
 UNBIASED = {"objective": "approx-ndcg", "normalize": "none", "gain_base": "zero", "train_discount": "linear"}
 BUILT_IN = ("lightgbm position", "xgboost unbiased")
 """What the engines have of their own, on a row an impression."""
+OWN = dict(zip(ENGINES, BUILT_IN, strict=True))
+COLUMNS = {
+    **{gain: "{engine}: " + gain for gain in AUTO if gain not in {"click counts", "true labels"}},
+    "the engine's own": "{own}", "true labels": "{engine}: true labels",
+}  # fmt: skip
+"""What is compared with click counts on the same engine."""
+GATES = (
+    "logs of folds", "refused", "costs clicks", "of these below 0", "clearly", "clear and wrong",
+    "interval holds the truth", "exposure-DCG to the truth", "ever shown of the new top 10", "costs NDCG",
+    "of these below 0",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -291,45 +302,55 @@ def difference(one: list[list[float]], other: list[list[float]]) -> tuple[float,
 
 
 def write_tables(out: Path, done: list[dict[str, Any]]) -> None:
-    """NDCG@10 of each method, what debiasing gives, and how often the gate is right."""
-    rows, gains, numbers = [], [], []
+    """NDCG@10 of click counts on each engine, what else adds to it there, and how often the gate is right."""
     places = list(dict.fromkeys((one["set"], one["condition"]) for one in done))
+    rows, gates, numbers = [], [], []
     for name, condition in places:
         cell = [one for one in done if (one["set"], one["condition"]) == (name, condition)]
-        by = {}
+        by: dict[str, dict[int, list[float]]] = {}
         for one in cell:
             if "ndcg" in one:
-                by.setdefault(one["method"], []).append(one["ndcg"])
-        for method, values in by.items():
-            mean, n = float(np.nanmean(values)), len(values)
-            base = by.get(f"{method.partition(': ')[0]}: click counts", by.get("lightgbm: click counts"))
-            line = [name, condition, method, str(n), f"{mean:.4f}"]
-            if base is not None and len(base) == n:
-                off, half = difference(values, base)
-                line.append(f"{off:+.4f} [{off - half:+.4f}, {off + half:+.4f}]")
-                numbers.append({"set": name, "condition": condition, "method": method, "ndcg": mean, "gain": off,
-                                "half": half, "seeds": n})  # fmt: skip
-            else:
-                line.append("")
-            rows.append(line)
-        gates = [fold for one in cell if one["method"] == "gate" for fold in one["folds"]]
-        given = [one for one in gates if "refused" not in one]
-        hurts = [one for one in given if one["true"] < 0.0]
-        helps = [one for one in given if one["true"] >= 0.0]
-        off = [one["old"] / one["true_old"] - 1.0 for one in given]
-        gains.append([
-            name, condition, str(len(gates)), str(len(gates) - len(given)), str(len(hurts)),
-            str(sum(one["mean"] < 0.0 for one in hurts)), str(sum(one["high"] < 0.0 for one in hurts)),
-            str(sum(one["high"] < 0.0 for one in helps)),
-            str(sum(one["low"] <= one["true"] <= one["high"] for one in given)),
-            f"{np.mean(off):+.1%}" if off else "", str(sum(one["test"] < 0.0 for one in given)),
-        ])  # fmt: skip
-    header = ["set", "clicks", "method", "logs", "ndcg@10", "to click counts, auto, same engine"]
-    gate_header = ["set", "clicks", "logs", "refused", "debiasing costs clicks", "gate below 0", "gate clearly below 0",
-                   "clearly below 0 and wrong", "interval holds the truth", "exposure-DCG to the truth",
-                   "debiasing costs NDCG"]  # fmt: skip
-    save(out / "clicks.md", markdown(header, rows) + "\n\n" + markdown(gate_header, gains), numbers)
+                by.setdefault(one["method"], {})[one["seed"]] = one["ndcg"]
+        for engine in ENGINES:
+            base = by.get(f"{engine}: click counts")
+            if base is None:
+                continue
+            row = [name, condition, engine, str(len(base)), f"{np.nanmean(list(base.values())):.4f}"]
+            for column in COLUMNS.values():
+                method = column.format(engine=engine, own=OWN[engine])
+                other = by.get(method, {})
+                seeds = [seed for seed in base if seed in other]
+                row.append("")
+                if seeds:
+                    off, half = difference([other[s] for s in seeds], [base[s] for s in seeds])
+                    row[-1] = f"{off:+.4f} [{off - half:+.4f}, {off + half:+.4f}]"
+                    row[-1] += f" ({len(seeds)} logs)" if len(seeds) < len(base) else ""
+                    numbers.append({"set": name, "condition": condition, "method": method, "gain": off,
+                                    "half": half, "seeds": len(seeds)})  # fmt: skip
+            rows.append(row)
+        gates.append([name, condition, *of_gates([f for one in cell if one["method"] == "gate" for f in one["folds"]])])
+    for name in dict.fromkeys(name for name, _ in places):
+        every = [f for one in done if (one["set"], one["method"]) == (name, "gate") for f in one["folds"]]
+        gates.append([name, "all", *of_gates(every)])
+    header = ["set", "clicks", "engine", "logs", "click counts", *COLUMNS]
+    save(out / "clicks.md", markdown(header, rows) + "\n\n" + markdown(["set", "clicks", *GATES], gates), numbers)
     print((out / "clicks.md").read_text(), end="")
+
+
+def of_gates(found: list[dict[str, Any]]) -> list[str]:
+    """What `gated` found, counted: a number for each of `GATES`."""
+    given = [one for one in found if "refused" not in one]
+    hurts = [one for one in given if one["true"] < 0.0]
+    costs = [one for one in given if one["test"] < 0.0]
+    clear = [one for one in given if one["high"] < 0.0]
+    off = [one["old"] / one["true_old"] - 1.0 for one in given]
+    below = [sum(one["mean"] < 0.0 for one in those) for those in (hurts, costs)]
+    counts = (
+        len(found), len(found) - len(given), len(hurts), below[0], sum(one["true"] < 0.0 for one in clear),
+        sum(one["true"] >= 0.0 for one in clear), sum(one["low"] <= one["true"] <= one["high"] for one in given),
+    )  # fmt: skip
+    shares = [f"{np.mean(off):+.1%}", f"{np.mean([one['known'] for one in given]):.0%}"] if given else ["", ""]
+    return [*map(str, counts), *shares, str(len(costs)), str(below[1])]
 
 
 if __name__ == "__main__":

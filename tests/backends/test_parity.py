@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.backends.lightgbm.backend import _Sampling
+from boostrank.backends.lightgbm.rounds import Sampling
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 
@@ -28,7 +28,7 @@ REAL = [
 
 def scores_of_both(data: RankingDataset, rounds: int, **options: Any) -> tuple[Any, Any]:
     norm = options.pop("lambdarank_norm", True)
-    sampling = _Sampling(options)  # what is sampled follows from seed and round here, so that training can resume
+    sampling = Sampling(options)  # what is sampled follows from seed and round here, so that training can resume
 
     def seed(env: Any) -> None:
         sampling.seed(env.model, env.iteration)

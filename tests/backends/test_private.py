@@ -150,14 +150,14 @@ def test_a_continued_model_begins_with_the_scores_that_it_is_given() -> None:
 
 
 def test_lightgbm_takes_a_new_seed_in_the_middle_of_training() -> None:
-    from boostrank.backends.lightgbm.backend import _Sampling
+    from boostrank.backends.lightgbm.rounds import Sampling
 
     features, labels = rows()
 
     def tree(seed: int, round: int) -> str:
         params = PARAMS | {"bagging_fraction": 0.5, "bagging_freq": 1, "feature_fraction": 0.4, "bagging_seed": seed}
         booster = lightgbm.Booster(params | {"objective": "regression"}, lightgbm.Dataset(features, labels))
-        sampling = _Sampling(PARAMS | {"bagging_fraction": 0.5, "bagging_freq": 1, "feature_fraction": 0.4})
+        sampling = Sampling(PARAMS | {"bagging_fraction": 0.5, "bagging_freq": 1, "feature_fraction": 0.4})
         sampling.seed(booster, round)
         booster.update()
         return str(booster.model_to_string().partition("Tree=0")[2].partition("end of trees")[0])

@@ -19,7 +19,7 @@ from boostrank.backends import get_backend
 from boostrank.core.errors import DataError, ModelError
 from boostrank.data.tables.categories import Categories
 from boostrank.formats import xgboost as xgboost_format
-from boostrank.formats.xgboost import ATTRIBUTE, XGBOOST, _base, _sets_of, tree_weights
+from boostrank.formats.xgboost import XGBOOST, _base, _sets_of, tree_weights
 from boostrank.formats.xgboost_categories import names_in, with_names
 from boostrank.training.model import RankingModel
 from tests.formats.real_models import ROWS, SIZE, data, frame, train_xgboost, xgboost_models
@@ -327,15 +327,6 @@ def test_fault_086_no_value_in_any_place_breaks_the_check_itself(data: st.DataOb
         check_xgboost_json(model)
 
 
-@pytest.mark.fault(86)
-def test_a_forest_with_weights_of_trees_has_no_trees_of_a_start() -> None:
-    document = json.loads(xgboost_models()["dart"])
-    for promised in ("1", "3"):
-        document["learner"]["attributes"][ATTRIBUTE] = promised
-        with pytest.raises(ModelError, match="the file has 0"):
-            check_xgboost_json(document)
-
-
 @pytest.mark.parametrize(
     ("objective", "base_score", "start"),
     [
@@ -384,71 +375,6 @@ def test_a_file_that_is_taken_apart_is_put_together_without_a_loss(name: str) ->
     assert json.loads(again) == json.loads(body)
     booster = xgb.Booster()
     booster.load_model(bytearray(again))
-
-
-def test_dart_weights_beside_something_else_than_trees_are_refused() -> None:
-    model = json.loads(dart_in_all_forms()[0])
-    booster = model["learner"]["gradient_booster"]
-    booster["model"] = 5
-    del booster["weight_drop"]
-    with pytest.raises(ModelError, match="'weight_drop' must be a list"):
-        check_xgboost_json(model)
-
-
-def test_dart_weights_are_one_for_each_tree() -> None:
-    for body in dart_in_all_forms():
-        model = json.loads(body)
-        tree_weights(model["learner"]["gradient_booster"]).pop()
-        with pytest.raises(ModelError, match="weight_drop has 3 entries, needs 4"):
-            check_xgboost_json(model)
-
-
-def dart_in_all_forms() -> list[bytes]:
-    """One DART model as XGBoost up to 3.2, 3.3 and 3.4 write it."""
-    model = json.loads(xgboost_models()["dart"])
-    booster = model["learner"]["gradient_booster"]
-    forest = dict(booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"])
-    weights = tree_weights(booster)
-    forest.pop("weight_drop", None)
-    old = {"name": "dart", "gbtree": {"name": "gbtree", "model": forest}, "weight_drop": weights}
-    between = {"name": "gbtree", "model": forest, "weight_drop": weights}
-    new = {"name": "gbtree", "model": forest | {"weight_drop": weights}}
-    return [
-        json.dumps(model | {"learner": model["learner"] | {"gradient_booster": form}}).encode()
-        for form in (old, between, new)
-    ]
-
-
-def test_dart_is_checked_and_walked_in_every_form() -> None:
-    forests = []
-    for body in dart_in_all_forms():
-        check_xgboost_json(body)
-        forests.append(XGBOOST.trees(XGBOOST.parse(body), 6).forest)
-    assert min(tree_weights(json.loads(body)["learner"]["gradient_booster"])) < 1
-    for forest in forests[1:]:
-        np.testing.assert_array_equal(forest.value, forests[0].value)
-
-
-def test_dart_is_not_averaged_in_any_form() -> None:
-    for body in dart_in_all_forms():
-        with pytest.raises(ModelError, match="dart"):
-            XGBOOST.merge([XGBOOST.parse(body)])
-
-
-def test_dart_of_another_version_scores_the_same_or_is_refused() -> None:
-    X, _ = data()
-    engine, written = get_backend("xgboost"), xgboost_models()["dart"]
-    expected = engine.predict(engine.from_bytes(written), X.astype(np.float32), rounds=0, threads=1)
-    for body in dart_in_all_forms():
-        try:
-            booster = engine.from_bytes(body)
-        except ModelError as error:
-            assert "XGBoost" in str(error)  # noqa: PT017
-            assert Version(xgb.__version__) < Version("3.4")
-            assert body != written
-        else:
-            found = engine.predict(booster, X.astype(np.float32), rounds=0, threads=1)
-            np.testing.assert_array_equal(found, expected)
 
 
 def test_thresholds_of_splits_by_categories_are_nan_before_xgboost_3_1() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,12 +14,12 @@ import numpy.typing as npt
 import xgboost
 
 from boostrank.backends.base import Backend, TrainRequest
-from boostrank.backends.events import Callback, CallbackEnv, EvalResult, ordered, remembers, run_callbacks
 from boostrank.backends.limits import Limits, groups_with, read_directions, read_groups
-from boostrank.backends.snapshot import Snapshot, round_seed
+from boostrank.backends.snapshot import Snapshot
 from boostrank.backends.trial import try_parameters
 from boostrank.backends.xgboost.params import OF_DART, OF_OBJECTIVES, base_score, renamed, translate
-from boostrank.backends.xgboost.private import last_line, reseed
+from boostrank.backends.xgboost.private import last_line
+from boostrank.backends.xgboost.rounds import Bridge, digest
 from boostrank.backends.xgboost.stream import matrix_in_pieces, matrix_info, matrix_options, types_of
 from boostrank.backends.xgboost.tables import tree_table
 from boostrank.core.errors import DataError, ModelError, ParameterError, TrainingError
@@ -224,7 +223,7 @@ class XGBoost(Backend):
         if not request.own_datasets and "max_bin" not in renamed(request.params):
             del params["max_bin"]  # the user's own matrix was binned with a number that only it knows
         params |= {"disable_default_eval_metric": True, "validate_parameters": True}
-        bridge = _Bridge(request, params, before, begin)
+        bridge = Bridge(request, params, before, begin)
         with _named(request, init_model), contextlib.nullcontext() if start is None else self._begun(request, start):
             try:
                 booster = xgboost.train(
@@ -292,7 +291,7 @@ class XGBoost(Backend):
         return None
 
     def snapshot(self, model: Any) -> Snapshot:
-        return Snapshot(self.to_bytes(model.booster, rounds=0), scores_sha256=_digest(model.booster, model.train))
+        return Snapshot(self.to_bytes(model.booster, rounds=0), scores_sha256=digest(model.booster, model.train))
 
     def rounds_of(self, booster: Any) -> int:
         return int(booster.num_boosted_rounds()) - start_trees_of(booster)
@@ -454,100 +453,5 @@ def _batches(features: Features, absent_is_missing: bool) -> Iterator[Any]:
         yield features[start:stop] if sparse else dense_rows(features, start, stop)
 
 
-class _Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
-    """Runs LightGBM-style callbacks inside `xgb.train`."""
-
-    def __init__(self, request: TrainRequest, params: dict[str, Any], before: int, begin: int) -> None:
-        super().__init__()
-        self._request, self._before, self._begin = request, before, begin
-        shares = ("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
-        self._samples = any(float(params.get(name, 1.0)) < 1 for name in shares)
-        self._method, self._seed = str(params.get("tree_method", "hist")), int(params.get("seed", 0))
-        self._params = dict(request.params)
-        self._round = before
-        self._results: list[EvalResult] = []
-        self._sets_evaluated = 0
-        self._early = ordered(request.callbacks, before=True)
-        self._late = ordered(request.callbacks, before=False)
-        self.best_rounds = 0
-        self.booster: Any = None  # as it was after the last whole round
-
-    def gradient(self, scores: npt.NDArray[Any], matrix: Any) -> tuple[Any, Any]:
-        """Our gradient of this round."""
-        assert self._request.gradient is not None
-        grad, hess = self._request.gradient(scores, matrix, self._round)
-        return grad.reshape(-1, 1), hess.reshape(-1, 1)
-
-    def evaluate(self, scores: npt.NDArray[Any], matrix: Any) -> list[tuple[str, float]]:
-        """The metrics of the next data set, for `custom_metric`.
-
-        They are kept here as they are: what XGBoost is given back it rounds to six decimals.
-        """
-        name = self._request.valid[self._sets_evaluated][0]
-        self._sets_evaluated += 1
-        for function in self._request.metrics:
-            self._results += [EvalResult(name, *result) for result in function(scores, matrix)]
-        return [("evaluated", 0.0)]
-
-    def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        self._results, self._sets_evaluated, self._round = [], 0, self._before + epoch
-        resumed = self._request.resumed
-        if epoch == 0 and resumed is not None:
-            if _digest(model, self._request.train) != resumed.snapshot.scores_sha256:
-                raise TrainingError(
-                    "the checkpoint's trees do not give back the scores that it was written with, to the last bit: was "
-                    "it written on another machine? Start anew without it"
-                )
-            callbacks = [callback for callback in self._late if remembers(callback)]
-            for earlier, results in enumerate(resumed.results, self._begin - self._before):
-                self._run(callbacks, model, earlier, results)
-        if self._samples:  # seeded by the round: XGBoost does not show the state of its random numbers
-            reseed(model, self._method, round_seed("seed", self._seed, self._round))
-        return self._run(self._early, model, epoch, None)
-
-    def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
-        self.booster = model
-        return self._run(self._late, model, epoch, self._results)
-
-    def _run(self, callbacks: Sequence[Callback], model: Any, epoch: int, results: list[EvalResult] | None) -> bool:
-        trained_on = [name for name, data in self._request.valid if data is self._request.train]
-        for callback in callbacks:
-            watched = results
-            if results is not None and hasattr(callback, "stopping_rounds"):
-                # LightGBM's early stopping leaves out the training set by asking its own booster which one it is.
-                watched = [r for r in results if r.dataset_name not in trained_on] or results
-            env = CallbackEnv(
-                model=_Resettable(model, self._request.train), params=self._params, iteration=self._before + epoch,
-                begin_iteration=self._begin, end_iteration=self._begin + self._request.rounds,
-                evaluation_result_list=watched,
-            )  # fmt: skip
-            best = run_callbacks([callback], env)
-            if best is not None:
-                self.best_rounds = best
-                return True
-        return False
-
-
 def _has_tree_weights(body: bytes) -> bool:
     return b'"weight_drop"' in body and tree_weights(json.loads(body)["learner"]["gradient_booster"]) is not None
-
-
-def _digest(booster: Any, train: Any) -> str:
-    scores = booster.predict(train, output_margin=True, training=True)
-    return hashlib.sha256(np.asarray(scores, dtype=np.float32).tobytes()).hexdigest()
-
-
-class _Resettable:
-    """The part of a LightGBM booster that `lgb.reset_parameter` touches."""
-
-    def __init__(self, booster: Any, train: Any) -> None:
-        self.booster, self.train = booster, train
-
-    @property
-    def boosters(self) -> list[_Resettable]:
-        """LightGBM takes whatever is not its own booster for a list of them."""
-        return [self]
-
-    def reset_parameter(self, params: dict[str, Any]) -> None:
-        """Change parameters in the middle of training, in LightGBM's names."""
-        self.booster.set_param(renamed(params))
