@@ -76,8 +76,8 @@ PYTHONS ?= 3.11 3.12 3.13
 OLDEST ?= 3.11
 TESTS ?=
 # What versions differ in, without the kernels that take minutes to compile.
-SHORT := tests/core tests/formats/test_xgboost.py tests/formats/test_xgboost_dart.py tests/formats/test_model_files.py tests/training/test_model.py \
-	tests/backends/test_private.py tests/kernels/test_private.py tests/cli/test_startup.py
+SHORT := tests/core tests/formats/test_xgboost.py tests/formats/test_xgboost_dart.py tests/formats/test_model_files.py \
+	tests/training/test_model.py tests/backends/test_private.py tests/kernels/test_private.py tests/cli/test_startup.py
 # The path of an interpreter, also where pyenv has it and does not show it; empty if there is none.
 interpreter = $(or $(shell python$1 -c 'import sys; print(sys.executable)' 2>/dev/null),$(lastword \
 	$(wildcard $(HOME)/.pyenv/versions/$1.*/bin/python$1)))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from boostrank.cli.clicks import ENDING, check_rows_count, log_of
+from boostrank.cli.clicks import ENDING, check_log, check_rows_count, click_columns_option, log_of
 from boostrank.cli.errors import BAD_INPUT, DONE, say, settle
 from boostrank.cli.options import Command, DataFile, option, threads_option
 from boostrank.cli.progress import ReadProgress, duration
@@ -20,6 +20,7 @@ from boostrank.core.errors import InputError
 from boostrank.core.formatting import count_of
 
 if TYPE_CHECKING:
+    from boostrank.clicks.columns import ClickColumns
     from boostrank.data.doctor import Profile
     from boostrank.data.doctor.finding import Finding
 
@@ -36,6 +37,7 @@ _INDENT = " " * 6
         help="Test data, likewise; may be repeated.")  # fmt: skip
 @option("--clicks", is_flag=True, section=SECTION,
         help="As for train --clicks: look at FILE.clicks beside each file in place of labels.")  # fmt: skip
+@click_columns_option(section=SECTION)
 @option("--gain", section=SECTION, default="exponential", help="Gain of a label, as for train.")
 @option("--json", "as_json", section=SECTION, is_flag=True, help="Print a JSON list, one object a finding.")
 @reading_options
@@ -53,6 +55,8 @@ def command(
     \b
     boostrank doctor train.txt --valid vali.txt --test test.txt
     """
+    if given["click_columns"] is not None and not clicks:
+        raise click.UsageError("--click-columns is for --clicks", context)
     if clicks:
         _check_clicks(context, (files, *((one,) for one in (*valid, *test))), given)
     from boostrank.core.gains import expression_of, rule_of
@@ -63,13 +67,13 @@ def command(
             "the labels are looked at, not the gain of an expression: train refuses a value that is no gain by its line"
         )
     reading = reading_of(given | {"strict": False}) | {"threads": given["threads"], "gain": rule_of(gain)}
-    reading |= {"format": given["data_format"]}
+    reading |= {"format": given["data_format"], "labelled": given["click_columns"] is None}
     sets = [_read("train", files, reading)]
     reading |= {"like": sets[0]}
     sets += [_read(role, (one,), reading) for role, each in (("valid", valid), ("test", test)) for one in each]
     findings: Sequence[Finding] = examine(sets)
     if clicks:
-        findings = _with_clicks(findings, list(zip((*files, *valid, *test), sets, strict=True)))
+        findings = _with_clicks(findings, list(zip((*files, *valid, *test), sets, strict=True)), given["click_columns"])
     else:
         for one in files:
             if one != "-" and os.path.isfile(f"{one}{ENDING}"):
@@ -93,24 +97,29 @@ def command(
     return status
 
 
-def _check_clicks(context: click.Context, sets: Iterable[tuple[str, ...]], given: Mapping[str, Any]) -> None:
+def _check_clicks(context: click.Context, sets: Iterable[tuple[str, ...]], given: dict[str, Any]) -> None:
     """Refuse what does not go with click logs, which count the rows of one file.
 
     Raises:
         UsageError: rows that are left out or put elsewhere; several files; what has no file beside it.
     """
     check_rows_count(given)
-    if given.get("regroup"):
-        raise click.UsageError("--clicks and --regroup do not go together", context)
+    columns = given["click_columns"]
+    if given.get("regroup") and columns is None:
+        raise click.UsageError("--clicks and --regroup do not go together without --click-columns", context)
     for files in sets:
         if len(files) > 1:
             raise click.UsageError("--clicks counts the rows of one file: give one FILE", context)
         if not os.path.isfile(files[0]):
             raise click.UsageError(f"--clicks: {files[0]} is no file beside which {ENDING} could lie", context)
+        if columns is not None:
+            check_log(context, given, files[0])
 
 
-def _with_clicks(findings: Sequence[Finding], sets: Sequence[tuple[str, Profile]]) -> list[Finding]:
-    """With what is found in the click logs beside the files, in place of what was found in labels."""
+def _with_clicks(
+    findings: Sequence[Finding], sets: Sequence[tuple[str, Profile]], columns: ClickColumns | None
+) -> list[Finding]:
+    """With what is found in the click logs beside the files, or in columns of them, in place of that in labels."""
     import numpy as np
 
     from boostrank.clicks.doctor import OF_LABELS, look_at_clicks
@@ -118,10 +127,11 @@ def _with_clicks(findings: Sequence[Finding], sets: Sequence[tuple[str, Profile]
     from boostrank.data.doctor import Severity
     from boostrank.data.doctor.finding import Finding
 
-    found = [finding for finding in findings if finding.check not in OF_LABELS]
+    left_out = OF_LABELS | ({"duplicates"} if columns is not None and columns.document else set())  # a row a position
+    found = [finding for finding in findings if finding.check not in left_out]
     for path, profile in sets:
         try:
-            log = log_of(path)
+            log = path if columns is not None else log_of(path)
         except InputError as error:
             found.append(Finding("no-click-log", Severity.ERROR, path, 0, 0, 1, str(error), "train refuses it",
                                  "boostrank count-clicks adds up sessions"))  # fmt: skip
@@ -132,7 +142,7 @@ def _with_clicks(findings: Sequence[Finding], sets: Sequence[tuple[str, Profile]
         qid = np.array([profile.qid(q) for q in range(profile.n_queries)], object)
         unread = ("unreadable-file", "unreadable-row", "missing-token")
         whole = not any(one.file == path and one.check in unread for one in findings)
-        found += look_at_clicks(log, QueryIndex(ptr, qid), counted=whole)
+        found += look_at_clicks(log, QueryIndex(ptr, qid), counted=whole, columns=columns)
     return [finding for severity in Severity for finding in found if finding.severity is severity]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +16,8 @@ from boostrank.cli.tables import print_table
 
 if TYPE_CHECKING:
     from boostrank.clicks.estimation import CurveCheck
-    from boostrank.clicks.propensities import Propensities
+    from boostrank.clicks.propensities import AnyPropensities, Propensities
+    from boostrank.report.html.charts import Chart
 
 _PICTURES = (".svg", ".png", ".html")
 
@@ -65,20 +67,14 @@ def command(
         log = ClickRows.read(clicks, ClickColumns.of(click_columns), qid or "").log()[0]
     say(f"{clicks}: {log!r}")
     curve = None if given is None else read_propensities(given)
-    if picture is not None and log.segments is not None:
-        raise click.UsageError(
-            "--picture draws one curve, and the log is by segment: count one apart (--where)", context
-        )
     found = estimate(log)
+    drawn = None if picture is None else _drawn({clicks: found} | ({} if curve is None else {given or "": curve}))
     check = None if curve is None else check_propensities(log, curve)
     if output is not None:
         found.write(output)
         say(f"{output}: written")
-    if picture is not None:
-        from boostrank.report.sections.clicks.curve import curve_chart
-
-        drawn = {clicks: found} | ({} if curve is None else {given or "": curve})
-        curve_chart({name: one for name, one in drawn.items() if isinstance(one, Propensities)}).save(picture)
+    if drawn is not None and picture is not None:
+        drawn.save(picture)
         say(f"{picture}: written")
     if as_json:
         study.print_json(found.to_dict() | ({} if check is None else {"check": vars(check)}))
@@ -108,6 +104,22 @@ def _check_picture(path: str, context: click.Context) -> None:
     if not path.lower().endswith(_PICTURES):
         raise click.UsageError(f"--picture {path}: its name ends in {', '.join(_PICTURES)}", context)
     need_report_extra()
+
+
+def _drawn(found: Mapping[str, AnyPropensities]) -> Chart:
+    """The curves of what is called so, each of its segments where it has some.
+
+    Raises:
+        InputError: more curves than can be told apart.
+    """
+    from boostrank.core.errors import InputError
+    from boostrank.report.sections.clicks.curve import MOST_CURVES, curve_chart, curves_of
+
+    curves = {name: curve for called, one in found.items() for name, curve in curves_of(called, one).items()}
+    if len(curves) > MOST_CURVES:
+        words = f"--picture draws {MOST_CURVES} curves at most, and there are {len(curves)}"
+        raise InputError(f"{words}: count segments apart (count-clicks --where)")
+    return curve_chart(curves)
 
 
 def _print(found: Propensities, given: Propensities | None) -> None:

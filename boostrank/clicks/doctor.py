@@ -12,6 +12,7 @@ from os import PathLike, fspath
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.clicks.columns import ClickColumns
 from boostrank.clicks.estimation import NONSENSE
 from boostrank.clicks.gate import moved_share
 from boostrank.clicks.log import ClickLog
@@ -40,14 +41,25 @@ _REFITS = 3
 _ERRORS = 3.0  # standard errors between click rates
 
 
-def look_at_clicks(path: str | PathLike[str], queries: QueryIndex, counted: bool = True) -> Findings:
-    """What is found in a click log, the gravest first; arguments as of `ClickProfile.read`."""
+def look_at_clicks(
+    path: str | PathLike[str], queries: QueryIndex, counted: bool = True, columns: ClickColumns | None = None
+) -> Findings:
+    """What is found in a click log, the gravest first.
+
+    Args:
+        path, queries, counted: as of `ClickProfile.read`; or, with columns, path and queries as of its `of_table`.
+        columns: of the data's own table that hold the clicks; None: `path` is a log.
+    """
     try:
-        profile = ClickProfile.read(path, queries, counted)
+        if columns is None:
+            profile = ClickProfile.read(path, queries, counted)
+        else:
+            profile = ClickProfile.of_table(path, columns, queries)
     except (FileFormatError, OSError) as error:
-        reason = error.reason if isinstance(error, FileFormatError) else str(error.strerror)
+        reason, line = (error.reason, error.line) if isinstance(error, FileFormatError) else (str(error.strerror), 0)
         cost = "training by clicks refuses it"
-        return Findings([Finding("unreadable-clicks", Severity.ERROR, fspath(path), 0, 0, 1, reason, cost, "")])
+        finding = Finding("unreadable-clicks", Severity.ERROR, fspath(path), line or 0, 0, 1, reason, cost, "")
+        return Findings([finding])
     found = [finding for check in CHECKS for finding in check(profile)]
     return Findings(finding for severity in Severity for finding in found if finding.severity is severity)
 
@@ -305,8 +317,8 @@ def bots(profile: ClickProfile) -> Iterator[Finding]:
     yield profile.finding(
         "click-bots", Severity.WARNING, profile.line(row=row), at.size,
         f"{plural(at.size, 'document was', 'documents were')} clicked more often than anybody looks there, in "
-        f"{plural(queries, 'query', 'queries')}: row {row + 1:,} (qid {profile.queries.qid[q]}) has {c:,} clicks of "
-        f"{n:,} impressions at {where}, the rest of its query {rate:.2f} clicks an impression",
+        f"{plural(queries, 'query', 'queries')}: row {profile.number(row):,} (qid {profile.queries.qid[q]}) has {c:,} "
+        f"clicks of {n:,} impressions at {where}, the rest of its query {rate:.2f} clicks an impression",
         "bots, or one person who clicks everywhere: they count as the best documents, and make propensities too flat",
         "drop such sessions before counting (boostrank count-clicks --where), or take these rows out of the log",
     )  # fmt: skip

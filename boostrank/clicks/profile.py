@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.clicks.columns import ClickColumns, ClickRows
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.propensities import AnyPropensities, Propensities
 from boostrank.clicks.segments import estimate
@@ -35,6 +36,8 @@ class ClickProfile:
         segments: str[m], word of the segment of each; None: there are none.
         lines: int64[m], of the entries; None: not looked for yet.
         refused, n_refused: what is wrong with the first lines that cannot be, and how many there are.
+        rows_of_table: int64[N], the row of each document, from 0, where clicks stand in the data's own table; None: the
+            documents are the rows.
     """
 
     file: str
@@ -47,6 +50,7 @@ class ClickProfile:
     lines: Int64Array | None = None
     refused: Sequence[FileFormatError] = ()
     n_refused: int = 0
+    rows_of_table: Int64Array | None = None
 
     @classmethod
     def read(cls, path: str | PathLike[str], queries: QueryIndex, counted: bool = True) -> ClickProfile:
@@ -82,6 +86,30 @@ class ClickProfile:
         return cls(
             name, queries, rows - 1, positions, impressions, clicks, segments, np.array(lines, np.int64), refused, wrong
         )
+
+    @classmethod
+    def of_table(cls, path: str | PathLike[str], columns: ClickColumns, queries: QueryIndex) -> ClickProfile:
+        """Those in columns of the data's own table.
+
+        Args:
+            path: of the table.
+            columns: that hold the clicks.
+            queries: of its rows.
+
+        Raises:
+            FileFormatError: a cell that cannot be, by its place; other rows than those of `queries`.
+        """
+        name, clicks = fspath(path), ClickRows.read(path, columns)
+        if clicks.positions.size != queries.n_documents:
+            words = f"{clicks.positions.size:,} rows of clicks, of which {queries.n_documents:,} can be read as data"
+            raise FileFormatError(words, file=name)
+        owner = queries.of_rows()
+        log, first = clicks.log(owner)
+        ptr = np.concatenate([[0], np.cumsum(np.bincount(owner[first], minlength=len(queries)))]).astype(np.int64)
+        return cls(
+            name, QueryIndex(ptr, queries.qid), log.rows, log.positions, log.impressions, log.clicks,
+            lines=np.zeros(log.rows.size, np.int64), rows_of_table=np.flatnonzero(first),
+        )  # fmt: skip
 
     @cached_property
     def log(self) -> ClickLog:
@@ -133,6 +161,10 @@ class ClickProfile:
     def of_positions(self, values: npt.ArrayLike) -> Float64Array:
         """float64[P], what the log's entries have at each position."""
         return np.asarray(np.bincount(self.log.positions - 1, np.asarray(values, np.float64)), np.float64)
+
+    def number(self, row: int) -> int:
+        """The number of a document's row, from 1."""
+        return 1 + (row if self.rows_of_table is None else int(self.rows_of_table[row]))
 
     def line(self, row: int | None = None, position: int | None = None, segment: str = "") -> int:
         """The line of the first entry of a row (from 0), at a position, of a segment; 0: there is none."""

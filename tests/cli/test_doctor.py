@@ -160,3 +160,34 @@ def test_what_does_not_go_with_clicks_is_refused(words: tuple[str, ...], reason:
     done = invoke("doctor", data / "train.txt", "--clicks", *given)
     assert done.exit_code == 2
     assert reason in done.stderr
+
+
+def test_clicks_in_columns_give_the_findings_of_the_log_beside(rows: list[str], tmp_path: Path) -> None:
+    """A row for each document and position; labels are none, and rows count those of the table."""
+    pytest.importorskip("pyarrow", reason="tables need the extra `tables`")
+    path, log = tmp_path / "t.txt", []
+    path.write_text("".join(f"0 {row.split(' ', 1)[1]}" for row in rows))
+    lines = ["qid,doc,position,shown,clicks,size"]
+    for row, text in enumerate(rows):
+        clicks = {1: 20, 4: 5} if row != 7 else {4: 40}  # a bot
+        log += [f"{row + 1} {p} 40 {n}" for p, n in clicks.items()]
+        lines += [f"{text.split()[1][4:]},d{row},{p},40,{n},{row}" for p, n in clicks.items()]
+    Path(f"{path}.clicks").write_text("\n".join(log) + "\n")
+    table, columns = tmp_path / "t.csv", ("--click-columns", "position,shown,clicks,doc")
+    table.write_text("\n".join(lines) + "\n")
+    beside, inside = (
+        {one["check"]: one for one in json.loads(invoke("doctor", *words, "--json").stdout)}
+        for words in ((path, "--clicks"), (table, "--clicks", *columns))
+    )
+    of_clicks = {name for name in beside if beside[name]["file"].endswith(".clicks")}
+    assert {"click-bots", "click-rates"} <= of_clicks <= set(inside)
+    for name in of_clicks - {"click-bots"}:
+        assert inside[name]["message"] == beside[name]["message"]
+    assert "row 8 (qid" in beside["click-bots"]["message"]
+    assert "row 15 (qid" in inside["click-bots"]["message"]
+    assert "duplicates" not in inside
+    assert invoke("doctor", table, *columns).exit_code == 2  # without --clicks
+    table.write_text("\n".join([*lines, f"{rows[-1].split()[1][4:]},d,1,1,2,0"]) + "\n")
+    done = invoke("doctor", table, "--clicks", *columns)
+    assert done.exit_code == 2
+    assert f"{table}:{len(lines) + 1}: error: 2 clicks of 1 shown" in done.stdout

@@ -56,7 +56,7 @@ def doctor(
 
 def look_at(
     files: AnySource, *, role: str = "train", like: Profile | None = None, gain: Gain = "exponential",
-    threads: int | None = None, progress: Progress = None, format: str = "auto", **options: Any,
+    threads: int | None = None, progress: Progress = None, format: str = "auto", labelled: bool = True, **options: Any,
 ) -> Profile:  # fmt: skip
     """One pass over one data set; arguments as of `doctor`.
 
@@ -65,6 +65,7 @@ def look_at(
         like: the training data, whose columns tables must have.
         progress: called with the bytes read and their total, None when that is not known.
         format: of the files.
+        labelled: whether tables must have labels; otherwise they are 0 where there are none.
     """
     table = reader_of(files, format).table
     if table is None:
@@ -72,7 +73,7 @@ def look_at(
     else:
         checked = table.options(**options, like=None if like is None else like.space)
     profile = Profile(role, checked, parse_gain(gain))
-    profile.read(files, resolve_threads(threads), progress, table)
+    profile.read(files, resolve_threads(threads), progress, table, labelled)
     return profile
 
 

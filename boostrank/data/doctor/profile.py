@@ -135,16 +135,18 @@ class Profile(DataFiles):
 
     # Reading ---------------------------------------------------------------------------------------------------------
 
-    def read(self, source: AnySource, threads: int, progress: Progress, table: Any = None) -> None:
+    def read(
+        self, source: AnySource, threads: int, progress: Progress, table: Any = None, labelled: bool = True
+    ) -> None:
         """Go over the files once; what cannot be read is noted, and ends the pass when nothing behind it can be.
 
         Args:
-            source, threads, progress: as of `look_at`.
+            source, threads, progress, labelled: as of `look_at`.
             table: `boostrank.data.readers.ReaderSpec.table`.
         """
         cutter = Cutter()
         try:
-            open_one = open_source if table is None else table.open(self.options)
+            open_one = open_source if table is None else table.open(self.options, labelled=labelled)
             with closing(Opened(expand(source), self.options.max_bytes, open_one)) as opened:
                 for batch in self._batches(opened, cutter, threads, progress, table):
                     self._add(batch)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from boostrank.clicks.propensities import Propensities
+from boostrank.clicks.propensities import AnyPropensities, Propensities
 from boostrank.core.types import Float64Array
 from boostrank.report.frames import pandas
 from boostrank.report.html.charts import Chart, tooltips
@@ -17,8 +17,10 @@ from boostrank.report.html.vega import CATEGORY, COLOURS, alt
 RATES = "clicks an impression"
 _HEIGHT = 280
 _Y = "looked at, relative to position 1"
-# Beside each other where several curves have a position.
+# Beside each other where several curves have a position, up to where the next position begins.
 _APART = 0.12
+_WIDEST = 0.6
+MOST_CURVES = len(CATEGORY)
 # More points than this are a line alone.
 _MOST_POINTS = 40
 
@@ -30,20 +32,38 @@ def interval(curve: Propensities) -> tuple[Float64Array, Float64Array]:
     return curve.examination / width, curve.examination * width
 
 
+def curves_of(
+    whose: str, curve: AnyPropensities, segments: Sequence[str] = (), most: int | None = None
+) -> dict[str, Propensities]:
+    """What each curve is called in the chart -> it.
+
+    Args:
+        whose: they are.
+        curve: one, or one a segment.
+        segments: of these, if any are named.
+        most: how many segments, where none are named; None: all.
+    """
+    if isinstance(curve, Propensities):
+        return {whose: curve}
+    names = segments or list(curve.curves)[:most]
+    return {f"{name}, {whose}": curve.curves[name] for name in names if name in curve.curves}
+
+
 def curve_chart(curves: Mapping[str, Propensities], rates: Float64Array | None = None) -> Chart:
     """Curves over positions with their intervals, on a logarithmic scale.
 
     Args:
-        curves: what each is called -> it; the first one is told in words.
+        curves: what each is called -> it; no more than there are colours (`MOST_CURVES`).
         rates: float64[P], clicks an impression at each position relative to the first, drawn faintly; NaN: nothing was
             shown there.
     """
     rows: list[dict[str, Any]] = []
+    apart = min(_APART, _WIDEST / len(curves))
     for at, (name, curve) in enumerate(curves.items()):
         ends = interval(curve)
         for i in np.flatnonzero(np.isfinite(curve.examination)).tolist():
             low, high = (float(end[i]) if i else math.nan for end in ends)
-            rows.append({"curve": name, "position": i + 1, "x": i + 1 + _APART * at,
+            rows.append({"curve": name, "position": i + 1, "x": i + 1 + apart * at,
                          "propensity": float(curve.examination[i]), "low": low, "high": high})  # fmt: skip
     if rates is not None:
         rows += [{"curve": RATES, "position": i + 1, "x": float(i + 1), "propensity": float(rates[i]), "low": math.nan,
@@ -56,8 +76,8 @@ def curve_chart(curves: Mapping[str, Propensities], rates: Float64Array | None =
     low, high = max(frame["low"].min(), smallest / 3.0), min(frame["high"].max(), largest * 3.0)
     domain = [float(np.nanmin([low, smallest]) / 1.1), float(np.nanmax([high, largest]) * 1.1)]
     deepest = int(frame["position"].max())
-    x = alt.X("x:Q", title="position", axis=alt.Axis(format="d", tickMinStep=1),
-              scale=alt.Scale(domain=[0.7, deepest + 0.3 + _APART], nice=False, zero=False))  # fmt: skip
+    across = alt.Scale(domain=[0.7, deepest + 0.3 + apart * (len(curves) - 1)], nice=False, zero=False)
+    x = alt.X("x:Q", title="position", axis=alt.Axis(format="d", tickMinStep=1), scale=across)
     scale = alt.Scale(type="log", domain=domain, clamp=True, nice=False)
     y = alt.Y("propensity:Q", title=_Y, scale=scale, axis=alt.Axis(format="~g", tickCount=6))
     base = alt.Chart(frame).encode(
@@ -80,7 +100,17 @@ def curve_chart(curves: Mapping[str, Propensities], rates: Float64Array | None =
 
 def about(curves: Mapping[str, Propensities], rates: bool) -> str:
     """What the chart shows, in words and numbers."""
-    name, curve = next(iter(curves.items()))
+    words = "; ".join(_in_words(name, curve) for name, curve in curves.items())
+    subject = f"The propensities of the positions relative to position 1, {words}."
+    lines = " Lines are 95% intervals." if any(one.errors is not None for one in curves.values()) else ""
+    raw = (
+        f" {RATES.capitalize()} fall for two reasons: positions are looked at less, which is the propensity, and worse "
+        "documents stand there."
+    )
+    return subject + lines + raw * rates
+
+
+def _in_words(name: str, curve: Propensities) -> str:
     low, high = interval(curve)
     known = np.flatnonzero(np.isfinite(curve.examination))
     chosen = [known[i] for i in dict.fromkeys((1, known.size // 2, known.size - 1)) if 0 < i < known.size]
@@ -89,10 +119,4 @@ def about(curves: Mapping[str, Propensities], rates: bool) -> str:
         + (f" [{low[i]:.2f}, {high[i]:.2f}]" if np.isfinite(low[i]) else "")
         for i in sorted(set(chosen))
     )
-    subject = f"The propensities of the positions relative to position 1, {name}{': ' if numbers else ''}{numbers}."
-    lines = " Lines are 95% intervals." if any(one.errors is not None for one in curves.values()) else ""
-    raw = (
-        f" {RATES.capitalize()} fall for two reasons: positions are looked at less, which is the propensity, and worse "
-        "documents stand there."
-    )
-    return subject + lines + raw * rates
+    return f"{name}{': ' if numbers else ''}{numbers}"

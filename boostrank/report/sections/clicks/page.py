@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.clicks.propensities import AnyPropensities, Propensities, SegmentPropensities
+from boostrank.clicks.propensities import SegmentPropensities
 from boostrank.core.errors import DataError
 from boostrank.core.formatting import count_of
 from boostrank.report.html.charts import Chart, tooltips
@@ -24,7 +24,7 @@ from boostrank.report.sections.clicks.analysis import (
     click_data,
     learnt_from,
 )
-from boostrank.report.sections.clicks.curve import curve_chart
+from boostrank.report.sections.clicks.curve import curve_chart, curves_of
 from boostrank.report.start import START
 
 _HEIGHT = 220
@@ -94,9 +94,9 @@ def _curve(found: ClickData) -> Chart:
     rates = np.divide(clicked, shown, out=np.full(shown.size, math.nan), where=shown > 0)
     rates = rates / rates[0] if rates[0] > 0.0 else np.full(shown.size, math.nan)
     segments = _segments(found)[:_SEGMENTS]
-    curves = _named(_ORIGINS[found.origin], found.propensities, segments)
+    curves = curves_of(_ORIGINS[found.origin], found.propensities, segments, _SEGMENTS)
     if found.learnt is not None:
-        curves |= _named(_LEARNT, found.learnt, segments)
+        curves |= curves_of(_LEARNT, found.learnt, segments, _SEGMENTS)
     return curve_chart(curves, rates if np.isfinite(rates).any() else None)
 
 
@@ -106,14 +106,6 @@ def _segments(found: ClickData) -> list[str]:
     for one in found.positions:
         shown[one.segment] = shown.get(one.segment, 0) + one.impressions
     return sorted((name for name in shown if name), key=lambda name: -shown[name])
-
-
-def _named(whose: str, curve: AnyPropensities, segments: list[str]) -> dict[str, Propensities]:
-    """What each curve is called in the chart."""
-    if isinstance(curve, Propensities):
-        return {whose: curve}
-    names = segments or list(curve.curves)[:_SEGMENTS]
-    return {f"{name}, {whose}": curve.curves[name] for name in names if name in curve.curves}
 
 
 def _origin(found: ClickData) -> str:
