@@ -82,13 +82,10 @@ def check_log(context: click.Context, given: dict[str, Any], path: str) -> None:
     """Refuse a file without clicks; the columns that have them are no features.
 
     Raises:
-        UsageError: rows that would be put elsewhere; columns of a file that is no table, or that it does not have, or
-            that are said to be something else.
+        UsageError: columns of a file that is no table, or that it does not have, or that are said to be something else.
         InputError: a file without its log.
     """
     if given["click_columns"] is None:
-        if given.get("regroup"):
-            raise click.UsageError("--clicks and --regroup do not go together without --click-columns", context)
         log_of(path)
         return
     from boostrank.clicks.columns import ClickColumns

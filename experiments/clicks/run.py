@@ -29,8 +29,11 @@ from boostrank.core.errors import DataError
 from boostrank.metric import Conventions, Metric
 from experiments.common import arguments, data_root, markdown, save
 
-SETS = {"sparse-long": ["sparse-long"], "ohsumed": [f"ohsumed/Fold{k}" for k in range(1, 6)]}
-LOGGER_QUERIES = {"sparse-long": 20, "ohsumed": 10}
+SETS = {
+    "sparse-long": ["sparse-long"], "ohsumed": [f"ohsumed/Fold{k}" for k in range(1, 6)],
+    "lambdarank-example": ["lambdarank-example"],
+}  # fmt: skip
+LOGGER_QUERIES = {"sparse-long": 20, "ohsumed": 10, "lambdarank-example": 20}
 SHOWN, ROUNDS = 10, 100
 TREES = {"num_leaves": 16}
 METRIC = Metric.parse("ndcg@10")
@@ -137,7 +140,11 @@ def measured(
         if method == "gate":
             yield method, {"folds": [gated(log) for log, _ in logs]}
             continue
-        values = [ndcg(scored(method, *log), log[0].test) for log in logs]
+        try:
+            values = [ndcg(scored(method, *log), log[0].test) for log in logs]
+        except DataError as error:  # no clicked document moved
+            yield method, {"refused": str(error)}
+            continue
         seconds = time.monotonic() - started
         sys.stderr.write(f"{name}, {condition}, seed {seed}, {method}: {np.nanmean(np.concatenate(values)):.4f}, "
                          f"{seconds:.1f} s\n")  # fmt: skip

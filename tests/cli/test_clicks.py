@@ -131,7 +131,6 @@ def test_comparing_by_clicks_is_the_exposure_dcg(folder: Path) -> None:
         (("--propensities", "p.json"), "--propensities is for --clicks"),
         (("--click-prior", "2"), "--click-prior is for --clicks"),
         (("--clicks", "--gain", "linear"), "--clicks and --gain do not go together"),
-        (("--clicks", "--regroup"), "--clicks and --regroup do not go together"),
         (("--clicks", "--click-prior", "-1"), "--click-prior"),
         (("--clicks", "--valid", "valid.txt"), r"valid.txt.clicks: no such file"),
         (("--clicks", "--propensities", "held.txt"), r"held.txt: no file of propensities"),
@@ -316,6 +315,35 @@ def test_a_report_by_clicks_and_a_section_on_them_without_being_asked(folder: Pa
     refused = invoke("report", folder / "m.txt", tmp_path / "held.txt", *common[:2], "--clicks", "--json")
     assert refused.exit_code == 2
     assert "held.txt.clicks:1: 3 clicks of 2 impressions" in refused.stderr
+
+
+def test_a_log_counts_the_rows_of_a_file_whose_queries_are_in_pieces(folder: Path, tmp_path: Path) -> None:
+    lines, log = (folder / "held.txt").read_text().splitlines(), read_clicks(folder / "held.txt.clicks", 10**6)
+    order = np.random.default_rng(0).permutation(len(lines))  # of the rows in the file
+    qid = [lines[row].split()[1] for row in order]
+    together = [i for one in dict.fromkeys(qid) for i in range(len(qid)) if qid[i] == one]
+    found = []
+    for name, rows, words in (("scattered", order, ["--regroup"]), ("together", order[together], [])):
+        data, model, scores = (tmp_path / f"{name}.{what}" for what in ("svm", "txt", "old"))
+        data.write_text("".join(f"{lines[row]}\n" for row in rows))
+        number = np.argsort(rows)
+        entries = zip(number[log.rows] + 1, log.positions, log.impressions, log.clicks, strict=True)
+        Path(f"{data}.clicks").write_text("".join("{} {} {} {}\n".format(*one) for one in entries))
+        np.savetxt(scores, rows % 7)
+        common = (data, "--clicks", "--propensities", folder / "p.json", *words)
+        trained = invoke("train", *common, "-m", model, *FEW)
+        assert trained.exit_code == 0, trained.stderr
+        compared = invoke("compare", scores, model, *common, "--json")
+        assert '"dcg@10"' in compared.stdout, compared.stderr
+        told = invoke("report", model, *common, "--json", "--only", "clicks", "--baseline", scores, "--threads", 1)
+        assert told.exit_code == 0, told.stderr
+        gate = re.findall(r"exposure-DCG.*", trained.stderr)
+        assert gate
+        said = [*gate, *(re.sub(r'"row( |": )\d+', "row", one.stdout) for one in (compared, told))]
+        found.append((model.read_bytes(), [one.replace(name, "") for one in said]))
+    assert found[0][0] == found[1][0]
+    for one, other in zip(found[0][1], found[1][1], strict=True):
+        assert one == other
 
 
 def test_a_picture_of_propensities_has_both_curves(folder: Path, tmp_path: Path) -> None:
