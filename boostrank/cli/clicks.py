@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -178,6 +178,16 @@ def propensities_of(path: str | None, log: ClickLog, data: RankingDataset, name:
         say(f"{path}: clicks contradict these propensities ({check.nats:.0f} nats, p {check.p:.2g}): "
             f"compare them with `boostrank propensities {name} --check {path}`")  # fmt: skip
     return given, check.p >= 0.05
+
+
+def copied_rows(given: Mapping[str, Any], valid: Sequence[str]) -> float:
+    """How many copies of the training rows `--clicks` holds in memory while the gate trains: the documents that were
+    shown, of all queries and of those that it learns; and, where it holds queries out, both sides of these."""
+    if not given["clicks"]:
+        return 0.0
+    from boostrank.clicks.gate import FOLDS
+
+    return 2.0 if valid else 3.0 - 1.0 / FOLDS
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.backends import DEFAULT_BACKEND, ENGINES
+from boostrank.cli.clicks import copied_rows
 from boostrank.cli.options import COUNT, Command, DataFile, Parsed, option, threads_option, with_options
 from boostrank.cli.progress import duration
 from boostrank.cli.reading import name_of, reading_of, reading_options
@@ -125,7 +126,7 @@ def announced(
     plan = make_plan(
         first, others, backend=given["backend"], route=route, limit=given["memory_limit"], params=checked.engine,
         threads=checked.threads, rounds=checked.rounds, compiles=must_compile(checked.objective), added=added,
-        folds=folds,
+        folds=folds, copies=copied_rows(given, valid),
     )  # fmt: skip
     chosen = plan.check()
     if chosen.cost is None:

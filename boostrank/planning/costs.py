@@ -80,8 +80,8 @@ class Work:
         threads: how many work.
         rounds: how many are planned.
         compiles: whether the objective must be compiled.
-        held_bytes: what is held beside the features in memory: those without their columns within queries, and what
-            folds of a preset take (`fold_bytes`).
+        held_bytes: what is held beside the features in memory: those without their columns within queries, what folds
+            of a preset take (`fold_bytes`), and copies of rows.
     """
 
     train: Survey

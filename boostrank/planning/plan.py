@@ -92,7 +92,7 @@ class Plan:
 def make_plan(
     train: Survey, valid: Sequence[Survey] = (), *, backend: str = "lightgbm", route: str = "auto",
     limit: float | None = None, params: Mapping[str, Any] | None = None, threads: int | None = None, rounds: int = 100,
-    compiles: bool = False, added: int = 0, folds: bool = False,
+    compiles: bool = False, added: int = 0, folds: bool = False, copies: float = 0.0,
 ) -> Plan:  # fmt: skip
     """The plan of a training.
 
@@ -106,10 +106,12 @@ def make_plan(
         compiles: whether the objective must be compiled first; see `must_compile`.
         added: columns within queries, beside the features.
         folds: whether a preset trains on folds of all rows, which are put together for it.
+        copies: of the training rows, beside those that are read.
     """
     held = sum(float_bytes(one, one.features) for one in (train, *valid)) if added else 0.0
     train, *valid = (one.with_columns(added) if added else one for one in (train, *valid))
     held += fold_bytes(train, valid) if folds else 0.0
+    held += copies * float_bytes(train, train.features) if copies else 0.0
     given = params or {}
     leaves = next((given[name] for name in _LEAVES if name in given), None)
     if leaves is None:

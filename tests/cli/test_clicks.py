@@ -13,6 +13,7 @@ import boostrank
 from boostrank.clicks.estimation import estimate_propensities
 from boostrank.clicks.propensities import Propensities, read_propensities
 from boostrank.clicks.text import read_clicks
+from boostrank.core.errors import InputError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.training.model import RankingModel
@@ -89,6 +90,21 @@ def test_training_learns_clicks_over_exposure_of_what_was_shown(folder: Path) ->
     assert re.search(r"debiased against click counts, single trainings, on queries held out in 5 turns, by .*: "
                      rf"exposure-DCG@10 of {clicked} queries: .*; \d+% of the new top 10 was", said)  # fmt: skip
     assert re.search(r"^last round 4 .* dcg@10$", said, re.MULTILINE)
+
+
+def test_the_plan_knows_the_copies_that_clicks_take(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = []
+
+    def make_plan(*surveys: object, copies: float, **options: object) -> None:
+        planned.append(copies)
+        raise InputError("no more is needed")
+
+    monkeypatch.setattr("boostrank.planning.plan.make_plan", make_plan)
+    train = ("train", folder / "train.txt", "-m", folder / "no.txt", *FEW)
+    for words in ((), ("--clicks",), ("--clicks", "--valid", folder / "held.txt")):
+        assert invoke(*train, *words).exit_code == 2
+    # Of what was shown, all and what the gate learns; without --valid the gate's two sides besides.
+    assert planned == [0.0, pytest.approx(1 + 0.8 + 1), 2.0]
 
 
 def test_a_validation_file_is_measured_by_its_clicks(folder: Path) -> None:

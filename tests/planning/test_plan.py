@@ -157,6 +157,15 @@ def test_folds_of_a_preset_take_more_and_validation_rows_are_held_twice() -> Non
     assert joined == pytest.approx(1.2 * alone + 4 * 136 * 1.2e6)
 
 
+def test_copies_of_the_rows_are_planned_where_these_are_in_memory() -> None:
+    train = a_survey(1_000_000)
+    for route, copied in (("memory", 2.5 * 1e6 * 136 * 4), ("bins", 0.0)):
+        one, other = (make_plan(train, route=route, copies=copies).chosen for copies in (0.0, 2.5))
+        assert one is not None
+        assert other is not None
+        assert other.peak_bytes - one.peak_bytes == pytest.approx(copied)
+
+
 def test_sparse_columns_of_few_numbers_are_planned_without_sketches() -> None:
     """`boostrank.backends.xgboost.few_values`; of more numbers than bins a column has one, of some 60 KB."""
     wide, columns = a_survey(2_000), 100_000
