@@ -15,6 +15,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,7 +66,10 @@ def run(folder: str, compiled: bool) -> int:
     command = [sys.executable, "-m", "coverage", "run", "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
     environment = os.environ | {"COVERAGE_FILE": str(data) + ".part"} | ({} if compiled else {"NUMBA_DISABLE_JIT": "1"})
     status = subprocess.run([*command, f"tests/{folder}"], cwd=ROOT, env=environment, check=False).returncode
-    parts = [str(path) for path in DATA.glob(f"{data.name}.part*")]
+    parts: dict[str, int] = {}
+    while parts != (now := {str(path): path.stat().st_size for path in DATA.glob(f"{data.name}.part*")}):
+        parts = now  # processes that tests started may still write theirs
+        time.sleep(2.0)
     combine = [sys.executable, "-m", "coverage", "combine", "-q", f"--data-file={data}", *parts]
     subprocess.run(combine, cwd=ROOT, check=True)
     return status

@@ -61,8 +61,12 @@ CASES = [
     Case("export", "export ../data/model.txt --to python -o exported.py"),
     Case("average", "average ../data/model.txt ../data/model.txt -m model.txt"),
     Case("make-data", "make-data made --queries 10 --mean-length 4"),
+    Case("simulate-clicks", "simulate-clicks ../data/valid.txt --logger ../data/model.txt -o out.clicks"),
+    Case("count-clicks", "count-clicks ../data/sessions.csv -o out.clicks"),
+    Case("propensities", "propensities ../data/train.txt.clicks -o propensities.json"),
     Case("lightgbm", f"{_GBM} --checkpoint-every 2 --log rounds.jsonl"),
     Case("xgboost", f"{_XGB} --checkpoint-every 2"),
+    Case("lightgbm clicks", "train ../data/train.txt --clicks --rounds 3 --quality plain --threads 1 -m model.txt"),
     Case("lightgbm resumed", f"{_GBM} --checkpoint-every 2 --resume", ("model.txt.checkpoint",)),
     Case("xgboost resumed", f"{_XGB} --checkpoint-every 2 --resume", ("model.json.checkpoint",)),
     Case("lightgbm streamed", f"{_GBM} --route bins --cache cache"),
@@ -102,6 +106,10 @@ class Sweep:
             assert in_child(partial(self.command, words), log) == 0, log.read_text()
         shutil.move(self.folder / "large/train.txt", self.data / "large.txt")
         self.old = contents(self.run)
+        words = "simulate-clicks ../data/train.txt --logger model.txt --impressions 40 -o ../data/train.txt.clicks"
+        assert in_child(partial(self.command, words), log) == 0, log.read_text()
+        rows = [f"{row},{position},{row % 3 // 2}" for row in range(1, 40) for position in (row % 2 + 1, row % 5 + 2)]
+        (self.data / "sessions.csv").write_text("\n".join(["row,position,clicked", *rows]) + "\n")
         for name in ("model.txt", "model.txt.meta.json"):
             shutil.copy(self.run / name, self.data / name)
         self.old |= {name: (self.run / name).read_bytes() for name in list(self.old)}
