@@ -66,9 +66,9 @@ def run(folder: str, compiled: bool) -> int:
     command = [sys.executable, "-m", "coverage", "run", "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
     environment = os.environ | {"COVERAGE_FILE": str(data) + ".part"} | ({} if compiled else {"NUMBA_DISABLE_JIT": "1"})
     status = subprocess.run([*command, f"tests/{folder}"], cwd=ROOT, env=environment, check=False).returncode
-    parts: dict[str, int] = {}
-    while parts != (now := {str(path): path.stat().st_size for path in DATA.glob(f"{data.name}.part*")}):
-        parts = now  # processes that tests started may still write theirs
+    parts: list[str] | None = None
+    while parts != (now := sorted(map(str, DATA.glob(f"{data.name}.part*")))):
+        parts = now  # processes that tests started may still rename theirs
         time.sleep(2.0)
     combine = [sys.executable, "-m", "coverage", "combine", "-q", f"--data-file={data}", *parts]
     subprocess.run(combine, cwd=ROOT, check=True)
