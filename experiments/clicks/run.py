@@ -52,10 +52,10 @@ COLUMNS = {
 }  # fmt: skip
 """What is compared with click counts on the same engine."""
 GATES = (
-    "logs of folds", "refused", "costs clicks", "of these below 0", "clearly", "clear and wrong",
-    "interval holds the truth", "exposure-DCG to the truth", "ever shown of the new top 10", "costs NDCG",
-    "of these below 0",
+    "logs", "cost NDCG", "of these below 0", "cost clicks", "of these below 0", "folds", "refused", "clearly below 0",
+    "clear and wrong", "interval holds the truth", "exposure-DCG to the truth", "ever shown of the new top 10",
 )  # fmt: skip
+"""Of logs, whose folds are taken together, and of folds."""
 
 
 @dataclass(frozen=True)
@@ -335,29 +335,30 @@ def write_tables(out: Path, done: list[dict[str, Any]]) -> None:
                     numbers.append({"set": name, "condition": condition, "method": method, "gain": off,
                                     "half": half, "seeds": len(seeds)})  # fmt: skip
             rows.append(row)
-        gates.append([name, condition, *of_gates([f for one in cell if one["method"] == "gate" for f in one["folds"]])])
+        gates.append([name, condition, *of_gates([one["folds"] for one in cell if one["method"] == "gate"])])
     for name in dict.fromkeys(name for name, _ in places):
-        every = [f for one in done if (one["set"], one["method"]) == (name, "gate") for f in one["folds"]]
+        every = [one["folds"] for one in done if (one["set"], one["method"]) == (name, "gate")]
         gates.append([name, "all", *of_gates(every)])
     header = ["set", "clicks", "engine", "logs", "click counts", *COLUMNS]
     save(out / "clicks.md", markdown(header, rows) + "\n\n" + markdown(["set", "clicks", *GATES], gates), numbers)
     print((out / "clicks.md").read_text(), end="")
 
 
-def of_gates(found: list[dict[str, Any]]) -> list[str]:
-    """What `gated` found, counted: a number for each of `GATES`."""
-    given = [one for one in found if "refused" not in one]
-    hurts = [one for one in given if one["true"] < 0.0]
-    costs = [one for one in given if one["test"] < 0.0]
-    clear = [one for one in given if one["high"] < 0.0]
-    off = [one["old"] / one["true_old"] - 1.0 for one in given]
-    below = [sum(one["mean"] < 0.0 for one in those) for those in (hurts, costs)]
+def of_gates(logs: list[list[dict[str, Any]]]) -> list[str]:
+    """What `gated` found of each log's folds, counted: an entry for each of `GATES`."""
+    known = [[fold for fold in log if "refused" not in fold] for log in logs]
+    means = [{what: np.mean([fold[what] for fold in log]) for what in ("mean", "true", "test")} for log in known if log]
+    costs, hurts = ([one["mean"] for one in means if one[what] < 0.0] for what in ("test", "true"))
+    folds = [fold for log in known for fold in log]
+    clear = [fold for fold in folds if fold["high"] < 0.0]
+    off = [fold["old"] / fold["true_old"] - 1.0 for fold in folds]
     counts = (
-        len(found), len(found) - len(given), len(hurts), below[0], sum(one["true"] < 0.0 for one in clear),
-        sum(one["true"] >= 0.0 for one in clear), sum(one["low"] <= one["true"] <= one["high"] for one in given),
+        len(means), len(costs), sum(mean < 0.0 for mean in costs), len(hurts), sum(mean < 0.0 for mean in hurts),
+        len(folds), sum(map(len, logs)) - len(folds), len(clear), sum(fold["true"] >= 0.0 for fold in clear),
+        sum(fold["low"] <= fold["true"] <= fold["high"] for fold in folds),
     )  # fmt: skip
-    shares = [f"{np.mean(off):+.1%}", f"{np.mean([one['known'] for one in given]):.0%}"] if given else ["", ""]
-    return [*map(str, counts), *shares, str(len(costs)), str(below[1])]
+    shares = [f"{np.mean(off):+.1%}", f"{np.mean([fold['known'] for fold in folds]):.0%}"] if folds else ["", ""]
+    return [*map(str, counts), *shares]
 
 
 if __name__ == "__main__":
