@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 import sys
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from boostrank.core.errors import DataError, DataWarning, FileFormatError, Missi
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm.reader import read_libsvm
 from boostrank.data.readers import pieces_of_files, reader_of
+from boostrank.data.tables.categories import Categories
 from tests.data.conftest import refused, same_bits
 
 pa = pytest.importorskip("pyarrow", reason="tables are read by pyarrow")
@@ -126,11 +128,49 @@ def test_what_a_type_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
         (pa.array(["http"]), "column 'url' holds text: --categorical url makes it one of categories; --drop url"),
         (pa.array([0], pa.timestamp("s")), "column 'url' holds times"),
         (pa.array([[1]]), "column 'url' is of type list"),
+        (pa.array([["a"]]), "column 'url' is of type list"),
+        (pa.array([{"string": 1}]), "column 'url' is of type struct"),
     ):  # fmt: skip
         parquet.write_table(pa.table({**good, "x": [1.0], "url": column}), path)
         with refused(words):
             RankingDataset.read(path)
         assert RankingDataset.read(path, drop="url").feature_names == ("x",)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([["a"], ["b"]]), pa.array([{"string": "a"}, {"string": "b"}]),
+        pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array(["a", "b"])),
+        pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array([["a"], ["b"]])),
+    ],
+)  # fmt: skip
+def test_text_within_other_types_is_no_text(tmp_path: Path, values: Any) -> None:
+    good, path = {"label": [1.0, 0.0], "qid": [1, 1], "x": [1.0, 2.0]}, str(tmp_path / "t.feather")
+    for column, words in (("qid", "query ids are whole numbers or text"), ("c", "categories are text; --drop c"),
+                          ("label", "numbers are wanted")):  # fmt: skip
+        table = pa.table(good | {column: values})
+        with pa.ipc.new_file(path, table.schema) as file:
+            file.write_table(table)
+        with refused(f"column '{column}' is of type ", words):
+            RankingDataset.read(path, categorical="c" if column == "c" else None)
+
+
+def test_decimals_are_no_categories(tmp_path: Path) -> None:
+    price = pa.array([1, 2]).cast(pa.decimal128(24, 2))
+    parquet.write_table(pa.table({"label": [1, 0], "qid": [1, 1], "price": price}), tmp_path / "t.parquet")
+    with refused("column 'price' is of type decimal128(24, 2): categories are text; --drop price"):
+        RankingDataset.read(tmp_path / "t.parquet", categorical="price")
+
+
+def test_query_ids_may_be_a_dictionary_of_views_as_polars_writes_them(tmp_path: Path) -> None:
+    if not hasattr(pa, "string_view"):
+        pytest.skip("an old pyarrow")
+    ids = pa.DictionaryArray.from_arrays(pa.array([1, 1, 0], pa.uint32()), pa.array(["a", "b"], pa.string_view()))
+    table = pa.table({"label": [1, 0, 2], "qid": ids, "x": [1.0, 2.0, 3.0]})
+    with pa.ipc.new_file(str(tmp_path / "t.feather"), table.schema) as file:
+        file.write_table(table)
+    assert RankingDataset.read(tmp_path / "t.feather").queries.qid.tolist() == ["b", "a"]
 
 
 def test_faults_of_a_file_without_lines_name_the_row(tmp_path: Path) -> None:
@@ -396,6 +436,15 @@ def test_categories_with_an_order_are_those_of_the_frame(tmp_path: Path, ending:
     assert not RankingDataset.read(path, drop="year", categorical="size").categories["size"].ordered
 
 
+@pytest.mark.parametrize("noted", [{"ordered": True}, "abc", [1], 7, True, None])
+@pytest.mark.filterwarnings("ignore:.*does not hold the order:boostrank.core.errors.DataWarning")
+def test_odd_notes_about_categories_are_as_none(tmp_path: Path, noted: Any) -> None:
+    table = pa.table({"label": [1, 0], "qid": [1, 1], "c": pa.array(["x", "y"]).dictionary_encode()})
+    notes = {"columns": [{"name": "c", "pandas_type": "categorical", "metadata": noted}]}
+    parquet.write_table(table.replace_schema_metadata({"pandas": json.dumps(notes)}), tmp_path / "t.parquet")
+    assert RankingDataset.read(tmp_path / "t.parquet").categories == {"c": Categories(("x", "y"))}
+
+
 @pytest.mark.filterwarnings("ignore:.*(missing values|also in the training):boostrank.core.errors.DataWarning")
 def test_a_text_holds_numbers_where_the_categories_are_numbers(write: Write, tmp_path: Path) -> None:
     years = pa.array([2020, 2010]).dictionary_encode()
@@ -415,6 +464,17 @@ def test_text_of_a_damaged_file_is_refused(tmp_path: Path) -> None:
         parquet.write_table(pa.table(table), tmp_path / "t.parquet")
         with refused(f"column '{column}' is damaged"):
             RankingDataset.read(tmp_path / "t.parquet", categorical="c")
+
+
+@pytest.mark.parametrize("column", ["label", "w", "qid", "c"])
+def test_places_outside_of_a_dictionary_are_refused(tmp_path: Path, column: str) -> None:
+    places = pa.array([0, 2**30], pa.int32())
+    bad = pa.DictionaryArray.from_arrays(places, pa.array([0, 1, 2]), safe=False)
+    table = pa.table({"label": [1, 0], "qid": [1, 1], "w": [1, 1], "c": [1, 2], "a": [1, 2]} | {column: bad})
+    with pa.ipc.new_file(str(tmp_path / "t.feather"), table.schema) as file:
+        file.write_table(table)
+    with refused(f"column '{column}' is damaged"):
+        RankingDataset.read(tmp_path / "t.feather", weight="w")
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:

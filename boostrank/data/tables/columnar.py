@@ -64,7 +64,7 @@ class ColumnarSource:
         try:
             declared = {one.name for one in self.schema if pa.types.is_dictionary(one.type)}
             of_pandas = _of_pandas(self.schema)
-            self.ordered = {name: one["num_categories"] for name, one in of_pandas.items() if one.get("ordered")}
+            self.ordered = {name: one.get("num_categories") for name, one in of_pandas.items() if one.get("ordered")}
             self.columns = choose(names, path, path, declared | set(of_pandas))
             places = [place for place in (*self.columns.places, *wanted(self.columns)) if place is not None]
             self._places = sorted(set(places))
@@ -208,8 +208,8 @@ def _of_pandas(schema: Any) -> dict[str, dict[str, Any]]:
     """Columns that were categories in pandas, whatever type Parquet has for them, and what it noted of these."""
     try:
         columns = from_json((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
-        found = {one["name"]: one["metadata"] or {} for one in columns if one.get("pandas_type") == "categorical"}
-        return {name: one for name, one in found.items() if name in schema.names}
+        found = {one["name"]: one["metadata"] for one in columns if one.get("pandas_type") == "categorical"}
+        return {name: one if isinstance(one, dict) else {} for name, one in found.items() if name in schema.names}
     except (ValueError, AttributeError, KeyError, TypeError):
         return {}
 
@@ -226,7 +226,7 @@ def check_type(column: Any, file: str) -> None:
     what = f"is of type {kind}"
     if types.is_dictionary(kind):
         what = "holds categories, the model or its training data has numbers there"
-    elif "string" in str(kind):
+    elif _is_text(kind):
         what = f"holds text: --categorical {typed_names(column.name)} makes it one of categories"
     elif types.is_temporal(kind):
         what = f"holds times ({kind}): make it a number, such as days since a date"
@@ -234,14 +234,14 @@ def check_type(column: Any, file: str) -> None:
 
 
 def check_categories(column: Any, file: str) -> None:
-    """Refuse a column of categories that holds neither text nor numbers.
+    """Refuse a column of categories that holds neither text nor numbers, or decimals.
 
     Raises:
         FileFormatError: what it holds.
     """
     types, kind = arrow().types, column.type
     value = kind.value_type if types.is_dictionary(kind) else kind
-    if "string" not in str(value) and not _is_number(value):
+    if types.is_decimal(value) or not (_is_text(value) or _is_number(value)):
         words = f"column {column.name!r} is of type {kind}: categories are text"
         raise FileFormatError(f"{words}; --drop {typed_names(column.name)} leaves it out", file=file)
 
@@ -250,6 +250,10 @@ def _is_number(kind: Any) -> bool:
     types: Any = arrow().types
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
                 or types.is_null(kind))  # fmt: skip
+
+
+def _is_text(kind: Any) -> bool:
+    return str(kind) in ("string", "large_string", "string_view")  # old versions of pyarrow have no view of text
 
 
 class BatchPiece:
@@ -284,9 +288,7 @@ class BatchPiece:
         return cells
 
     def _values(self, place: int) -> npt.NDArray[Any]:
-        pa, pc, array = arrow(), arrow(".compute"), self.arrays[place]
-        if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
+        pa, pc, array = arrow(), arrow(".compute"), self._decoded(place)
         if array.type not in (pa.float32(), pa.float64()):
             if not _is_number(array.type):
                 words = f"column {self.columns.header[place]!r} is of type {array.type}: numbers are wanted"
@@ -304,22 +306,31 @@ class BatchPiece:
             raise FileFormatError(words, file=self.file) from None
         return self.arrays[place]
 
+    def _decoded(self, place: int) -> Any:
+        """A column as it is; of a dictionary of text or numbers, these."""
+        pa, array = arrow(), self.arrays[place]
+        if not pa.types.is_dictionary(array.type):
+            return array if _is_number(array.type) else self._sound(place)
+        kind = array.type.value_type
+        if not _is_text(kind) and not _is_number(kind):
+            return array
+        values = self._sound(place).dictionary
+        return (values.cast(pa.large_string()) if _is_text(kind) else values).take(array.indices)  # none of views
+
     def _text(self, place: int) -> Any:
-        pa, pc, array = arrow(), arrow(".compute"), self._sound(place)
+        pa, pc, array = arrow(), arrow(".compute"), self._decoded(place)
         try:
-            return pc.cast(array.dictionary_decode() if pa.types.is_dictionary(array.type) else array, pa.string())
+            return pc.cast(array, pa.string())
         except pa.ArrowException:
             words = f"column {self.columns.header[place]!r} is of type {array.type}: text or whole numbers are wanted"
             raise FileFormatError(words, file=self.file) from None
 
     def _ids(self, place: int) -> Any:
-        pa, pc, array = arrow(), arrow(".compute"), self._sound(place)
-        if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
+        pa, pc, array = arrow(), arrow(".compute"), self._decoded(place)
         kind = array.type
-        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_string(kind):
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
             return array
-        if pa.types.is_large_string(kind) or pa.types.is_null(kind) or "string" in str(kind):
+        if _is_text(kind) or pa.types.is_null(kind):
             return pc.cast(array, pa.string())
         name = self.columns.header[place]
         raise FileFormatError(f"column {name!r} is of type {kind}: query ids are whole numbers or text", file=self.file)
