@@ -11,6 +11,7 @@ import io
 import os
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 from os import PathLike
 from typing import Any, BinaryIO, TextIO
@@ -31,6 +32,7 @@ _LONGEST = 64
 MAX_ROWS = 2**40
 _LARGEST = 2**53
 _AT_A_TIME = 1 << 16
+_LONGEST_LINE = 1 << 16
 
 
 def read_clicks(path: str | PathLike[str], n_documents: int | None = None) -> ClickLog:
@@ -109,9 +111,10 @@ def _parse_fast(name: str) -> tuple[Int64Array, npt.NDArray[Any] | None] | None:
     """(int64[m, 4], word of the segment of each or None) by NumPy's reader; None where it finds something else."""
     with _opened(name) as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of no entries at all
-        first = file.readline()
+        first = file.readline(_LONGEST_LINE)
         words = " ".join(first.split()).lower()
-        lines = file if words in (HEADER, BY_SEGMENT) else chain([first], file)
+        rest = iter(partial(file.readline, _LONGEST_LINE), "")
+        lines = map(_not_too_long, rest if words in (HEADER, BY_SEGMENT) else chain([first], rest))
         by_segment = words == BY_SEGMENT
         kind = np.dtype([("numbers", np.int64, (4,)), ("segment", f"U{_LONGEST}")]) if by_segment else np.int64
         try:
@@ -162,11 +165,20 @@ def lines_of_entries(name: str) -> Int64Array:
     return np.fromiter((number for number, *_ in _lines(name)), np.int64)
 
 
+def _not_too_long(line: str) -> str:
+    if len(line) >= _LONGEST_LINE:  # and is a part of one
+        raise ValueError
+    return line
+
+
 def _lines(name: str) -> Iterator[tuple[int, str, list[str], str]]:
     """(its number, the line, its words, the heading) of each line that is no heading and not empty."""
     header = HEADER
     with _opened(name) as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(iter(partial(file.readline, _LONGEST_LINE), ""), start=1):
+            if len(line) >= _LONGEST_LINE:
+                reason = f"the line is longer than {_LONGEST_LINE:,} characters, which no entry of a click log is"
+                raise FileFormatError(reason, file=name, line=number)
             words = line.partition("#")[0].split()
             if number == 1 and " ".join(words).lower() in (HEADER, BY_SEGMENT):
                 header = " ".join(words).lower()

@@ -8,6 +8,10 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from boostrank.core.errors import ParameterError
+
+MOST_THREADS = 1024
+"""Unless the machine has more cores: where OpenMP cannot start as many as it is asked for, it ends the process."""
 # Threads of OpenMP spin while they wait, unless told otherwise. Beside a busy neighbour a spinning thread takes the
 # core from the one that it waits for (times: experiments/bench_scale). A neighbour may come after the start, and a
 # machine whose cores are ours alone cannot be told from one that is quiet just now: passive.
@@ -15,14 +19,29 @@ _WAIT_POLICY = "passive"
 
 
 def available_threads() -> int:
-    """Threads that this process may keep busy: `OMP_NUM_THREADS` if it is set, else what mask and quota allow."""
-    threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return int(threads) if threads.isdigit() and int(threads) > 0 else _allowed_cores()
+    """Threads that this process may keep busy: `OMP_NUM_THREADS` if it is set, else what mask and quota allow.
+
+    Raises:
+        ParameterError: OMP_NUM_THREADS is above `MOST_THREADS`.
+    """
+    word = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip().lstrip("0")
+    return _checked(word, "OMP_NUM_THREADS") if word.isascii() and word.isdigit() else _allowed_cores()
 
 
 def resolve_threads(threads: int | None) -> int:
-    """The thread count to use: None and numbers below 1 mean every available core."""
-    return available_threads() if threads is None or threads < 1 else threads
+    """The thread count to use: None and numbers below 1 mean every available core.
+
+    Raises:
+        ParameterError: more than `MOST_THREADS`.
+    """
+    return available_threads() if threads is None or threads < 1 else _checked(str(threads), "num_threads")
+
+
+def _checked(threads: str, name: str) -> int:
+    most = max(MOST_THREADS, os.cpu_count() or 1)
+    if len(threads) > len(str(most)) or int(threads) > most:
+        raise ParameterError(f"{name}={threads[:20]} is out of range; allowed: 1 to {most:,} threads")
+    return int(threads)
 
 
 def openmp_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:

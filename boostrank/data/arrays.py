@@ -132,6 +132,9 @@ def read_columns(frame: Any, names: Sequence[str]) -> dict[str, Float64Array]:
     return found
 
 
+_MOST_COLUMNS = 2**24  # as `max_feature` of files
+
+
 class NumberedNames(tuple[str, ...]):
     """Names of features that merely number them: distinct, which of millions takes seconds to look up."""
 
@@ -259,6 +262,11 @@ def _read_rows(
         table = as_frame(X)
     if table is None:
         features = _owned(as_features(X), X) if copy else as_features(X)
+        if features.shape[1] > _MOST_COLUMNS:  # each of which gets a name, also where nothing stands in it
+            raise DataError(
+                f"features have {features.shape[1]:,} columns, more than {_MOST_COLUMNS:,}: leave out those without a "
+                "value, or hash their names into fewer"
+            )
         found = _as_names(names) if names is not None else default_feature_names(features.shape[1])
         categories = {name: Categories() for name in named_columns(categorical_feature, found)}
         for name in categories if len(found) == features.shape[1] else ():

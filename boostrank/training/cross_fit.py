@@ -21,6 +21,7 @@ scale, pairs that the regression got right are beyond what trees still feel (`ex
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -28,7 +29,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize_scalar
-from threadpoolctl import threadpool_limits
 
 from boostrank.backends.limits import Limits
 from boostrank.core.errors import DataWarning, warn_user
@@ -155,7 +155,7 @@ def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1, limits: Lim
         threads: at least 1.
         limits: that it keeps; features that trees cannot use it leaves out.
     """
-    with threadpool_limits(limits=1, user_api="blas"):  # more sum in another order
+    with _one_blas_thread():
         rows = _rows_of(data, weighted_gains(data.labels, gain, data.queries), threads, limits)
         return _started(rows, _regressed(rows))
 
@@ -185,7 +185,7 @@ class FoldStarts:
             data: the other rows, in their order, of `data.part.PartRows`; of one data set each time.
             gain, threads, limits: as of `cross_fitted`, and the same each time.
         """
-        with threadpool_limits(limits=1, user_api="blas"):
+        with _one_blas_thread():
             if self._shared is None:
                 limits = limits or Limits.none(data.n_features)
                 self._shared = self._learnt(data.features.whole.data, gain, threads, limits)
@@ -221,7 +221,7 @@ def learnt(data: Source, gains: Any, threads: int = 1, limits: Limits | None = N
         gains: float64[N], of which the same slices are.
         threads, limits: as of `cross_fitted`.
     """
-    with threadpool_limits(limits=1, user_api="blas"):
+    with _one_blas_thread():
         rows = _rows_of(data, gains, threads, limits)
         found = _regressed(rows)
         return _scaled(found, rows, rows.joined(rows.some, found.predicted, found.whole)[0])
@@ -411,3 +411,11 @@ def _softmax_scale(scores: Float64Array, gains: Float64Array, weights: Float64Ar
         return float(taught @ np.log(np.add.reduceat(np.exp(scale * centred), starts))) + scale * (top - wanted)
 
     return float(minimize_scalar(loss, bounds=(0.0, _MOST_SCALE), method="bounded").x)
+
+
+def _one_blas_thread() -> AbstractContextManager[Any]:
+    """Inside, products of matrices are summed by one thread: more sum in another order."""
+    from threadpoolctl import threadpool_limits  # which changes the environment
+
+    limited: AbstractContextManager[Any] = threadpool_limits(limits=1, user_api="blas")
+    return limited

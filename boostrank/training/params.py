@@ -12,6 +12,7 @@ from boostrank.backends import ENGINES
 from boostrank.backends.base import Backend
 from boostrank.core.errors import DataError, ParameterError, UnknownParameter, did_you_mean
 from boostrank.core.gains import parse_gain
+from boostrank.core.machine import resolve_threads
 from boostrank.core.params import Param, find_param
 from boostrank.kernels.noise import SEED
 from boostrank.kernels.objective.contract import ObjectiveSpec
@@ -124,7 +125,7 @@ def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend
     threads = pop_param(rest, _THREADS, None)
     threads = None if threads is None else max(0, _whole(threads, "num_threads", -1)) or None
     if threads is not None:
-        rest["num_threads"] = threads
+        rest["num_threads"] = resolve_threads(threads)
     metrics = _metric_names(pop_param(rest, _METRIC, "ndcg"), pop_param(rest, _EVAL_AT, DEFAULT_EVAL_AT))
 
     native, function = None, None

@@ -171,6 +171,13 @@ def test_a_line_that_cannot_be_is_refused_where_it_stands(line: str, words: str,
         read_clicks(path, 6)
 
 
+@pytest.mark.parametrize("long", ["1" * 2**17, " " * 2**16 + "1 1 1 1", f"1 1 1 1 #{'x' * 2**16}"])
+def test_a_line_longer_than_any_entry_is_not_taken_to_memory(long: str, tmp_path: Path) -> None:
+    (tmp_path / "t.clicks").write_bytes(gzip.compress(f"1 1 2 1\n{long}\n".encode()))
+    with pytest.raises(FileFormatError, match=r"t\.clicks:2: the line is longer than 65,536 characters"):
+        read_clicks(tmp_path / "t.clicks")
+
+
 def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.clicks"
     path.write_bytes(gzip.compress(b"1 1 5 5\n" * 100)[:-9])

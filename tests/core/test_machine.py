@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from boostrank.core import machine
+from boostrank.core.errors import ParameterError
 from boostrank.core.machine import available_threads, free_memory, openmp_environment, resolve_threads
 
 
@@ -66,11 +67,18 @@ def test_threads_follow_the_smaller_of_mask_and_quota_rounded_down(
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(mask)), raising=False)
     monkeypatch.setattr(machine, "_quota", lambda root: quota)
     assert available_threads() == resolve_threads(None) == resolve_threads(0) == threads
-    assert resolve_threads(5) == 5
+    monkeypatch.setattr(os, "cpu_count", lambda: 96)
+    assert resolve_threads(1024) == 1024
+    with pytest.raises(ParameterError, match="num_threads=100000 is out of range; allowed: 1 to 1,024 threads"):
+        resolve_threads(100_000)  # which ends the process where OpenMP starts them
     assert openmp_environment({}) == {"OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": str(threads)}
     for said in ("3", "3,2"):
         monkeypatch.setenv("OMP_NUM_THREADS", said)
         assert available_threads() == 3
+    for said in ("1025", "9" * 5000):
+        monkeypatch.setenv("OMP_NUM_THREADS", said)
+        with pytest.raises(ParameterError, match=f"OMP_NUM_THREADS={said[:20]} is out of range; allowed: 1 to 1,024"):
+            available_threads()
     for nothing in ("", "many", "0"):
         monkeypatch.setenv("OMP_NUM_THREADS", nothing)
         assert available_threads() == threads

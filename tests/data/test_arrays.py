@@ -131,3 +131,9 @@ def test_no_rows_are_nothing_to_learn_from() -> None:
 def test_names_are_text() -> None:
     X, y = numbers()
     assert RankingDataset.from_arrays(X, y, group=GROUP, feature_names=[1, 2, 3]).feature_names == ("1", "2", "3")
+
+
+def test_more_columns_than_can_have_names_are_refused() -> None:
+    wide = sparse.csr_matrix((4, 2**40), dtype=np.float32)
+    with pytest.raises(DataError, match="1,099,511,627,776 columns, more than 16,777,216"):
+        RankingDataset.from_arrays(wide, [0, 1, 0, 1], group=[4])
