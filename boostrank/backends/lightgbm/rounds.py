@@ -1,4 +1,4 @@
-"""What happens in each round of LightGBM's training: callbacks, and the seeds of sampling."""
+"""Rounds of LightGBM's training: callbacks, and the seeds of sampling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens in each round of XGBoost's training: gradients, metrics, callbacks, and the seeds of sampling."""
+"""Rounds of XGBoost's training: gradients, metrics, callbacks, and the seeds of sampling."""
 
 from __future__ import annotations
 
