@@ -17,7 +17,7 @@ from boostrank.backends.events import Callback
 from boostrank.cluster.collective import Collective
 from boostrank.cluster.job import Job
 from boostrank.core.errors import DataError
-from boostrank.core.queries import QueryIndex
+from boostrank.core.queries import QueryIndex, as_text
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Conventions
@@ -154,7 +154,7 @@ def labels_of(parts: Sequence[RankingDataset]) -> tuple[Float64Array, QueryIndex
     sizes = np.concatenate([np.zeros(0, np.int64), *(part.queries.sizes for part in parts)])
     qids = [part.queries.qid for part in parts]
     if any(ids.dtype.kind == "O" for ids in qids):
-        qids = [ids.astype(str).astype(object) for ids in qids]
+        qids = [as_text(ids) for ids in qids]
     weights = None
     if any(part.queries.weights is not None for part in parts):
         weights = np.concatenate([p.queries.each_weight for p in parts])

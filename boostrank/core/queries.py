@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import date, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import DataError, FileFormatError, RowError
+from boostrank.core.formatting import UNFIT_TEXT, UNFIT_WORDS
 from boostrank.core.types import Float64Array, Int64Array
 
 Places = Callable[[int], tuple[str, int]]
@@ -122,20 +127,26 @@ class QueryIndex:
         given = checked_ids(ids)
         starts = np.flatnonzero(np.concatenate([np.ones(min(1, given.size), bool), given[1:] != given[:-1]]))
         firsts = given[starts]
-        _, first_at, counts = np.unique(firsts, return_index=True, return_counts=True)
-        if bool(np.any(counts > 1)):
-            pairs = [np.flatnonzero(firsts == firsts[i])[:2].tolist() for i in first_at[counts > 1]]
-            first, again = min(pairs, key=lambda pair: pair[1])
+        numbers = query_numbers(firsts)
+        again = np.flatnonzero(numbers != np.arange(numbers.size))
+        if again.size:
+            at = int(again[0])
             raise DataError(
-                f"query {firsts[again]} appears again at row {starts[again]} (0-based) after ending near row "
-                f"{starts[first]}: the rows of a query must follow each other; sort them stably by query id "
+                f"query {firsts[at]} appears again at row {starts[at]} (0-based) after ending near row "
+                f"{starts[numbers[at]]}: the rows of a query must follow each other; sort them stably by query id "
                 "(sort=True does)"
             )
         ptr = np.concatenate([starts, [given.size]]).astype(np.int64)
         if firsts.dtype.kind in "iu" and (not firsts.size or int(firsts.max()) <= np.iinfo(np.int64).max):
             firsts = firsts.astype(np.int64)
         else:
-            firsts = firsts.astype(str).astype(object)
+            firsts = as_text(firsts)
+            unfit = next((i for i, name in enumerate(firsts) if UNFIT_TEXT.search(name)), None)
+            if unfit is not None:
+                raise DataError(
+                    f"the query id {firsts[unfit]!r} of row {starts[unfit]} (0-based) holds {UNFIT_WORDS}: give the "
+                    "query another"
+                )
         return cls(ptr, firsts, None if weights is None else np.asarray(weights))
 
     @classmethod
@@ -147,8 +158,8 @@ class QueryIndex:
         """
         if isinstance(given, QueryIndex):
             return given
-        values = np.asarray(given)
-        if values.ndim == 1 and values.dtype.kind in "iu" and values.sum() == documents:
+        values = checked_ids(given)
+        if values.dtype.kind in "iu" and values.sum() == documents:
             if values.size != documents:
                 return cls.from_sizes(values)
             if documents > 1 and bool(np.all(values == 1)):
@@ -276,33 +287,92 @@ class _PlacesOfSome:
 
 
 def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
-    """[N]: the query ids of rows as whole numbers or text.
+    """[N]: the query ids of rows, all whole numbers, or all text, or all dates, times or UUIDs.
 
     Raises:
         DataError: missing ids, or others than these.
     """
-    given = np.asarray(ids)
+    # NumPy would make text of the numbers of a list that holds both, and each as long as the longest.
+    given = np.fromiter(ids, object, len(ids)) if isinstance(ids, list | tuple) else np.asarray(ids)
     if given.ndim != 1:
         raise DataError(f"query ids must be one-dimensional, not of shape {given.shape}")
     if given.dtype.kind in "cV":
         raise DataError(f"query ids must be whole numbers or text, not {given.dtype}")
-    if given.dtype.kind == "O":
-        missing = [i for i, qid in enumerate(given) if qid is None or str(qid) == "<NA>" or qid != qid]
-        if missing:
-            raise DataError(f"row {missing[0]} has no query id")
-        if any(isinstance(qid, str) for qid in given):
-            given = given.astype(str)
+    if given.dtype.kind in "SOT":  # bytes, objects, NumPy's text of any length
+        given = _ids_of_objects(given.astype(object))
+    absent = np.isnat(given) if given.dtype.kind in "mM" else ~np.isfinite(given) if given.dtype.kind == "f" else None
+    if absent is not None and bool(absent.any()):
+        raise DataError(f"row {int(np.flatnonzero(absent)[0])} has no query id")
     if given.dtype.kind == "f":
-        if not bool(np.all(np.isfinite(given))):
-            raise DataError(f"row {int(np.flatnonzero(~np.isfinite(given))[0])} has no query id")
-        whole = given.astype(np.int64)
+        with np.errstate(invalid="ignore"):  # too large
+            whole = given.astype(np.int64)
         if not np.array_equal(whole, given):
             raise DataError("query ids must be whole numbers or text")
         given = whole
     return given
 
 
+def _ids_of_objects(given: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """[N]: query ids of one kind, int64 where they are whole numbers that fit.
+
+    Raises:
+        DataError: missing ids, of two kinds, or of one that is none for ids.
+    """
+    types = set(map(type, given))
+    if types == {str}:
+        return given
+    found, kinds = given, {"a number": 0}
+    if not types <= {int, np.int32, np.int64}:
+        found, kinds = np.empty(given.size, object), {}
+        for row, one in enumerate(given):
+            kind, found[row] = _kind_and_id(one, row)
+            kinds.setdefault(kind, row)
+    if len(kinds) > 1:
+        (first, row), (other, at) = list(kinds.items())[:2]
+        raise DataError(
+            f"the query id of row {row} is {first}, that of row {at} {other}: make all of them text, or all whole "
+            "numbers"
+        )
+    try:
+        return found.astype(np.int64) if "a number" in kinds else found
+    except OverflowError:
+        return found
+
+
+def _kind_and_id(one: Any, row: int) -> tuple[str, Any]:
+    """What a query id is, in words, and the id."""
+    if isinstance(one, str):
+        return "text", one
+    if one is None or str(one) in ("<NA>", "NaT"):
+        raise DataError(f"row {row} has no query id")
+    if isinstance(one, bytes):
+        try:
+            return "bytes", one.decode()
+        except UnicodeDecodeError:
+            raise DataError(f"the query id of row {row}, {one!r}, is bytes that are no UTF-8 text") from None
+    if isinstance(one, date | timedelta | np.datetime64 | np.timedelta64 | UUID):
+        return f"of type {type(one).__name__}", one
+    if isinstance(one, int | float | np.integer | np.floating | np.bool_ | Decimal | Fraction):
+        try:
+            whole = int(one)
+        except (ValueError, OverflowError):  # not a number, infinite
+            raise DataError(f"row {row} has no query id") from None
+        if whole == one:
+            return "a number", whole
+    raise DataError(
+        f"query ids must be whole numbers or text, one-dimensional: row {row} has one of type {type(one).__name__}"
+    )
+
+
+def as_text(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """An object array of the ids as text, each as long as it is."""
+    return np.fromiter(map(str, ids), object, ids.size)
+
+
 def query_numbers(ids: npt.NDArray[Any]) -> Int64Array:
     """int64[N]: the number of the query of each row, from 0, in the order in which queries first appear."""
+    if ids.dtype.kind == "O":
+        seen: dict[Any, int] = {}
+        return np.fromiter((seen.setdefault(one, len(seen)) for one in ids), np.int64, ids.size)
     _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(first))[inverse], np.int64)

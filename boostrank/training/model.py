@@ -18,7 +18,7 @@ from boostrank.backends.base import Backend
 from boostrank.core.errors import DataError, ModelError
 from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
-from boostrank.core.queries import QueryIndex
+from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.arrays import as_features, default_feature_names, queries_of_sizes
 from boostrank.data.dataset import RankingDataset
@@ -322,10 +322,10 @@ class RankingModel(BoosterMethods):
         if isinstance(data, RankingDataset):
             raise DataError("qid, group: a RankingDataset has its own queries")
         rows = self._rows(data)
-        count = np.size(np.asarray(qid)) if group is None else queries_of_sizes(group).n_documents
+        count = queries_of_sizes(group).n_documents if qid is None else checked_ids(qid).size
         if count != rows.shape[0]:
             raise DataError(
-                f"{'qid' if group is None else 'group'} is of {count:,} rows, the data have {rows.shape[0]:,}"
+                f"{'group' if qid is None else 'qid'} is of {count:,} rows, the data have {rows.shape[0]:,}"
             )
         if self.scores_rows_alone:
             return data
@@ -410,7 +410,7 @@ class RankingModel(BoosterMethods):
         if isinstance(data, RankingDataset):
             ids = data.in_input_order(data.queries.of_rows())
         elif qid is not None:
-            ids = np.unique(np.asarray(qid), return_inverse=True)[1]
+            ids = query_numbers(checked_ids(qid))
         elif group is not None:
             ids = QueryIndex.from_sizes(np.asarray(group)).of_rows()
         else:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -38,6 +42,62 @@ def test_ids_may_be_text_or_larger_than_int64():
 def test_bad_ids_are_refused(ids, words):
     with pytest.raises(DataError, match=words):
         QueryIndex.from_ids(ids)
+
+
+def objects(*ids):
+    return np.fromiter(ids, object, len(ids))
+
+
+MISSING_TIMES = np.array(["2020-01-01", "NaT", "NaT"], "M8[s]")
+
+
+@pytest.mark.parametrize(
+    ("ids", "words"),
+    [
+        (["a", "a\0", "b"], r"query id 'a\\x00' of row 1"),
+        (["a", "b", "b", "a\ud800"], r"query id 'a\\ud800' of row 3"),
+        (["1", "1", 1], "row 0 is text, that of row 2 a number"),
+        (objects("1", 1), "row 0 is text, that of row 1 a number"),
+        ([date(2020, 1, 1), 3], "row 0 is of type date, that of row 1 a number"),
+        (MISSING_TIMES, "row 1 has no query id"),
+        (MISSING_TIMES - MISSING_TIMES[0], "row 1 has no query id"),
+        ([7, None], "row 1 has no query id"),
+        ([Decimal("sNaN")], "row 0 has no query id"),
+        (np.array([b"a", b"\xc8"]), "row 1, b'\\\\xc8', is bytes that are no UTF-8 text"),
+        ([(1, 2), (1, 2)], "row 0 has one of type tuple"),
+        (objects({}, {}), "type dict"),
+        (objects(1j), "type complex"),
+        (objects(np.ones(2), np.ones(2)), "type ndarray"),
+        ([np.ones((2, 3)), np.ones((2, 4))], "type ndarray"),
+        (objects(0.5, 1.5), "whole numbers or text"),
+        ([Fraction(1, 2)], "whole numbers or text"),
+        (np.array([1e300]), "whole numbers or text"),
+    ],
+)
+def test_ids_that_are_no_whole_numbers_and_no_text_are_refused_in_words(ids, words):
+    with pytest.raises(DataError, match=words):
+        QueryIndex.from_ids(ids)
+    with pytest.raises(DataError, match=words):
+        QueryIndex.of(ids, len(ids))
+
+
+def test_each_id_is_as_long_as_it_is():
+    ids = np.array([str(i) if i else "x" * 10**6 for i in range(20_000)], object)
+    index = QueryIndex.from_ids(ids)  # 80 GB as one array of NumPy's text
+    assert list(index.qid[[0, 7]]) == [ids[0], "7"]
+
+
+def test_dates_bytes_and_numbers_of_any_type_are_ids():
+    assert list(QueryIndex.from_ids([date(2020, 1, 1), date(2020, 1, 1), date(2019, 1, 1)]).qid)[1] == "2019-01-01"
+    assert list(QueryIndex.from_ids([b"b", b"b", b"a"]).qid) == ["b", "a"]
+    assert list(QueryIndex.from_ids([Decimal(2), 2, np.float32(1)]).qid) == [2, 1]
+    assert list(QueryIndex.from_ids([2**63, 2**63 + 1, 5]).qid) == [str(2**63), str(2**63 + 1), "5"]
+
+
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="text of any length: NumPy 2")
+@pytest.mark.parametrize("options", [{}, {"na_object": None}])
+def test_numpy_text_of_any_length_is_an_id(options):
+    assert list(QueryIndex.from_ids(np.array(["b", "b", "a"], np.dtypes.StringDType(**options))).qid) == ["b", "a"]
 
 
 @pytest.mark.parametrize("sizes", [[2, 0], [2, -1], [1.5], [[1, 2]]])

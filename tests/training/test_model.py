@@ -108,6 +108,8 @@ def test_rank_counts_from_one_within_each_query(trained: Any) -> None:
     np.testing.assert_array_equal(model.rank(train.features, group=train.queries.sizes), ranks)
     with pytest.raises(DataError, match="qid= or group="):
         model.rank(train.features)
+    with pytest.raises(DataError, match="row 0 is a number, that of row 1 text"):
+        model.rank(train.features, qid=[1, "1"] * (train.n_documents // 2))
 
 
 def test_rows_sorted_on_the_way_in_come_back_in_their_order() -> None:
