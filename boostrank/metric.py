@@ -16,6 +16,7 @@ import numpy.typing as npt
 from boostrank.core.conventions import Conventions
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.machine import resolve_threads
+from boostrank.core.numbers import as_numbers
 from boostrank.core.queries import QueryIndex
 from boostrank.core.resampling import PairedDifference, bootstrap_intervals, paired_difference
 from boostrank.core.types import Float64Array, Int64Array
@@ -219,7 +220,7 @@ class BoundMetrics:
         self.metrics = tuple(Metric.all_of(metrics))
         self.conventions = Conventions.of(conventions)
         self._threads = resolve_threads(threads)
-        y = _writable(labels)
+        y = _writable(as_numbers(labels, "labels"))
         self.queries = queries = QueryIndex.of(queries, y.size)
         if y.shape != (queries.n_documents,):
             raise DataError(f"{y.size} labels but queries that cover {queries.n_documents} documents")
@@ -325,7 +326,7 @@ class BoundMetrics:
     def _measure(self, scores: npt.ArrayLike) -> list[Float64Array]:
         """Per-query values, float64[Q, p] a metric."""
         with np.errstate(over="ignore"):
-            s = _writable(np.asarray(scores).astype(self.conventions.score_type, copy=False))
+            s = _writable(as_numbers(scores, "scores").astype(self.conventions.score_type, copy=False))
         if s.shape != self._labels.shape:
             raise DataError(f"{s.size} scores for {self._labels.size} documents")
         bad = np.flatnonzero(~np.isfinite(s))

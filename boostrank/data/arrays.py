@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.errors import DataError
+from boostrank.core.numbers import as_numbers, check_real, masked_as_missing
 from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.row_places import InputRows
@@ -45,7 +46,7 @@ def read_arrays(
     blank = [i for i, name in enumerate(names) if not str(name).strip()]
     if blank:
         raise DataError(f"feature {blank[0]} (from 0) has a blank name: give it another")
-    labels = _as_labels(y)
+    labels = as_numbers(y, "labels").copy()
     rows: Int64Array | None = None
     if qid is not None:
         ids = checked_ids(_without_mask(qid, "query id"))
@@ -69,10 +70,7 @@ def read_arrays(
         raise DataError(f"{queries.n_documents} {what} but {features.shape[0]} rows of features")
 
     def in_order(given: npt.ArrayLike, what: str) -> Float64Array:
-        try:
-            values = np.array(_without_mask(given, f"entry in {what}"), dtype=np.float64).reshape(-1)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"{what} must be numbers: {error}") from None
+        values = as_numbers(_without_mask(given, f"entry in {what}"), what).copy()
         return values if rows is None or values.size != rows.size else values[rows]
 
     if weight is not None:
@@ -126,7 +124,7 @@ def read_columns(frame: Any, names: Sequence[str]) -> dict[str, Float64Array]:
     for name in names:
         if name in there:
             try:
-                found[name] = _as_labels(values_of(table, there.index(name)))
+                found[name] = as_numbers(values_of(table, there.index(name)), "values")
             except DataError:
                 raise DataError(f"column {name!r} is in the gain, and holds no numbers") from None
     return found
@@ -155,6 +153,7 @@ def as_features(X: Any) -> Features:
             raise DataError(f"features must be two-dimensional, not of shape {X.shape}")
         _check_sparse(X)
         matrix = sparse.csr_matrix(X)
+        check_real(matrix.data, "features")
         if not matrix.has_canonical_format:  # summed in place: not in the caller's buffers
             matrix = matrix.copy()
             matrix.sum_duplicates()
@@ -163,19 +162,19 @@ def as_features(X: Any) -> Features:
                 (_as_float32(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape, copy=False
             )
         return matrix
-    array = X.to_numpy() if hasattr(X, "to_numpy") else np.asanyarray(X)
+    try:
+        array = X.to_numpy() if hasattr(X, "to_numpy") else np.asanyarray(X)
+    except ValueError as error:
+        raise DataError(f"features must be two-dimensional: {error}") from None
     if array.ndim != 2:
         raise DataError(f"features must be two-dimensional, not of shape {array.shape}")
-    if array.dtype.kind in "mMc":
-        raise DataError(
-            f"features of type {array.dtype} are no plain numbers; turn them into some that trees can split"
-        )
+    check_real(array, "features")
     if array.dtype.kind not in "fiub":
         try:
             array = array.astype(np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise DataError(f"features must be numbers: {error}; encode text columns first") from None
-    return np.ascontiguousarray(_as_float32(_masked_as_missing(array)))
+    return np.ascontiguousarray(_as_float32(masked_as_missing(array)))
 
 
 def _check_sparse(X: Any) -> None:
@@ -195,16 +194,6 @@ def _check_sparse(X: Any) -> None:
                     raise ValueError(f"an index of axis {axis} is outside 0 to {length - 1}")
     except ValueError as error:
         raise DataError(f"the sparse matrix is broken: {error}") from None
-
-
-def _masked_as_missing(values: Any) -> npt.NDArray[Any]:
-    """An array; what a masked one hides is NaN, not the number behind the mask."""
-    if not np.ma.isMaskedArray(values):
-        return np.asarray(values)
-    if not np.ma.is_masked(values):
-        return np.asarray(values.data)
-    real = np.ma.asarray(values if values.dtype.kind == "f" else values.astype(np.float64))
-    return np.asarray(real.filled(np.nan))
 
 
 def queries_of_sizes(group: npt.ArrayLike | None) -> QueryIndex:
@@ -293,21 +282,6 @@ def _as_names(names: Sequence[Any]) -> tuple[str, ...]:
     if odd:
         raise DataError(f"feature names must be text, not {odd[0]!r}")
     return tuple(map(str, names))
-
-
-def _as_labels(y: Any) -> Float64Array:
-    """float64[N] of labels in whatever form; missing ones are NaN, which a data set refuses by row."""
-    if np.asarray(y).dtype.kind == "c":
-        raise DataError("labels are complex numbers, which have no order")
-    try:
-        return np.array(_masked_as_missing(y), dtype=np.float64).reshape(-1)
-    except (TypeError, ValueError):
-        pass
-    try:
-        given = [np.nan if one is None or str(one) == "<NA>" else one for one in np.asarray(y, object).reshape(-1)]
-        return np.array(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"labels must be numbers: {error}") from None
 
 
 def with_weights(queries: QueryIndex, values: Float64Array) -> QueryIndex:

@@ -137,3 +137,40 @@ def test_more_columns_than_can_have_names_are_refused() -> None:
     wide = sparse.csr_matrix((4, 2**40), dtype=np.float32)
     with pytest.raises(DataError, match="1,099,511,627,776 columns, more than 16,777,216"):
         RankingDataset.from_arrays(wide, [0, 1, 0, 1], group=[4])
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_complex_features_are_refused_in_every_form(kind: str) -> None:
+    y = numbers()[1]
+    with pytest.raises(DataError, match="complex128 are no plain numbers"):
+        RankingDataset.from_arrays(matrix(kind).astype(np.complex128), y, group=GROUP)
+    pd = pytest.importorskip("pandas", reason="frames of pandas")
+    with pytest.raises(DataError, match="column 'a' holds complex numbers"):
+        RankingDataset.from_arrays(pd.DataFrame({"a": np.ones(ROWS) * 1j}), y, group=GROUP)
+
+
+SECONDS = np.arange(ROWS).astype("m8[s]")
+
+
+@pytest.mark.parametrize("what", ["y", "weight", "document_weight", "k"])
+@pytest.mark.parametrize(
+    "values",
+    [SECONDS, SECONDS + np.datetime64(0, "s"), list(SECONDS), np.fromiter(SECONDS, object, ROWS), np.ones(ROWS) * 1j,
+     np.ma.masked_array(SECONDS)],
+)  # fmt: skip
+def test_times_and_complex_numbers_are_no_labels_and_no_weights(what: str, values: Any) -> None:
+    X, y = numbers()
+    with pytest.raises(DataError, match="are no plain numbers"):
+        RankingDataset.from_arrays(X, **{"y": y, what: values}, group=GROUP)
+    with pytest.raises(DataError, match="are no plain numbers"):
+        boostrank.Metric("ndcg").evaluate(values, y, GROUP)
+
+
+@pytest.mark.parametrize("what", ["y", "weight"])
+@pytest.mark.parametrize("values", [[[1], [2, 3]], [10**400] * ROWS, [np.ones((2, 3)), np.ones((2, 4))]])
+def test_lists_of_lists_and_numbers_too_large_for_any_are_refused_in_words(what: str, values: Any) -> None:
+    X, y = numbers()
+    with pytest.raises(DataError, match="must be numbers"):
+        RankingDataset.from_arrays(X, **{"y": y, what: values}, group=GROUP)
+    with pytest.raises(DataError, match="features must be"):
+        RankingDataset.from_arrays([[one, one] for one in values], y, group=GROUP)

@@ -185,6 +185,11 @@ class FrameReader:
         if isinstance(kind, _AS_THEY_ARE):
             values = series.to_numpy()  # of old versions objects where some are missing
             return (values if values.dtype.kind != "O" else _with_none(series, values).astype(np.float64)), name
+        # pandas alone has them, and would drop a half.
+        if getattr(getattr(series.to_native(), "dtype", None), "kind", "") == "c":
+            raise DataError(
+                f"column {name!r} holds complex numbers, which have no order: make it real, or leave it out"
+            )
         if isinstance(kind, nw.Object) and any(isinstance(value, str) for value in series.to_list()):
             raise DataError(self._not_a_number(name, series, kind, None))
         try:
