@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import DataError, DataWarning, FileFormatError, warn_user
+from boostrank.core.errors import DataError, DataWarning, FileFormatError, InputError, warn_user
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 
@@ -22,6 +21,7 @@ NO_SEGMENT = "(none)"
 MOST_SEGMENTS = 1_000
 _LENGTHS = ((1, "1 document"), (2, "2 to 9"), (10, "10 to 29"), (30, "30 to 99"), (100, "100 or more"))
 _MOST_LABELS = 8
+_LONGEST_LINE = 1 << 16
 _HEADINGS = {"qid", "query", "query_id", "queryid"}
 
 
@@ -97,31 +97,48 @@ def read_segments(path: str | PathLike[str]) -> dict[str, str]:
     """Query id -> segment, from a file of two columns between commas or tabs; a first line `qid,...` is a heading.
 
     Raises:
+        InputError: no ordinary file.
         FileFormatError: another number of columns, or a query in two segments.
     """
     name = os.fspath(path)
+    if os.path.exists(name) and not os.path.isfile(name):  # a device may have no end
+        raise InputError(f"{name}: not an ordinary file")
     table: dict[str, str] = {}
+    delimiter = ""
     with open(path, encoding="utf-8-sig", errors="backslashreplace", newline="") as file:
-        text = file.read()
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter="\t" if "\t" in text.partition("\n")[0] else ",")
-    try:
-        for row in rows:
-            cells = [cell.strip() for cell in row]
-            if not any(cells) or (rows.line_num == 1 and cells[0].lower() in _HEADINGS):
+        for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), ""), 1):
+            if len(line) == _LONGEST_LINE:
+                raise FileFormatError(f"a line of {_LONGEST_LINE:,} letters or more", file=name, line=number)
+            delimiter = delimiter or ("\t" if "\t" in line else ",")
+            cells = _cells(line, delimiter, name, number)
+            if not any(cells) or (number == 1 and cells[0].lower() in _HEADINGS):
                 continue
             if len(cells) != 2 or not all(cells):
                 found = "an empty cell" if len(cells) == 2 else f"{len(cells)} columns"
                 reason = f"{found}, where a query id and its segment are expected"
-                raise FileFormatError(reason, file=name, line=rows.line_num)
+                raise FileFormatError(reason, file=name, line=number)
             qid, segment = cells
             if table.setdefault(qid, segment) != segment:
                 reason = f"query {qid} is in {table[qid]!r} already, and here in {segment!r}"
-                raise FileFormatError(reason, file=name, line=rows.line_num)
-    except csv.Error as error:
-        raise FileFormatError(str(error), file=name, line=rows.line_num) from error
+                raise FileFormatError(reason, file=name, line=number)
     if not table:
         raise FileFormatError("no segments: lines such as 817,mobile are expected", file=name)
     return table
+
+
+def _cells(line: str, delimiter: str, name: str, number: int) -> list[str]:
+    """Cells of one line, which alone is looked at: a cell that goes over several lines is a quote that was forgotten.
+
+    Raises:
+        FileFormatError: its quotes do not fit.
+    """
+    try:
+        return [
+            cell.strip() for row in csv.reader([line.rstrip(" \r\n")], delimiter=delimiter, strict=True) for cell in row
+        ]
+    except csv.Error as error:
+        words = f'quotes (") that do not fit, {error}: a cell in quotes ends on its line, a quote in it is doubled'
+        raise FileFormatError(words, file=name, line=number) from None
 
 
 def segmentations(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from boostrank.core.errors import DataError, DataWarning, FileFormatError
+from boostrank.core.errors import DataError, DataWarning, FileFormatError, InputError
 from boostrank.core.queries import QueryIndex
 from boostrank.report.segments import NO_SEGMENT, by_best_label, by_length, by_table, holm, read_segments
 
@@ -74,6 +75,10 @@ def test_a_file_has_two_columns_between_commas_or_tabs(text: str, tmp_path: Path
         ("1,a\n2\n", ":2: 1 columns"),
         ("1,a\n2,b,c\n", ":2: 3 columns"),
         ("1,a\n2,\n", ":2: an empty cell"),
+        ('1,"a\n2,b\n3,c\n', ':1: quotes (") that do not fit'),
+        ('1,a\n2,"b\n3,c"\n', ':2: quotes (") that do not fit'),
+        ('1,a\n2,"b"c\n', ':2: quotes (") that do not fit'),
+        ("1," + "a" * 70_000 + "\n", ":1: a line of 65,536 letters or more"),
         ("1,a\n\n1,b\n", ":3: query 1 is in 'a' already, and here in 'b'"),
         ("", ": no segments"),
         ("qid,segment\n", ": no segments"),
@@ -84,6 +89,12 @@ def test_what_is_no_table_is_refused_with_the_line(text: str, words: str, tmp_pa
     with pytest.raises(FileFormatError, match=r"s\.csv") as refused:
         read_segments(tmp_path / "s.csv")
     assert words in str(refused.value)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="a system without devices")
+def test_a_device_is_no_file_of_segments() -> None:
+    with pytest.raises(InputError, match="/dev/zero: not an ordinary file"):
+        read_segments("/dev/zero")
 
 
 def test_holm_adjusts_as_in_the_textbook() -> None:
