@@ -19,7 +19,7 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
     """Callback of the eager option `--config`: its values become the defaults of the command.
 
     Raises:
-        FileFormatError: not TOML, or a key that is no option of the command.
+        FileFormatError: not TOML, a key that is no option of the command, or an option that is given twice.
     """
     if path is None:
         return None
@@ -30,12 +30,13 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
             content = tomllib.load(file)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FileFormatError(f"not TOML: {error}", file=path) from None
+    except ValueError as error:  # also of a number with thousands of digits
+        raise FileFormatError(f"not TOML: {str(error).partition(';')[0]}", file=path) from None
     except RecursionError:
         raise FileFormatError("not a configuration: lists or tables are nested too deep", file=path) from None
     known = {_key(p): p for p in context.command.params if p is not parameter and _key(p) != "help"}
     defaults: dict[str, Any] = {}
+    given: dict[str | None, str] = {}
     for key, value in content.items():
         if key in _OF_TRAIN and key not in known:
             continue
@@ -47,12 +48,29 @@ def read_config(context: click.Context, parameter: click.Parameter, path: str | 
                 f"{key!r} must be a table: write [{key}]" if key in _TABLES else f"{key!r} is an option, not a table",
                 file=path,
             )
+        _check_numbers(key, value, path)
+        if option.name in given:
+            raise FileFormatError(f"{given[option.name]!r} and {key!r} are one option: it is given twice", file=path)
+        given[option.name] = key
         if key in _TABLES:
             context.meta[_TABLES[key]] = value
         else:
             defaults[str(option.name)] = _as_typed(key, option, value, path)
     context.default_map = {**(context.default_map or {}), **defaults}
     return path
+
+
+def _check_numbers(key: str, value: Any, path: str) -> None:
+    """Refuse whole numbers that no option and no engine has: Python would not even write the longest of them as text.
+
+    Raises:
+        FileFormatError: one that 64 bits do not hold.
+    """
+    if isinstance(value, dict | list):
+        for name, one in value.items() if isinstance(value, dict) else ((key, one) for one in value):
+            _check_numbers(name, one, path)
+    elif isinstance(value, int) and value.bit_length() > 64:
+        raise FileFormatError(f"{key}: a whole number that 64 bits do not hold", file=path)
 
 
 def _as_typed(key: str, option: click.Parameter, value: Any, path: str) -> Any:

@@ -75,6 +75,11 @@ def test_files_can_be_named_there_too(data: Path, tmp_path: Path) -> None:
         ("[param]\nmax_depth = true", "max_depth=True must be a whole number"),
         ("[param]\nlearning_rate = true", "learning_rate=True"),
         ("rounds = 'many'", "'many' is not a valid integer"),
+        ("rounds = " + "1" * 5000, "not TOML: Exceeds the limit"),
+        ("rounds = 0x" + "f" * 5000, "rounds: a whole number that 64 bits do not hold"),
+        ("eval-at = [1, 0x" + "f" * 5000 + "]", "eval-at: a whole number that 64 bits do not hold"),
+        ("[param]\nnum_leaves = 0x" + "f" * 5000, "num_leaves: a whole number that 64 bits do not hold"),
+        ("eval_at = 3\neval-at = 5", "'eval_at' and 'eval-at' are one option: it is given twice"),
         ("[set]\nsigmod = 1", "Did you mean 'sigmoid'?"),
     ],
 )
