@@ -39,7 +39,7 @@ class Metric:
         cutoffs: ranks at which the list is cut, in the order they are reported; none means the whole list.
 
     Raises:
-        ParameterError: an unknown name, or a cut-off below 1.
+        ParameterError: an unknown name, or a cut-off that is no rank.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Metric:
         object.__setattr__(self, "name", METRICS.get(self.name).name)
         object.__setattr__(self, "cutoffs", tuple(dict.fromkeys(int(k) for k in self.cutoffs)))
         if any(not 1 <= k < WHOLE_LIST for k in self.cutoffs):
-            raise ParameterError(f"{self}: a cut-off is a rank, 1 or more")
+            raise ParameterError(f"{self}: a cut-off is a rank, 1 or more and below 2^63")
 
     @classmethod
     def parse(cls, text: str) -> Metric:
@@ -60,8 +60,8 @@ class Metric:
         """
         name, at, numbers = text.strip().partition("@")
         words = [word.strip() for word in numbers.split(",")] if at else []
-        if not all(word.isascii() and word.isdigit() for word in words):
-            raise ParameterError(f"metric {text!r}: after @ come ranks such as 10, or 1,3,5")
+        if not all(word.isascii() and word.isdigit() and len(word) < 20 for word in words):
+            raise ParameterError(f"metric {text!r}: after @ come ranks such as 10, or 1,3,5, below 2^63")
         return cls(name.strip(), tuple(int(word) for word in words))
 
     @classmethod

@@ -96,7 +96,7 @@ class Param:
             if isinstance(value, bool):
                 raise ValueError
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ParameterError(f"{self.name}={value!r} is not a number; allowed: {self.range}") from None
         if self.kind == "integer" and (not math.isfinite(number) or number != int(number)):
             raise ParameterError(f"{self.name}={value!r} is not a whole number; allowed: {self.range}")

@@ -236,10 +236,10 @@ def pop_param(params: dict[str, Any], names: tuple[str, ...], default: Any) -> A
 def _whole(value: Any, name: str, low: int) -> int:
     try:
         number = int(value)
-        if isinstance(value, bool) or number != float(value) or number < low:
+        if isinstance(value, bool) or number != float(value) or not low <= number < 2**31:
             raise ValueError
-    except (TypeError, ValueError):
-        raise ParameterError(f"{name}={value!r} must be a whole number of at least {low}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(f"{name}={value!r} must be a whole number, at least {low} and below 2^31") from None
     return number
 
 

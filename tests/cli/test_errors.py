@@ -111,6 +111,13 @@ def test_the_traceback_is_shown_on_request(switch: list[str], monkeypatch: pytes
     assert result.stderr.splitlines()[-1].startswith("boostrank: error: unknown objective")
 
 
+@pytest.mark.parametrize("given", ["--eval-at=9223372036854775807", f"--rounds={10**400}", f"--eval-at={10**400}"])
+def test_a_whole_number_that_is_too_large_is_refused_with_the_bound(given: str, data: Path, tmp_path: Path) -> None:
+    result = invoke("train", data / "train.txt", "--model", tmp_path / "m", *FEW[:2], given)
+    assert result.exit_code == 2, result.stderr
+    assert "must be a whole number, at least 1 and below 2^31" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("param", "more"),
     [("num_leaves=x", ()), ("max_bin=-5", ()), ("verbosity=a", ()), ("max_leaves=-1", ("--backend", "xgboost"))],

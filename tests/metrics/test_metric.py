@@ -45,7 +45,20 @@ def test_its_text_reads_back(name: str, cuts: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["ndcg@", "ndcg@0", "ndcg@-1", "ndcg@ten", "ndcg@1,,3", "ndcg@1.5", "ndcg@3-", "@3", ""]
+    "text",
+    [
+        "ndcg@",
+        "ndcg@0",
+        "ndcg@-1",
+        "ndcg@ten",
+        "ndcg@1,,3",
+        "ndcg@1.5",
+        "ndcg@3-",
+        "@3",
+        "",
+        "ndcg@9223372036854775807",
+        "ndcg@" + "1" * 5000,
+    ],
 )
 def test_text_that_is_no_metric_is_refused(text: str) -> None:
     with pytest.raises(ParameterError):
