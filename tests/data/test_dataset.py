@@ -77,7 +77,7 @@ def test_names_may_be_numbers_of_columns_and_are_text() -> None:
         (X[0], Y, "two-dimensional"),
         (np.full((6, 2), 1e300), Y, "does not fit in float32"),
         (np.array([["a", "b"]] * 6), Y, "must be numbers"),
-        (X, np.full(6, 1j), "complex numbers"),
+        (X, np.full(6, 1j), "complex128 are no plain numbers"),
     ],
 )
 def test_values_that_would_change_are_refused(features: Any, labels: Any, message: str) -> None:
