@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -18,8 +19,9 @@ class JsonLines:
 
     A training begins with `{"event": "begin", "time", "first_round", "last_round", "params"}`; each round is
     `{"round", "time", "metrics": {data set: {metric: value}}}`, `time` in seconds since 1970. Every line is written at
-    once: of a killed process it holds all rounds but the one in work, and what a full disk may have cut is closed by a
-    newline first. A training that is resumed repeats the rounds since its checkpoint: the later line counts.
+    once: of a killed process the file holds all rounds but the one in work. A line that a full disk has cut is taken
+    back, or else closed by a newline the next time. A training that is resumed repeats the rounds since its checkpoint:
+    the later line counts.
 
     Args:
         path: of the file, made where it is not there.
@@ -61,13 +63,15 @@ class JsonLines:
                 raise
             self._break(error)
             return
+        size = os.fstat(descriptor).st_size
         try:
-            size = os.fstat(descriptor).st_size
             if size and os.lseek(descriptor, -1, os.SEEK_END) >= 0 and os.read(descriptor, 1) != b"\n":
                 line = b"\n" + line
             write_all(descriptor, line)
             self._written = True
         except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(descriptor, size)  # no half of a line
             self._break(error)
         finally:
             os.close(descriptor)

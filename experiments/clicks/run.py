@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--conditions", type=int, default=len(CONDITIONS), help="the first so many")
     parser.add_argument(
-        "--sessions", type=int, default=10, help="impressions a query up to which the engines' own learn"
+        "--sessions", type=int, default=100, help="impressions a query up to which the engines' own learn"
     )
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "out")
     options = parser.parse_args()

@@ -209,7 +209,8 @@ class Sweep:
             broken.append("a traceback")
         if status:
             last = next((line for line in words.splitlines() if "boostrank: error: " in line), "")
-            names = {Path(name).name for name in (*wanted, *before, *self.inputs)} | {"../data", "cache: "}
+            names = {part for name in (*wanted, *before, *self.inputs) for part in Path(name).parts}
+            names |= {"../data", "cache: "}
             if not any(name in last for name in names) or "--debug" in last:
                 broken.append(f"no file is named: {last or words!r}")
         elif not same(self.run, after, wanted):
@@ -217,7 +218,8 @@ class Sweep:
         for name, data in after.items():
             fine = data in (before.get(name), wanted.get(name)) or name.startswith(CACHE)
             if name == "rounds.jsonl":
-                fine = not data or all(json.loads(line) for line in data.splitlines())
+                fine = data.endswith(b"\n") or not data
+                fine = fine and all(line.startswith(b"{") and line.endswith(b"}") for line in data.splitlines())
             if name.endswith(".checkpoint") and not fine:
                 with contextlib.suppress(BoostrankError):
                     fine = _read(str(self.run / name))[2] > 0

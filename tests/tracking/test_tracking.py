@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -161,3 +163,17 @@ def test_mlflow_holds_the_rounds_and_serves_the_model(tmp_path: Path, monkeypatc
         logged = log_model(trained(within_query="rank", valid_sets=None, valid_names=None))
     served = mlflow.pyfunc.load_model(logged.model_uri)
     assert np.isfinite(served.predict(frame.assign(qid=ranking(1).queries.of_rows()))).all()
+
+
+def test_a_line_that_a_full_disk_cuts_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = JsonLines(tmp_path / "rounds.jsonl")
+    log._append({"round": 1})
+
+    def cut(descriptor: int, data: bytes) -> None:
+        os.write(descriptor, data[: len(data) // 2])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("boostrank.tracking.json_lines.write_all", cut)
+    with pytest.warns(TrainingWarning, match=r"rounds\.jsonl: the log ends here: No space left"):
+        log._append({"round": 2})
+    assert (tmp_path / "rounds.jsonl").read_text() == '{"round": 1}\n'
