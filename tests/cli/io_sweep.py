@@ -71,8 +71,8 @@ CASES = [
     Case("xgboost resumed", f"{_XGB} --checkpoint-every 2 --resume", ("model.json.checkpoint",)),
     Case("lightgbm streamed", f"{_GBM} --route bins --cache cache"),
     Case("xgboost streamed", f"{_XGB} --route external --cache cache"),
-    Case("report", f"report {_SAVED} --documents 20 -o page.html --only quality"),
-    Case("report saved", f"report {_SAVED} --documents 20 --save report --only quality --only importance"),
+    Case("report", f"report {_SAVED} --documents 20 -o page.html --only ranking"),
+    Case("report saved", f"report {_SAVED} --documents 20 --save report --only ranking --only importance"),
 ]
 
 
