@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -101,6 +101,8 @@ def read_frame(frame: Any, label: str, qid: str, weight: str | None, drop: Seque
     table = as_frame(frame)
     if table is None:
         raise DataError(f"{type(frame).__name__} is no data frame: from_arrays takes arrays")
+    if label is None or qid is None or not isinstance(drop, Iterable):
+        raise DataError("label and qid each name a column of the data frame, and drop is a list of some")
     names, dropped = names_of(table), list(map(str, drop))
     wanted = [str(c) for c in (label, qid, weight) if c is not None]
     for column in (*wanted, *dropped):
@@ -276,8 +278,8 @@ def _read_rows(
 
 def _as_names(names: Sequence[Any]) -> tuple[str, ...]:
     """Feature names as text; numbers, which tables often have for names, count as such."""
-    if isinstance(names, str):
-        raise DataError(f"feature_names={names!r} is one text: give a list of names")
+    if isinstance(names, str | set | frozenset) or not isinstance(names, Iterable):
+        raise DataError(f"feature_names={names!r} is no list of names, which has an order: give one")
     odd = [name for name in names if not isinstance(name, str | int | np.integer)]
     if odd:
         raise DataError(f"feature names must be text, not {odd[0]!r}")

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.errors import DataError
+from boostrank.core.formatting import UNFIT_TEXT, UNFIT_WORDS
 from boostrank.core.gain_expression import LABEL, GainExpression
 from boostrank.core.notebook import small_table
 from boostrank.core.queries import QueryIndex
@@ -92,6 +93,9 @@ class RankingDataset:
             odd = [name for name in self.feature_names if not isinstance(name, str)]
             if odd:
                 raise DataError(f"feature names must be text, not {odd[0]!r}")
+            unfit = next((name for name in self.feature_names if UNFIT_TEXT.search(name)), None)
+            if unfit is not None:
+                raise DataError(f"the feature name {unfit!r} holds {UNFIT_WORDS}: give the feature another")
             if len(set(self.feature_names)) != columns:
                 raise DataError("feature names must be distinct")
         bad = np.flatnonzero(~np.isfinite(labels))

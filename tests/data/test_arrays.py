@@ -174,3 +174,17 @@ def test_lists_of_lists_and_numbers_too_large_for_any_are_refused_in_words(what:
         RankingDataset.from_arrays(X, **{"y": y, what: values}, group=GROUP)
     with pytest.raises(DataError, match="features must be"):
         RankingDataset.from_arrays([[one, one] for one in values], y, group=GROUP)
+
+
+@pytest.mark.parametrize("names", [5, "abc", {"a", "b", "c"}])
+def test_names_are_a_list(names: Any) -> None:
+    X, y = numbers()
+    with pytest.raises(DataError, match="is no list of names"):
+        RankingDataset.from_arrays(X, y, group=GROUP, feature_names=names)
+
+
+@pytest.mark.parametrize("name", ["a\0", "a\ud800"])
+def test_names_hold_what_model_files_can(name: str) -> None:
+    X, y = numbers()
+    with pytest.raises(DataError, match="holds NUL or half a character"):
+        RankingDataset.from_arrays(X, y, group=GROUP, feature_names=[name, "a", "c"])

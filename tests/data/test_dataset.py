@@ -51,7 +51,7 @@ def test_query_ids_and_sizes_say_the_same() -> None:
         ({"group": [3, 3], "k": [1, 2.5]}, "query 1: k=2.5 is not a whole number"),
         ({"group": [3, 3], "feature_names": ["a"]}, "2 features but 1 feature names"),
         ({"group": [3, 3], "feature_names": ["a", "a"]}, "distinct"),
-        ({"group": [3, 3], "feature_names": "ab"}, "'ab' is one text"),
+        ({"group": [3, 3], "feature_names": "ab"}, "'ab' is no list of names"),
         ({"group": [3, 3], "feature_names": [None, "a"]}, "must be text, not None"),
         ({"group": [2**64, 3]}, "no more than there can be"),
         ({"group": [None, 6]}, "must be whole numbers"),

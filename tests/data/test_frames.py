@@ -214,3 +214,42 @@ def test_labels_and_query_ids_may_be_columns_of_any_library() -> None:
         RankingDataset.from_arrays(X, ["a", "b", "c"], group=[3])
     with pytest.raises(DataError, match="row 1 has no query id"):
         RankingDataset.from_arrays(X, [1, 2, 0], qid=pd.array([7, None, 7], dtype="Int64"), sort=True)
+
+
+@pytest.mark.parametrize("value", [[1], {}, {1}, np.ones(2)])
+def test_a_value_that_holds_several_is_no_category(value: Any) -> None:
+    pd = pytest.importorskip("pandas", reason="frames of pandas")
+    frame = pd.DataFrame({"c": np.fromiter([value] * N, object, N)})
+    with pytest.raises(DataError, match=f"column 'c' holds values of type {type(value).__name__}, which are no categ"):
+        RankingDataset.from_arrays(frame, LABELS, group=GROUP, categorical_feature=["c"])
+
+
+def test_a_column_of_structs_is_no_number() -> None:
+    pl = pytest.importorskip("polars", reason="frames of polars")
+    frame = pl.DataFrame({"c": [{"a": 1}] * N, "number": range(N), "qid": [0] * N})
+    with pytest.raises(DataError, match="column 'c' holds Struct"):
+        RankingDataset.from_arrays(frame, LABELS, group=GROUP)
+    with pytest.raises(DataError, match="column 'c' holds Struct"):
+        RankingDataset.from_frame(frame, label="c")
+
+
+def test_whole_numbers_of_any_size_are_categories() -> None:
+    pd = pytest.importorskip("pandas", reason="frames of pandas")
+    frame = pd.DataFrame({"c": np.fromiter((2**70 + i for i in range(N)), object, N)})
+    data = RankingDataset.from_arrays(frame, LABELS, group=GROUP, categorical_feature=["c"])
+    assert data.categories["c"].values == tuple(2**70 + i for i in range(N))
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"label": None}, "each name a column"),
+        ({"drop": None}, "drop is a list"),
+        ({"categorical_feature": 3.5}, "categorical_feature=3.5 is no list"),
+    ],
+)
+def test_columns_are_named_by_lists(given: dict[str, Any], match: str) -> None:
+    pd = pytest.importorskip("pandas", reason="frames of pandas")
+    frame = pd.DataFrame({"number": np.arange(N), "qid": 0, "label": LABELS})
+    with pytest.raises(DataError, match=match):
+        RankingDataset.from_frame(frame, **given)

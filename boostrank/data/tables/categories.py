@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,6 +63,8 @@ def named_columns(given: Any, names: Sequence[str]) -> list[str]:
         given = [int(word) if not by_name and word.isdigit() else word for word in words]
     elif isinstance(given, int | np.integer):
         given = [given]
+    elif not isinstance(given, Iterable):
+        raise DataError(f"categorical_feature={given!r} is no list of names or positions of columns")
     found = []
     for one in given:
         if isinstance(one, int | np.integer) and not isinstance(one, bool):
@@ -226,4 +229,6 @@ def _kind_of(value: Any) -> str | None:
     """Whether a category is text or a number; None for what a record cannot hold."""
     if isinstance(value, str):
         return "text"
-    return "a number" if isinstance(value, int | float) and np.isfinite(value) else None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return "a number" if isinstance(value, int | float) else None

@@ -6,7 +6,7 @@ interface.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -22,6 +22,7 @@ from boostrank.data.tables.numbers import EXACT, Float32Cast
 _CELLS_AT_A_TIME = 1 << 21
 _OF_CATEGORIES = (nw.Categorical, nw.Enum)
 _OF_TIME = (nw.Date, nw.Datetime, nw.Duration, nw.Time)
+_OF_SEVERAL = (nw.Struct, nw.List, nw.Array)
 _AS_THEY_ARE = (
     nw.Float32, nw.Float64, nw.Int8, nw.Int16, nw.Int32, nw.Int64, nw.UInt8, nw.UInt16, nw.UInt32, nw.UInt64
 )  # fmt: skip
@@ -182,6 +183,7 @@ class FrameReader:
                 f"column {name!r} holds times ({kind}), which have no unit that a split could name: make it a number "
                 "(days or seconds since something), or leave it out"
             )
+        _check_one_value(series, kind)
         if isinstance(kind, _AS_THEY_ARE):
             values = series.to_numpy()  # of old versions objects where some are missing
             return (values if values.dtype.kind != "O" else _with_none(series, values).astype(np.float64)), name
@@ -241,6 +243,14 @@ def _local_codes(series: Any, kind: Any) -> tuple[Int64Array, list[Any]]:
     seen = {value: i for i, value in enumerate(declared)}
     values = _with_none(series, series.to_numpy().astype(object)).tolist()
     if not isinstance(kind, (nw.String, *_OF_CATEGORIES)):
+        odd = next(
+            (value for value in values if isinstance(value, Iterable) and not isinstance(value, str | bytes)), None
+        )
+        if odd is not None:
+            raise DataError(
+                f"column {series.name!r} holds values of type {type(odd).__name__}, which are no categories: make them "
+                "text, or leave the column out"
+            )
         values = [None if value != value else value for value in values]
     codes = [-1 if value is None else seen.setdefault(value, len(seen)) for value in values]
     return np.array(codes, np.int64), list(seen)
@@ -251,12 +261,19 @@ def values_of(frame: Any, column: int) -> npt.NDArray[Any]:
     missing in others None."""
     series = _series(frame, column)
     kind = series.dtype
+    _check_one_value(series, kind)
     if isinstance(kind, _OF_CATEGORIES):
         local, values = _local_codes(series, kind)
         return np.array([*values, None], dtype=object)[local]
     if isinstance(kind, nw.Boolean) or (kind.is_numeric() and not isinstance(kind, _AS_THEY_ARE)):
         series = series.cast(nw.Float64)
     return _with_none(series, series.to_numpy())
+
+
+def _check_one_value(series: Any, kind: Any) -> None:
+    """Refuse a column of which a row holds several values."""
+    if isinstance(kind, _OF_SEVERAL):
+        raise DataError(f"column {series.name!r} holds {kind}, no number: take one out, or leave the column out")
 
 
 def _series(frame: Any, column: int) -> Any:
