@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -70,10 +71,16 @@ def get_backend(name: str) -> Backend:
         if error.name != word:
             raise
         raise MissingDependency(f"backend {word!r} is not installed: {engine.install}") from error
+    except AttributeError as error:
+        if sys.flags.optimize < 2:
+            raise
+        raise MissingDependency(
+            f"backend {word!r} cannot be loaded without docstrings: Python must not run with -OO or PYTHONOPTIMIZE=2"
+        ) from error
     except OSError as error:  # LightGBM's Linux wheel uses the system's OpenMP library, which a bare machine lacks
         raise MissingDependency(
-            f"backend {word!r} cannot be loaded: {error}; if OpenMP is missing: apt-get install libgomp1 (Debian, "
-            "Ubuntu), brew install libomp (macOS)"
+            f"backend {word!r} cannot be loaded: {error}; if memory is limited (ulimit -v), allow more; if OpenMP is "
+            "missing: apt-get install libgomp1 (Debian, Ubuntu), brew install libomp (macOS)"
         ) from error
     backend: Backend = module.BACKEND
     return backend

@@ -15,6 +15,7 @@ import click
 from boostrank import __version__
 from boostrank.cli.errors import OutputClosed, run_reporting_errors
 from boostrank.core import imports
+from boostrank.core.errors import InputError
 from boostrank.core.machine import openmp_environment
 from boostrank.core.process import leave_at_second_press, stop_quietly, take_over_streams
 
@@ -117,6 +118,8 @@ def cli(debug: bool) -> None:
     # OpenMP reads its environment once, when the first engine is imported. Only the command line sets it: that of a
     # process that imports boostrank is its own.
     os.environ.update(openmp_environment())
+    if os.environ.get("NUMBA_NUM_THREADS", "").strip() == "0":
+        raise InputError("NUMBA_NUM_THREADS=0: numba needs a thread: set 1 or more, or do not set it")
 
 
 main = cli

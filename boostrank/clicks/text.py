@@ -107,6 +107,14 @@ def _quoted(name: str) -> str:
     return word
 
 
+def _is_name(word: str) -> bool:
+    """Whether a word stands for text that NumPy keeps: it drops NULs at the end."""
+    try:
+        return "\0" not in unquote(word, errors="strict")
+    except UnicodeDecodeError:
+        return False
+
+
 def _parse_fast(name: str) -> tuple[Int64Array, npt.NDArray[Any] | None] | None:
     """(int64[m, 4], word of the segment of each or None) by NumPy's reader; None where it finds something else."""
     with _opened(name) as file, warnings.catch_warnings():
@@ -124,6 +132,8 @@ def _parse_fast(name: str) -> tuple[Int64Array, npt.NDArray[Any] | None] | None:
     if not by_segment:
         return (found, None) if found.shape[1] == 4 else None
     if np.any(np.char.str_len(found["segment"]) >= _LONGEST):  # and may have been cut off
+        return None
+    if not all(map(_is_name, np.unique(found["segment"]).tolist())):
         return None
     return np.ascontiguousarray(found["numbers"]), found["segment"]
 
@@ -157,6 +167,9 @@ def each_entry(name: str, n_documents: int) -> Iterator[tuple[int, Int64Array | 
         entry = np.array([[int(word) if len(word) < 17 else _LARGEST for word in whole]], np.int64)
         found = impossible(*_columns(entry), n_documents)
         wrong = None if found is None else FileFormatError(found[1], file=name, line=number)
+        if header == BY_SEGMENT and not _is_name(words[4]):
+            reason = f"segment {words[4][:60]!r} is not UTF-8, or holds a NUL: names are text"
+            wrong = FileFormatError(reason, file=name, line=number)
         yield number, wrong or entry, words[4] if header == BY_SEGMENT else None
 
 

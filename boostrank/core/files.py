@@ -142,7 +142,7 @@ def check_appendable(path: AnyPath, taken: Sequence[AnyPath]) -> None:
 def remove_leftovers(path: AnyPath) -> None:
     """Delete what killed processes left of their attempts to write this file, and nothing of a living one."""
     folder, name = os.path.split(os.path.realpath(path))
-    for part in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(name[:100])}.{'[0-9a-f]' * 12}.tmp")):
+    for part in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(_stem(name))}.{'[0-9a-f]' * 12}.tmp")):
         with contextlib.suppress(OSError):
             remove_if_dead(part)
 
@@ -225,11 +225,16 @@ def _create_beside(target: str) -> tuple[int, str]:
     """A new empty file in the target's folder, with the permissions of any new file (mkstemp's would be private)."""
     folder, name = os.path.split(target)
     while True:
-        temporary = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(6)}.tmp")
+        temporary = os.path.join(folder, f".{_stem(name)}.{secrets.token_hex(6)}.tmp")
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         if mark_alive(descriptor, temporary):
             return descriptor, temporary
         os.close(descriptor)
+
+
+def _stem(name: str) -> str:
+    """The start of a name: what is put behind it must fit, and systems count bytes."""
+    return os.fsencode(name)[:100].decode(errors="ignore")
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
@@ -241,5 +246,8 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
 
 def _reason(error: OSError, target: str) -> str:
     if isinstance(error, FileNotFoundError):
-        return f"the folder {os.path.dirname(target)} does not exist; make it first"
+        folder = os.path.dirname(target)
+        return f"no file can be made in {folder}" if os.path.isdir(folder) else (
+            f"the folder {folder} does not exist; make it first"
+        )  # fmt: skip
     return error.strerror or str(error)

@@ -91,6 +91,13 @@ def test_a_file_gives_back_segments_of_any_name(long: bool, tmp_path: Path) -> N
         read_clicks(tmp_path / "bad", 4)
 
 
+@pytest.mark.parametrize("word", ["%ff", "a%fe", "phone%00", "%00"])
+def test_a_segment_that_is_no_text_is_refused_with_its_line(word: str, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(f"row position impressions clicks segment\n1 1 5 2 phone\n1 1 5 2 {word}\n")
+    with pytest.raises(FileFormatError, match=r"log:3: segment .* is not UTF-8, or holds a NUL"):
+        read_clicks(tmp_path / "log")
+
+
 def test_curves_are_written_and_read(tmp_path: Path) -> None:
     CURVES.write(tmp_path / "p.json")
     found = read_propensities(tmp_path / "p.json")

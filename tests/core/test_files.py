@@ -170,6 +170,19 @@ def test_a_symbolic_link_stays_and_its_target_is_replaced(tmp_path: Path) -> Non
     assert target.read_bytes() == NEW
 
 
+def test_a_long_name_of_letters_of_several_bytes_is_written(tmp_path: Path) -> None:
+    path = tmp_path / ("\u6a21" * 78)
+    check_writable(path)
+    write_atomically(path, b"x")
+    assert [one.read_bytes() for one in tmp_path.iterdir()] == [b"x"]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="a system without /proc")
+def test_a_folder_in_which_nothing_can_be_made_is_not_said_to_be_missing() -> None:
+    with pytest.raises(InputError, match="no file can be made in /proc"):
+        check_writable("/proc/x")
+
+
 def test_empty_data_make_an_empty_file(tmp_path: Path) -> None:
     write_atomically(tmp_path / "empty", b"")
     assert (tmp_path / "empty").read_bytes() == b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -35,6 +36,12 @@ def need_report_extra() -> None:
             import_module(module)
         except ImportError as error:
             raise MissingDependency(f"charts need {module}: pip install 'boostrank[report]'") from error
+        except AttributeError as error:
+            if sys.flags.optimize < 2:
+                raise
+            raise MissingDependency(
+                f"charts need {module}, and that needs docstrings: Python must not run with -OO or PYTHONOPTIMIZE=2"
+            ) from error
     vega_lite_version()
 
 
