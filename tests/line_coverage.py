@@ -26,7 +26,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / ".coverage-data"
-UNCOMPILED = ("kernels", "objectives", "metrics", "data", "checking", "training")
+UNCOMPILED = ("kernels", "objectives", "metrics", "data", "checking", "training", "clicks")
 LIMIT = 6.0
 """Seconds of processor time that a test may take as plain Python."""
 AGAIN = 0.01

@@ -11,7 +11,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from boostrank.cli.errors import run_reporting_errors
 from boostrank.cli.options import Command, option
+from boostrank.core.errors import ModelError
 from tests.cli.conftest import FEW, invoke
 
 
@@ -171,3 +173,24 @@ def test_an_earlier_name_of_an_option_works_and_warns(typed: list[str], printed:
     assert (result.exit_code, result.stdout.strip()) == (0, printed.strip())
     assert [(str(one.message), one.category) for one in found] == ([(warned, FutureWarning)] if warned else [])
     assert "--old" not in CliRunner().invoke(renamed, ["--help"]).stdout
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "words"),
+    [
+        (KeyboardInterrupt(), 130, "boostrank: stopped"), (MemoryError(), 3, "boostrank: error: out of memory"),
+        (MemoryError("7 GB"), 3, "boostrank: error: out of memory: 7 GB"), (BrokenPipeError(), 0, ""),
+        (OSError(28, "No space left on device", "a.txt"), 3, "boostrank: error: a.txt: No space left on device"),
+        (OSError("odd"), 3, "boostrank: error: odd"), (ModelError("m.txt: bad"), 2, "boostrank: error: m.txt: bad"),
+        (ValueError("\nfirst\nsecond"), 3, "boostrank: error: ValueError: first (boostrank --debug ... shows where)"),
+        (click.ClickException("one"), 2, "boostrank: error: one"),
+    ],
+)  # fmt: skip
+def test_every_exception_is_one_line_and_a_status(
+    error: BaseException, status: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work() -> None:
+        raise error
+
+    assert run_reporting_errors(work) == status
+    assert capsys.readouterr().err.strip() == words

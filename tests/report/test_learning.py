@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lightgbm as lgb
@@ -17,7 +18,7 @@ from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import Metric, paired_difference
 from boostrank.objective.mixture import parse_objective
 from boostrank.report.sections.learning.analysis import Learning, learning
-from boostrank.report.sections.learning.objective_trace import _shares, schedules_of
+from boostrank.report.sections.learning.objective_trace import _shares, objective_of, schedules_of
 from boostrank.report.sections.learning.staged_metrics import points, some_trees, staged_metric
 from boostrank.report.segments import Segmentation, by_length
 from boostrank.training.model import RankingModel
@@ -340,3 +341,17 @@ def test_the_scores_of_the_walk_are_the_engines(model: RankingModel, test_set: R
     assert found.scores is not None
     np.testing.assert_allclose(found.scores, model.predict(test_set), rtol=0, atol=1e-12)
     assert learning(model, test_set, documents=100, threads=1).scores is None
+
+
+@pytest.mark.parametrize(
+    ("recorded", "why"),
+    [
+        (None, "does not say what it was trained with"), ({"name": "lightgbm:lambdarank"}, "of the engine's own"),
+        ({"name": "custom"}, "which is not in the file"), ({"name": "no-such"}, "cannot be made again"),
+    ],
+)  # fmt: skip
+def test_an_objective_that_cannot_be_had_again_is_said_to_be_so(recorded: dict[str, Any] | None, why: str) -> None:
+    model: Any = SimpleNamespace(info={"objective": recorded})
+    objective, words = objective_of(model)
+    assert objective is None
+    assert why in words
