@@ -61,9 +61,9 @@ def get_backend(name: str) -> Backend:
         ParameterError: unknown.
         MissingDependency: not installed; the message says what to type.
     """
-    word = name.lower()
+    word = str(name).lower()
     if word not in ENGINES:
-        raise ParameterError(f"unknown backend {name!r}.{did_you_mean(name, tuple(ENGINES))}")
+        raise ParameterError(f"unknown backend {name!r}.{did_you_mean(word, tuple(ENGINES))}")
     engine = ENGINES[word]
     try:
         module = import_module(engine.module)

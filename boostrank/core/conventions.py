@@ -106,7 +106,11 @@ class Conventions:
         """Conventions as they are, by name, or the default ones with a gain."""
         if conventions is None:
             return cls(gain=gain)
-        return cls.named(conventions) if isinstance(conventions, str) else conventions
+        if isinstance(conventions, cls):
+            return conventions
+        if not isinstance(conventions, str):
+            raise ParameterError(f"conventions={conventions!r}: Conventions(...), or one of {', '.join(PRESETS)}")
+        return cls.named(conventions)
 
     @property
     def without_names(self) -> Conventions:

@@ -374,6 +374,10 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
             return None
         if isinstance(sets, tuple) and len(sets) == 2 and not isinstance(sets[0], tuple):
             sets, qid, group, weight = [sets], *(None if one is None else [one] for one in (qid, group, weight))
+        if not isinstance(sets, list | tuple) or not all(
+            isinstance(one, list | tuple) and len(one) == 2 for one in sets
+        ):
+            raise ParameterError("eval_set is a list of pairs (X, y), or one pair")
         made: list[RankingDataset] = []
         for name, one in {"eval_qid": qid, "eval_group": group, "eval_sample_weight": weight}.items():
             if one is not None and len(one) != len(sets):
@@ -405,5 +409,5 @@ def _booster_of(model: Any) -> Any:
 
 def _largest(eval_at: Any) -> tuple[int, ...]:
     """The largest of cut-offs, in whichever form `boostrank.train` takes them; none of none."""
-    cuts = eval_at.split(",") if isinstance(eval_at, str) else np.atleast_1d(eval_at)
+    cuts = eval_at.split(",") if isinstance(eval_at, str) else eval_at if hasattr(eval_at, "__iter__") else [eval_at]
     return tuple(sorted(int(cut) for cut in cuts)[-1:])

@@ -35,6 +35,9 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
     """
     if not models:
         raise ParameterError("no models to average")
+    odd = next((one for one in models if not isinstance(one, RankingModel)), None)
+    if odd is not None:
+        raise ParameterError(f"models to average are RankingModels, not {type(odd).__name__}")
     if weights is not None and not (len(weights) == len(models) and all(0.0 < w < math.inf for w in weights)):
         raise ParameterError(f"weights: a finite number above 0 for each of {len(models)} models")
     first = models[0]

@@ -245,6 +245,8 @@ def _whole(value: Any, name: str, low: int) -> int:
 
 def _metric_names(metric: Any, eval_at: Any) -> tuple[str, ...]:
     """`ndcg` with eval_at 1,3 -> `ndcg@1`, `ndcg@3`; a name with its own cut-off keeps it."""
+    if not isinstance(metric, str | Iterable | None):
+        raise ParameterError(f"metric={metric!r}: names such as ndcg, or ndcg@10, or a list of them")
     names = metric.split(",") if isinstance(metric, str) else list(metric or [])
     names = [str(n).strip() for n in names]
     if [n.lower() for n in names] in (["none"], ["null"], ["na"], [""], []):

@@ -303,8 +303,8 @@ class Limit:
 
     def __post_init__(self) -> None:
         for name, value in (("max_trees", self.trees), ("max_microseconds", self.microseconds)):
-            if value is not None and not 0 < value < np.inf:
-                raise ParameterError(f"{name}={value}: a number above 0")
+            if value is not None and not (isinstance(value, int | float | np.number) and 0 < value < np.inf):
+                raise ParameterError(f"{name}={value!r}: a number above 0")
 
     def __bool__(self) -> bool:
         return self.trees is not None or self.microseconds is not None

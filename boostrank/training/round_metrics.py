@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.core.errors import ParameterError
 from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.metric import BoundMetrics, Conventions
@@ -48,7 +49,10 @@ class RoundMetrics:
             results += [(name, value, True) for name, value in values.items()]
         for function in self._functions:
             result = function(scores, dataset)
-            results += result if isinstance(result, list) else [result]
+            given = result if isinstance(result, list) else [result]
+            if not all(isinstance(one, tuple | list) and len(one) == 3 for one in given):
+                raise ParameterError(f"feval gives (name, value, higher is better), or a list of these, not {result!r}")
+            results += given
         self.seconds += time.perf_counter() - started
         return results
 

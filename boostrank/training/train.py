@@ -89,6 +89,8 @@ def train(
         InputError: parameters or data that cannot be used; nothing was trained.
         TrainingError: a gradient that is not finite, or nothing to learn.
     """
+    if not isinstance(checkpoint, Checkpoint | None):
+        raise ParameterError(f"checkpoint={checkpoint!r}: Checkpoint(path), which has the options of writing it")
     limit = Limit(max_trees, max_microseconds)
     limit.check(backend, train_set)
     sets = list(valid_sets) if isinstance(valid_sets, list | tuple) else [valid_sets]

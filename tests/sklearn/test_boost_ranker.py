@@ -512,3 +512,33 @@ def test_no_warning_of_ours_where_nothing_is_wrong(rows: Rows) -> None:
         warnings.simplefilter("error")
         estimator = fitted("xgboost", rows)
         estimator.score(rows.X, rows.y, qid=rows.qid)
+
+
+@pytest.mark.parametrize(
+    "params", [{"conventions": {}}, {"conventions": 3}, {"backend": 3}, {"max_trees": "x"}, {"metric": 3}]
+)
+def test_parameters_of_another_kind_are_refused_in_words(params: dict[str, Any], rows: Rows) -> None:
+    with pytest.raises(ParameterError, match=f"{next(iter(params))}.*{next(iter(params.values()))!r}"):
+        BoostRanker(**{**FAST, **params}).fit(rows.X, rows.y, qid=rows.qid)
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"checkpoint": "x.cp"}, "checkpoint='x.cp': Checkpoint"),
+        ({"eval_set": [np.ones((3, 3))]}, "pairs"),
+        ({"eval_set": [None]}, "pairs"),
+        ({"eval_set": iter([])}, "pairs"),
+        ({"feval": lambda scores, data: 3}, "feval gives .*, not 3"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_in_words(given: dict[str, Any], match: str, rows: Rows) -> None:
+    sets = {"eval_set": [(rows.X, rows.y)], "eval_qid": [rows.qid]} if "feval" in given else {}
+    with pytest.raises(ParameterError, match=match):
+        BoostRanker(**FAST).fit(rows.X, rows.y, qid=rows.qid, **sets, **given)
+
+
+def test_cut_offs_may_be_a_set_and_models_to_average_are_models(rows: Rows) -> None:
+    assert 0 <= BoostRanker(**FAST, eval_at={3}).fit(rows.X, rows.y, qid=rows.qid).score(rows.X, rows.y, rows.qid) <= 1
+    with pytest.raises(ParameterError, match="RankingModels, not str"):
+        boostrank.average("abc")
