@@ -69,7 +69,13 @@ def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mappin
         old = read_file(Path(path), MAX_MODEL_BYTES)
     except ModelError:  # none
         write_atomically(beside, final)
-        write_atomically(path, body)
+        try:
+            write_atomically(path, body)
+        except BaseException:
+            if not os.path.exists(path):  # it may be in place, and only its way to the disk failed
+                with contextlib.suppress(OSError):
+                    os.unlink(beside)
+            raise
         return
     info = None
     with contextlib.suppress(ModelError):

@@ -157,6 +157,20 @@ def test_fault_077_a_failure_of_any_call_leaves_the_old_pair_or_the_new_one(tmp_
     assert outcomes.count(True) > 15
 
 
+def test_a_first_model_that_cannot_be_written_leaves_no_sidecar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(path: Any, data: bytes) -> None:
+        if Path(path) == tmp_path / "m":
+            raise TrainingError("the disk is full")
+        atomic.write_atomically(path, data)
+
+    monkeypatch.setattr(model_text, "write_atomically", write)
+    with pytest.raises(TrainingError, match="full"):
+        model_text.write_model_files(tmp_path / "m", *NEW)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_model_made_elsewhere_has_no_sidecar(tmp_path: Path) -> None:
     path = tmp_path / "theirs.txt"
     path.write_bytes(OLD[0])
