@@ -118,8 +118,9 @@ def cli(debug: bool) -> None:
     # OpenMP reads its environment once, when the first engine is imported. Only the command line sets it: that of a
     # process that imports boostrank is its own.
     os.environ.update(openmp_environment())
-    if os.environ.get("NUMBA_NUM_THREADS", "").strip() == "0":
-        raise InputError("NUMBA_NUM_THREADS=0: numba needs a thread: set 1 or more, or do not set it")
+    threads = os.environ.get("NUMBA_NUM_THREADS", "").strip()
+    if threads.lstrip("-0") == "" != threads or threads.startswith("-"):
+        raise InputError(f"NUMBA_NUM_THREADS={threads[:20]}: numba needs a thread: set 1 or more, or do not set it")
 
 
 main = cli

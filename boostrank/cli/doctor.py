@@ -101,10 +101,12 @@ def _check_clicks(context: click.Context, sets: Iterable[tuple[str, ...]], given
     """Refuse what does not go with click logs, which count the rows of one file.
 
     Raises:
-        UsageError: rows that are left out; several files; what has no file beside it.
+        UsageError: rows that are left out or put elsewhere; several files; what has no file beside it.
     """
     check_rows_count(given)
     columns = given["click_columns"]
+    if given.get("regroup"):  # each piece of a query would be looked at as a query
+        raise click.UsageError("doctor --clicks looks at queries as they stand: sort the file first", context)
     for files in sets:
         if len(files) > 1:
             raise click.UsageError("--clicks counts the rows of one file: give one FILE", context)

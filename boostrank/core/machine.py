@@ -25,7 +25,9 @@ def available_threads() -> int:
         ParameterError: OMP_NUM_THREADS is above `MOST_THREADS`.
     """
     word = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip().lstrip("0")
-    return _checked(word, "OMP_NUM_THREADS") if word.isascii() and word.isdigit() else _allowed_cores()
+    if not (word.isascii() and word.isdigit()):
+        return _allowed_cores()
+    return _checked(int(word[:10]), "OMP_NUM_THREADS")
 
 
 def resolve_threads(threads: int | None) -> int:
@@ -34,13 +36,13 @@ def resolve_threads(threads: int | None) -> int:
     Raises:
         ParameterError: more than `MOST_THREADS`.
     """
-    return available_threads() if threads is None or threads < 1 else _checked(str(threads), "num_threads")
+    return available_threads() if threads is None or threads < 1 else _checked(threads, "num_threads")
 
 
-def _checked(threads: str, name: str) -> int:
+def _checked(threads: int, name: str) -> int:
     most = max(MOST_THREADS, os.cpu_count() or 1)
-    if len(threads) > len(str(most)) or int(threads) > most:
-        raise ParameterError(f"{name}={threads[:20]} is out of range; allowed: 1 to {most:,} threads")
+    if threads > most:
+        raise ParameterError(f"{name}={threads:.10g} is out of range; allowed: 1 to {most:,} threads")
     return int(threads)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
@@ -222,7 +222,7 @@ class QueryIndex:
             return DataError(f"row {number} (from 0, {query}): {reason}")
         return FileFormatError(f"{query}: {reason}", file=name, line=number)
 
-    @contextmanager
+    @contextlib.contextmanager
     def naming_rows(self) -> Iterator[None]:
         """Inside, a `RowError` about these rows is told by `row_error`."""
         try:
@@ -298,6 +298,11 @@ def checked_ids(ids: npt.ArrayLike) -> npt.NDArray[Any]:
         raise DataError(f"query ids must be one-dimensional, not of shape {given.shape}")
     if given.dtype.kind in "cV":
         raise DataError(f"query ids must be whole numbers or text, not {given.dtype}")
+    if given.dtype.kind == "b":
+        given = given.astype(np.int64)
+    if given.dtype.kind == "S":
+        with contextlib.suppress(UnicodeDecodeError):  # of which row is said below
+            given = np.char.decode(given, "utf-8")
     if given.dtype.kind in "SOT":  # bytes, objects, NumPy's text of any length
         given = _ids_of_objects(given.astype(object))
     absent = np.isnat(given) if given.dtype.kind in "mM" else ~np.isfinite(given) if given.dtype.kind == "f" else None
@@ -331,7 +336,7 @@ def _ids_of_objects(given: npt.NDArray[Any]) -> npt.NDArray[Any]:
         (first, row), (other, at) = list(kinds.items())[:2]
         raise DataError(
             f"the query id of row {row} is {first}, that of row {at} {other}: make all of them text, or all whole "
-            "numbers"
+            "numbers, or all of one type"
         )
     try:
         return found.astype(np.int64) if "a number" in kinds else found
@@ -359,6 +364,7 @@ def _kind_and_id(one: Any, row: int) -> tuple[str, Any]:
             raise DataError(f"row {row} has no query id") from None
         if whole == one:
             return "a number", whole
+        raise DataError(f"query ids must be whole numbers or text: row {row} has {one}")
     raise DataError(
         f"query ids must be whole numbers or text, one-dimensional: row {row} has one of type {type(one).__name__}"
     )

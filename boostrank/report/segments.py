@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.errors import DataError, DataWarning, FileFormatError, InputError, warn_user
+from boostrank.core.errors import DataError, DataWarning, FileFormatError, warn_user
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 
@@ -97,12 +97,9 @@ def read_segments(path: str | PathLike[str]) -> dict[str, str]:
     """Query id -> segment, from a file of two columns between commas or tabs; a first line `qid,...` is a heading.
 
     Raises:
-        InputError: no ordinary file.
         FileFormatError: another number of columns, or a query in two segments.
     """
     name = os.fspath(path)
-    if os.path.exists(name) and not os.path.isfile(name):  # a device may have no end
-        raise InputError(f"{name}: not an ordinary file")
     table: dict[str, str] = {}
     delimiter = ""
     with open(path, encoding="utf-8-sig", errors="backslashreplace", newline="") as file:
@@ -137,7 +134,8 @@ def _cells(line: str, delimiter: str, name: str, number: int) -> list[str]:
             cell.strip() for row in csv.reader([line.rstrip(" \r\n")], delimiter=delimiter, strict=True) for cell in row
         ]
     except csv.Error as error:
-        words = f'quotes (") that do not fit, {error}: a cell in quotes ends on its line, a quote in it is doubled'
+        rule = "a cell in quotes ends on its line, with no blank behind; a quote in it is doubled"
+        words = f'quotes (") that do not fit, {error}: {rule}'
         raise FileFormatError(words, file=name, line=number) from None
 
 

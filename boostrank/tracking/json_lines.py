@@ -63,15 +63,17 @@ class JsonLines:
                 raise
             self._break(error)
             return
-        size = os.fstat(descriptor).st_size
+        size: int | None = None
         try:
+            size = os.fstat(descriptor).st_size
             if size and os.lseek(descriptor, -1, os.SEEK_END) >= 0 and os.read(descriptor, 1) != b"\n":
                 line = b"\n" + line
             write_all(descriptor, line)
             self._written = True
         except OSError as error:
             with contextlib.suppress(OSError):
-                os.ftruncate(descriptor, size)  # no half of a line
+                if size is not None and os.fstat(descriptor).st_size < size + len(line):  # another has appended nothing
+                    os.ftruncate(descriptor, size)  # no half of a line
             self._break(error)
         finally:
             os.close(descriptor)

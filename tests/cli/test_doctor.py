@@ -149,6 +149,7 @@ def test_the_log_that_lies_there_is_the_one_that_is_named(rows: list[str], tmp_p
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
+        (("--regroup",), "looks at queries as they stand: sort the file first"),
         (("--on-bad-line", "skip"), "no --on-bad-line skip"),
         (("train.txt",), "give one FILE"),
         (("--valid", "-"), "- is no file beside which"),

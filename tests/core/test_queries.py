@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import DataError
-from boostrank.core.queries import QueryIndex
+from boostrank.core.queries import QueryIndex, checked_ids
 
 
 def test_from_sizes_and_from_ids_agree():
@@ -158,3 +158,14 @@ def test_blocks_cover_all_queries_once():
     assert [q for a, b in blocks for q in range(a, b)] == list(range(6))
     assert len(blocks) > 1
     assert queries.blocks(1000) == [(0, 6)]
+
+
+def test_ids_that_are_true_or_false_are_numbers_in_any_container() -> None:
+    for given in ([True, False], np.array([True, False]), np.array([True, False], object)):
+        assert checked_ids(given).tolist() == [1, 0]
+
+
+def test_ids_of_bytes_are_text() -> None:
+    assert checked_ids(np.char.encode(np.array(["a", "é"]), "utf-8")).tolist() == ["a", "é"]
+    with pytest.raises(DataError, match=r"the query id of row 1, b'\\xff', is bytes that are no UTF-8"):
+        checked_ids(np.array([b"a", b"\xff"]))
