@@ -210,7 +210,7 @@ class Sweep:
         if status:
             last = next((line for line in words.splitlines() if "boostrank: error: " in line), "")
             names = {part for name in (*wanted, *before, *self.inputs) for part in Path(name).parts}
-            names |= {"../data", "cache: "}
+            names |= {"../data", "cache: ", f"{self.temporary}/"}  # rows that are streamed lie there
             if not any(name in last for name in names) or "--debug" in last:
                 broken.append(f"no file is named: {last or words!r}")
         elif not same(self.run, after, wanted):
