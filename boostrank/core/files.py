@@ -247,7 +247,7 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
 def _reason(error: OSError, target: str) -> str:
     if isinstance(error, FileNotFoundError):
         folder = os.path.dirname(target)
-        return f"no file can be made in {folder}" if os.path.isdir(folder) else (
-            f"the folder {folder} does not exist; make it first"
-        )  # fmt: skip
+        if os.path.isdir(folder):  # of the kernel, /proc
+            return f"no file can be made in {folder}"
+        return f"the folder {folder} does not exist; make it first"
     return error.strerror or str(error)
