@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from boostrank.clicks.propensities import MAX_POSITION, AnyPropensities
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
+from boostrank.core.names import UNFIT_WORDS, first_unfit
 from boostrank.core.queries import Places
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.candidates import Candidates
@@ -79,9 +80,11 @@ class ClickLog:
         given = _whole(self.segments, "segments")
         if given.size != entries or np.any((given < 0) | (given >= len(self.segment_names))):
             raise DataError(f"segments of a click log: the number of one of {len(self.segment_names)} of each entry")
-        known, number = np.unique(
-            np.array([str(one) for one in self.segment_names] or [""])[given], return_inverse=True
-        )
+        names = [str(one) for one in self.segment_names]
+        unfit = first_unfit(names)
+        if unfit is not None:
+            raise DataError(f"the segment name {names[unfit]!r} holds {UNFIT_WORDS}: give the segment another")
+        known, number = np.unique(np.array(names or [""])[given], return_inverse=True)
         object.__setattr__(self, "segment_names", tuple(known.tolist()))
         return np.asarray(number, np.int64)
 

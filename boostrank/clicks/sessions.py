@@ -18,6 +18,7 @@ from boostrank.clicks.log import MOST, ClickLog
 from boostrank.clicks.propensities import MAX_POSITION
 from boostrank.core.errors import FileFormatError, InputError
 from boostrank.core.machine import resolve_threads
+from boostrank.core.names import UNFIT_WORDS, first_unfit
 from boostrank.core.types import Int64Array
 from boostrank.data.tables.batches import Batch, batches
 from boostrank.data.tables.options import arrow
@@ -160,6 +161,10 @@ def _numbers(batch: Batch, by: str, kept: npt.NDArray[np.bool_] | None, known: d
         raise batch.refuse(int(missing[0]), f"{by} is missing, and names the segment")
     used = np.unique(codes if kept is None else codes[kept]).tolist()
     names = coded.dictionary.to_pylist()
+    at = first_unfit(names[code] for code in used)
+    if at is not None:
+        row = int(np.flatnonzero(codes == used[at])[0])
+        raise batch.refuse(row, f"{by} {names[used[at]]!r} holds {UNFIT_WORDS}, and names the segment")
     own = np.zeros(len(names) + 1, np.int64)
     for code in used:
         own[code] = known.setdefault(names[code], len(known))

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from boostrank.clicks.log import ClickLog, impossible
 from boostrank.core.errors import DataError, FileFormatError
 from boostrank.core.files import replacing, write_all
+from boostrank.core.names import first_unfit
 from boostrank.core.types import Int64Array
 from boostrank.data.libsvm.decompress import LONGEST_MAGIC, Unpacker, is_packed
 
@@ -108,9 +109,9 @@ def _quoted(name: str) -> str:
 
 
 def _is_name(word: str) -> bool:
-    """Whether a word stands for text that NumPy keeps: it drops NULs at the end."""
+    """Whether a word stands for text that can name a segment."""
     try:
-        return "\0" not in unquote(word, errors="strict")
+        return first_unfit([unquote(word, errors="strict")]) is None
     except UnicodeDecodeError:
         return False
 
@@ -122,7 +123,7 @@ def _parse_fast(name: str) -> tuple[Int64Array, npt.NDArray[Any] | None] | None:
         first = file.readline(_LONGEST_LINE)
         words = " ".join(first.split()).lower()
         rest = iter(partial(file.readline, _LONGEST_LINE), "")
-        lines = map(_not_too_long, rest if words in (HEADER, BY_SEGMENT) else chain([first], rest))
+        lines = map(_plain, rest if words in (HEADER, BY_SEGMENT) else chain([first], rest))
         by_segment = words == BY_SEGMENT
         kind = np.dtype([("numbers", np.int64, (4,)), ("segment", f"U{_LONGEST}")]) if by_segment else np.int64
         try:
@@ -178,8 +179,9 @@ def lines_of_entries(name: str) -> Int64Array:
     return np.fromiter((number for number, *_ in _lines(name)), np.int64)
 
 
-def _not_too_long(line: str) -> str:
-    if len(line) >= _LONGEST_LINE:  # and is a part of one
+def _plain(line: str) -> str:
+    """The line, unless it is a part of one, or holds a NUL, which NumPy would drop at the end of a word."""
+    if len(line) >= _LONGEST_LINE or "\0" in line:
         raise ValueError
     return line
 
@@ -205,9 +207,9 @@ def _opened(name: str) -> TextIO:
     head = file.read(LONGEST_MAGIC)
     if not is_packed(head):
         file.seek(0)
-        return io.TextIOWrapper(file, encoding="utf-8-sig", errors="backslashreplace")
+        return io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape")
     packed = io.BufferedReader(_Unpacked(file, head, name))
-    return io.TextIOWrapper(packed, encoding="utf-8-sig", errors="backslashreplace")
+    return io.TextIOWrapper(packed, encoding="utf-8-sig", errors="surrogateescape")
 
 
 class _Unpacked(io.RawIOBase):

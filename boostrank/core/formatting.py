@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from boostrank.core.errors import ParameterError
 
 _UNITS = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
-
-
-UNFIT_TEXT = re.compile("[\0\ud800-\udfff]")
-"""What names cannot hold: C ends a text at it, or UTF-8 has no bytes for it."""
-
-UNFIT_WORDS = "NUL or half a character (a lone surrogate)"
 
 
 def parse_size(text: str) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import DataError, FileFormatError, RowError
-from boostrank.core.formatting import UNFIT_TEXT, UNFIT_WORDS
+from boostrank.core.names import UNFIT_WORDS, first_unfit
 from boostrank.core.types import Float64Array, Int64Array
 
 Places = Callable[[int], tuple[str, int]]
@@ -141,7 +141,7 @@ class QueryIndex:
             firsts = firsts.astype(np.int64)
         else:
             firsts = as_text(firsts)
-            unfit = next((i for i, name in enumerate(firsts) if UNFIT_TEXT.search(name)), None)
+            unfit = first_unfit(firsts)
             if unfit is not None:
                 raise DataError(
                     f"the query id {firsts[unfit]!r} of row {starts[unfit]} (0-based) holds {UNFIT_WORDS}: give the "

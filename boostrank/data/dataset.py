@@ -14,8 +14,8 @@ import numpy.typing as npt
 from scipy import sparse
 
 from boostrank.core.errors import DataError
-from boostrank.core.formatting import UNFIT_TEXT, UNFIT_WORDS
 from boostrank.core.gain_expression import LABEL, GainExpression
+from boostrank.core.names import UNFIT_WORDS, first_unfit
 from boostrank.core.notebook import small_table
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
@@ -93,9 +93,9 @@ class RankingDataset:
             odd = [name for name in self.feature_names if not isinstance(name, str)]
             if odd:
                 raise DataError(f"feature names must be text, not {odd[0]!r}")
-            unfit = next((name for name in self.feature_names if UNFIT_TEXT.search(name)), None)
-            if unfit is not None:
-                raise DataError(f"the feature name {unfit!r} holds {UNFIT_WORDS}: give the feature another")
+            at = first_unfit(self.feature_names)
+            if at is not None:
+                raise DataError(f"the feature name {self.feature_names[at]!r} holds {UNFIT_WORDS}: give it another")
             if len(set(self.feature_names)) != columns:
                 raise DataError("feature names must be distinct")
         bad = np.flatnonzero(~np.isfinite(labels))

@@ -91,9 +91,21 @@ def test_a_file_gives_back_segments_of_any_name(long: bool, tmp_path: Path) -> N
         read_clicks(tmp_path / "bad", 4)
 
 
-@pytest.mark.parametrize("word", ["%ff", "a%fe", "phone%00", "%00"])
-def test_a_segment_that_is_no_text_is_refused_with_its_line(word: str, tmp_path: Path) -> None:
-    (tmp_path / "log").write_text(f"row position impressions clicks segment\n1 1 5 2 phone\n1 1 5 2 {word}\n")
+@pytest.mark.parametrize("name", ["phone\0", "a\0b", "\ud800"])
+def test_a_name_that_no_file_gives_back_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"the segment name .* holds NUL or half a character"):
+        ClickLog([0], [1], [1], [0], 1, [0], (name,))
+    if "\0" in name:
+        pd.DataFrame({"row": [1, 1], "position": 1, "clicked": 0, "d": ["a", name]}).to_parquet(tmp_path / "s.parquet")
+        with pytest.raises(FileFormatError, match=r"s\.parquet: row 2.*holds NUL"):
+            count_clicks([tmp_path / "s.parquet"], SessionColumns(by="d"))
+
+
+@pytest.mark.parametrize("word", ["%ff", "a%fe", "phone%00", "%00", "%ed%a0%80", b"phone\0", b"\0", b"a\0b", b"a\xfe"])
+def test_a_segment_that_is_no_text_is_refused_with_its_line(word: str | bytes, tmp_path: Path) -> None:
+    word = word if isinstance(word, bytes) else word.encode()
+    head = b"row position impressions clicks segment\n1 1 5 2 phone\n1 1 5 2 "
+    (tmp_path / "log").write_bytes(head + word + b"\n")
     with pytest.raises(FileFormatError, match=r"log:3: segment .* is not UTF-8, or holds a NUL"):
         read_clicks(tmp_path / "log")
 
