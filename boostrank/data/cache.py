@@ -117,7 +117,9 @@ class Cache:
                 body = b"".join([_MAGIC, _LENGTH.pack(len(text)), text, *contents])
                 write_atomically(self.folder / name, body + hashlib.blake2b(body, digest_size=_DIGEST).digest())
         except (OSError, BoostrankError) as error:
-            self.refused = str(error.strerror or error) if isinstance(error, OSError) else str(error)
+            cause = error if isinstance(error, OSError) else error.__cause__
+            # The same words for every entry: they are said once.
+            self.refused = str((cause.strerror if isinstance(cause, OSError) else None) or error)
             return False
         now, keep = time.time(), None if big is None else big["name"]
         for path in self.folder.glob(f"{name}.*.big") if write_big is not None else ():  # that nothing names any more
@@ -215,6 +217,8 @@ def _big_file(folder: Path, name: str, write: Callable[[str], bool] | None) -> I
         return
     path = folder / f"{name}.{secrets.token_hex(6)}.big"
     try:
+        path.touch(exist_ok=False)  # where no file can be made the system says why, and an engine fails
+        path.unlink()
         if not write(str(path)):
             raise OSError(0, "the file came out incomplete: the disk may be full")
         with open(path, "rb") as file:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -113,6 +114,14 @@ def test_an_incomplete_big_file_is_not_kept(cache: Cache) -> None:
     assert cache.refused is not None
     assert is_whole(cache)
     assert len(list(cache.folder.iterdir())) == 2
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self"), reason="a system without a folder that takes no files")
+def test_no_big_file_is_written_where_none_can_be_made() -> None:
+    """An engine that cannot open its file fails, and takes the training with it."""
+    cache = Cache(Path("/proc"))
+    assert not cache.save("entry", KEY, {"n": 2}, {}, lambda _: pytest.fail("it was to be written"))
+    assert cache.refused == os.strerror(errno.ENOENT)
 
 
 _WRITER = """
