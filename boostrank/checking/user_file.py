@@ -14,7 +14,8 @@ from pathlib import Path
 from types import ModuleType
 
 from boostrank.checking.bounds import unsafe
-from boostrank.core.errors import BoostrankError, FileFormatError, InputError, did_you_mean
+from boostrank.core.errors import BoostrankError, FileFormatError, did_you_mean
+from boostrank.core.files import read_whole
 from boostrank.kernels.objective.contract import ObjectiveSpec
 from boostrank.kernels.objective.kernel import check_arguments
 from boostrank.objectives import OBJECTIVES
@@ -33,9 +34,8 @@ def load_objective(text: str | os.PathLike[str], *, checked: bool = True) -> Obj
         checked: False leaves that to `check_objective`.
 
     Raises:
-        InputError: no such file.
-        FileFormatError: it cannot be run or compiled, holds no objective, or one whose kernel leaves its arrays or an
-            output unwritten; names file and line.
+        FileFormatError: it cannot be read, run or compiled, holds no objective, or one whose kernel leaves its arrays
+            or an output unwritten; names file and line.
     """
     path, name = split_objective_file(os.fspath(text))
     spec = _find(_run(path), path, name)
@@ -66,10 +66,7 @@ def split_objective_file(text: str) -> tuple[str, str | None]:
 
 
 def _run(path: str) -> ModuleType:
-    try:
-        body = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
+    body = read_whole(path)
     # The bytes that are run are those that are read here: no __pycache__, which knows a file by the second.
     module = ModuleType(f"{Path(path).stem}_{hashlib.sha256(body).hexdigest()[:12]}")
     module.__file__ = path

@@ -16,7 +16,7 @@ from boostrank.cli.options import COUNT, Command, FloatRange, InputFile, chosen_
 from boostrank.cli.progress import StepProgress
 from boostrank.cli.reading import reading_options
 from boostrank.cli.tables import print_table
-from boostrank.core.errors import FileFormatError, InputError
+from boostrank.core.errors import FileFormatError
 from boostrank.core.formatting import count_of
 
 if TYPE_CHECKING:
@@ -87,13 +87,10 @@ def read_groups(path: str, names: Sequence[str]) -> dict[str, list[str]]:
     Raises:
         InputError: no such line; a pattern that no feature matches; a name that comes twice.
     """
+    from boostrank.core.files import read_text
+
     groups: dict[str, list[str]] = {}
-    try:
-        with open(path, encoding="utf-8") as file:
-            lines = file.read().splitlines()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text (byte {error.start})") from None
-    for number, text in enumerate(lines, 1):
+    for number, text in enumerate(read_text(path).split("\n"), 1):
         line = text.partition("#")[0].strip()
         if not line:
             continue

@@ -74,7 +74,7 @@ def read_scores(path: str, rows: int) -> Any:
     """
     import numpy as np
 
-    lines = _lines_of(path)
+    lines = _lines_of(path, rows)
     scores: list[float] = []
     for number, line in enumerate(lines, start=1):
         text = line.strip()
@@ -102,7 +102,7 @@ def read_logged(path: str, rows: int) -> tuple[Any, Any]:
     """
     import numpy as np
 
-    lines = _lines_of(path)
+    lines = _lines_of(path, rows)
     column, begin = -1, 0
     cut = re.compile(r"[,;\t]\s*|\s+")
     heading = [name.strip('" _').lower() for name in cut.split(lines[0].strip())]
@@ -126,10 +126,11 @@ def read_logged(path: str, rows: int) -> tuple[Any, Any]:
     return scores, np.where(scores == 0.0, 0.0, 0.5 * 10.0 ** (np.where(scores == 0.0, 0.0, size) + 1.0 - digits))
 
 
-def _lines_of(path: str) -> list[str]:
+def _lines_of(path: str, rows: int) -> list[str]:
     """Without blank ones at the end."""
-    with open(path, encoding="utf-8-sig", errors="backslashreplace") as file:
-        return file.read().rstrip().split("\n")
+    from boostrank.core.files import read_text
+
+    return read_text(path, errors="backslashreplace", rows=rows).rstrip().split("\n")
 
 
 def _check_count(scores: int, rows: int, path: str) -> None:

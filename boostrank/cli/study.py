@@ -67,9 +67,11 @@ def read_matters(path: str) -> dict[str, float]:
     Raises:
         FileFormatError: it is not what `boostrank noise --json` prints.
     """
+    from boostrank.core.files import read_text
+
+    text = read_text(path)
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            written = from_json(file.read())
+        written = from_json(text)
         given = {str(name): one["matters"] for name, one in written["metrics"].items()}
         found = {name: float(one) if is_number(one) else math.nan for name, one in given.items()}
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import DataError, FileFormatError, ParameterError
-from boostrank.core.files import write_atomically
+from boostrank.core.files import read_text, write_atomically
 from boostrank.core.jsonable import from_json, is_number, is_whole
 from boostrank.core.types import Float64Array, Int64Array
 
@@ -213,11 +213,9 @@ def read_propensities(path: str | PathLike[str]) -> AnyPropensities:
         FileFormatError: what cannot be, with the key.
     """
     name = os.fspath(path)
+    text = read_text(name)
     try:
-        with open(name, encoding="utf-8") as file:
-            return propensities_of_dict(from_json(file.read()))
-    except OSError as error:
-        raise FileFormatError(str(error.strerror), file=name) from None
+        return propensities_of_dict(from_json(text))
     except ValueError as error:
         raise FileFormatError(f"no file of propensities: {error}", file=name) from None
 

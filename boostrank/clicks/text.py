@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from boostrank.clicks.log import ClickLog, impossible
 from boostrank.core.errors import DataError, FileFormatError
-from boostrank.core.files import replacing, write_all
+from boostrank.core.files import LONGEST_LINE, replacing, write_all
 from boostrank.core.names import first_unfit
 from boostrank.core.types import Int64Array
 from boostrank.data.libsvm.decompress import LONGEST_MAGIC, Unpacker, is_packed
@@ -33,7 +33,6 @@ _LONGEST = 64
 MAX_ROWS = 2**40
 _LARGEST = 2**53
 _AT_A_TIME = 1 << 16
-_LONGEST_LINE = 1 << 16
 
 
 def read_clicks(path: str | PathLike[str], n_documents: int | None = None) -> ClickLog:
@@ -120,9 +119,9 @@ def _parse_fast(name: str) -> tuple[Int64Array, npt.NDArray[Any] | None] | None:
     """(int64[m, 4], word of the segment of each or None) by NumPy's reader; None where it finds something else."""
     with _opened(name) as file, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of no entries at all
-        first = file.readline(_LONGEST_LINE)
+        first = file.readline(LONGEST_LINE)
         words = " ".join(first.split()).lower()
-        rest = iter(partial(file.readline, _LONGEST_LINE), "")
+        rest = iter(partial(file.readline, LONGEST_LINE), "")
         lines = map(_plain, rest if words in (HEADER, BY_SEGMENT) else chain([first], rest))
         by_segment = words == BY_SEGMENT
         kind = np.dtype([("numbers", np.int64, (4,)), ("segment", f"U{_LONGEST}")]) if by_segment else np.int64
@@ -181,7 +180,7 @@ def lines_of_entries(name: str) -> Int64Array:
 
 def _plain(line: str) -> str:
     """The line, unless it is a part of one, or holds a NUL, which NumPy would drop at the end of a word."""
-    if len(line) >= _LONGEST_LINE or "\0" in line:
+    if len(line) >= LONGEST_LINE or "\0" in line:
         raise ValueError
     return line
 
@@ -190,9 +189,9 @@ def _lines(name: str) -> Iterator[tuple[int, str, list[str], str]]:
     """(its number, the line, its words, the heading) of each line that is no heading and not empty."""
     header = HEADER
     with _opened(name) as file:
-        for number, line in enumerate(iter(partial(file.readline, _LONGEST_LINE), ""), start=1):
-            if len(line) >= _LONGEST_LINE:
-                reason = f"the line is longer than {_LONGEST_LINE:,} characters, which no entry of a click log is"
+        for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), ""), start=1):
+            if len(line) >= LONGEST_LINE:
+                reason = f"the line is longer than {LONGEST_LINE:,} characters, which no entry of a click log is"
                 raise FileFormatError(reason, file=name, line=number)
             words = line.partition("#")[0].split()
             if number == 1 and " ".join(words).lower() in (HEADER, BY_SEGMENT):

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all; small ones that are read whole."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 
-from boostrank.core.errors import InputError, TrainingError
+from boostrank.core.errors import FileFormatError, InputError, TrainingError
 from boostrank.core.locks import mark_alive, remove_if_dead
 
 AnyPath = str | PathLike[str]
@@ -20,12 +20,61 @@ AnyPath = str | PathLike[str]
 READ_BESIDE = (".query", ".group", ".weight", ".meta.json")
 """Endings of files that are read with the file that has the name without."""
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
+LONGEST_LINE = 1 << 16
+"""Characters of a line, where no line of what the file should be is as long."""
+_MOST_OF_A_STREAM = 1 << 26
+_PIECE = 1 << 20
 
 
 def beside(path: str, endings: Iterable[str] = READ_BESIDE) -> list[str]:
     """Names of the files that may be read with a file; with `data.txt.gz` also those beside `data.txt`."""
     stems = [path, *(path.removesuffix(packed) for packed in _PACKED if path.endswith(packed))]
     return [stem + ending for stem in stems for ending in endings]
+
+
+def read_text(path: AnyPath, *, errors: str = "strict", rows: int = 0) -> str:
+    """The text of a file beside the data: UTF-8, without the mark of byte order, lines end with "\\n".
+
+    Args:
+        path: of a file, a pipe or a device.
+        errors: what becomes of bytes that are no UTF-8, as of `bytes.decode`.
+        rows: as of `read_whole`.
+
+    Raises:
+        FileFormatError: as `read_whole`; no UTF-8.
+    """
+    try:
+        text = read_whole(path, rows).decode("utf-8-sig", errors)
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"byte {error.start} is not UTF-8 text", file=os.fspath(path)) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_whole(path: AnyPath, rows: int = 0) -> bytes:
+    """The bytes of a file beside the data; of a pipe or a device, which may have no end, no more than it can need.
+
+    Args:
+        path: of a file, a pipe or a device.
+        rows: of the data, where the file has a line for each.
+
+    Raises:
+        FileFormatError: it cannot be read, or is a stream that goes on.
+    """
+    most = _MOST_OF_A_STREAM + 256 * rows
+    try:
+        with open(path, "rb") as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return file.read()
+            pieces, size = [], 0
+            while size <= most and (piece := file.read(_PIECE)):
+                pieces.append(piece)
+                size += len(piece)
+    except OSError as error:
+        raise FileFormatError(str(error.strerror or error), file=os.fspath(path)) from None
+    if size > most:
+        reason = f"a pipe or a device that goes on after {most:,} bytes, which is more than is held here: give a file"
+        raise FileFormatError(reason, file=os.fspath(path))
+    return b"".join(pieces)
 
 
 def write_atomically(path: AnyPath, data: bytes) -> None:

@@ -10,7 +10,8 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from boostrank.core.errors import FileFormatError, InputError, ParameterError
+from boostrank.core.errors import FileFormatError, ParameterError
+from boostrank.core.files import read_text
 
 _PAIR = re.compile(r"[fF]?(\d+)(?:\s*[:=]\s*|\s+)(\S.*)")
 _OF_FEATMAP = re.compile(r"\t(q|i|int|float|c)\Z")
@@ -25,8 +26,7 @@ def numbered_names(given: str | os.PathLike[str] | Sequence[str] | Mapping[int, 
     """Names of features, from a file of them, or as they are.
 
     Raises:
-        InputError: the file cannot be read.
-        FileFormatError, ParameterError: a name that is blank or stands twice.
+        FileFormatError, ParameterError: a file that cannot be read; a name that is blank or stands twice.
     """
     if isinstance(given, str | os.PathLike):
         return read_names(os.fspath(given))
@@ -39,13 +39,7 @@ def numbered_names(given: str | os.PathLike[str] | Sequence[str] | Mapping[int, 
 
 def read_names(path: str) -> Names:
     """Names of features in a file."""
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            lines = file.read().rstrip().split("\n")
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise FileFormatError("not UTF-8 text with a feature name a line", file=path) from None
+    lines = read_text(path).rstrip().split("\n")
     pairs = [(line, _PAIR.fullmatch(text.strip())) for line, text in enumerate(lines, 1)]
     if all(pair for _, pair in pairs):
         numbered = [(line, int(pair[1][:18]), _OF_FEATMAP.sub("", pair[2])) for line, pair in pairs if pair]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import FileFormatError, ModelError, ParameterError
-from boostrank.core.files import check_writable, write_atomically
+from boostrank.core.files import check_writable, read_text, write_atomically
 from boostrank.data.dataset import RankingDataset
 from boostrank.export import TARGETS
 from boostrank.export.pack import KINDS
@@ -125,11 +125,7 @@ def read_feature_names(path: str) -> tuple[str, ...]:
     Raises:
         FileFormatError: none of these.
     """
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            text = file.read()
-    except UnicodeDecodeError as error:
-        raise FileFormatError(f"byte {error.start} is not UTF-8 text", file=path) from None
+    text = read_text(path)
     if not text.lstrip().startswith(("[", "{")):
         return tuple(line.strip() for line in text.splitlines() if line.strip())
     try:

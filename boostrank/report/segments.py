@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import DataError, DataWarning, FileFormatError, warn_user
+from boostrank.core.files import LONGEST_LINE, read_text
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 
@@ -21,7 +22,6 @@ NO_SEGMENT = "(none)"
 MOST_SEGMENTS = 1_000
 _LENGTHS = ((1, "1 document"), (2, "2 to 9"), (10, "10 to 29"), (30, "30 to 99"), (100, "100 or more"))
 _MOST_LABELS = 8
-_LONGEST_LINE = 1 << 16
 _HEADINGS = {"qid", "query", "query_id", "queryid"}
 
 
@@ -102,22 +102,21 @@ def read_segments(path: str | PathLike[str]) -> dict[str, str]:
     name = os.fspath(path)
     table: dict[str, str] = {}
     delimiter = ""
-    with open(path, encoding="utf-8-sig", errors="backslashreplace", newline="") as file:
-        for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), ""), 1):
-            if len(line) == _LONGEST_LINE:
-                raise FileFormatError(f"a line of {_LONGEST_LINE:,} letters or more", file=name, line=number)
-            delimiter = delimiter or ("\t" if "\t" in line else ",")
-            cells = _cells(line, delimiter, name, number)
-            if not any(cells) or (number == 1 and cells[0].lower() in _HEADINGS):
-                continue
-            if len(cells) != 2 or not all(cells):
-                found = "an empty cell" if len(cells) == 2 else f"{len(cells)} columns"
-                reason = f"{found}, where a query id and its segment are expected"
-                raise FileFormatError(reason, file=name, line=number)
-            qid, segment = cells
-            if table.setdefault(qid, segment) != segment:
-                reason = f"query {qid} is in {table[qid]!r} already, and here in {segment!r}"
-                raise FileFormatError(reason, file=name, line=number)
+    for number, line in enumerate(read_text(path, errors="backslashreplace").split("\n"), 1):
+        if len(line) >= LONGEST_LINE:
+            raise FileFormatError(f"a line of {LONGEST_LINE:,} letters or more", file=name, line=number)
+        delimiter = delimiter or ("\t" if "\t" in line else ",")
+        cells = _cells(line, delimiter, name, number)
+        if not any(cells) or (number == 1 and cells[0].lower() in _HEADINGS):
+            continue
+        if len(cells) != 2 or not all(cells):
+            found = "an empty cell" if len(cells) == 2 else f"{len(cells)} columns"
+            reason = f"{found}, where a query id and its segment are expected"
+            raise FileFormatError(reason, file=name, line=number)
+        qid, segment = cells
+        if table.setdefault(qid, segment) != segment:
+            reason = f"query {qid} is in {table[qid]!r} already, and here in {segment!r}"
+            raise FileFormatError(reason, file=name, line=number)
     if not table:
         raise FileFormatError("no segments: lines such as 817,mobile are expected", file=name)
     return table
@@ -131,7 +130,7 @@ def _cells(line: str, delimiter: str, name: str, number: int) -> list[str]:
     """
     try:
         return [
-            cell.strip() for row in csv.reader([line.rstrip(" \r\n")], delimiter=delimiter, strict=True) for cell in row
+            cell.strip() for row in csv.reader([line.rstrip(" ")], delimiter=delimiter, strict=True) for cell in row
         ]
     except csv.Error as error:
         rule = "a cell in quotes ends on its line, with no blank behind; a quote in it is doubled"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -15,8 +16,8 @@ from typing import Any
 import pytest
 
 from boostrank.core import files
-from boostrank.core.errors import InputError, TrainingError
-from boostrank.core.files import check_output, check_writable, write_atomically, write_output
+from boostrank.core.errors import FileFormatError, InputError, TrainingError
+from boostrank.core.files import check_output, check_writable, read_text, read_whole, write_atomically, write_output
 
 CALLS = ("stat", "open", "write", "chmod", "fsync", "close", "replace")
 OLD, NEW = b"the old model\n", b"the new model, longer than the old one\n" * 50
@@ -241,3 +242,39 @@ def test_fault_081_checking_leaves_nothing_behind(tmp_path: Path) -> None:
     check_writable(tmp_path / "model.txt")
     check_writable(tmp_path / "other.txt")
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("model.txt", OLD)]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without devices, and pipes with names")
+def test_fault_122_what_has_no_end_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_MOST_OF_A_STREAM", 3 << 20)
+    for device in ("/dev/zero", "/dev/urandom"):
+        with pytest.raises(FileFormatError, match=rf"{device}: a pipe or a device that goes on after 3,145,728 bytes"):
+            read_whole(device)
+    os.mkfifo(tmp_path / "pipe")
+    for lines, rows in ((1_000_000, 20_000), (1_000_000, 0)):
+        feeder = threading.Thread(target=_feed, args=(tmp_path / "pipe", b"1.5\n" * lines))
+        feeder.start()
+        if rows:  # a line for each needs room
+            assert len(read_whole(tmp_path / "pipe", rows)) == 4 * lines
+        else:
+            with pytest.raises(FileFormatError, match="give a file"):
+                read_whole(tmp_path / "pipe")
+        feeder.join()
+    (tmp_path / "file").write_bytes(b"1.5\n" * 1_000_000)
+    assert len(read_whole(tmp_path / "file")) == 4_000_000
+
+
+def _feed(pipe: Path, body: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError), open(pipe, "wb") as file:
+        file.write(body)
+
+
+def test_text_is_utf8_with_any_line_ends(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes("\ufeffgrün\r\na\rb\n".encode())
+    assert read_text(tmp_path / "file") == "grün\na\nb\n"
+    (tmp_path / "file").write_bytes(b"a\xff")
+    assert read_text(tmp_path / "file", errors="backslashreplace") == "a\\xff"
+    with pytest.raises(FileFormatError, match="file: byte 1 is not UTF-8"):
+        read_text(tmp_path / "file")
+    with pytest.raises(FileFormatError, match="nothing: No such file"):
+        read_text(tmp_path / "nothing")

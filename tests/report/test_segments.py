@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -89,12 +88,6 @@ def test_what_is_no_table_is_refused_with_the_line(text: str, words: str, tmp_pa
     with pytest.raises(FileFormatError, match=r"s\.csv") as refused:
         read_segments(tmp_path / "s.csv")
     assert words in str(refused.value)
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="a system without devices")
-def test_a_device_is_no_file_of_segments() -> None:
-    with pytest.raises(FileFormatError, match="/dev/zero:1: a line of 65,536 letters"):
-        read_segments("/dev/zero")
 
 
 def test_holm_adjusts_as_in_the_textbook() -> None:

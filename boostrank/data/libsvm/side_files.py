@@ -12,7 +12,7 @@ import re
 import numpy as np
 
 from boostrank.core.errors import DataError, FileFormatError, InputError
-from boostrank.core.files import beside
+from boostrank.core.files import beside, read_text
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.arrays import with_weights
@@ -54,8 +54,7 @@ def some_sizes(path: str | None) -> list[int]:
     """What can be read of group sizes, none without a file; `read_sizes` says what is wrong with them."""
     if path is None:
         return []
-    with open(path, encoding="utf-8-sig", errors="replace") as file:
-        return [int(word) for word in file.read().split() if word.isdigit() and len(word) < 10]
+    return [int(word) for word in read_text(path, errors="replace").split() if word.isdigit() and len(word) < 10]
 
 
 def read_sizes(path: str, rows: int, *, counted: bool = True) -> Int64Array:
@@ -122,9 +121,5 @@ def weighted(path: str, weights: Float64Array, queries: QueryIndex) -> QueryInde
 
 def _lines(path: str) -> list[tuple[int, str]]:
     """(line number, text) of each line; blank lines are allowed at the end alone."""
-    try:
-        with open(path, encoding="utf-8-sig", errors="backslashreplace") as file:
-            lines = file.read().rstrip().split("\n")
-    except OSError as error:
-        raise FileFormatError(str(error.strerror), file=path) from None
+    lines = read_text(path, errors="backslashreplace").rstrip().split("\n")
     return [(number, text.strip()) for number, text in enumerate(lines, start=1)] if lines != [""] else []
