@@ -37,6 +37,7 @@ from boostrank.formats.model_files import read_file
 
 _MAGIC = b"boostrank checkpoint "
 _VERSION = 1
+AS_ARGUMENT = "a checkpoint is no callback of the engine's: give it to boostrank.train as checkpoint="
 _DIGITS = 64
 
 
@@ -120,6 +121,8 @@ class Checkpoint:
         return resumed
 
     def __call__(self, env: Any) -> None:
+        if self._engine is None:
+            raise ParameterError(AS_ARGUMENT)
         self._results.append([tuple(result)[:4] for result in env.evaluation_result_list or []])
         rounds = env.iteration + 1
         # Rounds that a resumed training sees once more need no writing, nor does the last, after which comes the model.

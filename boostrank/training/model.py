@@ -415,8 +415,6 @@ class RankingModel(BoosterMethods):
             ids = QueryIndex.from_sizes(np.asarray(group)).of_rows()
         else:
             raise DataError("rank needs to know the queries: give qid= or group=, or a RankingDataset")
-        if ids.shape != scores.shape:
-            raise DataError(f"queries for {ids.size} rows but {scores.size} rows of features")
         by_query, ranks = np.argsort(ids, kind="stable"), np.empty(ids.size, np.int64)
         ranks[by_query] = QueryIndex.from_sizes(np.unique(ids, return_counts=True)[1]).ranks(scores[by_query])
         return ranks

@@ -28,7 +28,7 @@ from boostrank.objective.mixture import objective_from_dict
 from boostrank.training import constraints
 from boostrank.training.callbacks import EarlyStopping, Gated, History
 from boostrank.training.categories import say_left_out, with_categories
-from boostrank.training.checkpoint import Checkpoint, settings_of
+from boostrank.training.checkpoint import AS_ARGUMENT, Checkpoint, settings_of
 from boostrank.training.gain import with_gain, with_gain_of
 from boostrank.training.guarded_gradient import GuardedGradient
 from boostrank.training.model import RankingModel, TrainingSummary
@@ -386,6 +386,8 @@ def stopping(
     native_train: Any, callbacks: Sequence[Callback],
 ) -> tuple[Callback | None, list[Callback]]:  # fmt: skip
     """Our early stopping if it was asked for by parameter, and the user's callbacks, held back until settled."""
+    if any(isinstance(callback, Checkpoint) for callback in callbacks):
+        raise ParameterError(AS_ARGUMENT)
     settled = 0 if objective is None else objective.settled_round(objective.total_rounds or before + given.rounds)
     stopper: Callback | None = None
     ours = given.stopping_rounds or any(isinstance(callback, EarlyStopping) for callback in callbacks)

@@ -126,6 +126,7 @@ def test_pareto_prints_the_table_writes_the_page_and_its_gain_trains(folder: Pat
         (("pareto", "train.csv", "--goal", "margin", "--early-stopping", 3), "no --early-stopping"),
         (("pareto", "train.csv", "--goal", "margin", "--metric", "map"), "--at says"),
         (("pareto", "train.csv", "--goal", "margin", "--mixes", "0,2"), "not a list of shares"),
+        (("pareto", "train.csv", "--goal", "margin", "--mixes", "0,half"), "'0,half' is not a list of shares"),
         (("train", "train.csv", "--pareto", "margin"), "boostrank pareto TRAIN --goal 'margin'"),
     ],
 )

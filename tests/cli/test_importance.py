@@ -49,12 +49,13 @@ def test_groups_come_from_a_file_with_patterns(model: Path, data: Path, tmp_path
         ("no colon", "groups:1: expected `name: feature"),
         ("a: f1\na: f2", "groups:2: group 'a' comes twice"),
         ("a: nothing*", "groups:1: the model has no feature 'nothing*'"),
+        ("a: caf\udce9", "groups: not UTF-8 text (byte 6)"),
     ],
 )
 def test_groups_that_cannot_be_are_refused_with_their_line(
     model: Path, data: Path, tmp_path: Path, text: str, words: str
 ) -> None:
-    (tmp_path / "groups").write_text(text)
+    (tmp_path / "groups").write_bytes(text.encode(errors="surrogateescape"))
     result = invoke("importance", model, "--data", data / "test.txt", "--groups", tmp_path / "groups")
     assert result.exit_code == 2
     assert words in result.stderr

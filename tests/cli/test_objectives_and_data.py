@@ -10,6 +10,7 @@ import pytest
 
 from boostrank.data.libsvm.reader import read_libsvm
 from boostrank.data.synthetic import make_ranking_data
+from boostrank.objective.mixture import AUTO
 from boostrank.objectives import OBJECTIVES
 from tests.cli.conftest import invoke
 
@@ -34,6 +35,13 @@ def test_everything_an_objective_declares_is_told(name: str) -> None:
     for param in spec.params:
         assert f"{param.name}=" in printed
         assert "".join(param.range.split()) in printed
+
+
+def test_auto_is_told_as_what_it_stands_for() -> None:
+    told = json.loads(invoke("objectives", "auto", "--json").stdout)
+    assert (told["name"], told["objective"]) == ("auto", AUTO)
+    page = " ".join(invoke("objectives", "AUTO").stdout.split())
+    assert page == f"auto: {told['summary']} stands for {AUTO}"
 
 
 def test_json_and_markdown_list_the_registry() -> None:

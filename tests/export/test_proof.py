@@ -358,3 +358,30 @@ def test_solr_has_each_threshold_or_the_next_number_that_can_be_had(engine: str,
         proof = export_model(model, tmp_path / "m", "solr", feature_names=["a"], data=data)
         assert proof.moves.largest < 1e-5  # values that occur go where they did
         assert proof.untried > 1e-13
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["elasticsearch-ranklib", "opensearch", "opensearch-2", "opensearch-ranklib", "solr-8", "vespa-lightgbm"],
+)
+def test_a_target_has_the_same_bits_or_refuses_and_leaves_no_file(target: str, tmp_path: Path) -> None:
+    """What is missing is 0 to RankLib and to older versions; `allow` writes it all the same."""
+    assert export_model(example("lightgbm-none-whole").model, tmp_path / "whole", target, feature_names=NAMES).same_bits
+    lacking = {"elasticsearch-ranklib", "opensearch-2", "opensearch-ranklib", "solr-8"}
+    for kind in ("lightgbm-start-missing", "xgboost-none-missing"):
+        path = tmp_path / kind
+        if target in lacking:
+            with pytest.raises(ExportError, match="of the kind 'missing'"):
+                export_model(example(kind).model, path, target, feature_names=NAMES)
+            assert not path.exists()
+            proof = export_model(example(kind).model, path, target, feature_names=NAMES, allow=("missing",))
+            assert set(proof.other_leaves) == {"missing"}
+        else:
+            assert export_model(example(kind).model, path, target, feature_names=NAMES).same_bits
+    if target == "vespa-lightgbm":
+        categories = export_model(example("lightgbm-none-categories").model, tmp_path / "c", target, feature_names=NAMES)
+        assert not categories.other_leaves
+    else:
+        with pytest.raises(ExportError, match="2 categorical features .* train with numbers in their place"):
+            export_model(example("lightgbm-none-categories").model, tmp_path / "c", target, feature_names=NAMES)
+        assert not (tmp_path / "c").exists()

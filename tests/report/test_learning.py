@@ -17,8 +17,10 @@ from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import Metric, paired_difference
 from boostrank.objective.mixture import parse_objective
+from boostrank.report.html.page import Beside
 from boostrank.report.sections.learning.analysis import Learning, learning
 from boostrank.report.sections.learning.objective_trace import _shares, objective_of, schedules_of
+from boostrank.report.sections.learning.page import draw
 from boostrank.report.sections.learning.staged_metrics import points, some_trees, staged_metric
 from boostrank.report.segments import Segmentation, by_length
 from boostrank.training.model import RankingModel
@@ -204,6 +206,13 @@ def test_schedules_are_told_as_they_ran(model: RankingModel, found: Learning) ->
     told = schedules_of(mixture, 3)
     assert told["mix"].tolist() == [1.0, 0.5, 0.0]
     assert told["shf-sdcg: sigma"].tolist() == pytest.approx([4.0, 2.0, 1.0])
+
+
+def test_the_page_draws_each_schedule_and_says_where_it_began(found: Learning) -> None:
+    charts: Any = [chart for part in draw(found) if isinstance(part, Beside) for chart in part.parts]
+    (chart,) = [one for one in charts if one.name.startswith("learning-schedule")]
+    assert (chart.title, chart.frame["value"].tolist()) == ("sigma", found.schedules["sigma"].tolist())
+    assert chart.about == "From 4 in the first round to 0.5 in round 60."
 
 
 def test_a_mixture_tells_the_loss_of_each_part(data: RankingDataset, test_set: RankingDataset) -> None:
