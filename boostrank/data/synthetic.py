@@ -134,7 +134,7 @@ def make_ranking_data(
         ("queries", queries, 1), ("mean_length", mean_length, 1), ("max_length", max_length, 1),
         ("useless", useless, 0), ("label_noise", label_noise, 0), ("seed", seed, 0),
     ):  # fmt: skip
-        if not (np.isfinite(value) and value >= low):
+        if not low <= value < np.inf:  # NumPy's isfinite knows no whole numbers beyond 64 bits
             raise ParameterError(f"{name}={value!r} is out of range; allowed: >= {low}")
 
     def stream(name: str) -> np.random.Generator:

@@ -31,7 +31,7 @@ from boostrank.core.params import Param
 from boostrank.core.types import Float64Array, HessianKind
 from boostrank.kernels.objective.contract import ObjectiveSpec, Query, objective_kernel
 from boostrank.kernels.objective.shared_params import NORMALIZE, TRAIN_DISCOUNT, positive
-from boostrank.kernels.primitives import LARGEST, ideal_dcg, origin
+from boostrank.kernels.primitives import ideal_dcg
 from boostrank.kernels.ranks.soft import ROOM, direct, swept, work_space
 from boostrank.kernels.sums.expsum import DIRECT, EXACT, SUMS
 from boostrank.kernels.sums.rank_tables import EXACT as EXACT_TABLES
@@ -59,18 +59,16 @@ def kernel(query: Query, params: Any, grad: Float64Array, hess: Float64Array, sc
     ideal = ideal_dcg(query.query_const, blend)
     if n < 2 or ideal <= 0.0:
         return 0.0
-    u, g, others, own, work = query.scores, query.gains, scratch.others, scratch.own, work_space()
+    s, g, others, own, work = query.scores, query.gains, scratch.others, scratch.own, work_space()
     scale = 1.0 / (math.sqrt(2.0) * params.sigma)
-    middle = origin(u)
     for pos in range(n):
-        u[pos] = max(min(scale * (u[pos] - middle), LARGEST), -LARGEST)
         g[pos] /= ideal
     if n < _LONG or params.sums == DIRECT:
-        value = direct(u, g, model, blend, others, own, scratch.room, work)
+        value = direct(s, scale, g, model, blend, others, own, scratch.room, work)
     else:
         waves = EXACT_WAVES if params.sums == EXACT else FAST_WAVES
         tables = EXACT_TABLES if params.sums == EXACT else FAST_TABLES
-        value = swept(u, g, model, blend, waves, tables, others, own, scratch.room, work)
+        value = swept(s, scale, g, model, blend, waves, tables, others, own, scratch.room, work)
     for pos in range(n):
         grad[pos] = scale * (own[pos] - others[pos])
         hess[pos] = scale * scale * (abs(own[pos]) + abs(others[pos]))

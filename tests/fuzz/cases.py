@@ -7,6 +7,7 @@ import json
 import re
 import warnings
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 from hypothesis import strategies as st
@@ -108,7 +109,7 @@ def edited(draw: Any, content: Any, most: int = 3) -> Any:
             node = node[each]
         match draw(st.sampled_from("vvvvnndre")):
             case "v":
-                node[key] = draw(st.sampled_from([*JSON_VALUES, *WORDS]))
+                node[key] = deepcopy(draw(st.sampled_from([*JSON_VALUES, *WORDS])))  # a later edit may change it
             case "n":
                 value = node[key]
                 if isinstance(value, int | float) and not isinstance(value, bool):
@@ -121,7 +122,7 @@ def edited(draw: Any, content: Any, most: int = 3) -> Any:
                 node.insert(key, node[key])
             case _:
                 if isinstance(node, list):
-                    node.append(draw(st.sampled_from(JSON_VALUES)))
+                    node.append(deepcopy(draw(st.sampled_from(JSON_VALUES))))
                 elif isinstance(node, dict):
-                    node[draw(st.sampled_from(WORDS))] = draw(st.sampled_from(JSON_VALUES))
+                    node[draw(st.sampled_from(WORDS))] = deepcopy(draw(st.sampled_from(JSON_VALUES)))
     return out

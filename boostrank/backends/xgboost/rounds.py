@@ -15,7 +15,7 @@ from boostrank.backends.events import Callback, CallbackEnv, EvalResult, ordered
 from boostrank.backends.snapshot import round_seed
 from boostrank.backends.xgboost.params import renamed
 from boostrank.backends.xgboost.private import reseed
-from boostrank.core.errors import TrainingError
+from boostrank.core.errors import ModelError, TrainingError
 
 
 class Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
@@ -57,7 +57,11 @@ class Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
         self._results, self._sets_evaluated, self._round = [], 0, self._before + epoch
         resumed = self._request.resumed
         if epoch == 0 and resumed is not None:
-            if digest(model, self._request.train) != resumed.snapshot.scores_sha256:
+            try:
+                found = digest(model, self._request.train)
+            except ValueError as error:  # of other features
+                raise ModelError(f"the checkpoint's model does not go with the data: {str(error).splitlines()[0]}") from None
+            if found != resumed.snapshot.scores_sha256:
                 raise TrainingError(
                     "the checkpoint's trees do not give back the scores that it was written with, to the last bit: was "
                     "it written on another machine? Start anew without it"

@@ -8,6 +8,7 @@ the code of the reader and its options, so that a second run reads nothing of th
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -195,9 +196,9 @@ def _remembered(
             raise DataError(f"{origin.names[0]}: the data changed since they were first read: start again")
         return again.features.store  # type: ignore[no-any-return]
 
-    rows, columns = note["shape"]
+    rows, columns, base = map(operator.index, (*note["shape"], note["base"]))  # TypeError of what is no whole number
     features = StoredFeatures(
-        open_store, (rows, columns), note["base"], is_sparse=note["is_sparse"], origin=origin, external=external,
+        open_store, (rows, columns), base, is_sparse=note["is_sparse"], origin=origin, external=external,
         known=note["known"],
     )  # fmt: skip
     provenance = Provenance(tuple(note["files"]), note["index_base"], note["reader"])

@@ -135,13 +135,14 @@ def _expected_by_normal(sums: Float64Array, blend: float, n: int, weights: Float
 
 @inline
 def direct(
-    u: Float64Array, gains: Float64Array, model: int, blend: float, on_others: Float64Array, on_own: Float64Array,
-    room: Float64Array, work: Float64Array,
+    s: Float64Array, scale: float, gains: Float64Array, model: int, blend: float, on_others: Float64Array,
+    on_own: Float64Array, room: Float64Array, work: Float64Array,
 ) -> float:  # fmt: skip
     """J = sum_j gains_j E_j, A and B, pair by pair: n times relevant documents times nodes.
 
     Args:
-        u: float64[n], scores over sqrt2 sigma.
+        s: float64[n], scores, in any order.
+        scale: 1 / (sqrt2 sigma), by which differences are multiplied: they keep the digits that scores have.
         gains: float64[n], divided by the ideal.
         model: BINOMIAL or NORMAL.
         blend: of the training discount.
@@ -149,7 +150,7 @@ def direct(
         room: float64[>= 2n], overwritten.
         work: float64[8, WORK], overwritten.
     """
-    n = u.shape[0]
+    n = s.shape[0]
     c = length_class(n)
     low, high = first_row(model, blend), last_row(model, blend, c)
     chance, density = room[:n], room[n : 2 * n]
@@ -161,7 +162,7 @@ def direct(
         if gains[j] == 0.0:
             continue
         for i in range(n):
-            x = u[i] - u[j]
+            x = scale * (s[i] - s[j])
             chance[i] = 0.5 * math.erfc(-_SQRT_HALF * x)
             density[i] = _DENSITY * math.exp(-0.5 * x * x)
         chance[j] = 0.0
@@ -209,19 +210,19 @@ def _slope(pi: float, weights: Float64Array, low: int, high: int, c: int) -> flo
 
 @inline
 def swept(
-    u: Float64Array, gains: Float64Array, model: int, blend: float, waves: Float64Array, tables: Float64Array,
-    on_others: Float64Array, on_own: Float64Array, room: Float64Array, work: Float64Array,
+    s: Float64Array, scale: float, gains: Float64Array, model: int, blend: float, waves: Float64Array,
+    tables: Float64Array, on_others: Float64Array, on_own: Float64Array, room: Float64Array, work: Float64Array,
 ) -> float:  # fmt: skip
     """J, A and B in three passes over the documents.
 
     Args:
-        u: float64[n], descending.
-        gains, model, blend, on_others, on_own: as in `direct`.
+        s: float64[n], descending.
+        scale, gains, model, blend, on_others, on_own: as in `direct`.
         waves, tables: FAST_WAVES and FAST, or EXACT_WAVES and EXACT.
         room: float64[>= 2 waves n], overwritten.
         work: float64[8, WORK], overwritten.
     """
-    n, half = u.shape[0], waves.shape[1]
+    n, half = s.shape[0], waves.shape[1]
     width = 2 * half
     c = length_class(n)
     table = tables[c]
@@ -234,7 +235,7 @@ def swept(
     up[:] = 0.0
     for j in range(n - 1, -1, -1):
         if j < n - 1:
-            _decays(u[j] - u[j + 1], waves, decay)
+            _decays(scale * (s[j] - s[j + 1]), waves, decay)
             _count(up, decay)
         for a in range(width):
             room[j * width + a] = up[a]
@@ -245,7 +246,7 @@ def swept(
     value = 0.0
     for j in range(n):
         if j > 0:
-            _decays(u[j - 1] - u[j], waves, decay)
+            _decays(scale * (s[j - 1] - s[j]), waves, decay)
             _count(above, decay)
             _run(pull, push, decay)
             on_others[j] = _total(pull, half)
@@ -274,7 +275,7 @@ def swept(
     # Up again: how each document pulls those above it.
     pull[:] = 0.0
     for m in range(n - 2, -1, -1):
-        _decays(u[m] - u[m + 1], waves, decay)
+        _decays(scale * (s[m] - s[m + 1]), waves, decay)
         _run(pull, room[(m + 1) * width : (m + 2) * width], decay)
         on_others[m] += _total(pull, half)
     return value
