@@ -320,7 +320,7 @@ class BoundMetrics:
             values = np.concatenate([measured[i][first.counted] for i in members], axis=1)
             low, high = bootstrap_intervals(values, first.weights[first.counted], seed=seed)
             cuts = np.cumsum([measured[i].shape[1] for i in members])[:-1]
-            ends |= dict(zip(members, zip(np.split(low, cuts), np.split(high, cuts), strict=True), strict=True))
+            ends |= dict(zip(members, np.split(np.stack([low, high]), cuts, axis=1), strict=True))
         return [ends[i] for i in range(len(self._bound))]
 
     def _measure(self, scores: npt.ArrayLike) -> list[Float64Array]:
@@ -352,4 +352,4 @@ class BoundMetrics:
 def _writable(values: npt.ArrayLike) -> Float64Array:
     """float64[N] in one piece. Compiled code has one signature, which a read-only array (a memory map, a column of a
     data frame) does not match: it is copied."""
-    return np.require(values, np.float64, ["C", "W"]).reshape(-1)
+    return np.require(values, np.float64, ["C", "W"]).ravel()

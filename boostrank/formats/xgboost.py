@@ -469,7 +469,7 @@ def _check_categorical_splits(tree: dict[str, Any], n: int, leaf: npt.NDArray[np
         raise ModelError(f"{where}: categories_nodes are not the nodes with a categorical split")
     if not np.array_equal(starts, np.cumsum(sizes) - sizes) or int(sizes.sum()) != categories.size:
         raise ModelError(f"{where}: the sets of categories do not fit the list of categories")
-    return int(np.maximum.reduceat(categories, starts).sum()) if nodes.size else 0
+    return int(np.maximum.reduceat(categories, starts).sum())
 
 
 def _check_category_names(cats: Mapping[str, Any], n_features: int) -> None:

@@ -195,7 +195,7 @@ class BoundObjective:
 
     def _run(self, scores: npt.ArrayLike, round: int, out: Sequence[Buffers], loss: bool) -> Float64Array:
         """Every part's pass over these scores, which come back as the kernels take them."""
-        s = np.require(scores, np.float64, ["C", "W"]).reshape(-1)  # a copy only where it is another type, or read-only
+        s = np.require(scores, np.float64, ["C", "W"]).ravel()  # a copy only where it is another type, or read-only
         if s.shape != (self.queries.n_documents,):
             raise TrainingError(f"{s.size} scores for {self.queries.n_documents} documents")
         for part, buffers in zip(self._parts, out, strict=True):

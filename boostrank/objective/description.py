@@ -164,7 +164,7 @@ class TrainingObjective(ABC):
         result = known.bound.gradient(scores, known.calls if round is None else round, loss=False)
         known.calls += 1
         if scores.dtype == np.float32 and scores.ndim == 2:
-            return result.grad.reshape(-1, 1), result.hess.reshape(-1, 1)
+            return result.grad[:, None], result.hess[:, None]
         return result.grad, result.hess
 
 
@@ -401,4 +401,4 @@ def queries_given(sizes: Any, weight: Any, rows: int) -> QueryIndex:
         raise DataError(f"group sizes sum to {queries.n_documents} but there are {rows} rows")
     if weight is None or not len(weight):
         return queries
-    return with_weights(queries, np.asarray(weight, dtype=np.float64).reshape(-1))
+    return with_weights(queries, np.asarray(weight, dtype=np.float64).ravel())

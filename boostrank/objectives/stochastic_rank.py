@@ -150,7 +150,7 @@ def _project(s: Float64Array, share: float, nu: float, y: Float64Array, pull: Fl
 
 
 def _constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
-    return np.array(labels).reshape(-1, 1), numbered_constants(labels, gains, ptr, values)[1]
+    return np.array(labels)[:, None], numbered_constants(labels, gains, ptr, values)[1]
 
 
 SPEC = ObjectiveSpec(

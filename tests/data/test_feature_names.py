@@ -10,6 +10,7 @@ import pytest
 from boostrank.core.errors import DataWarning, FileFormatError, InputError
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm.reader import read_libsvm
+from boostrank.data.options import FeatureSpace
 from boostrank.data.readers import pieces_of_files
 
 ROWS = "1 qid:1 1:10 2:20 3:30\n0 qid:1 1:11 3:31\n"
@@ -85,18 +86,34 @@ def test_a_file_of_pairs_that_counts_from_0_says_how_the_data_count(tmp_path: Pa
         read_libsvm(tmp_path / "z.txt", feature_names={1: "a", 2: "b", 3: "c"})
 
 
+def test_a_file_read_in_pieces_that_never_has_the_last_features_is_one_to_look_at(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("1 qid:1 1:10 2:20\n0 qid:1 1:11 2:31\n")
+    words = "every row has the features 1 to 2 and no other, but the model goes up to 3"
+    pieces = pieces_of_files(tmp_path / "t.txt", np.copy, like=FeatureSpace(1, 3))
+    assert pieces is not None
+    with pytest.warns(DataWarning, match=words):
+        assert np.concatenate(list(pieces)).tolist() == [[10, 20, 0], [11, 31, 0]]
+    (tmp_path / "t.txt").write_text("1 qid:1 1:10 2:20\n0 qid:1 1:11 2:31 3:5\n")
+    pieces = pieces_of_files(tmp_path / "t.txt", np.copy, like=FeatureSpace(1, 3))
+    assert pieces is not None
+    assert np.concatenate(list(pieces)).tolist() == [[10, 20, 0], [11, 31, 5]]
+
+
 def test_features_of_later_files_go_by_name_where_both_have_names(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text(ROWS)
     (tmp_path / "u.txt").write_text("# f1: c\n# f2: a\n# f3: b\n1 qid:9 1:30 2:10 3:20\n")
+    (tmp_path / "v.txt").write_text("1 qid:9 1:30 2:10 3:20\n")
     train = read_libsvm(tmp_path / "t.txt", feature_names=["a", "b", "c"])
     for read in (read_libsvm, RankingDataset.stream):
         later = read(tmp_path / "u.txt", like=train)
         assert later.feature_names == ("a", "b", "c")
         assert np.asarray(later.features[0:1]).tolist() == [[10.0, 20.0, 30.0]]
     for columns, wanted in ((None, [[10.0, 20.0, 30.0]]), (np.array([0, 2]), [[10.0, 30.0]])):
-        pieces = pieces_of_files(tmp_path / "u.txt", np.copy, like=train.feature_space, columns=columns)
-        assert pieces is not None
-        assert np.concatenate(list(pieces)).tolist() == wanted
+        for file, names in (("u.txt", None), ("v.txt", ["c", "a", "b"])):
+            options = {"like": train.feature_space, "columns": columns, "feature_names": names}
+            pieces = pieces_of_files(tmp_path / file, np.copy, **options)
+            assert pieces is not None
+            assert np.concatenate(list(pieces)).tolist() == wanted
     with pytest.raises(FileFormatError, match="has no 'c', which the model or its training data has; has 'd'"):
         read_libsvm(tmp_path / "t.txt", like=train, feature_names=["a", "b", "d"])
     arrays = RankingDataset.from_arrays(np.ones((1, 3)), [1], qid=[1], feature_names=["a", "b", "c"])

@@ -213,6 +213,8 @@ def test_fault_041_density_decides_the_layout(read: Read) -> None:
     assert not read("1 qid:1 1:0 2:0\n1 qid:1 4:1\n", layout="dense").is_sparse
     with pytest.raises(ParameterError, match="layout"):
         read(ONE_BASED, layout="sparse")
+    with pytest.warns(DataWarning, match="2 values .* ignored"):  # 3 of 8, whatever there is beyond them
+        assert read("1 qid:1 1:0 2:0 5:1\n1 qid:1 4:1 5:1\n", like=FeatureSpace(1, 4)).is_sparse
 
 
 @pytest.mark.parametrize("chunk_bytes", [10, 300, 1 << 20])

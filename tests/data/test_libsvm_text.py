@@ -244,8 +244,9 @@ def test_progress_is_told_in_bytes(tmp_path: Path) -> None:
     assert seen[-1] == (len(PLAIN), len(PLAIN))
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
     seen.clear()
-    read_libsvm(io.BytesIO(PLAIN.encode()), progress=lambda done, total: seen.append((done, total)))
-    assert seen[-1] == (len(PLAIN), None)
+    for text in (PLAIN, PLAIN + "0 qid:9 1:1\n" * 9000):  # at once, and in more than one piece
+        read_libsvm(io.BytesIO(text.encode()), progress=lambda done, total: seen.append((done, total)))
+        assert seen[-1] == (len(text), None)
 
 
 def test_features_are_float32_and_contiguous(read: Read) -> None:

@@ -185,6 +185,9 @@ def test_an_average_divides_what_is_in_units_of_the_score_and_adds_up_splits() -
     assert LIGHTGBM.parse(LIGHTGBM.merge([by_gain])).trees[0].words(b"leaf_count") == by_gain.trees[0].words(
         b"leaf_count"
     )
+    split = lines[1].encode().partition(b"=")[0]
+    no_count = LIGHTGBM.parse(re.sub(rb"\n%s=\d+\n" % split, b"\n%s=much\n" % split, texts[0]))
+    assert b"\n%s=0\n" % split in LIGHTGBM.merge([no_count])
 
 
 def test_a_stamp_is_put_where_no_objective_is() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from boostrank.kernels.metric.driver import rank_top
 from boostrank.kernels.objective.shared_params import default_constants
 from boostrank.kernels.primitives import discount, expit, fast_exp, fast_log, softplus, sort_descending
 from boostrank.kernels.ranks.hinge import annealed_cut
@@ -61,6 +62,17 @@ def test_a_long_list_sorts_whether_its_scores_fill_bins_evenly_or_one_of_them_is
         order, spare = np.empty(200, np.int64), np.empty(200, np.int64)
         sort_descending(scores, order, spare)
         assert list(order) == list(np.argsort(-scores, kind="stable"))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 7, 32])
+def test_the_top_is_the_best_documents_and_those_that_tie_with_the_last(depth):
+    rng = np.random.default_rng(depth)
+    for scores in (rng.normal(size=99), np.arange(99.0), rng.integers(0, 30, 99).astype(float)):
+        order = np.argsort(-scores, kind="stable")
+        many = int((scores >= scores[order[depth - 1]]).sum())
+        found = np.empty(99, np.int64)
+        assert rank_top(scores, depth, found, np.full(99 + 32, np.nan), np.empty(2 * 99, np.int64)) == many
+        assert list(found[:many]) == list(order[:many])
 
 
 def test_smooth_ranks_sum_like_hard_ranks_and_become_them():

@@ -61,6 +61,19 @@ def test_lightgbms_other_rules_for_missing_values_are_kept(missing: dict[str, bo
     same_everywhere(boostrank.train(params, data, 12, start="none"))
 
 
+@pytest.mark.parametrize("columns", [1, 2, 3])
+def test_trees_over_few_columns_look_at_their_own(columns: int) -> None:
+    few, words, rng = np.zeros(0, np.int32), np.zeros(0, np.uint32), np.random.default_rng(1)
+    inner, leaves = np.arange(columns, dtype=np.int32), np.full(2 * columns, 0.0)
+    leaves[1::2] = 2.0 ** np.arange(columns)
+    forest = Forest(
+        inner, np.zeros(columns), np.zeros(columns, np.uint8), ~(2 * inner), ~(2 * inner + 1), leaves, inner, few,
+        words, np.zeros(1, np.int64), None,
+    )  # fmt: skip
+    rows = rng.normal(size=(50, columns)).astype(np.float32)
+    np.testing.assert_array_equal(Scorer(forest, double=True).scores(rows), (rows > 0) @ leaves[1::2])
+
+
 def test_a_tree_of_one_leaf_is_scored(tmp_path: Path) -> None:
     data = ranking(table(90))
     params = {**FEW, "objective": "regression", "min_data_in_leaf": 80}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from boostrank.kernels.ranks.soft import _decays
+from boostrank.kernels.sums.rank_tables import EXACT_EXPONENTS, EXACT_WAVES
 from boostrank.objectives.soft_ndcg import SPEC
 from tests.objectives.conformance import close, evaluate, make_query
 from tests.reference import soft_ndcg as twin
@@ -28,3 +30,13 @@ def test_sweeps_equal_the_rank_distributions(ranks, sums, blend):
     assert abs(loss - twin.loss(query, scores, values, None)) < tolerance
     close(grad, twin.gradient(query, scores, values), tolerance, "gradient")
     close(hess, twin.hessian(query, scores, values), tolerance, "hessian")
+
+
+@pytest.mark.parametrize("gap", [0.0, 1e-9, 0.004, 1 / 128, 0.009, 0.3, 2.0, 39.0, 40.0, 1e300])
+def test_waves_decay_over_a_gap_with_thirteen_digits(gap):
+    decay = np.full(2 * len(EXACT_EXPONENTS), np.nan)
+    _decays(gap, EXACT_WAVES, decay)
+    wanted = np.exp(-gap * np.array(EXACT_EXPONENTS))
+    # Every squaring doubles what is off, and less than 1e-40 is nothing.
+    off = 1e-13 * max(1.0, 128.0 * gap) * np.abs(wanted) + 1e-40
+    assert (np.abs(decay[: wanted.size] + 1j * decay[wanted.size :] - wanted) < off).all()

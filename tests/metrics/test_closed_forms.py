@@ -72,6 +72,9 @@ def test_err_multiplies_the_chances_of_reading_on() -> None:
     # grades 1, 0, 2 of at most 2: satisfied with chance 1/4, 0, 3/4
     expected = 1 / 4 + (3 / 4) * (3 / 4) / 3
     assert mean("err", [1, 0, 2], [3.0, 2.0, 1.0]) == pytest.approx(expected, rel=1e-15)
+    # Without a largest grade it is the largest label, below 1 too.
+    half = 2**0.5 - 1
+    assert mean("err", [0.5, 0], [2.0, 1.0]) == pytest.approx(half / (half + 1), rel=1e-15)
     assert mean("err", [1, 0, 2], [3.0, 2.0, 1.0], max_grade=4) == pytest.approx(
         1 / 16 + (15 / 16) * (3 / 16) / 3, rel=1e-15
     )

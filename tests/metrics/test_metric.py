@@ -91,6 +91,14 @@ def test_query_weights_weigh_the_mean() -> None:
     )
 
 
+@pytest.mark.parametrize(("weights", "counted"), [(None, 2.0), ([3.0, 50.0, 1.0], 4.0)])
+def test_sums_have_the_weight_of_the_queries_that_count(weights: list[float] | None, counted: float) -> None:
+    index, labels = QueryIndex.from_sizes([2, 2, 2], weights=weights), [1, 0, 0, 0, 0, 1]
+    total, weight = BoundMetrics("mrr", labels, index).sums([2.0, 1.0, 2.0, 1.0, 2.0, 1.0])["mrr"]
+    first, last = (1.0, 1.0) if weights is None else (3.0, 1.0)
+    assert (total, weight) == (pytest.approx(first + 0.5 * last), counted)
+
+
 def test_a_query_left_out_weighs_nothing() -> None:
     index = QueryIndex.from_sizes([2, 2, 2], weights=[3.0, 50.0, 1.0])
     found = Metric.parse("mrr").evaluate([1, 0, 0, 0, 0, 1], [2.0, 1.0, 2.0, 1.0, 2.0, 1.0], index)

@@ -40,10 +40,12 @@ TESTS = (
     "kernels", "objectives", "metrics", "schedules", "core", "data", "formats", "checking", "test_standalone.py",
     "backends/test_linear.py", "backends/test_linear_start.py", "backends/test_xgboost_start.py",
     "training/test_averaging.py", "training/test_contributions.py", "training/test_conversion.py",
-    "training/test_even_leaves.py", "training/test_model.py", "training/test_steps.py", "export/test_xgboost.py",
-    "export/test_treelite.py", "export/test_python.py", "export/test_lightgbm.py",
+    "training/test_even_leaves.py", "training/test_model.py", "training/test_peers.py", "training/test_steps.py",
+    "export/test_xgboost.py", "export/test_treelite.py", "export/test_python.py", "export/test_lightgbm.py",
 )  # fmt: skip
 """Files and folders of tests that are tried."""
+DECLARED = "tests/objectives/test_objective.py::test_what_objectives_declare_changes_only_on_purpose"
+"""It reads what was made when the files were imported, and executes none of their functions."""
 LIMIT = 3.0
 """Seconds of processor time, traced, that a test, and its fixtures, may take to be among those that are tried."""
 AT_MOST = 30.0
@@ -51,7 +53,7 @@ AT_MOST = 30.0
 COMPILED = 6
 """Tests that take too long uncompiled, and are tried compiled on a mutant that all others leave."""
 _FEW = 5
-"""Tests that execute a line only because they import the file anew are no more than that."""
+"""Tests that execute a line, and do not import its file anew: with fewer, others are tried that may read its values."""
 _PATIENCE = 10.0
 """How many times longer than without a mutant a test may take."""
 
@@ -154,10 +156,13 @@ class Traces:
         executing = set() if mutant.at_import else self._executing(mutant.file, mutant.lines)
         first = {test for test in executing if test.split("/")[1] == own}
         stages = [first, executing - first]
-        if len(executing) < _FEW:  # what is called when a file is imported, only tests that import it anew execute
+        source = (self.sandbox.package / mutant.file).read_text(encoding="utf-8")
+        anew = self._executing(mutant.file, (1, ast.parse(source).body[0].lineno))
+        if len(executing - anew) < _FEW:
             importing = {name for name in self.of if self._imports(name, mutant.file)}
             tests = {test for name in importing for test in self.of[name].seconds}
-            users = users_of((self.sandbox.package / mutant.file).read_text(encoding="utf-8"), mutant.lines)
+            tests |= {DECLARED} & self.known
+            users = users_of(source, mutant.lines)
             using = {test for lines in users for test in self._executing(mutant.file, lines)}
             stages += [tests, using - tests, self._executing(mutant.file, (0, sys.maxsize)) - using - tests]
         chosen: list[dict[str, float]] = []

@@ -7,7 +7,7 @@ from math import exp, log, log2
 import numpy as np
 import pytest
 
-from boostrank.objectives import OBJECTIVES
+from boostrank.objectives import OBJECTIVES, smooth_ndcg
 from tests.objectives.conformance import evaluate, make_query
 from tests.reference import shf_sdcg as shf_twin
 
@@ -179,6 +179,19 @@ def test_smooth_ndcg_of_two_documents():
     assert loss == pytest.approx(-(h + (1 - h) / log2(3)), rel=1e-13)
     pull = 2 * x / sigma * h * (1 - h) * (1 - 1 / log2(3))
     assert grad == pytest.approx([pull, -pull], rel=1e-12)
+
+
+@pytest.mark.parametrize("stop", [200, 150])
+def test_smooth_ndcg_takes_the_lattice_where_each_document_is_seen_often_enough(stop):
+    first, s = 3, -np.sort(np.random.default_rng(stop).normal(size=200))
+    apart = np.abs(s[first:stop, None] - s[None, first:])
+    reaches, seen = np.sort(apart.ravel()), np.sort(apart.min(axis=0))
+    pairs, documents = (np.searchsorted(known, reaches, "right") for known in (reaches, seen))
+    worth = pairs > smooth_ndcg._PAIRS * documents
+    turn = int(np.argmax(worth))
+    assert worth[turn:].all()
+    for at in (1000, *range(turn - 4, turn + 4), -1):
+        assert smooth_ndcg._many_pairs(s, first, 200, stop, reaches[at]) == worth[at]
 
 
 def test_smooth_ndcg_has_no_gradient_at_tied_scores_and_is_ndcg_at_small_sigma():

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import xgboost as xgb
 
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.queries import QueryIndex
@@ -150,6 +151,15 @@ def test_sigma_alone_changes_no_newton_step_from_a_zero_start():
         steps.append(result.grad / result.hess / sigma)
     assert steps[0] == pytest.approx(steps[1], rel=1e-5)
     assert steps[0] == pytest.approx(steps[2], rel=1e-5)
+
+
+def test_an_engine_gets_gradients_in_the_shape_of_its_scores():
+    data = xgb.DMatrix(np.zeros((5, 1)), LABELS, group=[3, 2])
+    expected = gradient(Objective("sdcg"))
+    for scores in (SCORES.astype(np.float32), SCORES.astype(np.float32).reshape(-1, 1), SCORES):
+        for found, wanted in zip(Objective("sdcg")(scores, data), expected, strict=True):
+            assert found.shape == scores.shape
+            assert found.ravel() == pytest.approx(wanted, rel=1e-5)
 
 
 def test_query_weights_count_relative_to_their_mean():

@@ -90,7 +90,7 @@ def _cells(rows: Any) -> tuple[Int64Array, npt.NDArray[np.int32], Float32Array]:
         n, columns = rows.shape
         ids = np.tile(np.arange(columns, dtype=np.int32), n)
         # The compiled writer takes no read-only arrays, as those of a memory map are.
-        values = np.require(rows, requirements=["C", "W"]).reshape(-1)
+        values = np.require(rows, requirements=["C", "W"]).ravel()
         return np.arange(1, n + 1, dtype=np.int64) * columns, ids, values
     rows.sort_indices()  # of a slice: the caller's matrix stays as it is
     values = np.require(rows.data, requirements=["C", "W"])

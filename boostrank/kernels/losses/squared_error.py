@@ -27,7 +27,7 @@ def mix_param(default: float, help: str) -> Param:
 def target_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array, values: ParamValues) -> Constants:
     """The target of each document in column 0; a query's constants as `query.default_constants` has them."""
     target = labels if values["target"] == "labels" else gains
-    return np.array(target, dtype=np.float64).reshape(-1, 1), default_constants(labels, gains, ptr, values)[1]
+    return np.array(target, dtype=np.float64)[:, None], default_constants(labels, gains, ptr, values)[1]
 
 
 @inline

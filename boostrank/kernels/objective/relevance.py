@@ -23,7 +23,7 @@ def relevance_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Arr
     relevant = labels >= threshold if threshold > 0 else labels > 0
     count = np.diff(np.concatenate([[0], np.cumsum(relevant)])[ptr])
     count[count == np.diff(ptr)] = 0
-    return relevant.astype(np.float64).reshape(-1, 1), count.astype(np.float64).reshape(-1, 1)
+    return relevant.astype(np.float64)[:, None], count.astype(np.float64)[:, None]
 
 
 @inline

@@ -125,11 +125,11 @@ def add_right_pairs(
         w, out: float64[n], by position.
         above: 1 or -1.
         work: float64[4 n], overwritten.
-        iwork: int64[3 n], overwritten.
+        iwork: int64[2 n], n >= 3, overwritten.
     """
     n = grade.shape[0]
     r, weight, found, state = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n : 4 * n]
-    member, start = iwork[:n], iwork[n : 3 * n]
+    member, start = iwork[:n], iwork[n : 2 * n]
     bit = 0
     while grades - 1 >> bit > 0:
         _group_by_high_bits(grade, grades, bit + 1, member, start)

@@ -55,7 +55,7 @@ _STEP, _ROOT, _GROUP_STEP, _GROUP_ROOT, _PULL, _BEND, _CURVE = range(7)
 _SOFT, _GROUP_SOFT, _GROUP_PULL, _GROUP_CURVE = range(7, 11)
 _WEIGHTED, _GROUP_WEIGHTED, _GROUP_BEND, _CURVED, _GROUP_CURVED = range(7, 12)
 _NEAR, _FOUND, _WEIGHT, _REST = range(11, 15)
-WORK, IWORK = _REST + 4, 5
+WORK, IWORK = _REST + 4, 4
 """Numbers of float and integer scratch a document needs."""
 
 
@@ -139,7 +139,7 @@ def fast_hinge_ranks(
         add_wrong_pairs(grade, grades, rows[_WEIGHT], 1.0, near, found, rest)
         for i in range(n):
             ranks[i] += 0.5 * near[i]
-        more = iwork[2 * n : 5 * n]
+        more = iwork[2 * n :]
         add_right_pairs(sums, False, s, alpha, grade, grades, rows[_WEIGHT], 1.0, ranks, rest, more)
         add_right_pairs(sums, True, s, alpha, grade, grades, rows[_WEIGHT], -1.0, pull, rest, more)
 
@@ -175,7 +175,7 @@ def fast_hinge_gradient(
         add_wrong_pairs(grade, grades, slope, -1.0, weighted, rows[_FOUND], rest)
         for i in range(n):
             weighted[i] *= 0.25
-        add_right_pairs(sums, True, s, alpha, grade, grades, slope, -1.0, weighted, rest, iwork[2 * n : 5 * n])
+        add_right_pairs(sums, True, s, alpha, grade, grades, slope, -1.0, weighted, rest, iwork[2 * n :])
     else:
         add_wrong_pairs(grade, grades, slope, -1.0, weighted, rows[_FOUND], rest)
     far = TANGENT_CURVATURE_FAR if tangent else CURVATURE_FAR

@@ -64,7 +64,7 @@ class Scorer:
         real = np.float64 if double else np.float32
         trees = forest.roots.size
         # The roots, then the children of each node side by side.
-        child = np.concatenate([forest.roots, np.stack([forest.left, forest.right], axis=1).reshape(-1)])
+        child = np.concatenate([forest.roots, np.stack([forest.left, forest.right], axis=1).ravel()])
         inner, place = child >= 0, np.arange(child.size)
         node, leaf = child[inner], ~child[~inner]
         left = np.where(inner, trees + 2 * child.astype(np.int64), place)
@@ -90,7 +90,7 @@ class Scorer:
         out = np.empty(rows.shape[0])
         self._score(
             rows.view(np.uint32), self._column, self._kind, self._near, self._start_view, self._ptr, self._end,
-            self._level, self._nodes.reshape(-1), self._value, self._depth, out,
+            self._level, self._nodes.ravel(), self._value, self._depth, out,
         )  # fmt: skip
         return out
 
@@ -115,7 +115,7 @@ def _depths(left: Int64Array, trees: int) -> Int64Array:
     depth, at, tree = np.zeros(trees, np.int64), np.arange(trees), np.arange(trees)
     while (inner := left[at] != at).any():
         below, tree = left[at[inner]], np.repeat(tree[inner], 2)
-        at = np.stack([below, below + 1], axis=1).reshape(-1)
+        at = np.stack([below, below + 1], axis=1).ravel()
         depth[tree] += 1  # once each, however often it is named
     return depth
 
