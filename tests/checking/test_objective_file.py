@@ -324,3 +324,47 @@ def test_fault_107_check_objective_says_so_and_lives(old: str, new: str, message
     found = list(boostrank.checking.check_objective(spec))
     assert [one.status for one in found] == [Status.FAIL]
     assert re.search(message, found[0].message)
+
+
+def _of(folder: Path, text: str) -> ObjectiveSpec:
+    path = folder / "mine.py"
+    path.write_text(text)
+    return load_objective(f"{path}")
+
+
+def test_an_objective_that_learns_against_the_labels_is_found_out(tmp_path: Path) -> None:
+    """Trees that follow it make the ranking worse, or barely better: by the metric of the training set."""
+    against = OWN.replace("scores[i] - gains[i] - mean", "scores[i] + gains[i] - mean")
+    against = against.replace("(scores[i] - gains[i]) / scores", "(scores[i] + gains[i]) / scores")
+    spec = _of(tmp_path, against.replace("centred-squares", "against"))
+    found = {one.check: one for one in measured.learning(spec)}
+    assert found["lightgbm"].status is Status.FAIL
+    assert found["lightgbm"].message.startswith("the training made the ranking worse")
+    few = "grad[i] = (params[0] if i == 0 else 0.0) * ("
+    slow = _of(tmp_path, OWN.replace("grad[i] = params[0] * (", few).replace("centred-squares", "of-first-documents"))
+    found = {one.check: one for one in measured.learning(slow)}
+    assert found["lightgbm"].status is Status.NOTE
+    assert "less than half of what LambdaRank learns" in found["lightgbm"].message
+
+
+def test_a_kernel_that_breaks_ends_its_check_with_the_reason(tmp_path: Path) -> None:
+    """Long lists alone are broken here, which none of the small examples is."""
+    broken = OWN.replace("    return loss", "    if scores.shape[0] > 40:\n        grad[0] = math.nan\n    return loss")
+    spec = _of(tmp_path, "import math\n" + broken)
+    for one in (measured.threads_agree(spec), measured.cost(spec), *measured.learning(spec)):
+        assert one.status is Status.FAIL, one
+        assert "not finite" in one.message
+        assert one.mend == "see the checks above that fail"
+
+
+def test_the_only_objective_of_a_file_needs_no_name(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(OWN.replace("SPEC =", "MINE ="))
+    assert load_objective(str(path)).name == "centred-squares"
+
+
+def test_a_majoriser_that_bounds_the_loss_passes(tmp_path: Path) -> None:
+    text = OWN.replace("quadratic=False", 'quadratic=False, hessian="majoriser"')
+    found = {one.check: one for one in check_contract(_of(tmp_path, text))}
+    assert found["curvature"].status is Status.PASS
+    assert "a majoriser" in found["curvature"].message

@@ -53,8 +53,14 @@ from tests.cli.conftest import FEW, invoke
         (["--quality", "plain", "--cache", "there", "--route", "memory"], "--route memory uses no cache"),
         (["--worker-timeout", "5"], "--worker-timeout is for the workers of --dask"),
         (["--quality", "plain", "--dask", "local:1", "--log", "rounds.jsonl"], "--log is for one machine"),
-        (["--quality", "plain", "--dask", "local:1", "--backend", "xgboost", "--format", "csv"], "workers read libsvm text"),
-        (["--quality", "plain", "--dask", "local:1", "--backend", "xgboost", "--feature-names", __file__], "workers go by number"),
+        (
+            ["--quality", "plain", "--dask", "local:1", "--backend", "xgboost", "--format", "csv"],
+            "workers read libsvm text",
+        ),
+        (
+            ["--quality", "plain", "--dask", "local:1", "--backend", "xgboost", "--feature-names", __file__],
+            "workers go by number",
+        ),
         (["--quality", "plain", "--dask", "local:0", "--backend", "xgboost"], "--dask local:0: there must be a worker"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,

@@ -379,7 +379,9 @@ def test_a_target_has_the_same_bits_or_refuses_and_leaves_no_file(target: str, t
         else:
             assert export_model(example(kind).model, path, target, feature_names=NAMES).same_bits
     if target == "vespa-lightgbm":
-        categories = export_model(example("lightgbm-none-categories").model, tmp_path / "c", target, feature_names=NAMES)
+        categories = export_model(
+            example("lightgbm-none-categories").model, tmp_path / "c", target, feature_names=NAMES
+        )
         assert not categories.other_leaves
     else:
         with pytest.raises(ExportError, match="2 categorical features .* train with numbers in their place"):

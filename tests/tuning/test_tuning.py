@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boostrank import RankingDataset, train
-from boostrank.core.errors import InputError, ParameterError
+from boostrank import RankingDataset, WithinQuery, train
+from boostrank.core.errors import DataError, InputError, ParameterError
 from boostrank.core.params import Param
 from boostrank.metric import BoundMetrics
 from boostrank.tuning import Choice, Span, tune
@@ -166,9 +166,43 @@ def test_what_cannot_be_searched_is_refused(data: RankingDataset, tmp_path: Path
         tune(FIXED, data, folds=61)
     with pytest.raises(ParameterError, match="without a metric"):
         tune(FIXED | {"metric": "none"}, data)
+    with pytest.raises(ParameterError, match="trials=-1: at least 0"):
+        tune(FIXED, data, trials=-1)
+    with pytest.raises(InputError, match=r"study: .*directory"):
+        tune(FIXED, data, study=tmp_path / "none" / "study", num_boost_round=2)
+    text = "".join(f"{i % 3} qid:{i // 10} 1:{i % 7} 2:{i}\n" for i in range(60))
+    (tmp_path / "rows.txt").write_text(text)
+    with pytest.raises(DataError, match="rows that lie on disk cannot be put into folds: read them to memory"):
+        tune(FIXED, RankingDataset.stream(tmp_path / "rows.txt", cache=False))
     (tmp_path / "s").write_bytes(b"\x00 no study\n")
     with pytest.raises(InputError, match="not a study"):
         tune(FIXED, data, study=tmp_path / "s", num_boost_round=2)
+
+
+def test_a_trial_that_falls_far_behind_is_given_up_after_some_folds(data: RankingDataset) -> None:
+    found = tune(FIXED, data, num_boost_round=30, trials=6, folds=3, space={"num_leaves": Choice((2, 15))}, trees=False)
+    worst = [trial for trial in found.trials if trial.params["num_leaves"] == 2]
+    assert "given up" in {trial.state for trial in worst}
+    assert all(math.isnan(trial.value) for trial in worst if trial.state == "given up")
+
+
+def test_columns_within_queries_are_chosen_once_for_all_trials(data: RankingDataset) -> None:
+    found = tune(FIXED, data, num_boost_round=4, trials=1, folds=2, space=LEAVES, trees=False,
+                 within_query=WithinQuery("rank", of="auto"))  # fmt: skip
+    assert found.trials[0].state == "done"
+
+
+def test_trials_that_all_fail_end_the_search(data: RankingDataset) -> None:
+    with pytest.raises(Exception, match="max_bin"):
+        tune(
+            FIXED,
+            data,
+            num_boost_round=2,
+            trials=20,
+            folds=2,
+            trees=False,
+            space={"max_bin": Span(-9, 1, integer=True)},
+        )
 
 
 def test_values_that_an_engine_refuses_fail_their_trial_alone(data: RankingDataset) -> None:
