@@ -310,9 +310,9 @@ class BoundMetrics:
                 )  # fmt: skip
         return out
 
-    def _intervals(self, measured: Sequence[Float64Array], seed: int) -> list[tuple[Float64Array, Float64Array]]:
-        """Both ends for every metric; metrics over the same queries share the resamples."""
-        ends: dict[int, tuple[Float64Array, Float64Array]] = {}
+    def _intervals(self, measured: Sequence[Float64Array], seed: int) -> list[Float64Array]:
+        """Both ends for every metric, float64[2, p]; metrics over the same queries share the resamples."""
+        ends: dict[int, Float64Array] = {}
         counted = [bound.counted.tobytes() for bound in self._bound]
         for same in dict.fromkeys(counted):
             members = [i for i, one in enumerate(counted) if one == same]
