@@ -67,11 +67,11 @@ def test_a_long_list_sorts_whether_its_scores_fill_bins_evenly_or_one_of_them_is
 @pytest.mark.parametrize("depth", [1, 2, 7, 32])
 def test_the_top_is_the_best_documents_and_those_that_tie_with_the_last(depth):
     rng = np.random.default_rng(depth)
-    for scores in (rng.normal(size=99), np.arange(99.0), rng.integers(0, 30, 99).astype(float)):
-        order = np.argsort(-scores, kind="stable")
-        many = int((scores >= scores[order[depth - 1]]).sum())
-        found = np.empty(99, np.int64)
-        assert rank_top(scores, depth, found, np.full(99 + 32, np.nan), np.empty(2 * 99, np.int64)) == many
+    for scores in (rng.normal(size=99), np.arange(99.0), rng.integers(0, 30, 99).astype(float), np.zeros(5)):
+        order, n = np.argsort(-scores, kind="stable"), scores.size
+        many = int((scores >= scores[order[min(depth, n) - 1]]).sum())
+        found = np.empty(n, np.int64)
+        assert rank_top(scores, depth, found, np.full(n + 32, np.nan), np.empty(2 * n, np.int64)) == many
         assert list(found[:many]) == list(order[:many])
 
 
