@@ -22,13 +22,13 @@ import numpy.typing as npt
 from boostrank.clicks.log import ClickLog
 from boostrank.clicks.propensities import AnyPropensities
 from boostrank.core.conventions import Conventions
-from boostrank.core.errors import BoostrankError, ParameterError
+from boostrank.core.errors import BoostrankError, DataWarning, ParameterError, TrainingError, warn_user
 from boostrank.core.files import write_atomically
 from boostrank.core.jsonable import jsonable
 from boostrank.core.notebook import small_table
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
-from boostrank.report.html.charts import Chart
+from boostrank.report.html.charts import Chart, svgs_of
 from boostrank.report.html.markup import bdi, tag
 from boostrank.report.html.page import PageSection, drawn_in, page
 from boostrank.report.html.tables import Table
@@ -136,16 +136,23 @@ class Report:
             What was written.
 
         Raises:
-            TrainingError: a file cannot be written.
+            TrainingError: a file cannot be written. Pictures that cannot be drawn are a warning.
         """
         into = Path(folder)
         into.mkdir(parents=True, exist_ok=True)
         written = [into / "report.html"]
         write_atomically(written[0], self.to_html().encode("utf-8", "backslashreplace"))
+        try:
+            pictures = svgs_of(list(self.charts.values()))
+        except TrainingError as error:
+            warn_user(f"{os.fspath(folder)}: no pictures: {error}", DataWarning)
+            pictures = []
+        for name, picture in zip(self.charts, pictures, strict=False):
+            written.append(into / f"{name}.svg")
+            write_atomically(written[-1], picture.encode())
         for name, chart in self.charts.items():
-            for ending in ("svg", "csv"):
-                written.append(into / f"{name}.{ending}")
-                chart.save(written[-1])
+            written.append(into / f"{name}.csv")
+            chart.save(written[-1])
         for name, frame in self.frames.items():
             written.append(into / f"{name}.csv")
             text = frame.to_csv(index=False, lineterminator="\n")

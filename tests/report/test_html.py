@@ -17,13 +17,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from boostrank.core.errors import MissingDependency, ParameterError
+from boostrank.core.errors import DataWarning, MissingDependency, ParameterError, TrainingError
+from boostrank.report.html import drawing
 from boostrank.report.html.charts import Chart
 from boostrank.report.html.marks import key_numbers, whisker
 from boostrank.report.html.markup import data_block, tag
 from boostrank.report.html.page import Beside, Fold, PageSection, page
 from boostrank.report.html.tables import Cell, Column, Table, fixed
-from boostrank.report.html.vega import COLOURS, need_report_extra, theme
+from boostrank.report.html.vega import COLOURS, need_report_extra, theme, vega_script
+from boostrank.report.page import Report
 from boostrank.report.sections.importance.page import SPEC
 from boostrank.report.sections.importance.result import Effect, Importance
 
@@ -73,6 +75,36 @@ def test_a_chart_is_saved_as_a_picture_as_a_page_and_as_numbers(tmp_path: Path) 
     assert theme(dark=True)["background"] in chart().to_svg(dark=True)
     with pytest.raises(ParameterError, match=r"\.svg, \.png, \.html, \.csv or \.json"):
         chart().save(tmp_path / "lines.pdf")
+
+
+@pytest.mark.parametrize(
+    ("child", "words"),
+    [
+        ("import os; os.abort()", "was ended by SIGABRT: it asks for 64 GB of addresses"),
+        ("raise ValueError('no such mark')", "the chart cannot be drawn: ValueError: no such mark"),
+    ],
+)
+def test_a_picture_that_is_not_drawn_ends_no_process_and_loses_no_report(
+    child: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vega_script()
+    monkeypatch.setattr(drawing, "_CHILD", child)
+    with pytest.raises(TrainingError, match=rf"lines\.svg: .*{words}"):
+        chart().save(tmp_path / "lines.svg")
+    found = Report("m", "d", "", {}, {})
+    vars(found)["charts"] = {"lines": chart()}
+    with pytest.warns(DataWarning, match=rf"no pictures: .*{words}"):
+        written = found.save(tmp_path / "all")
+    assert [path.name for path in written] == ["report.html", "lines.csv"]
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
+    with pytest.raises(TrainingError, match="a process that cannot be started: No such file"):
+        chart().to_svg()
+
+
+def test_what_lies_in_the_current_folder_draws_no_chart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('imported')")
+    monkeypatch.chdir(tmp_path)
+    assert chart().to_svg().startswith("<svg")
 
 
 @pytest.mark.parametrize("module", ["altair", "vl_convert", "pandas"])

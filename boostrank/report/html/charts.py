@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from boostrank.core.errors import ParameterError
+from boostrank.core.errors import ParameterError, TrainingError
 from boostrank.core.files import AnyPath, write_atomically
 from boostrank.core.jsonable import jsonable
+from boostrank.report.html.drawing import Call, converted
 from boostrank.report.html.markup import Markup, data_block, tag
 from boostrank.report.html.page import PageSection, page
 from boostrank.report.html.vega import alt, need_report_extra, theme, vega_lite_version
@@ -108,12 +110,9 @@ class Chart:
 
         Raises:
             MissingDependency: the extra `report` is not installed.
+            TrainingError: it cannot be drawn.
         """
-        need_report_extra()
-        import vl_convert
-
-        made = str(vl_convert.vegalite_to_svg(self.spec(), vl_version=vega_lite_version(), config=theme(dark=dark)))
-        return made.replace("<svg ", f'<svg role="img" aria-label="{escape(self.description, quote=True)}" ', 1)
+        return svgs_of([self], dark=dark)[0]
 
     def save(self, path: AnyPath) -> None:
         """Write the chart, whole or not at all: .svg, .png or .html the picture, .csv or .json the numbers.
@@ -121,16 +120,15 @@ class Chart:
         Raises:
             ParameterError: another ending.
             MissingDependency: the extra `report` is not installed.
-            TrainingError: the file cannot be written.
+            TrainingError: it cannot be drawn, or the file not be written.
         """
         need_report_extra()
         ending = Path(path).suffix.lower()
-        if ending == ".svg":
-            made = self.to_svg().encode()
-        elif ending == ".png":
-            import vl_convert
-
-            made = vl_convert.vegalite_to_png(self.spec(), vl_version=vega_lite_version(), config=theme(), scale=2)
+        if ending in (".svg", ".png"):
+            try:
+                made = self._to_png() if ending == ".png" else self.to_svg().encode()
+            except TrainingError as error:
+                raise TrainingError(f"{os.fspath(path)}: {error}") from error
         elif ending == ".html":
             made = page(self.title, [PageSection("chart", "", [self])]).encode("utf-8", "backslashreplace")
         elif ending == ".csv":
@@ -140,6 +138,25 @@ class Chart:
         else:
             raise ParameterError(f"{os.fspath(path)}: a chart is written as .svg, .png, .html, .csv or .json")
         write_atomically(path, made)
+
+    def _to_png(self) -> bytes:
+        return bytes.fromhex(converted([self._call("vegalite_to_png", scale=2)])[0])
+
+    def _call(self, function: str, *, dark: bool = False, **more: Any) -> Call:
+        arguments = {"vl_spec": self.spec(), "vl_version": vega_lite_version(), "config": theme(dark=dark)}
+        return function, arguments | more
+
+
+def svgs_of(charts: Sequence[Chart], *, dark: bool = False) -> list[str]:
+    """The pictures of several charts, in little more time than that of one.
+
+    Raises:
+        MissingDependency, TrainingError: as `Chart.to_svg`.
+    """
+    need_report_extra()
+    made = converted([chart._call("vegalite_to_svg", dark=dark) for chart in charts])
+    named = [f'<svg role="img" aria-label="{escape(chart.description, quote=True)}" ' for chart in charts]
+    return [one.replace("<svg ", name, 1) for one, name in zip(made, named, strict=True)]
 
 
 def _cut_names(spec: Any) -> None:

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from boostrank.core.errors import MissingDependency
+from boostrank.report.html.drawing import converted
 
 
 class _Altair:
@@ -91,11 +92,11 @@ def vega_script() -> str:
 
     Raises:
         MissingDependency: the extra `report` is not installed.
+        TrainingError: as `converted`.
     """
     need_report_extra()
-    import vl_convert
-
-    made = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=vega_lite_version())
+    asked = {"snippet": "window.vegaEmbed = vegaEmbed;", "vl_version": vega_lite_version()}
+    (made,) = converted([("javascript_bundle", asked)])
     # Their licence (BSD, 3 clauses) wants to be named where they are passed on.
     notice = "/* Vega, Vega-Lite, Vega-Embed: copyright University of Washington Interactive Data Lab, BSD-3-Clause */"
     return f"{notice}(() => {{{made}\n}})();"
