@@ -64,6 +64,7 @@ CASES = [
     Case("simulate-clicks", "simulate-clicks ../data/valid.txt --logger ../data/model.txt -o out.clicks"),
     Case("count-clicks", "count-clicks ../data/sessions.csv -o out.clicks"),
     Case("propensities", "propensities ../data/train.txt.clicks -o propensities.json"),
+    Case("propensities picture", "propensities ../data/train.txt.clicks -o propensities.json --picture curve.svg"),
     Case("lightgbm", f"{_GBM} --checkpoint-every 2 --log rounds.jsonl"),
     Case("xgboost", f"{_XGB} --checkpoint-every 2"),
     Case("lightgbm clicks", "train ../data/train.txt --clicks --rounds 3 --quality plain --threads 1 -m model.txt"),
