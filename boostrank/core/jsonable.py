@@ -57,6 +57,25 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def fits(value: Any, form: Any) -> bool:
+    """Whether plain data has a form, and so can be used without a look at each part.
+
+    Args:
+        value: as JSON gives it.
+        form: a type, or a tuple of several; `[form]` for a list of such; `{"name": form}` for an object that has these
+            names, and others; `{str: form}` for one of any names.
+    """
+    if isinstance(form, list):
+        return isinstance(value, list) and all(fits(one, form[0]) for one in value)
+    if isinstance(form, dict):
+        if not isinstance(value, dict):
+            return False
+        if str in form:
+            return all(fits(one, form[str]) for one in value.values())
+        return all(name in value and fits(value[name], inner) for name, inner in form.items())
+    return type(value) in (form if isinstance(form, tuple) else (form,))  # True is no whole number
+
+
 def jsonable(value: Any, *, digits: int | None = None, other: Callable[[Any], Any] = str) -> Any:
     """The same as plain data: NumPy's numbers as Python's, tuples as lists, NaN and infinity as null.
 

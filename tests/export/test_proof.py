@@ -384,6 +384,6 @@ def test_a_target_has_the_same_bits_or_refuses_and_leaves_no_file(target: str, t
         )
         assert not categories.other_leaves
     else:
-        with pytest.raises(ExportError, match="2 categorical features .* train with numbers in their place"):
+        with pytest.raises(ExportError, match=r"2 categorical features .* train with numbers in their place"):
             export_model(example("lightgbm-none-categories").model, tmp_path / "c", target, feature_names=NAMES)
         assert not (tmp_path / "c").exists()

@@ -113,9 +113,8 @@ def edited(draw: Any, content: Any, most: int = 3) -> Any:
             case "n":
                 value = node[key]
                 if isinstance(value, int | float) and not isinstance(value, bool):
-                    node[key] = draw(
-                        st.sampled_from([value + 1, value - 1, -value, value * 2, float(value), str(value)])
-                    )
+                    other = float(value) if abs(value) < 1e300 else 0.0
+                    node[key] = draw(st.sampled_from([value + 1, value - 1, -value, value * 2, other, str(value)]))
             case "d":
                 del node[key]
             case "r" if isinstance(node, list):

@@ -133,9 +133,9 @@ def test_a_subset_that_is_not_constructed_has_no_linear_start(data: RankingDatas
 @pytest.mark.parametrize("every", [None, 1])
 def test_a_checkpoint_among_the_callbacks(every: int | None, data: RankingDataset, tmp_path: Path) -> None:
     checkpoint = boostrank.Checkpoint(tmp_path / "c", every=every)
-    with pytest.raises(ParameterError, match="give it to boostrank.train as checkpoint="):
+    with pytest.raises(ParameterError, match=r"give it to boostrank\.train as checkpoint="):
         boostrank.train(PARAMS, data, 2, callbacks=[checkpoint])
-    with pytest.raises(ParameterError, match="give it to boostrank.train as checkpoint="):
+    with pytest.raises(ParameterError, match=r"give it to boostrank\.train as checkpoint="):
         lgb.train(PARAMS | {"objective": "lambdarank"}, native(data), 2, callbacks=[checkpoint])
 
 

@@ -60,7 +60,8 @@ class Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
             try:
                 found = digest(model, self._request.train)
             except ValueError as error:  # of other features
-                raise ModelError(f"the checkpoint's model does not go with the data: {str(error).splitlines()[0]}") from None
+                words = str(error).splitlines()[0]
+                raise ModelError(f"the checkpoint's model does not go with the data: {words}") from None
             if found != resumed.snapshot.scores_sha256:
                 raise TrainingError(
                     "the checkpoint's trees do not give back the scores that it was written with, to the last bit: was "

@@ -8,7 +8,6 @@ the code of the reader and its options, so that a second run reads nothing of th
 from __future__ import annotations
 
 import contextlib
-import operator
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.errors import DataError, DataWarning, warn_user
+from boostrank.core.jsonable import fits
 from boostrank.core.machine import return_memory
 from boostrank.core.queries import QueryIndex
 from boostrank.data.cache import FOLDER, Cache, entry_name, file_state, let_clock_pass, reader_version
@@ -178,10 +178,19 @@ def _description(data: RankingDataset) -> tuple[dict[str, Any], dict[str, Any]]:
     return note, arrays
 
 
+_NOTE = {
+    "shape": [int], "base": int, "is_sparse": bool, "names": [str], "files": [str], "index_base": (int, type(None)),
+    "reader": dict, "categories": dict, "known": {"constant": [int], "fingerprints": {str: str}},
+    "places": {"header_lines": int, "by_row": bool, "exact": bool},
+}  # fmt: skip
+
+
 def _remembered(
     read: Callable[..., RankingDataset], note: dict[str, Any], arrays: dict[str, Any], origin: Origin, external: bool,
     options: Mapping[str, Any],
 ) -> RankingDataset:  # fmt: skip
+    if not fits(note, _NOTE) or not set(note["known"].get("constant", ())) <= set(range(note["shape"][1])):
+        raise ValueError("an entry of another form")
     qid = arrays["qid"] if "qid" in arrays else np.array(note["qid"], dtype=object)
     places = RowPlaces.from_record(note["places"], arrays["place_rows"], arrays["place_lines"])
     queries = QueryIndex(
@@ -196,14 +205,14 @@ def _remembered(
             raise DataError(f"{origin.names[0]}: the data changed since they were first read: start again")
         return again.features.store  # type: ignore[no-any-return]
 
-    rows, columns, base = map(operator.index, (*note["shape"], note["base"]))  # TypeError of what is no whole number
+    rows, columns = note["shape"]
     features = StoredFeatures(
-        open_store, (rows, columns), base, is_sparse=note["is_sparse"], origin=origin, external=external,
+        open_store, (rows, columns), note["base"], is_sparse=note["is_sparse"], origin=origin, external=external,
         known=note["known"],
     )  # fmt: skip
     provenance = Provenance(tuple(note["files"]), note["index_base"], note["reader"])
     categories = read_record(note["categories"])
     data = RankingDataset(features, arrays["labels"], queries, tuple(note["names"]), provenance, categories=categories)
     for words in note["known"].get("warnings", ()):
-        warn_user(words, DataWarning)
+        warn_user(str(words), DataWarning)
     return data
