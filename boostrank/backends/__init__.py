@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from boostrank.core.errors import MissingDependency, ParameterError, did_you_mean
+from boostrank.core.imports import with_docstrings
 
 if TYPE_CHECKING:
     from boostrank.backends.base import Backend
@@ -66,17 +66,12 @@ def get_backend(name: str) -> Backend:
         raise ParameterError(f"unknown backend {name!r}.{did_you_mean(word, tuple(ENGINES))}")
     engine = ENGINES[word]
     try:
-        module = import_module(engine.module)
+        with with_docstrings(f"backend {word!r}"):
+            module = import_module(engine.module)
     except ModuleNotFoundError as error:
         if error.name != word:
             raise
         raise MissingDependency(f"backend {word!r} is not installed: {engine.install}") from error
-    except AttributeError as error:
-        if sys.flags.optimize < 2:
-            raise
-        raise MissingDependency(
-            f"backend {word!r} cannot be loaded without docstrings: Python must not run with -OO or PYTHONOPTIMIZE=2"
-        ) from error
     except OSError as error:  # LightGBM's Linux wheel uses the system's OpenMP library, which a bare machine lacks
         raise MissingDependency(
             f"backend {word!r} cannot be loaded: {error}; if memory is limited (ulimit -v), allow more; if OpenMP is "

@@ -1,5 +1,6 @@
 """Imports without what takes time: packages that importers take along where they find them, and that nothing here
 needs; and the search for garbage among what stays. Both change a process for good, and leave any but our own alone.
+And imports of what Python's options break.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from boostrank.core.errors import MissingDependency
 
 own_process = False
 """Whether this process is the command line's alone, which says so when it starts."""
@@ -47,3 +50,22 @@ def uncollected() -> Iterator[None]:
         gc.freeze()
         if enabled:
             gc.enable()
+
+
+@contextmanager
+def with_docstrings(what: str) -> Iterator[None]:
+    """In the block, a package that looks into its docstrings is imported.
+
+    Args:
+        what: cannot be had without it.
+
+    Raises:
+        MissingDependency: Python runs without docstrings.
+    """
+    try:
+        yield
+    except AttributeError as error:
+        if sys.flags.optimize < 2:
+            raise
+        words = "docstrings: Python must not run with -OO or PYTHONOPTIMIZE=2"
+        raise MissingDependency(f"{what} cannot be loaded without {words}") from error

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 from boostrank.core.errors import MissingDependency
+from boostrank.core.imports import with_docstrings
 from boostrank.report.html.drawing import converted
 
 
@@ -33,16 +33,11 @@ def need_report_extra() -> None:
         MissingDependency: pandas, altair or vl-convert-python is not installed, or they do not fit together.
     """
     for module in ("pandas", "altair", "vl_convert"):
-        try:
-            import_module(module)
-        except ImportError as error:
-            raise MissingDependency(f"charts need {module}: pip install 'boostrank[report]'") from error
-        except AttributeError as error:
-            if sys.flags.optimize < 2:
-                raise
-            raise MissingDependency(
-                f"charts need {module}, and that needs docstrings: Python must not run with -OO or PYTHONOPTIMIZE=2"
-            ) from error
+        with with_docstrings(f"{module}, which charts need,"):
+            try:
+                import_module(module)
+            except ImportError as error:
+                raise MissingDependency(f"charts need {module}: pip install 'boostrank[report]'") from error
     vega_lite_version()
 
 
