@@ -46,7 +46,7 @@ def read_arrays(
     blank = [i for i, name in enumerate(names) if not str(name).strip()]
     if blank:
         raise DataError(f"feature {blank[0]} (from 0) has a blank name: give it another")
-    labels = as_numbers(y, "labels").copy()
+    labels = _owned(as_numbers(y, "labels"), y)
     rows: Int64Array | None = None
     if qid is not None:
         ids = checked_ids(_without_mask(qid, "query id"))
@@ -70,7 +70,7 @@ def read_arrays(
         raise DataError(f"{queries.n_documents} {what} but {features.shape[0]} rows of features")
 
     def in_order(given: npt.ArrayLike, what: str) -> Float64Array:
-        values = as_numbers(_without_mask(given, f"entry in {what}"), what).copy()
+        values = _owned(as_numbers(_without_mask(given, f"entry in {what}"), what), given)
         return values if rows is None or values.size != rows.size else values[rows]
 
     if weight is not None:
@@ -216,13 +216,13 @@ def _without_mask(values: Any, what: str) -> Any:
     return values.data if np.ma.isMaskedArray(values) else values
 
 
-def _owned(features: Features, given: Any) -> Features:
-    """Features in memory of their own: what is done to the arrays that were given changes no data set."""
-    if isinstance(features, np.ndarray):  # a list has no memory to share
-        shared = not isinstance(given, list | tuple) and np.may_share_memory(features, np.asarray(given))
-        return features.copy() if shared else features
-    shared = sparse.issparse(given) and given.format == "csr" and np.may_share_memory(features.indices, given.indices)
-    return features.copy() if shared else features
+def _owned(found: Any, given: Any) -> Any:
+    """What was made of an array or a matrix, in memory of its own: what is done to it later changes no data set."""
+    if isinstance(found, np.ndarray):  # a list has no memory to share
+        shared = not isinstance(given, list | tuple) and np.may_share_memory(found, np.asarray(given))
+        return found.copy() if shared else found
+    shared = sparse.issparse(given) and given.format == "csr" and np.may_share_memory(found.indices, given.indices)
+    return found.copy() if shared else found
 
 
 def _as_float32(values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -74,14 +75,23 @@ def test_fault_101_what_is_done_to_the_arrays_later_leaves_the_data_set_as_it_is
 
 
 def test_fault_101_memory_that_is_handed_out_is_copied_too() -> None:
+    @dataclass
     class Lender:
+        values: np.ndarray
+
         def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-            return X
+            return self.values
 
     X, y = numbers()
-    for lent in (Lender(), memoryview(X)):
-        data = RankingDataset.from_arrays(lent, y, group=GROUP)
-        assert not np.shares_memory(data.features, X)
+    labels = y.astype(np.float64)
+    column = labels[:, None]
+    for lend in (Lender, memoryview, np.ma.masked_array):
+        for given in (labels, column):
+            data = RankingDataset.from_arrays(lend(X), lend(given), group=GROUP, weight=lend(given + 1.0))
+            assert not np.shares_memory(data.features, X)
+            assert not np.shares_memory(data.labels, labels)
+    data = RankingDataset.from_arrays(X, labels.tolist(), group=GROUP, weight=(labels + 1.0).tolist())
+    np.testing.assert_array_equal(data.labels, labels)
 
 
 def test_features_are_shared_where_that_is_asked_for() -> None:
