@@ -31,6 +31,7 @@ C_FUNCTIONS = {
     "LGBM_DatasetPushRowsByCSR": "streaming of sparse rows",
     "LGBM_DatasetCreateFromFile": "bins from the cache (--route again)",
     "LGBM_DatasetSaveBinary": "bins in the cache",
+    "LGBM_SetMaxThreads": "all that LightGBM does in a forked process, which hangs without,",
 }
 METHODS: dict[str, tuple[set[str], str]] = {
     "_lazy_init": (

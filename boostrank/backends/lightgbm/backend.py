@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.backends.base import Backend, TrainRequest
+from boostrank.backends.forked import engine_threads, limit_in_children
 from boostrank.backends.lightgbm.params import OF_COLUMNS, check_values, unresumable
 from boostrank.backends.lightgbm.private import (
     has_nothing_to_split,
@@ -22,6 +23,7 @@ from boostrank.backends.lightgbm.private import (
     parameter_names,
     put_back,
     starting_at,
+    use_one_thread,
 )
 from boostrank.backends.lightgbm.rounds import RoundStart, Translated
 from boostrank.backends.lightgbm.stream import StreamedDataset
@@ -254,6 +256,8 @@ class LightGBM(Backend):
                     "continue from a model instead (init_model=)"
                 )
         params = _with_defaults(request.params) | {"metric": "None"}
+        if "num_threads" in params:
+            params["num_threads"] = engine_threads("LightGBM", params["num_threads"])
         first = 0 if request.init_model is None else _start_trees(request.init_model)
         round_now = RoundStart(request, params, first)
         gradient = request.gradient
@@ -374,7 +378,7 @@ class LightGBM(Backend):
             start = Curves.of(list(read_start(begins).items()))
             rest = booster.model_to_string(start_iteration=first, num_iteration=rounds or -1)
             grown, trees = lightgbm.Booster(model_str=rest), rounds or -1
-        parts = [np.zeros((0, features.shape[1] + 1))]
+        parts, threads = [np.zeros((0, features.shape[1] + 1))], engine_threads("LightGBM", threads)
         for a, b in dense_batches(features):
             rows = dense_rows(features, a, b)
             part = grown.predict(rows, pred_contrib=True, num_iteration=trees, num_threads=threads)
@@ -413,6 +417,7 @@ class LightGBM(Backend):
 
 
 BACKEND = LightGBM()
+limit_in_children("LightGBM", use_one_thread)
 
 
 def _start_trees(booster: Any) -> int:
@@ -434,7 +439,7 @@ def _trees_of(booster: Any, rounds: int) -> int:
 def _predict(booster: Any, features: Features, rounds: int, threads: int, **kind: bool) -> npt.NDArray[Any]:
     """What LightGBM predicts of that kind, one piece of the features after another."""
     parts = (piece for _, piece in features.pieces()) if hasattr(features, "pieces") else [features]
-    trees = _trees_of(booster, rounds)
+    trees, threads = _trees_of(booster, rounds), engine_threads("LightGBM", threads)
     return np.concatenate([booster.predict(p, num_iteration=trees, num_threads=threads, **kind) for p in parts])
 
 

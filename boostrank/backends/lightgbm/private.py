@@ -41,6 +41,11 @@ def main_names(params: Mapping[str, Any]) -> dict[str, Any]:
     return {known.get(name, name): value for name, value in params.items()}
 
 
+def use_one_thread() -> None:
+    """Whatever LightGBM does from now on in this process takes one thread, also where it is told another number."""
+    _safe_call(_LIB.LGBM_SetMaxThreads(ctypes.c_int(1)))
+
+
 def has_nothing_to_split(error: Exception) -> bool:
     """Whether a `LightGBMError` is the C++ check that small data fail."""
     return "num_features()" in str(error)

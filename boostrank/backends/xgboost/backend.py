@@ -6,6 +6,7 @@ import contextlib
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy.typing as npt
 import xgboost
 
 from boostrank.backends.base import Backend, TrainRequest
+from boostrank.backends.forked import engine_threads, limit_in_children
 from boostrank.backends.limits import Limits, groups_with, read_directions, read_groups
 from boostrank.backends.snapshot import Snapshot
 from boostrank.backends.trial import try_parameters
@@ -319,9 +321,7 @@ class XGBoost(Backend):
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
     ) -> Float64Array:
         with _one_at_a_time:  # XGBoost is not safe against a setting that changes while another thread predicts
-            if getattr(booster, "_boostrank_threads", None) != threads:
-                booster.set_param({"nthread": threads})
-                booster._boostrank_threads = threads
+            _use_threads(booster, threads)
             parts = [
                 booster.inplace_predict(
                     batch, iteration_range=(0, _rounds(booster, rounds)), predict_type="margin", validate_features=False
@@ -386,6 +386,7 @@ class XGBoost(Backend):
 
 
 BACKEND = XGBoost()
+limit_in_children("XGBoost", partial(xgboost.set_config, nthread=1))
 
 
 def start_trees_of(booster: Any) -> int:
@@ -432,12 +433,22 @@ def together(start: Any, booster: Any) -> Any:
     return BACKEND.from_bytes(grown.with_trees(first.start, grown.forest["trees"], grown.ends))
 
 
+def _use_threads(booster: Any, threads: int) -> int:
+    """Have a booster predict on so many threads, or as many as this process can have, which are returned."""
+    threads = engine_threads("XGBoost", threads)
+    if getattr(booster, "_boostrank_threads", None) != threads:
+        booster.set_param({"nthread": threads})
+        booster._boostrank_threads = threads
+    return threads
+
+
 def _of_batches(
     booster: Any, features: Features, rounds: int, threads: int, absent_is_missing: bool, **what: bool
 ) -> list[npt.NDArray[Any]]:
     """What `predict` gives beside scores, of each of `_batches`."""
     span = (0, _rounds(booster, rounds))
     with _one_at_a_time:
+        threads = _use_threads(booster, threads)
         return [
             booster.predict(
                 xgboost.DMatrix(batch, nthread=threads), iteration_range=span, validate_features=False, **what

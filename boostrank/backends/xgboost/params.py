@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from boostrank.backends.forked import engine_threads
 from boostrank.backends.limits import by_name, check_numbers, read_directions, read_groups
 from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
 
@@ -131,6 +132,8 @@ def translate(params: dict[str, Any]) -> dict[str, Any]:
         given = out["interaction_constraints"]
         groups = read_groups(given, None) if given not in ("", None) else ""
         out["interaction_constraints"] = groups if groups == "" or by_name(groups) else json.dumps(groups)
+    if "nthread" in out:
+        out["nthread"] = engine_threads("XGBoost", out["nthread"])
     if "verbosity" in out:
         out["verbosity"] = min(max(0, int(out["verbosity"])), 3)
     if "booster" in out:
