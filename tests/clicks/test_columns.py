@@ -126,6 +126,20 @@ def test_cells_that_cannot_be_are_refused_by_their_row(
         from_frame(table, ClickColumns.of(NAMES))
 
 
+def test_words_are_no_counts_and_rows_of_other_data_are_refused(tmp_path: Path) -> None:
+    table = pd.DataFrame({"qid": [1, 1], "doc": ["x", "y"], "a": [0.0, 1.0], "position": [1, 2],
+                          "impressions": [2, 2], "clicks": ["many", "few"]})  # fmt: skip
+    with pytest.raises(DataError, match="column 'clicks' holds no numbers"):
+        from_frame(table, ClickColumns.of(NAMES))
+    table["clicks"] = [1, 0]
+    rows = ClickRows.read(write(table, tmp_path / "t.csv"), ClickColumns.of(NAMES))
+    other = RankingDataset.from_arrays(np.zeros((3, 1)), np.zeros(3), group=[3])
+    with pytest.raises(DataError, match="2 rows of clicks, and the data have 3"):
+        rows.of_data(other)
+    data, log = from_frame(table.drop(columns="doc"), ClickColumns())
+    assert (data.n_documents, log.clicks.tolist()) == (2, [1, 0])
+
+
 def test_the_commands_take_columns_as_they_take_a_log(
     tables: tuple[pd.DataFrame, pd.DataFrame], tmp_path: Path
 ) -> None:

@@ -17,7 +17,8 @@ from boostrank.clicks.propensities import Propensities, SegmentPropensities, rea
 from boostrank.clicks.segments import check, estimate
 from boostrank.clicks.sessions import SessionColumns, count_clicks
 from boostrank.clicks.text import read_clicks, write_clicks
-from boostrank.core.errors import DataError, DataWarning, FileFormatError
+from boostrank.core.errors import DataError, DataWarning, FileFormatError, ParameterError
+from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from tests.cli.conftest import FEW, invoke, sidecar
 
@@ -299,3 +300,9 @@ def test_the_page_and_the_comparison_go_by_the_same_curves(folder: Path, tmp_pat
     assert beside.exit_code == 0, beside.stderr
     assert json.loads(beside.stdout)["clicks"]["origin"] == "log"
     assert "desktop" in {one["segment"] for one in json.loads(beside.stdout)["clicks"]["positions"]}
+
+
+def test_curves_that_no_segment_can_check_are_refused_with_the_reason() -> None:
+    alike = ClickLog([0, 1], [1, 1], [4, 5], [1, 1], 2, [0, 1], ("phone", "big screen"))
+    with pytest.raises((DataError, ParameterError)):
+        check(alike, CURVES, QueryIndex.from_sizes([1, 1]))

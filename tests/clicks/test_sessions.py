@@ -100,6 +100,18 @@ def test_documents_may_go_by_keys(ending: str, frame: pd.DataFrame, tmp_path: Pa
         count_clicks([log], columns)
 
 
+def test_each_row_names_its_segment_and_there_are_not_too_many(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    table = pd.DataFrame({"row": [1, 2], "position": [1, 2], "clicked": [1, 0], "device": ["phone", None]})
+    table.to_parquet(path)
+    with pytest.raises(FileFormatError, match=r"log\.parquet: row 2: device is missing, and names the segment"):
+        count_clicks([path], SessionColumns(by="device"))
+    many = pd.DataFrame({"row": 1, "position": 1, "clicked": 1, "user": [f"u{i}" for i in range(70_000)]})
+    many.to_parquet(path)
+    with pytest.raises(FileFormatError, match=r"column 'user' has more than .* segments: name one with fewer"):
+        count_clicks([path], SessionColumns(by="user"))
+
+
 @pytest.mark.parametrize(
     ("cells", "words"),
     [

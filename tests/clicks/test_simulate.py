@@ -56,6 +56,11 @@ def test_positions_are_clicked_as_often_as_expected(users: Users) -> None:
             assert abs(clicks - count * expected) <= 4.5 * np.sqrt(count * expected * (1 - expected)) + 1e-9
 
 
+def test_cascade_users_have_no_propensities_of_positions() -> None:
+    with pytest.raises(ParameterError, match="cascade users have no propensities of positions"):
+        Users(model="cascade").propensities(5)
+
+
 def test_the_same_seed_gives_the_same_log_and_queries_do_not_depend_on_others() -> None:
     one, again, other = (
         simulate_clicks(LABELS, QUERIES, SCORES, seed=seed, impressions=50) for seed in (1, 1, 2)

@@ -18,7 +18,15 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.core.errors import DataError, FileFormatError, InputError, TrainingError, TrainingWarning, WorkerLost
+from boostrank.core.errors import (
+    DataError,
+    FileFormatError,
+    InputError,
+    ParameterError,
+    TrainingError,
+    TrainingWarning,
+    WorkerLost,
+)
 from boostrank.core.locks import reserved
 from boostrank.data.libsvm.reader import read_libsvm
 from tests.cluster.test_training import PARAMS, ndcg
@@ -379,3 +387,21 @@ def test_workers_that_could_not_be_reached_are_freed_again(monkeypatch: pytest.M
     answers[:] = [WorkerLost("silent")]
     workers.release()
     assert answers == []
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"worker_timeout": 0}, "worker_timeout=0 must be above 0 seconds"),
+        ({"valid_shards": [["a"], ["b"]], "valid_names": ["one", "one"]}, "valid_names must be distinct"),
+        ({"valid_shards": ["a"], "valid_names": ["one", "two"]}, "one for each of the 1 sets"),
+        ({"checkpoint_every": 5}, "checkpoint_every needs checkpoint="),
+        ({"shards": []}, "no shard is given"),
+        ({"shards": ["a.txt", "./a.txt"]}, r"a\.txt is given twice"),
+        ({"params": {"booster": "dart", "early_stopping_round": 3}}, "early stopping does not go with dart"),
+    ],
+    ids=str,
+)
+def test_what_does_not_go_together_is_refused_before_a_worker_hears_of_it(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        train(None, given.pop("params", PARAMS), **({"shards": ["a.txt"]} | given))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
-from boostrank.core.jsonable import MAX_NESTING, from_json, is_number, is_whole, jsonable
+from boostrank.core.jsonable import MAX_NESTING, fits, from_json, is_number, is_whole, jsonable
 from boostrank.schedules import parse_schedule
 
 
@@ -67,3 +68,24 @@ def test_a_key_twice_is_refused_where_it_is_asked_for() -> None:
 )
 def test_true_and_false_are_no_numbers(value: object, number: bool, whole: bool) -> None:
     assert (is_number(value), is_whole(value)) == (number, whole)
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "fit"),
+    [
+        (1, int, True),
+        (True, int, False),
+        (None, (int, type(None)), True),
+        ([1, 2], [int], True),
+        ([1, "2"], [int], False),
+        ("12", [str], False),
+        ({"a": 1, "b": 2}, {"a": int}, True),
+        ({"b": 2}, {"a": int}, False),
+        ([], {"a": int}, False),
+        ({"a": "x", "b": "y"}, {str: str}, True),
+        ({"a": "x", "b": 1}, {str: str}, False),
+        ({"a": [{"b": [1]}]}, {"a": [{"b": [int]}]}, True),
+    ],
+)
+def test_plain_data_have_a_form_or_not(value: Any, form: Any, fit: bool) -> None:
+    assert fits(value, form) is fit

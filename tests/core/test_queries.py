@@ -113,6 +113,14 @@ def test_weights_are_one_positive_number_a_query():
             QueryIndex.from_sizes([1, 2], weights=weights)
 
 
+def test_weights_whose_sum_no_number_holds_and_cut_offs_that_are_no_whole_numbers_are_refused():
+    with pytest.raises(DataError, match=r"the weights, up to 1e\+308, add up to more than a number holds: divide them"):
+        QueryIndex.from_sizes([1] * 10, weights=[1e308] * 10)
+    for k in ([1, 1.5], [1, -1]):
+        with pytest.raises(DataError, match=rf"query 1: k={k[1]} is not a whole number of at least 0"):
+            QueryIndex(np.array([0, 1, 2]), np.arange(2), k=np.array(k))
+
+
 @pytest.mark.parametrize("ptr", [[1, 2], [0, 3, 2], [[0, 1]], []])
 def test_boundaries_start_at_zero_and_never_decrease(ptr):
     with pytest.raises(DataError):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from boostrank.core.errors import DataWarning, FileFormatError, InputError
+from boostrank.core.errors import DataWarning, FileFormatError, InputError, ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm.reader import read_libsvm
 from boostrank.data.options import FeatureSpace
@@ -65,6 +66,20 @@ def test_names_that_do_not_fit_are_refused(tmp_path: Path, text: str, words: str
     assert words in str(caught.value)
     with pytest.raises(InputError, match="No such file"):
         read_libsvm(tmp_path / "t.txt", feature_names=str(tmp_path / "nothing"))
+
+
+@pytest.mark.parametrize("names", [[], ["a", " ", "c"], ["a", "b", "a"], {1: "a", 2: "a", 3: "c"}])
+def test_names_that_are_blank_or_stand_twice_are_refused(names: Any, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text(ROWS)
+    with pytest.raises(ParameterError, match="feature_names must be distinct, and none of them blank"):
+        read_libsvm(tmp_path / "t.txt", feature_names=names)
+
+
+def test_a_file_of_names_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text(ROWS)
+    (tmp_path / "names.txt").write_bytes(b"a\nb\xff\nc\n")
+    with pytest.raises(FileFormatError, match=r"names\.txt: byte 3 is not UTF-8 text"):
+        read_libsvm(tmp_path / "t.txt", feature_names=str(tmp_path / "names.txt"))
 
 
 def test_names_of_features_that_no_row_has_make_the_data_wider(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boostrank.core.errors import DataError, DataWarning, FileFormatError
+from boostrank.core.errors import DataError, DataWarning, FileFormatError, TrainingError
 from boostrank.core.machine import free_memory
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
+from boostrank.data.libsvm.blocks import Block
 from boostrank.data.libsvm.reader import read_libsvm
 from boostrank.data.libsvm.stream import stream_libsvm
 from tests.data.conftest import same_data
@@ -66,6 +68,12 @@ def test_slices_and_picked_rows_are_read_across_blocks(file: Path) -> None:
     ):
         dense = [part.toarray() if plain.is_sparse else part for part in (picked, expected)]
         np.testing.assert_array_equal(dense[0], dense[1])
+    nothing = streamed.features[np.zeros(0, np.int64)]
+    assert nothing.shape == (0, plain.n_features)
+    with pytest.raises(TypeError, match="taken by start:stop or by number"):
+        streamed.features[0:10:2]
+    with pytest.raises(IndexError, match=f"there are {plain.n_documents} rows"):
+        streamed.features[np.array([plain.n_documents])]
     taken = streamed.take([2, 0])
     np.testing.assert_array_equal(taken.labels, plain.take([2, 0]).labels)
 
@@ -75,6 +83,32 @@ def test_columns_come_in_the_order_asked_for(file: Path) -> None:
     names = plain.feature_names[::-1]
     one, two = (d.with_features(names, whose="the model") for d in (plain, streamed))
     assert same_data(one, in_memory(two))
+
+
+def test_a_full_disk_and_a_file_that_was_cut_off_are_told_with_their_folder(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        def __init__(self, file: Any) -> None:
+            self._file = file
+
+        def write(self, data: Any) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._file, name)
+
+    streamed = stream_libsvm(file, cache=False, threads=1)
+    store = streamed.features.store
+    store._file.truncate(8)
+    with pytest.raises(TrainingError, match="the temporary file of rows ends early"):
+        streamed.features[0:10]
+    store._file = Full(store._file)
+    block = Block(np.zeros(2), np.zeros(0, np.int64))
+    block.dense = np.zeros((2, 3), np.float32)
+    words = r"the rows do not fit there \(No space left on device, .* name a larger disk"
+    with pytest.raises(TrainingError, match=words):
+        store.put(block)
 
 
 def test_some_rows_stay_on_disk(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
