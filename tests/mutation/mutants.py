@@ -2,7 +2,7 @@
 
 Comparisons and arithmetic swapped, constants one larger or zero, conditions negated, `and` for `or`, ranges and slices
 one off, statements left out, returned values dropped. Not changed are: annotations, decorators, strings, `assert`, and
-what only type checkers read.
+what only type checkers or the compiler read, which nothing of plain Python notices.
 """
 
 from __future__ import annotations
@@ -193,6 +193,8 @@ class _Changes:
 
     def _expression(self, node: ast.AST) -> Iterator[_Change]:
         if isinstance(node, ast.JoinedStr):  # places within are not known before Python 3.12
+            return
+        if isinstance(node, ast.Call | ast.Subscript) and ast.unparse(node).startswith("types."):  # numba's
             return
         if isinstance(node, ast.Compare):
             for left, operator, right in zip([node.left, *node.comparators], node.ops, node.comparators, strict=False):

@@ -43,6 +43,7 @@ def changes(source: str) -> set[str]:
         ("raise a", {"pass"}),
         ("assert a < b", set()),
         ("x: Kind[3] = a", set()),
+        ("x = types.Array(types.float32, 1, 'C'), types.int32[::1]", set()),
         ("return None", set()),
     ],
 )  # fmt: skip
