@@ -125,7 +125,7 @@ def _pair_gradient_of_lightgbm(
     factor = _TABLE_BINS / (2.0 * reach)
     inverse = 1.0 / ideal
     total = 0.0
-    for i in range(min(n - 1, depth)):
+    for i in range(min(n, depth)):
         for j in range(i + 1, n):
             if g[i] == g[j]:
                 continue

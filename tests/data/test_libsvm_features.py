@@ -111,6 +111,7 @@ def test_fault_033_the_largest_feature_number_can_be_changed(read: Read) -> None
     [
         ("1 qid:1 1:1 7:1 7:2", 17),
         ("1 qid:1 7:1 1:1 7:1", 17),
+        ("1 qid:1 7:1 1:1 7:1 2:1", 17),
         ("1 qid:1 3:1 07:1 7:0 1:1", 18),
         ("1 qid:1 7:1 9:1 7:2", 17),
     ],

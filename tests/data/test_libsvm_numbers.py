@@ -289,6 +289,8 @@ def test_fault_097_a_missing_token_is_read_as_missing(read: Read, word: str) -> 
         data = read(f"0 qid:1 1:{word} 2:-998\n1 qid:1 1:5 2:00\n", missing_tokens=("absent", word))
     assert np.array_equal(dense(data), np.array([[np.nan, -998], [5, 0]], np.float32), equal_nan=True)
     assert data.provenance.options["missing_tokens"] == ["absent", word]
+    with pytest.warns(DataWarning, match="1 missing values"):
+        assert np.isnan(dense(read(f"0 qid:1 1:{word}\n1 qid:1 1:5\n", missing_tokens=word))).sum() == 1
 
 
 def test_fault_097_missing_tokens_match_exactly(read: Read) -> None:

@@ -19,6 +19,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from boostrank.core.errors import DataWarning, FileFormatError, MissingDependenc
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm import chunks as _chunks
 from boostrank.data.libsvm.reader import read_libsvm
-from boostrank.data.libsvm.sources import Opened
+from boostrank.data.libsvm.sources import Opened, _ahead
 from tests.data.conftest import Read, refused, same_data
 
 
@@ -257,6 +258,23 @@ def test_fault_058_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Pat
 
     with refused("while it was read"):
         read_libsvm(path, chunk_bytes=300, threads=1, progress=progress)
+
+
+def test_a_reading_that_is_given_up_ends_its_thread() -> None:
+    behind = threading.Event()
+
+    def items() -> Iterator[int]:
+        yield from range(3)
+        behind.set()  # one is taken, two wait, and there is no room for the next
+        yield 3
+
+    ahead: Any = _ahead(SimpleNamespace(path="data.txt"), items())  # type: ignore[arg-type]
+    assert next(ahead) == 0
+    assert behind.wait(10)
+    closing = threading.Thread(target=ahead.close, daemon=True)
+    closing.start()
+    closing.join(10)
+    assert not closing.is_alive()
 
 
 @pytest.mark.parametrize("kind", PACKERS)

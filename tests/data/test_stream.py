@@ -219,7 +219,8 @@ def test_a_validation_set_is_remembered_for_its_training_set(file: Path, tmp_pat
     valid.write_text("".join(f"1 qid:{q} 1:{q} 8:1\n" for q in range(100, 120)))
     for train in (file, wider, file):
         like = stream_libsvm(train)
-        assert stream_libsvm(valid, like=like).n_features == like.n_features
+        for known in (like, like.feature_space):
+            assert stream_libsvm(valid, like=known).n_features == like.n_features
 
 
 def test_a_file_that_changes_after_the_start_is_refused_when_its_rows_are_needed(file: Path) -> None:

@@ -149,3 +149,9 @@ def test_tied_documents_of_equal_gain_get_the_same(spec):
         for block in np.split(np.arange(160), 4):
             assert np.ptp(grad[block]) <= 1e-12 * np.abs(grad).max()
             assert np.ptp(hess[block]) <= 1e-12 * np.abs(hess).max()
+
+
+def test_factors_between_neighbours_begin_with_none():
+    s, r = np.array([3.0, 3.0, 1.0, -900.0]), np.full(4, np.nan)
+    expsum.decays(s, 2.0, r)
+    assert r == pytest.approx([0.0, 1.0, np.exp(-4.0), 0.0], rel=1e-14)

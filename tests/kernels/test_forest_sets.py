@@ -17,7 +17,7 @@ def forest(*, listed_right: bool = False, nan_left: bool = False) -> Forest:
     """x0 in LISTED: 1, else 2; and x1 <= 0.5: 10, else 20."""
     kind = CATEGORICAL | LISTED_RIGHT * listed_right | NAN_LEFT * nan_left
     words = np.zeros(3, np.uint32)
-    words[0] = 7  # another set, before
+    words[0] = 7 | 1 << 31  # another set, before
     for category in LISTED:
         words[1 + category // 32] |= np.uint32(1 << category % 32)
     return Forest(
@@ -72,7 +72,7 @@ def test_changes_are_the_scores_of_changed_rows() -> None:
 
 def test_sets_can_be_read_back() -> None:
     assert forest().categories(1).tolist() == list(LISTED)
-    assert forest().categories(0).tolist() == [0, 1, 2]
+    assert forest().categories(0).tolist() == [0, 1, 2, 31]
     assert forest().categorical.tolist() == [True, False]
 
 
