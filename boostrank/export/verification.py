@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.backends import get_backend
+from boostrank.core.arguments import takes
 from boostrank.core.errors import DataError, ModelError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
@@ -84,6 +85,7 @@ class Verification:
         return LEVELS.index(self.level) <= LEVELS.index(tolerance)
 
 
+@takes(model=RankingModel, data=RankingDataset)
 def verify(
     model: RankingModel, data: RankingDataset, logged: npt.ArrayLike, *, precision: npt.ArrayLike = 0.0
 ) -> Verification:

@@ -6,12 +6,13 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from boostrank.core.arguments import takes
 from boostrank.core.errors import FileFormatError, ModelError, ParameterError
 from boostrank.core.files import check_writable, read_text, write_atomically
 from boostrank.data.dataset import RankingDataset
@@ -26,6 +27,10 @@ from boostrank.training.model import RankingModel
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
+@takes(
+    model=RankingModel, path=str | os.PathLike, to=str, name=str | None, data=RankingDataset | None,
+    allow=Sequence | Set,
+)  # fmt: skip
 def export_model(
     model: RankingModel, path: str | os.PathLike[str], to: str, *, feature_names: Sequence[str] | None = None,
     name: str | None = None, data: RankingDataset | None = None, allow: Collection[str] = (),

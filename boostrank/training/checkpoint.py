@@ -28,6 +28,7 @@ import numpy as np
 from boostrank.backends.base import Backend
 from boostrank.backends.events import EvalResult
 from boostrank.backends.snapshot import Resumed, Snapshot
+from boostrank.core.arguments import takes
 from boostrank.core.errors import ModelError, ParameterError, TrainingError, TrainingWarning, warn_user
 from boostrank.core.files import check_writable, replacing, write_all
 from boostrank.core.jsonable import from_json, jsonable
@@ -68,6 +69,7 @@ class Checkpoint:
     order = 35  # after early stopping, which ends a training by an exception
     remembers_rounds = True
 
+    @takes(path=str | PathLike, every=int | None)
     def __init__(self, path: str | PathLike[str], *, every: int | None = None, resume: bool = False) -> None:
         if every is not None and every < 1:
             raise ParameterError(f"every={every!r}: a checkpoint needs at least one round")

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from boostrank.backends import get_backend
+from boostrank.core.arguments import takes
 from boostrank.core.errors import ModelError, ParameterError
 from boostrank.core.types import Float32Array, Float64Array
 from boostrank.data.dataset import RankingDataset
@@ -77,6 +78,7 @@ class Conversion:
         return ALLOWED * (self.reach if self.deviation is None else self.deviation)
 
 
+@takes(model=RankingModel, data=RankingDataset | None, steps=int)
 def convert_start(
     model: RankingModel, data: RankingDataset | None = None, *, steps: int = MOST_STEPS
 ) -> tuple[RankingModel, Conversion]:

@@ -18,6 +18,7 @@ from boostrank.backends import get_backend
 from boostrank.backends.base import Backend
 from boostrank.backends.events import Callback
 from boostrank.backends.limits import Limits
+from boostrank.core.arguments import takes
 from boostrank.core.errors import ParameterError
 from boostrank.core.gains import Gain
 from boostrank.core.resampling import bootstrap_intervals
@@ -44,6 +45,10 @@ OfFold = Callable[[int, RankingModel], bool]
 """Called with the number of a fold, from 0, and its model; whether the next fold is to be trained."""
 
 
+@takes(
+    params=Mapping | None, train_set=RankingDataset, folds=int, callbacks=Callable | None, after=Callable | None,
+    backend=str,
+)  # fmt: skip
 def train_folds(
     params: Mapping[str, Any] | None,
     train_set: RankingDataset,

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from boostrank.backends import get_backend
+from boostrank.core.arguments import takes
 from boostrank.core.errors import DataError, MissingDependency, ParameterError
 from boostrank.core.jsonable import jsonable
 from boostrank.core.params import Param
@@ -60,6 +61,10 @@ Progress = Callable[[Trial, int, "Trial | None"], None]
 """Called after each trial with it, the number of trials asked for, and the best one so far."""
 
 
+@takes(
+    params=Mapping | None, train_set=RankingDataset, valid_set=RankingDataset | None, num_boost_round=int, trials=int,
+    folds=int, space=Mapping | None, backend=str, study=str | os.PathLike | None, progress=Callable | None,
+)  # fmt: skip
 def tune(
     params: Mapping[str, Any] | None,
     train_set: RankingDataset,
@@ -142,7 +147,9 @@ class _Search:
         self.objective = pop_param(fixed, OBJECTIVE_NAMES, default_objective(backend))
         for name in [name for name in OBJECTIVE_NAMES if name in space]:
             space["objective"] = space.pop(name)
-        for name in space:
+        for name, one in space.items():
+            if not isinstance(one, Dimension):
+                raise ParameterError(f"space: {name}={one!r}: a Span or a Choice is wanted")
             if name in fixed:
                 raise ParameterError(f"{name!r} is both given and searched")
         self.fixed, self._space, self._trees = fixed, space, trees and get_backend(backend).grows_trees

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.backends import get_backend
+from boostrank.core.arguments import takes
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.gain_expression import LABEL, GainExpression
 from boostrank.core.gains import Gain, gains_from_labels
@@ -151,6 +152,10 @@ def vars_of(one: Any, names: Sequence[str]) -> dict[str, Any]:
     return {name: getattr(one, name) for name in names}
 
 
+@takes(
+    params=Mapping | None, train_set=RankingDataset, num_boost_round=int, valid_set=RankingDataset | None,
+    name=str | None, k=int, folds=int, backend=str, progress=Callable | None,
+)  # fmt: skip
 def pareto(
     params: Mapping[str, Any] | None,
     train_set: RankingDataset,

@@ -1,0 +1,71 @@
+"""Public functions refuse arguments of another kind by name, before they do anything with them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boostrank
+from boostrank.core.errors import ParameterError
+
+DATA = boostrank.RankingDataset.from_arrays(np.arange(12.0).reshape(6, 2), [0, 1] * 3, group=[2, 2, 2])
+ODD: tuple[Any, ...] = (object(), np.array(3), np.array("x"), {1}, len, np.zeros((2, 3)))
+NO_NUMBERS = (True, 1.5, float("nan"), None, "soon", [1], b"1")
+NO_TEXT = (None, 1, float("nan"), ["a"])
+
+
+def model() -> boostrank.RankingModel:
+    return boostrank.train({"num_threads": 1, "verbosity": -1, "min_data_in_leaf": 1}, DATA, 1, start="none")
+
+
+@pytest.mark.parametrize(
+    ("function", "given", "wrong"),
+    [
+        (
+            boostrank.train_folds,
+            (None, DATA),
+            {"params": "soon", "train_set": None, "folds": NO_NUMBERS, "callbacks": [len], "after": 3,
+             "backend": NO_TEXT},
+        ),
+        (
+            boostrank.tune, (None, DATA),
+            {
+                "params": [1], "train_set": [[1.0]], "valid_set": "soon", "num_boost_round": NO_NUMBERS,
+                "trials": NO_NUMBERS, "folds": NO_NUMBERS, "space": "soon", "backend": NO_TEXT, "study": 1.5,
+                "progress": True,
+            },
+        ),
+        (
+            boostrank.pareto, (None, DATA, "f0"),
+            {"params": b"x", "train_set": 1, "valid_set": {}, "num_boost_round": NO_NUMBERS, "name": 3, "k": NO_NUMBERS,
+             "folds": NO_NUMBERS, "backend": NO_TEXT, "progress": "soon"},
+        ),
+        (boostrank.convert_start, (None,), {"model": NO_TEXT, "data": [[1.0]], "steps": NO_NUMBERS}),
+        (boostrank.verify, (None, DATA, [0.0] * 6), {"model": NO_TEXT, "data": NO_TEXT}),
+        (
+            boostrank.export_model, (None, "out.py", "python"),
+            {"model": NO_TEXT, "path": (None, 3, ["a"]), "to": NO_TEXT, "name": 3, "data": "soon",
+             "allow": 3},
+        ),
+        (boostrank.Checkpoint, ("c",), {"path": (None, 3, ["a"]), "every": (True, 1.5, "soon")}),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)  # fmt: skip
+def test_arguments_of_another_kind(function: Callable[..., Any], given: tuple[Any, ...], wrong: dict[str, Any]) -> None:
+    names = list(inspect.signature(function).parameters)
+    first = {name: model() if name == "model" else one for name, one in zip(names, given, strict=False)}
+    for name, values in wrong.items():
+        odd = [one for one in ODD if not (callable(one) and name in ("callbacks", "after", "progress"))]
+        odd = [one for one in odd if not (isinstance(one, set) and name == "allow")]
+        for value in (*(values if isinstance(values, tuple) else (values,)), *odd):
+            with pytest.raises(ParameterError, match=rf"^{name}=.* is wanted"):
+                function(**(first | {name: value}))
+
+
+def test_a_dimension_of_the_search_that_is_none() -> None:
+    with pytest.raises(ParameterError, match="space: sigma=1: a Span or a Choice is wanted"):
+        boostrank.tune(None, DATA, folds=2, space={"sigma": 1})  # type: ignore[dict-item]
