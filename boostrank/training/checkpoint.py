@@ -204,7 +204,7 @@ def _read(path: str) -> tuple[Resumed, dict[str, Any], int]:
         return _parse(data, start)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError) as error:
         raise ModelError(f"{path}: not written by boostrank ({type(error).__name__}: {error})") from None
 
 
