@@ -47,6 +47,14 @@ def test_weights_are_those_after_each_of_the_rounds_that_are_kept() -> None:
             model.weights(rounds)
 
 
+def test_a_start_of_several_features_says_the_intercept_once() -> None:
+    start = LINEAR.parse(body(weights=[0.5, 0.0, -2.0], scales=[2.0, 1.0, 4.0])).start()
+    at_means = [start.curves[j].constant[0] + start.curves[j].slope[0] * (1.0, 2.0, 3.0)[j] for j in (0, 2)]
+    assert at_means == [0.25, 0.0]
+    assert [start.curves[j].missing for j in (0, 2)] == [0.25, 0.0]
+    assert [start.curves[j].slope[0] for j in (0, 2)] == [0.25, -0.5]
+
+
 def test_a_number_that_a_file_cannot_hold_is_not_written() -> None:
     model = LINEAR.parse(body())
     for value in (math.nan, math.inf):
