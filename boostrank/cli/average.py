@@ -17,11 +17,13 @@ def command(models: tuple[str, ...], output: str) -> None:
     folds, rank better together than one of them.
     """
     from boostrank.core.files import check_writable
+    from boostrank.core.locks import reserved
 
     check_writable(output)
     from boostrank.training.averaging import average
     from boostrank.training.model import RankingModel
 
-    one = average([RankingModel.load(path) for path in models])
-    one.save(output)
+    with reserved(output):
+        one = average([RankingModel.load(path) for path in models])
+        one.save(output)
     click.echo(f"{output}: {len(models)} models, {one.best_iteration} rounds")

@@ -36,6 +36,7 @@ def command(
     from boostrank.core.errors import InputError, ModelError
     from boostrank.core.files import check_writable
     from boostrank.core.formatting import count_of
+    from boostrank.core.locks import reserved
 
     check_writable(output)
     from boostrank.cli.study import read_for_model
@@ -58,7 +59,8 @@ def command(
             f"scores move by up to {found.difference:.2g}, more than {limit}: more --steps, "
             f"{'' if data else 'DATA of your own, '}or --allow {found.difference * 1.01:.2g}; nothing is written"
         )
-    converted.save(output)
+    with reserved(output):
+        converted.save(output)
     click.echo(f"{output}: {count_of(found.steps, 'step')} for {count_of(found.functions, 'feature')}")
     if found.documents is None:
         click.echo(

@@ -84,10 +84,13 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run it, if no file that it is to write is one that it reads, or is to be written twice.
 
+        The record and the lock of a model count as written, under any output's name.
+
         Raises:
             InputError: one is.
         """
-        from boostrank.core.files import check_not_read
+        from boostrank.core.files import check_not_read, record_path
+        from boostrank.core.locks import lock_path
 
         read, written = [], []
         for parameter in self.params:
@@ -101,7 +104,8 @@ class Command(click.Command):
                 read += [one for one in files if one != "-"]
         for number, path in enumerate(written):
             check_not_read(path, read)
-            if os.path.realpath(path) in map(os.path.realpath, written[:number]):
+            others = [name for one in written if one != path for name in (record_path(one), lock_path(one))]
+            if os.path.realpath(path) in map(os.path.realpath, [*written[:number], *others]):
                 raise InputError(f"{path}: is to be written twice: name another file")
         return super().invoke(ctx)
 

@@ -77,13 +77,13 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
     check_writable(model)
     if given["worker_timeout"] and not given["dask"]:
         raise click.UsageError("--worker-timeout is for the workers of --dask", context)
-    if given["log"]:
-        if given["dask"]:
-            raise click.UsageError("--log is for one machine", context)
-        check_appendable(given["log"], [model, *inputs])
+    if given["log"] and given["dask"]:
+        raise click.UsageError("--log is for one machine", context)
     if given["checkpoint"]:
         check_not_read(given["checkpoint"], filter(None, [given["init_model"]]))
     checkpoint = _checkpoint(context, given, model)
+    if given["log"]:
+        check_appendable(given["log"], [model, *inputs, *([checkpoint.path] if checkpoint else [])])
     with reserved(model), checkpoint.reserved() if checkpoint else contextlib.nullcontext():
         if checkpoint and os.path.exists(checkpoint.path) and not checkpoint.resume:
             raise InputError(

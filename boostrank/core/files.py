@@ -17,7 +17,8 @@ from boostrank.core.locks import mark_alive, remove_if_dead
 
 AnyPath = str | PathLike[str]
 
-READ_BESIDE = (".query", ".group", ".weight", ".meta.json")
+_RECORD = ".meta.json"
+READ_BESIDE = (".query", ".group", ".weight", _RECORD)
 """Endings of files that are read with the file that has the name without."""
 _PACKED = (".gz", ".bz2", ".xz", ".zst")
 LONGEST_LINE = 1 << 16
@@ -30,6 +31,11 @@ def beside(path: str, endings: Iterable[str] = READ_BESIDE) -> list[str]:
     """Names of the files that may be read with a file; with `data.txt.gz` also those beside `data.txt`."""
     stems = [path, *(path.removesuffix(packed) for packed in _PACKED if path.endswith(packed))]
     return [stem + ending for stem in stems for ending in endings]
+
+
+def record_path(path: AnyPath) -> str:
+    """The record beside a model; of a symbolic link beside what it leads to, which is what is written and read."""
+    return os.fspath(os.path.realpath(path) if os.path.islink(path) else path) + _RECORD
 
 
 def read_text(path: AnyPath, *, errors: str = "strict", rows: int = 0) -> str:
@@ -167,7 +173,7 @@ def check_not_read(output: AnyPath, inputs: Iterable[AnyPath]) -> None:
         return
     for given in (os.fspath(one) for one in inputs):
         files = [given] if os.path.exists(given) else glob.glob(given, recursive=True)
-        read = [*files, *(name for file in files for name in beside(file))]
+        read = [*files, *(name for file in files for name in (*beside(file), record_path(file)))]
         if any(os.path.isfile(file) and os.path.samefile(file, output) for file in read):
             raise InputError(
                 f"{os.fspath(output)}: is read by this command ({given}) and would be overwritten: name another file"

@@ -82,6 +82,14 @@ def leads_to(path: str, descriptor: int) -> bool:
         return False
 
 
+def lock_path(path: str | PathLike[str]) -> str:
+    """The hidden file beside an output that `reserved` locks."""
+    folder, name = os.path.split(os.path.realpath(path))
+    if len(os.fsencode(name)) > _LONGEST_NAME:  # room for what is put around it
+        name = f"{name[:30]}.{hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()}"
+    return os.path.join(folder, f".{name}.lock")
+
+
 @contextmanager
 def reserved(path: str | PathLike[str]) -> Iterator[None]:
     """Inside, the file at `path` is this run's: another one that reserves it is refused.
@@ -92,10 +100,7 @@ def reserved(path: str | PathLike[str]) -> Iterator[None]:
     Raises:
         InputError: another run has it; which process, if it is known.
     """
-    folder, name = os.path.split(os.path.realpath(path))
-    if len(os.fsencode(name)) > _LONGEST_NAME:  # room for what is put around it
-        name = f"{name[:30]}.{hashlib.blake2b(os.fsencode(name), digest_size=8).hexdigest()}"
-    beside = os.path.join(folder, f".{name}.lock")
+    beside = lock_path(path)
     try:
         descriptor = _locked(beside)
     except BlockingIOError:
@@ -107,8 +112,8 @@ def reserved(path: str | PathLike[str]) -> Iterator[None]:
         raise InputError(words) from None
     if descriptor is None:
         warn_user(
-            f"{os.fspath(path)}: files in {folder} cannot be locked, so nothing keeps a second run from writing the "
-            "same file",
+            f"{os.fspath(path)}: files in {os.path.dirname(beside)} cannot be locked, so nothing keeps a second run "
+            "from writing the same file",
             TrainingWarning,
         )
         yield

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from boostrank.core.errors import ModelError, TrainingError
-from boostrank.core.files import write_atomically
+from boostrank.core.files import record_path, write_atomically
 from boostrank.core.jsonable import from_json, is_whole
 from boostrank.formats import parse_model
 from boostrank.formats.base import refuse
@@ -36,8 +36,13 @@ _PIECE_BYTES = 2**23
 
 
 def sidecar_path(path: str | os.PathLike[str]) -> Path:
-    """`model.txt` -> `model.txt.meta.json`; never the name of a model, which may itself end in .json."""
-    return Path(os.fspath(path) + _SUFFIX)
+    """`model.txt` -> `model.txt.meta.json`; never the name of a model, which may itself end in .json.
+
+    Of a symbolic link it lies beside the file that the link leads to: that is what a save replaces. Where a store of
+    files links to both, and none is there, it is beside the link that it is read.
+    """
+    beside, linked = Path(record_path(path)), Path(f"{os.fspath(path)}{_SUFFIX}")
+    return beside if os.path.lexists(beside) or not os.path.lexists(linked) else linked
 
 
 def content_sha256(data: bytes) -> str:
@@ -56,7 +61,7 @@ def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mappin
     Raises:
         TrainingError: one of the files could not be written; the old pair still loads.
     """
-    beside = sidecar_path(path)
+    beside = Path(record_path(path))
     version = schema_version(sidecar)
     seal = {
         "schema_version": version, "readable_since": READABLE_SINCE[version], "body_sha256": content_sha256(body),

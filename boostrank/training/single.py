@@ -73,6 +73,10 @@ def run(
     given = split_params(left, num_boost_round, engine)
     if isinstance(train_set, RankingDataset) and train_set.document_weights is not None:
         given.check_document_weights()
+    if isinstance(train_set, RankingDataset) and not train_set.n_documents:
+        raise DataError("the training data have no rows")
+    if isinstance(train_set, RankingDataset) and not train_set.n_features:  # the engines fail in words of their own
+        raise DataError("the training data have no features: no row holds a number:value pair")
     names = train_set.feature_names if isinstance(train_set, RankingDataset) else None
     given = replace(given, engine=engine.by_column(given.engine, names))
     if names is not None and train_set.categorical:
@@ -360,10 +364,6 @@ def _datasets(
     names = [] if valid_names is None else [valid_names] if isinstance(valid_names, str) else list(valid_names)
     if len(names) > len(sources):
         raise ParameterError(f"{len(names)} valid_names for {len(sources)} valid_sets")
-    if isinstance(train_set, RankingDataset) and not train_set.n_documents:
-        raise DataError("the training data have no rows")
-    if isinstance(train_set, RankingDataset) and not train_set.n_features:  # the engines fail in words of their own
-        raise DataError("the training data have no features: no row holds a number:value pair")
     train = native(train_set, None)
     valid: list[tuple[str, Any]] = []
     rows = [train_set]

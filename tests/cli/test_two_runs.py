@@ -25,7 +25,7 @@ from tests.cli.test_signals import asking_in
 
 
 def test_a_second_training_is_refused_and_what_a_killed_one_leaves_is_not_in_the_way(
-    data: Path, tmp_path: Path
+    data: Path, model: Path, tmp_path: Path
 ) -> None:
     first = start(
         "train", data / "train.txt", "-m", tmp_path / "m", "--checkpoint", tmp_path / "c", "--checkpoint-every", 1,
@@ -34,9 +34,12 @@ def test_a_second_training_is_refused_and_what_a_killed_one_leaves_is_not_in_the
     while not (tmp_path / "c").exists():
         assert first.poll() is None
         time.sleep(0.02)
-    for model, checkpoint, name in (("m", "other", "m"), ("other", "c", "c")):
+    refused = invoke("average", model, "-m", tmp_path / "m")
+    assert refused.exit_code == 2
+    assert f"{tmp_path / 'm'}: process {first.pid} is writing it" in refused.stderr
+    for path, checkpoint, name in (("m", "other", "m"), ("other", "c", "c")):
         for more in ((), ("--resume",)):
-            words = "-m", tmp_path / model, "--checkpoint", tmp_path / checkpoint, *more
+            words = "-m", tmp_path / path, "--checkpoint", tmp_path / checkpoint, *more
             refused = invoke("train", data / "train.txt", *FEW, *words)
             assert refused.exit_code == 2
             assert f"{tmp_path / name}: process {first.pid} is writing it: wait until it has ended" in refused.stderr

@@ -54,6 +54,20 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["model.txt", "model.txt.meta.json"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+def test_the_sidecar_lies_beside_the_file_that_a_link_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "versions").mkdir()
+    real, link = tmp_path / "versions" / "v1.txt", tmp_path / "current.txt"
+    link.symlink_to(real)
+    for body, said in (OLD, NEW):
+        write_model_files(link, body, said)
+        assert read_model_files(link) == read_model_files(real) == (body, said)
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["current.txt", "versions"]
+    # A store of files, whose names are links.
+    (tmp_path / "current.txt.meta.json").symlink_to(sidecar_path(real).rename(tmp_path / "versions" / "0123"))
+    assert read_model_files(link) == NEW
+
+
 @pytest.mark.fault(84)
 def test_the_sidecar_is_json_that_people_and_programs_read(tmp_path: Path) -> None:
     write_model_files(tmp_path / "model.txt", *OLD)

@@ -293,5 +293,6 @@ def test_dates_are_no_features() -> None:
 def test_data_without_a_single_feature_are_refused(backend: str, streamed: bool, tmp_path: Path) -> None:
     (tmp_path / "bare").write_text("".join(f"{i % 3} qid:{i // 5}\n" for i in range(20)))
     data = (stream_libsvm if streamed else read_libsvm)(tmp_path / "bare")
-    with pytest.raises(DataError, match="the training data have no features"):
-        boostrank.train({"objective": "sdcg", **FAST}, data, 3, backend=backend)
+    for objective in ("sdcg", "auto"):  # the second begins with a linear start
+        with pytest.raises(DataError, match="the training data have no features"):
+            boostrank.train({"objective": objective, **FAST}, data, 3, backend=backend)
