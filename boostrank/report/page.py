@@ -136,20 +136,12 @@ class Report:
             What was written.
 
         Raises:
-            TrainingError: a file cannot be written. Pictures that cannot be drawn are a warning.
+            TrainingError: a file cannot be written, or what draws charts in the page cannot be made: the numbers are
+                there then. Pictures that cannot be drawn are a warning.
         """
         into = Path(folder)
         into.mkdir(parents=True, exist_ok=True)
-        written = [into / "report.html"]
-        write_atomically(written[0], self.to_html().encode("utf-8", "backslashreplace"))
-        try:
-            pictures = svgs_of(list(self.charts.values()))
-        except TrainingError as error:
-            warn_user(f"{os.fspath(folder)}: no pictures: {error}", DataWarning)
-            pictures = []
-        for name, picture in zip(self.charts, pictures, strict=False):
-            written.append(into / f"{name}.svg")
-            write_atomically(written[-1], picture.encode())
+        written = []
         for name, chart in self.charts.items():
             written.append(into / f"{name}.csv")
             chart.save(written[-1])
@@ -157,6 +149,18 @@ class Report:
             written.append(into / f"{name}.csv")
             text = frame.to_csv(index=False, lineterminator="\n")
             write_atomically(written[-1], text.encode("utf-8", "backslashreplace"))
+        written.insert(0, into / "report.html")
+        write_atomically(written[0], self.to_html().encode("utf-8", "backslashreplace"))
+        try:
+            pictures = svgs_of(list(self.charts.values()))
+        except TrainingError as error:
+            warn_user(f"{os.fspath(folder)}: no pictures: {error}", DataWarning)
+            for name in self.charts:  # of another report, saved here before
+                (into / f"{name}.svg").unlink(missing_ok=True)
+            return written
+        for name, picture in zip(self.charts, pictures, strict=True):
+            written.append(into / f"{name}.svg")
+            write_atomically(written[-1], picture.encode())
         return written
 
 

@@ -38,10 +38,10 @@ def test_everything_an_objective_declares_is_told(name: str) -> None:
 
 
 def test_auto_is_told_as_what_it_stands_for() -> None:
-    told = json.loads(invoke("objectives", "auto", "--json").stdout)
-    assert (told["name"], told["objective"]) == ("auto", AUTO)
+    described = json.loads(invoke("objectives", "auto", "--json").stdout)
+    assert (described["name"], described["objective"]) == ("auto", AUTO)
     page = " ".join(invoke("objectives", "AUTO").stdout.split())
-    assert page == f"auto: {told['summary']} stands for {AUTO}"
+    assert page == f"auto: {described['summary']} stands for {AUTO}"
 
 
 def test_json_and_markdown_list_the_registry() -> None:

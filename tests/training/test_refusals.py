@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.core.errors import BoostrankError, DataError, DataWarning, ModelError, ParameterError
+from boostrank.core.errors import DataError, DataWarning, ModelError, ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.training.callbacks import EarlyStopping
 
@@ -33,12 +33,12 @@ def native(data: RankingDataset) -> lgb.Dataset:
         ({"eval_at": "1,soon"}, "eval_at='soon' must be a whole number"),
         ({"eval_at": [True]}, "eval_at=True must be a whole number"),
         ({"eval_at": 2**31}, "eval_at=2147483648 must be a whole number, at least 1 and below 2"),
-        ({"monotone_constraints": "up"}, "monotone_constraints"),
+        ({"monotone_constraints": "up"}, "monotone_constraints='up' is no list"),
         ({"monotone_constraints": [1, 0]}, "monotone_constraints has 2 numbers, the data 6 features"),
         ({"feature_contri": ["much"] * 6}, "must be a number for each feature"),
         ({"interaction_constraints": "[[0, -1]]"}, "-1 is no feature: give its name, or its column counted from 0"),
         ({"interaction_constraints": [[0, True]]}, "True is no feature"),
-        ({"early_stopping_round": 3, "boosting": "dart", "metric": "ndcg"}, "early stopping"),
+        ({"early_stopping_round": 3, "boosting": "dart", "metric": "ndcg"}, "early stopping does not go with dart"),
     ],
     ids=str,
 )
@@ -61,7 +61,7 @@ def test_one_group_of_interactions_as_text_is_one_group(data: RankingDataset) ->
         ({"quality": "good", "callbacks": [print]}, ParameterError, "callbacks= is for one training"),
         ({"valid_names": ["a", "b"]}, ParameterError, "2 valid_names for 1 valid_sets"),
         ({"valid_sets": "copies", "valid_names": ["a", "a"]}, ParameterError, "valid_names must be distinct: a, a"),
-        ({"start": "linear", "init_model": "model"}, BoostrankError, "start"),
+        ({"start": "linear", "init_model": "model"}, ParameterError, "a model that is continued has its own start"),
     ],
     ids=str,
 )

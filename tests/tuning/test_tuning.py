@@ -193,7 +193,7 @@ def test_columns_within_queries_are_chosen_once_for_all_trials(data: RankingData
 
 
 def test_trials_that_all_fail_end_the_search(data: RankingDataset) -> None:
-    with pytest.raises(Exception, match="max_bin"):
+    with pytest.raises(ParameterError, match=r"max_bin=-\d must be a whole number, at least 2"):
         tune(
             FIXED,
             data,

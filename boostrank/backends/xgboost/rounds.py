@@ -61,7 +61,7 @@ class Bridge(xgboost.callback.TrainingCallback):  # type: ignore[misc]
                 found = digest(model, self._request.train)
             except ValueError as error:  # of other features
                 words = str(error).splitlines()[0]
-                raise ModelError(f"the checkpoint's model does not go with the data: {words}") from None
+                raise ModelError(f"the checkpoint's model does not go with the data: {words}") from error
             if found != resumed.snapshot.scores_sha256:
                 raise TrainingError(
                     "the checkpoint's trees do not give back the scores that it was written with, to the last bit: was "

@@ -70,7 +70,7 @@ def read_sizes(path: str, rows: int, *, counted: bool = True) -> Int64Array:
     """
     most = f"{rows:,} rows of the data" if counted else f"{rows:,} rows that the data can have"
     sizes, total = [], 0
-    for number, text in _lines(path):
+    for number, text in _lines(path, rows):
         size = int(text) if text.isascii() and text.isdigit() and len(text) < _SIZE_DIGITS else 0
         if not 0 < size <= rows:
             words = f"{text[:40]!r} is not the size of a query: a whole number from 1 to the {most}"
@@ -100,7 +100,7 @@ def read_weights(path: str, rows: int) -> Float64Array:
         FileFormatError: a line that is not such a number.
     """
     weights = []
-    for number, text in _lines(path):
+    for number, text in _lines(path, rows):
         value = float(text) if _NUMBER.fullmatch(text) else np.inf
         if not value < np.inf:
             raise FileFormatError(f"weight {text[:40]!r} is not a finite number of at least 0", file=path, line=number)
@@ -119,7 +119,7 @@ def weighted(path: str, weights: Float64Array, queries: QueryIndex) -> QueryInde
         raise FileFormatError(str(error), file=path) from None
 
 
-def _lines(path: str) -> list[tuple[int, str]]:
+def _lines(path: str, rows: int) -> list[tuple[int, str]]:
     """(line number, text) of each line; blank lines are allowed at the end alone."""
-    lines = read_text(path, errors="backslashreplace").rstrip().split("\n")
+    lines = read_text(path, errors="backslashreplace", rows=rows).rstrip().split("\n")
     return [(number, text.strip()) for number, text in enumerate(lines, start=1)] if lines != [""] else []

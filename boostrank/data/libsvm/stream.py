@@ -180,7 +180,7 @@ def _description(data: RankingDataset) -> tuple[dict[str, Any], dict[str, Any]]:
 
 _NOTE = {
     "shape": [int], "base": int, "is_sparse": bool, "names": [str], "files": [str], "index_base": (int, type(None)),
-    "reader": dict, "categories": dict, "known": {"constant": [int], "fingerprints": {str: str}},
+    "reader": dict, "categories": dict, "known": {"warnings": [str], "constant": [int], "fingerprints": {str: str}},
     "places": {"header_lines": int, "by_row": bool, "exact": bool},
 }  # fmt: skip
 
@@ -189,8 +189,11 @@ def _remembered(
     read: Callable[..., RankingDataset], note: dict[str, Any], arrays: dict[str, Any], origin: Origin, external: bool,
     options: Mapping[str, Any],
 ) -> RankingDataset:  # fmt: skip
-    if not fits(note, _NOTE) or not set(note["known"].get("constant", ())) <= set(range(note["shape"][1])):
+    if not fits(note, _NOTE):
         raise ValueError("an entry of another form")
+    rows, columns = note["shape"]
+    if min(rows, columns) < 0 or not all(0 <= one < columns for one in note["known"]["constant"]):
+        raise ValueError("an entry with columns that are not there")
     qid = arrays["qid"] if "qid" in arrays else np.array(note["qid"], dtype=object)
     places = RowPlaces.from_record(note["places"], arrays["place_rows"], arrays["place_lines"])
     queries = QueryIndex(
@@ -205,7 +208,6 @@ def _remembered(
             raise DataError(f"{origin.names[0]}: the data changed since they were first read: start again")
         return again.features.store  # type: ignore[no-any-return]
 
-    rows, columns = note["shape"]
     features = StoredFeatures(
         open_store, (rows, columns), note["base"], is_sparse=note["is_sparse"], origin=origin, external=external,
         known=note["known"],
@@ -213,6 +215,6 @@ def _remembered(
     provenance = Provenance(tuple(note["files"]), note["index_base"], note["reader"])
     categories = read_record(note["categories"])
     data = RankingDataset(features, arrays["labels"], queries, tuple(note["names"]), provenance, categories=categories)
-    for words in note["known"].get("warnings", ()):
-        warn_user(str(words), DataWarning)
+    for words in note["known"]["warnings"]:
+        warn_user(words, DataWarning)
     return data

@@ -90,8 +90,8 @@ def vega_script() -> str:
         TrainingError: as `converted`.
     """
     need_report_extra()
-    asked = {"snippet": "window.vegaEmbed = vegaEmbed;", "vl_version": vega_lite_version()}
-    (made,) = converted([("javascript_bundle", asked)])
+    arguments = {"snippet": "window.vegaEmbed = vegaEmbed;", "vl_version": vega_lite_version()}
+    (made,) = converted([("javascript_bundle", arguments)])
     # Their licence (BSD, 3 clauses) wants to be named where they are passed on.
     notice = "/* Vega, Vega-Lite, Vega-Embed: copyright University of Washington Interactive Data Lab, BSD-3-Clause */"
     return f"{notice}(() => {{{made}\n}})();"
