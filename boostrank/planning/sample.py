@@ -119,7 +119,12 @@ def survey(source: AnySource, *, format: str = "auto", labelled: bool = True, **
         raise DataError(f"{files[0]}: no row of the sample can be read as {rows}")
     base = reading.base if reading.base is not None else int(not sample.has_zero)
     found = sample.survey(len(files), disk, base)
-    return found if table is None else replace(found, machine=_machine_speed())
+    if table is None and sample.text_bytes >= _TELLING_BYTES:
+        return found
+    return replace(found, machine=_machine_speed())
+
+
+_TELLING_BYTES = 1 << 18  # of text, whose parsing tells how fast the machine is: of less it tells what a call costs
 
 
 def _machine_speed() -> float:
@@ -165,7 +170,7 @@ class _Sample:
     def __init__(self, options: LibsvmOptions, parser_of: Callable[..., Any]) -> None:
         self._options, self._parser_of = options, parser_of
         self._known_rows = 0
-        self.rows = self._refused = self._text = self._cells = self._nonzero = self._top = self._grouped_files = 0
+        self.rows = self._refused = self.text_bytes = self._cells = self._nonzero = self._top = self._grouped_files = 0
         self._boundaries = self._pairs = self._queries = self._longest = 0
         self._disk = self._unpacked = self._seconds = 0.0
         self.has_zero, self._exact, self._warm = False, True, False
@@ -253,7 +258,7 @@ class _Sample:
         block = parser(measured)
         self._seconds += time.perf_counter() - started
         size = texts[0].size
-        self._text += size
+        self.text_bytes += size
         self._refused += int(block.counts[parse.BAD_ROWS])
         if not block.n_rows:
             return size, previous
@@ -300,16 +305,16 @@ class _Sample:
         distinct = np.bincount((keys >> np.uint64(32)).astype(np.int64), minlength=base + features)[base:] + 1
         text = rows = queries = None
         if self._exact:
-            text, rows, queries = float(self._text), self.rows, self._queries
+            text, rows, queries = float(self.text_bytes), self.rows, self._queries
         elif disk is not None and not self._known_rows:
             text = disk * self._unpacked / max(self._disk, 1)
-            rows = round(text * self.rows / self._text)
+            rows = round(text * self.rows / self.text_bytes)
             often = max(self._boundaries, 1) / max(self._pairs, 1)
             queries = max(files, round(rows * often))
         if self._known_rows and not self._exact:
             often = max(self._boundaries, 1) / max(self._pairs, 1)
             rows, queries = self._known_rows, max(files, round(self._known_rows * often))
-            text = float(self._text) / self.rows * rows
+            text = float(self.text_bytes) / self.rows * rows
         longest = self._longest
         if self._grouped_files == files and self._sizes:
             rows, queries, longest = sum(self._sizes), len(self._sizes), max(self._sizes)
@@ -319,5 +324,5 @@ class _Sample:
             text_bytes=text, rows=rows, queries=queries, longest=longest, features=features,
             present=self._cells / cells, nonzero=self._nonzero / cells,
             grades={label: n / self.rows for label, n in self._labels.most_common()},
-            distinct=distinct, bytes_a_second=self._text / max(self._seconds, 1e-9),
+            distinct=distinct, bytes_a_second=self.text_bytes / max(self._seconds, 1e-9),
         )  # fmt: skip
