@@ -49,7 +49,7 @@ def test_groups_come_from_a_file_with_patterns(model: Path, data: Path, tmp_path
         ("no colon", "groups:1: expected `name: feature"),
         ("a: f1\na: f2", "groups:2: group 'a' comes twice"),
         ("a: nothing*", "groups:1: the model has no feature 'nothing*'"),
-        ("a: caf\udce9", "groups: not UTF-8 text (byte 6)"),
+        ("a: caf\udce9", "groups: byte 6 is not UTF-8 text"),
     ],
 )
 def test_groups_that_cannot_be_are_refused_with_their_line(
