@@ -12,7 +12,7 @@ from collections.abc import Callable
 from boostrank.core.errors import TrainingWarning, warn_user
 
 _warned: dict[str, bool] = {}
-"""Engine that this process has from its parent -> whether it was said that it uses one thread."""
+"""Engine that this process has from its parent -> whether a warning has named its one thread."""
 
 
 def limit_in_children(engine: str, limit: Callable[[], object]) -> None:
@@ -32,7 +32,12 @@ def limit_in_children(engine: str, limit: Callable[[], object]) -> None:
 
 
 def engine_threads(engine: str, threads: int) -> int:
-    """How many threads to tell an engine to use: as many as that, but 1 in a forked process, which is said once."""
+    """Threads for an engine: as many as are wanted, but 1 in a forked process, with one warning.
+
+    Args:
+        engine: as of `limit_in_children`.
+        threads: that are wanted.
+    """
     if engine not in _warned or threads == 1:
         return threads
     if not _warned[engine]:

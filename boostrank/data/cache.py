@@ -204,7 +204,7 @@ def _opened(data: bytes, key: Any) -> tuple[dict[str, Any], dict[str, npt.NDArra
     return header["note"], arrays, big
 
 
-_KIND = re.compile(r"[<>|][iufb]\d{1,2}|\|S\d{1,9}")  # NumPy reads whole programs
+_KIND = re.compile(r"[<>|][iufb]\d{1,2}|\|S\d{1,9}")  # np.dtype takes more, and fails in many ways
 _BIG = {"name": str, "size": int, "checksum": str}
 
 

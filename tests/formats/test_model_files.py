@@ -59,9 +59,9 @@ def test_the_sidecar_lies_beside_the_file_that_a_link_leads_to(tmp_path: Path) -
     (tmp_path / "versions").mkdir()
     real, link = tmp_path / "versions" / "v1.txt", tmp_path / "current.txt"
     link.symlink_to(real)
-    for body, said in (OLD, NEW):
-        write_model_files(link, body, said)
-        assert read_model_files(link) == read_model_files(real) == (body, said)
+    for body, record in (OLD, NEW):
+        write_model_files(link, body, record)
+        assert read_model_files(link) == read_model_files(real) == (body, record)
         assert sorted(p.name for p in tmp_path.iterdir()) == ["current.txt", "versions"]
     # A store of files, whose names are links.
     (tmp_path / "current.txt.meta.json").symlink_to(sidecar_path(real).rename(tmp_path / "versions" / "0123"))
