@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from boostrank.training.callbacks import EarlyStopping
     from boostrank.training.checkpoint import Checkpoint
     from boostrank.training.conversion import convert_start
-    from boostrank.training.folds import train_folds
     from boostrank.training.model import RankingModel
     from boostrank.training.train import train
     from boostrank.training.within_query import WithinQuery
@@ -57,7 +56,7 @@ _NAMES = {
     "report.comparison.analysis": "compare", "report.pareto_front.analysis": "pareto",
     "sklearn": "BoostRanker QueryKFold QueryShuffleSplit QueryTimeSplit", "training.averaging": "average",
     "training.callbacks": "EarlyStopping", "training.checkpoint": "Checkpoint",
-    "training.conversion": "convert_start", "training.folds": "train_folds",
+    "training.conversion": "convert_start",
     "training.model": "RankingModel", "training.train": "train",
     "training.within_query": "WithinQuery", "tuning.search": "tune",
 }  # fmt: skip
@@ -71,7 +70,7 @@ __all__ = [
     "ModelError", "Objective", "ObjectiveSpec", "Param", "ParameterError", "QueryIndex", "RankingDataset",
     "RankingModel", "TrainingError", "WithinQuery", "__version__", "average", "compare", "convert_start",
     "define_objective", "doctor", "export_model", "inline", "load_objective", "objective_kernel", "pareto", "train",
-    "train_folds", "tune", "verify",
+    "tune", "verify",
 ]  # fmt: skip
 
 

@@ -97,8 +97,6 @@ class Backend(Protocol):
     """Whether its own data sets take what a sparse row does not name for missing, and not for zero."""
     shares_bins: bool = False
     """Whether `dataset` takes `data.part.PartRows`, and the parts of a data set share their bins."""
-    scores_bins: bool = False
-    """Whether a validation set's scores are kept up in its bins, for less than scoring its rows takes in the end."""
     random_splits: bool = False
     """Whether `extra_trees` is a parameter of its own: one threshold at random for each feature."""
     scores_rows_alone: bool = True

@@ -86,7 +86,7 @@ def train_on_cluster(
         with RoundProgress(metric) as progress, contextlib.redirect_stdout(sys.stderr):
             trained = train(
                 client, params, shards, given["rounds"], [[path] for path in valid], names,
-                init_model=given["init_model"], start=given["start"], callbacks=[progress, StopWhenAsked(stop, None)],
+                init_model=given["init_model"], start=given["start"], callbacks=[progress, StopWhenAsked(stop)],
                 conventions=given["conventions"], reading=reading_of(given), checkpoint=so_far if every else None,
                 checkpoint_every=every, tell=say,
                 **({"worker_timeout": given["worker_timeout"]} if given["worker_timeout"] else {}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -81,7 +81,7 @@ def command(files: tuple[str, ...], valid: tuple[str, ...], as_json: bool, **giv
 
 def announced(
     train: Sequence[str], valid: Sequence[str], given: Mapping[str, Any], checked: TrainingParameters, route: str,
-    rounds: Callable[[float], tuple[float, str]], folds: bool = False,
+    folds: bool = False,
 ) -> tuple[str, str]:  # fmt: skip
     """(route, the line that says what it costs) for `boostrank train`.
 
@@ -90,7 +90,6 @@ def announced(
         given: values of the options.
         checked: the parameters.
         route: that was asked for, or "auto".
-        rounds: rows x features -> rounds that the time is of, and whether it is "about" or "at most" that.
         folds: as of `make_plan`.
 
     Raises:
@@ -131,14 +130,10 @@ def announced(
     chosen = plan.check()
     if chosen.cost is None:
         return chosen.name, f"plan: {chosen.words}; what {given['backend']} takes, nobody has measured"
-    many, word = rounds(float(first.rows or 0) * first.features)
-    seconds = chosen.cost.first_round_seconds + many * chosen.cost.round_seconds
-    first_time = ", compiling the objective included" if plan.work.compiles else ""
     return chosen.name, (
         f"plan: {_about(first, first.rows)} rows x {first.features:,} features"
         f"{f' and {added:,} columns within queries' if added else ''}, {chosen.words}: "
-        f"{size_words(chosen.peak_bytes)}, {duration(chosen.cost.first_round_seconds)} to the first round, "
-        f"{duration(seconds)} in all, {word}{first_time} ({plan.why})"
+        f"{size_words(chosen.peak_bytes)} ({plan.why})"
     )
 
 

@@ -1,4 +1,4 @@
-"""`--max-trees`, `--max-microseconds`: what a model costs to serve, and what it would be worth for less."""
+"""`--max-trees`, `--max-microseconds`, and the line that says what a model costs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boostrank.cli.errors import say
-from boostrank.cli.tables import aligned
+from boostrank.cli.progress import duration
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
@@ -29,46 +29,35 @@ def check_limits(context: click.Context, given: dict[str, Any], data: RankingDat
     Limit(given["max_trees"], given["max_microseconds"] if data is not None else None).check(given["backend"], data)
 
 
-def say_price(model: RankingModel, data: RankingDataset, metric: str | None = None) -> None:
-    """What the model costs, and the table of a metric against trees where its record has one."""
+def say_cost(model: RankingModel, data: RankingDataset | None, seconds: float) -> None:
+    """Trees and training time, and what a limit came to."""
+    from boostrank.backends import get_backend
+    from boostrank.training.booster_methods import tree_counts
     from boostrank.training.price import count_trees, microseconds
 
-    price = model.info.price
-    if price is None:
+    if not get_backend(model.backend).grows_trees:
         return
-    trees = count_trees(model)
-    if data.on_disk:
-        say(f"{trees:,} trees: --max-trees {price['max_trees']}")
+    start, price = tree_counts(model)[0], model.info.price or {}
+    of_start = f", {start:,} of them the linear start's" if start else ""
+    words = f"{count_trees(model):,} trees{of_start}; trained in {duration(seconds)}"
+    if "max_microseconds" not in price or data is None or data.on_disk:
+        say(words)
         return
-    taken = microseconds(model, data)
-    curve = price.get("curve", ())
-    rows = [["made of", "trees", "microseconds", metric or ""]]
-    for point in curve:
-        what = "one model of " if point["single"] else ""
-        rounds = f", up to {point['rounds']} rounds each" if point is not curve[-1] else ""
-        rows.append(
-            [f"{what}{'; '.join(point['of'])}{rounds}", f"{point['trees']:,}", f"{taken / trees * point['trees']:.3g}",
-             f"{point['value']:.4f}"]
-        )  # fmt: skip
-    for line in aligned(rows) if len(rows) > 1 else ():
-        say(line)
-    asked = ""
-    if "max_microseconds" in price:
-        asked = f": --max-microseconds {price['max_microseconds']:g}, which --max-trees {price['max_trees']} repeats"
-    elif "max_trees" in price:
-        asked = f": --max-trees {price['max_trees']}"
-    say(f"{trees:,} trees, {taken:.3g} microseconds a document, as measured here on one thread{asked}")
-    if taken > price.get("max_microseconds", taken):
+    taken, limit = microseconds(model, data), price["max_microseconds"]
+    say(f"{words}; {taken:.3g} microseconds a document on one thread here; --max-trees {price['max_trees']} repeats it")
+    if taken > limit:
         say(
-            f"that is {taken / price['max_microseconds'] - 1.0:.0%} above the limit: other work on the machine, or "
-            "deeper trees than were timed; --max-trees is a limit that depends on neither"
+            f"that is {taken / limit - 1.0:.0%} above --max-microseconds {limit:g}: other work on the machine, or "
+            "deeper trees than were timed; --max-trees depends on neither"
         )
 
 
-def price_of(model: RankingModel, data: RankingDataset) -> dict[str, Any]:
-    """What `--json` says of it."""
-    from boostrank.training.price import microseconds
+def price_of(model: RankingModel, data: RankingDataset | None) -> dict[str, Any]:
+    """Entries of `--json`: `trees`, and `price` where a limit was given."""
+    from boostrank.backends import get_backend
+    from boostrank.training.price import count_trees, microseconds
 
-    return (
-        {} if model.info.price is None else {"price": {**model.info.price, "microseconds": microseconds(model, data)}}
-    )
+    found: dict[str, Any] = {"trees": count_trees(model)} if get_backend(model.backend).grows_trees else {}
+    if model.info.price is None or data is None:
+        return found
+    return found | {"price": {**model.info.price, "microseconds": microseconds(model, data)}}

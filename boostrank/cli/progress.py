@@ -25,14 +25,18 @@ class RoundProgress:
 
     Args:
         metric: the headline metric; None shows no metric.
+        folds: number of trainings, one after another; 0: one.
+        stops: whether early stopping may end the training at any round, so that nobody knows the time left.
     """
 
     before_iteration = False
     order = 25  # before early stopping, which ends the round by an exception
 
-    def __init__(self, metric: str | None) -> None:
-        self._metric = metric
-        self._display: _LiveLine | _PlainLines = _LiveLine() if sys.stderr.isatty() else _PlainLines()
+    def __init__(self, metric: str | None, *, folds: int = 0, stops: bool = False) -> None:
+        self._metric, self._folds, self._stops = metric, folds, stops
+        plain = _PlainLines(every=_READING_EVERY if folds else _AT_MOST_EVERY)
+        self._display: _LiveLine | _PlainLines = _LiveLine() if sys.stderr.isatty() else plain
+        self._started, self._fold = time.monotonic(), 0
         self._ends: deque[float] = deque()
         self._binning: tuple[float, int, int] | None = None
         self.rounds = 0
@@ -47,16 +51,29 @@ class RoundProgress:
 
     def __call__(self, env: Any) -> None:
         now = time.monotonic()
+        if env.iteration == env.begin_iteration:
+            self._fold += 1
+            self._ends.clear()
         self._ends.append(now)
         while len(self._ends) > _RECENT_ROUNDS and now - self._ends[0] > _RECENT_SECONDS:
             self._ends.popleft()
         self.rounds, self.total = env.iteration + 1, env.end_iteration
         values = [f"{r[0]} {r[1]} {r[2]:.4f}" for r in env.evaluation_result_list or [] if r[1] == self._metric]
         left = ""
-        if len(self._ends) > 1:  # the first round also compiles
+        if len(self._ends) > 1 and not self._stops:  # the first round also compiles
             a_round = (now - self._ends[0]) / (len(self._ends) - 1)
             left = f"{duration(a_round * (self.total - self.rounds))} left"
-        self._display.show(self.rounds, self.total, "  ".join(values), left)
+        fold = f"fold {self._fold}/{self._folds}, " if self._folds else ""
+        self._display.show(self.rounds, self.total, "  ".join(values), left, fold)
+
+    @property
+    def seconds(self) -> float:
+        """Since this was made."""
+        return time.monotonic() - self._started
+
+    def say(self, line: str) -> None:
+        """Print a line that stays."""
+        self._display.print(line)
 
     def binning(self, done: int, rows: int) -> None:
         """Rows put into bins, of how many; engines may go over them several times."""
@@ -161,17 +178,21 @@ class _LiveLine:
     def say(self, text: str) -> None:
         self._progress.update(self._task, values=text)
 
-    def show(self, rounds: int, total: int, values: str, left: str) -> None:
+    def print(self, line: str) -> None:
+        self._progress.console.print(line, markup=False, soft_wrap=True)
+
+    def show(self, rounds: int, total: int, values: str, left: str, fold: str) -> None:
         self._progress.update(
-            self._task, description=f"round {rounds}/{total}", completed=rounds, total=total, values=values, left=left
-        )
+            self._task, description=f"{fold}round {rounds}/{total}", completed=rounds, total=total, values=values,
+            left=left,
+        )  # fmt: skip
 
 
 class _PlainLines:
     """The same in plain lines, rarely."""
 
-    def __init__(self) -> None:
-        self._last_round, self._last_time = 0, 0.0
+    def __init__(self, every: float) -> None:
+        self._last_round, self._last_time, self._every = 0, 0.0, every
 
     def start(self) -> None: ...
 
@@ -184,13 +205,17 @@ class _PlainLines:
             self._last_time = now
         self._last_time = self._last_time or now
 
-    def show(self, rounds: int, total: int, values: str, left: str) -> None:
+    def print(self, line: str) -> None:
+        say(line)
+
+    def show(self, rounds: int, total: int, values: str, left: str, fold: str) -> None:
         now = time.monotonic()
-        since = now - self._last_time
+        since = now - (self._last_time or (now if fold else 0.0))
+        self._last_time = self._last_time or (now if fold else 0.0)
         step = max(1, total // _LINES)
-        due = since >= _AT_LEAST_EVERY or (rounds // step > self._last_round // step and since >= _AT_MOST_EVERY)
-        if due or rounds in (1, total):
-            say("  ".join(filter(None, [f"round {rounds}/{total}", values, left if rounds < total else ""])))
+        due = since >= _AT_LEAST_EVERY or (rounds // step > self._last_round // step and since >= self._every)
+        if due or (rounds in (1, total) and not fold):
+            say("  ".join(filter(None, [f"{fold}round {rounds}/{total}", values, left if rounds < total else ""])))
             self._last_round, self._last_time = rounds, now
 
 

@@ -19,25 +19,13 @@ from boostrank.cli.errors import DONE, say
 from boostrank.cli.interrupt import graceful_stop
 from boostrank.cli.options import Command, DataFile, check_stdin
 from boostrank.cli.plan import announced
-from boostrank.cli.price import check_limits, price_of, say_price
+from boostrank.cli.price import check_limits, price_of, say_cost
 from boostrank.cli.progress import RoundProgress, duration
 from boostrank.cli.reading import Reader, reading_options
 from boostrank.cli.saving import keeping_rounds, report_checkpoint, save_or_rescue
 from boostrank.cli.tables import aligned
-from boostrank.cli.train_folds import check_alone, train_on_folds
 from boostrank.cli.train_options import MOST_USED, START_WORDS, train_options
-from boostrank.cli.train_quality import (
-    BEST,
-    GOOD,
-    QUICK,
-    Preset,
-    cannot_choose,
-    preset_of,
-    suit,
-    time_of,
-    train_presets,
-)
-from boostrank.training.callbacks import EarlyStopping, StopWhenAsked
+from boostrank.training.callbacks import StopWhenAsked
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
@@ -45,7 +33,10 @@ if TYPE_CHECKING:
     from boostrank.training.checkpoint import Checkpoint
     from boostrank.training.model import RankingModel
     from boostrank.training.params import TrainingParameters
+    from boostrank.training.presets import Member, Recipe
     from boostrank.training.within_query import WithinQuery
+
+PLAIN, GOOD = "plain", "good"  # as in boostrank.training.presets, which is heavy to import
 
 
 @click.command("train", cls=Command, most_used=MOST_USED, replaceable=("init_model",))
@@ -64,10 +55,7 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
     """
     check_stdin(context, [*train, *valid])
     check_clicks(context, given, train, valid)
-    preset = preset_of(context, given)
-    if given["folds"]:
-        check_alone(context, given, valid)
-        given["route"] = "memory"
+    _choose_preset(context, given)
     from boostrank.core.errors import InputError
     from boostrank.core.files import check_appendable, check_not_read, check_writable
     from boostrank.core.locks import reserved
@@ -85,23 +73,52 @@ def command(context: click.Context, /, train: tuple[str, ...], model: str, valid
     if given["log"]:
         check_appendable(given["log"], [model, *inputs, *([checkpoint.path] if checkpoint else [])])
     with reserved(model), checkpoint.reserved() if checkpoint else contextlib.nullcontext():
-        if checkpoint and os.path.exists(checkpoint.path) and not checkpoint.resume:
+        if checkpoint and checkpoint.exists and not checkpoint.resume:
             raise InputError(
                 f"{checkpoint.path}: an unfinished training lies there: --resume goes on with it; or remove the file"
             )
-        return _run(context, train, valid, model, given, checkpoint, preset)
+        return _run(context, train, valid, model, given, checkpoint)
+
+
+def _choose_preset(context: click.Context, given: dict[str, Any]) -> None:
+    """Set `quality` where no option does, and refuse options that do not go with it or with folds.
+
+    Raises:
+        UsageError: which, and what to give instead.
+    """
+    asked, backend = given["quality"], given["backend"]
+    reason = ""
+    if given["dask"]:
+        reason = "workers of a cluster train one model, with the engine's defaults"
+    elif not get_backend(backend).grows_trees:
+        reason = f"{backend} grows no trees"
+    if reason and asked in (None, PLAIN):
+        given["quality"] = PLAIN
+        if asked is None:
+            say(f"quality plain: {reason}")
+    elif reason:
+        raise click.UsageError(f"--quality {asked} is not available: {reason}. Give --quality plain", context)
+    given["quality"] = given["quality"] or GOOD
+    if given["init_model"] and (given["folds"] or given["quality"] == GOOD):
+        what, instead = ("--folds", "leave it out") if given["folds"] else ("the default", "add --quality quick")
+        raise click.UsageError(f"--init-model continues one training, {what} makes several: {instead}", context)
+    if given["folds"]:
+        if given["dask"]:
+            raise click.UsageError("--folds is for one machine: --dask trains one model", context)
+        if given["cache"] or given["route"] not in ("auto", "memory"):
+            raise click.UsageError("--folds takes rows from memory: leave out --route and --cache", context)
+        given["route"] = "memory"
 
 
 def _run(
     context: click.Context, files: tuple[str, ...], valid: tuple[str, ...], model: str, given: dict[str, Any],
-    checkpoint: Checkpoint | None, preset: Preset,
+    checkpoint: Checkpoint | None,
 ) -> int:  # fmt: skip
     """The exit status of the whole training, whose outputs can be written and belong to nobody else."""
     from boostrank.core.files import remove_leftovers
     from boostrank.formats.model_files import sidecar_path
     from boostrank.metric import Metric
-    from boostrank.training.params import STOPPING_NAMES, headline, split_params
-    from boostrank.training.train import train
+    from boostrank.training.params import headline, split_params
 
     remove_leftovers(sidecar_path(model))  # those of the model went when it was tried whether it can be written
 
@@ -115,27 +132,24 @@ def _run(
         check_libsvm(context, given)
         given["backend"] = backend_for(context, given["backend"])
     params = train_params(context, given)
+    _add_patience(context, params, given)
     # Everything that can be refused is, before a byte is read.
     check_limits(context, given)
     checked = split_params(params, given["rounds"], get_backend(given["backend"]))
-    preset.rounds_given |= checked.rounds != given["rounds"]  # by a parameter
-    given["rounds"] = checked.rounds
-    _check_patience(context, params, given)
+    rounds_given = context.get_parameter_source("rounds") is not click.core.ParameterSource.DEFAULT
+    given["rounds"], asked_rounds = checked.rounds, given["rounds"]
+    rounds = checked.rounds if rounds_given or checked.rounds != asked_rounds else None  # by an option or a parameter
     within = within_query(context, given)
     metric = headline([name for metric in checked.metrics for name in Metric.parse(metric).names])
-    alone = preset.name not in (GOOD, BEST)
-    stopper = _stopper(context, params, given, checked, metric, _set_names(valid)) if alone else None
+    names = _set_names(valid)
+    on_folds = bool(given["folds"]) or given["quality"] == GOOD
+    if checked.stopping_rounds and not names and not on_folds:
+        raise click.UsageError("early stopping needs --valid, or --folds", context)
     if given["dask"]:
-        if stopper:
-            params |= {"early_stopping_round": stopper.stopping_rounds, "early_stopping_min_delta": checked.min_delta}
-        names = _set_names(valid)
         trained, progress, stop = train_on_cluster(params, given, files, valid, names, metric, model)
-        _report(trained, model, progress, stopped=stop.heeded, as_json=given["as_json"])
+        _report(trained, model, progress, given, stopped=stop.heeded)
         return stop.exit_status if stop.heeded else DONE
-    stream = _streaming(context, given, files, valid, checked, preset)
-    if stream is not None and not alone:
-        preset.instead(QUICK, "the rows are streamed, and stay on disk, where folds cannot be taken")
-        stopper = _stopper(context, params, given, checked, metric, _set_names(valid))
+    stream = _streaming(context, given, files, valid, checked, on_folds)
     reader = Reader(given, stream=stream)
     train_set = reader.read(files)
     check_limits(context, given, train_set)
@@ -147,59 +161,89 @@ def _run(
         more = f", and {len(constant) - 8} more" if len(constant) > 8 else ""
         say(f"{len(constant)} of {train_set.n_features} features never change: {', '.join(constant[:8])}{more}")
     if within is not None and within.is_auto and not given["init_model"]:
-        patience = given["early_stopping"] or checked.stopping_rounds
-        stopping = {"early_stopping_round": patience, "early_stopping_min_delta": checked.min_delta} if patience else {}
-        others = {name: value for name, value in params.items() if name not in STOPPING_NAMES}
-        within = chosen_within_query(within, others | stopping, given, train_set)
+        within = chosen_within_query(within, params, given, train_set)
     valid_sets = [reader.read(path, like=train_set) for path in valid]
     if clicked is not None:
-        learnt = preset.name in (GOOD, BEST)
-        valid_sets = [clicked.measured(path, data, learnt) for path, data in zip(valid, valid_sets, strict=True)]
+        valid_sets = [clicked.measured(path, data, on_folds) for path, data in zip(valid, valid_sets, strict=True)]
         clicked.say_gate(params, given, within)
-    if preset.name in (GOOD, BEST):
-        reason = cannot_choose(given["backend"], checked, train_set)
-        if reason is None:
-            by_name = dict(zip(_set_names(valid), valid_sets, strict=True))
-            return train_presets(preset, params, given, train_set, by_name, model, within)
-        preset.instead(QUICK, reason)
-        stopper = _stopper(context, params, given, checked, metric, _set_names(valid))
-    rounds = suit(preset, params, given, checked, train_set, valid_sets)
-    if given["folds"]:
-        return train_on_folds(params, given | {"rounds": rounds}, checked, train_set, metric, model, within)
-    patience = given["early_stopping"] or checked.stopping_rounds
-    if stopper is None and patience and valid:  # of a preset
-        stopper = EarlyStopping(patience, metric=metric, dataset=_set_names(valid)[0], min_delta=checked.min_delta)
-
+    recipe = _recipe(params, given, train_set, valid_sets, rounds)
     with graceful_stop() as stop:
-        with RoundProgress(metric) as progress, contextlib.redirect_stdout(sys.stderr):  # the engines print
+        progress = RoundProgress(metric, folds=recipe.folds, stops=bool(recipe.patience or checked.stopping_rounds))
+        with progress, contextlib.redirect_stdout(sys.stderr):  # the engines print
             for data in (train_set, *valid_sets):
                 if data.on_disk:
                     data.features.watch = progress.binning
-            callbacks: list[Any] = [progress, *_log(given), *([stopper] if stopper else [])]
-            callbacks.append(StopWhenAsked(stop, stopper, checkpoint))
             with keeping_rounds(model):
-                trained = train(
-                    params, train_set, rounds,
-                    # Without a file to watch, the training set shows that something is learnt.
-                    valid_sets=valid_sets or [train_set], valid_names=_set_names(valid) or ["training"],
-                    init_model=given["init_model"], callbacks=callbacks, backend=given["backend"],
-                    conventions=given["conventions"], checkpoint=checkpoint, start=given["start"], within_query=within,
-                    max_trees=given["max_trees"], max_microseconds=given["max_microseconds"],
-                )  # fmt: skip
+                trained = _trained(recipe, params, given, train_set, dict(zip(names, valid_sets, strict=True)),
+                                   [progress, *_log(given), StopWhenAsked(stop)], checkpoint, within,
+                                   _FoldTable(recipe, metric, stop, progress))  # fmt: skip
         stop.saving = True
         save_or_rescue(trained, model, checkpoint)
-        if checkpoint and not stop.heeded:
+        stopped = stop.heeded or len((trained.info.folds or {"rounds": ()})["rounds"]) < recipe.folds
+        if checkpoint and not stopped:
             checkpoint.remove()
     if checkpoint and checkpoint.resumed_at:
         say(f"resumed after round {checkpoint.resumed_at}")
-    _report(
-        trained, model, progress, stopped=stop.heeded, as_json=given["as_json"],
-        more=price_of(trained, train_set) if given["as_json"] else {},
-    )  # fmt: skip
-    say_price(trained, train_set)
+    _report(trained, model, progress, given, stopped=stopped, data=train_set, valid=names)
     if checkpoint:
-        report_checkpoint(checkpoint, stopped=stop.heeded)
-    return stop.exit_status if stop.heeded else DONE
+        report_checkpoint(checkpoint, stopped=stopped)
+    return stop.exit_status if stopped else DONE
+
+
+def _recipe(
+    params: dict[str, Any], given: dict[str, Any], train_set: RankingDataset, valid_sets: list[RankingDataset],
+    rounds: int | None,
+) -> Recipe:  # fmt: skip
+    """What the preset comes to on these data, which a line says."""
+    from boostrank.training.train import resolved
+
+    recipe = resolved(
+        given["quality"], params, train_set, valid_sets, rounds, given["folds"], given["init_model"], given["backend"],
+        given["start"], given["conventions"],
+    )  # fmt: skip
+    if recipe.note:
+        say(f"quality {recipe.preset} trains a single model: {recipe.note}")
+    if recipe.preset != PLAIN:
+        say(recipe.words)
+    return recipe
+
+
+def _trained(
+    recipe: Recipe, params: dict[str, Any], given: dict[str, Any], train_set: RankingDataset,
+    valid: dict[str, RankingDataset], callbacks: list[Any], checkpoint: Checkpoint | None, within: WithinQuery | None,
+    after: Any,
+) -> RankingModel:  # fmt: skip
+    from boostrank.training.price import Limit
+    from boostrank.training.train import follow
+
+    # Without a file to watch, the training set shows that something is learnt.
+    sets = valid or ({} if recipe.folds else {"training": train_set})
+    return follow(
+        recipe, params, train_set, list(sets.values()), list(sets), init_model=given["init_model"],
+        callbacks=callbacks, backend=given["backend"], conventions=given["conventions"], checkpoint=checkpoint,
+        start=given["start"], within_query=within, limit=Limit(given["max_trees"], given["max_microseconds"]),
+        after=after,
+    )  # fmt: skip
+
+
+class _FoldTable:
+    """A row of the table for each fold, when it is trained."""
+
+    def __init__(self, recipe: Recipe, metric: str | None, stop: Any, progress: RoundProgress) -> None:
+        self._metric, self._stop, self._progress, self._first = metric, stop, progress, True
+        self._width = max((len(member.name) for member in recipe.members), default=0)
+
+    def __call__(self, fold: int, member: Member, model: RankingModel) -> bool:
+        assert model.summary is not None  # it was just trained
+        held_out = next(iter(model.best_score.values()), {}).get(self._metric or "")
+        value = "" if held_out is None else f"{held_out:.4f}"
+        width = max(8, len(self._metric or ""))
+        if self._first:
+            self._progress.say(f"fold  {'trained':{self._width}}  rounds  {self._metric or '':>{width}}  time")
+        self._first = False
+        self._progress.say(f"{fold + 1:<4}  {member.name:{self._width}}  {model.best_iteration:>6}  {value:>{width}}  "
+                           f"{duration(model.summary.seconds)}")  # fmt: skip
+        return not self._stop.made
 
 
 def within_query(context: click.Context, given: dict[str, Any]) -> WithinQuery | None:
@@ -268,7 +312,7 @@ def _log(given: dict[str, Any]) -> list[Any]:
 
 def _streaming(
     context: click.Context, given: dict[str, Any], train: tuple[str, ...], valid: tuple[str, ...],
-    checked: TrainingParameters, preset: Preset,
+    checked: TrainingParameters, on_folds: bool,
 ) -> dict[str, Any] | None:  # fmt: skip
     """Streaming options; None where features come to memory. Prints what the route will cost.
 
@@ -290,8 +334,7 @@ def _streaming(
         raise click.UsageError("--route memory uses no cache", context)
     if route == "auto" and cache:
         route = "bins"
-    on_folds = preset.name in (GOOD, BEST)
-    route, line = announced(train, valid, given, checked, route, time_of(preset, given, valid), on_folds)
+    route, line = announced(train, valid, given, checked, route, on_folds)
     if line:
         say(line)
     if route == "memory":
@@ -376,33 +419,19 @@ def _check_sides(
     resolve_params(takes, settings, owner=f"objective {name!r}")
 
 
-def _check_patience(context: click.Context, params: dict[str, Any], given: dict[str, Any]) -> None:
-    """Refuse a patience that is given twice."""
-    from boostrank.training.params import STOPPING_NAMES
+def _add_patience(context: click.Context, params: dict[str, Any], given: dict[str, Any]) -> None:
+    """Put `--early-stopping` among the parameters.
 
-    for name in STOPPING_NAMES:
-        if params.get(name) is not None and given["early_stopping"]:
-            raise click.UsageError(f"{name} is given twice: by --param, and by its own option", context)
-
-
-def _stopper(
-    context: click.Context, params: dict[str, Any], given: dict[str, Any], checked: TrainingParameters,
-    metric: str | None, names: list[str],
-) -> EarlyStopping | None:  # fmt: skip
-    """Early stopping as the option or the engine's parameter asks for it; the latter leaves `params`.
-
-    A parameter's stopper would be the trainer's, and Ctrl-C must know it, to ask for the best round so far.
+    Raises:
+        UsageError: it is there already.
     """
     from boostrank.training.params import STOPPING_NAMES
 
-    for name in STOPPING_NAMES:
-        params.pop(name, None)
-    patience = given["early_stopping"] or checked.stopping_rounds
-    if not patience or given["folds"]:  # each fold has its own
-        return None
-    if not names:
-        raise click.UsageError("early stopping needs --valid, or --folds", context)
-    return EarlyStopping(patience, metric=metric, dataset=names[0], min_delta=checked.min_delta)
+    if given["early_stopping"]:
+        for name in STOPPING_NAMES:
+            if params.get(name) is not None:
+                raise click.UsageError(f"{name} is given twice: by --param, and by its own option", context)
+        params["early_stopping_round"] = given["early_stopping"]
 
 
 def _set_names(paths: tuple[str, ...]) -> list[str]:
@@ -413,16 +442,36 @@ def _set_names(paths: tuple[str, ...]) -> list[str]:
 
 
 def _report(
-    model: RankingModel, path: str, progress: RoundProgress, *, stopped: bool, as_json: bool,
-    more: dict[str, Any] | None = None,
+    model: RankingModel, path: str, progress: RoundProgress, given: dict[str, Any], *, stopped: bool,
+    data: RankingDataset | None = None, valid: list[str] | None = None,
 ) -> None:  # fmt: skip
+    """Print what was trained, what it is worth and what it costs."""
+    record, summary = model.info.folds, model.summary
+    fields: dict[str, Any] = {"model": path, "backend": model.backend, "quality": given["quality"], "stopped": stopped}
+    if record is not None:
+        fields |= dict(record)
+        if stopped:
+            say(f"stopped in fold {len(record['rounds'])} of {record['folds']}; the model holds what is there")
+        for name, value in zip(valid or [], record["valid"], strict=True):
+            say(f"{name}: {_value(record['metric'], value)}, each scored by the model that had not seen it")
+    elif summary is not None:
+        fields |= dataclasses.asdict(summary) | {"tree_seconds": summary.tree_seconds}
+        fields |= {"objective": model.info["objective"]["name"], "metrics": model.best_score, "rounds": progress.rounds}
+        _report_one(model, progress, stopped)
+    if given["as_json"]:
+        click.echo(json.dumps(fields | price_of(model, data)))
+        return
+    say_cost(model, data, progress.seconds)
+    if record is not None and record["metric"] is not None:
+        value = record["held_out"][record["metric"]]
+        click.echo(f"{_value(record['metric'], value)}, each scored by the model that had not seen it")
+    click.echo(f"model written to {path}")
+
+
+def _report_one(model: RankingModel, progress: RoundProgress, stopped: bool) -> None:
+    """Data, time and metrics of one training."""
     summary = model.summary
     assert summary is not None  # it was just trained
-    if as_json:
-        fields = dataclasses.asdict(summary) | {"tree_seconds": summary.tree_seconds}
-        fields |= {"model": path, "backend": model.backend, "objective": model.info["objective"]["name"]}
-        fields |= {"rounds": progress.rounds, "stopped": stopped, "metrics": model.best_score, **(more or {})}
-        click.echo(json.dumps(fields))
     if stopped:
         say(f"stopped after round {progress.rounds} of {progress.total}")
     dead = "" if summary.dead_queries is None else f", {summary.dead_queries:,} of them dead (no gradient)"
@@ -439,5 +488,9 @@ def _report(
     rows = [[name, *(f"{metrics[metric]:.4f}" for metric in names)] for name, metrics in sets.items()]
     for line in aligned([[f"{best} {summary.best_round}", *names], *rows]) if rows else []:
         say(line)
-    if not as_json:
-        click.echo(f"model written to {path}")
+
+
+def _value(metric: str, one: dict[str, Any]) -> str:
+    if not one["queries"]:
+        return f"{metric}: no query counts"
+    return f"{metric} {one['value']:.4f} [{one['low']:.4f}, {one['high']:.4f}] on {one['queries']:,} queries"

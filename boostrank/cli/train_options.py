@@ -134,8 +134,8 @@ train_options = with_options(
     _models("--pareto", metavar="COLUMN", expose_value=False, is_eager=True, callback=_pareto,
             help="Mixes of the label and a second goal have a command of their own, `boostrank pareto`."),
     _output("--valid", multiple=True, type=DataFile(),
-            help="Evaluate on this file, or files ('valid/*.gz') as one set; may be repeated. --quality good and best "
-                 "deal its queries into their folds: models that hold a query out measure it, others learn from it."),
+            help="Evaluate on this file, or files ('valid/*.gz') as one set; may be repeated. Training on folds deals "
+                 "its queries into them: one model is measured on a query, the others learn from it."),
     _output("-m", "--model", required=True, type=OutputFile(), help="Where the model is written."),
     _features("--init-model", type=InputFile(), help="Continue this model."),
     _features("--start", metavar="auto|linear|none|FILE", type=StartFile(), default="auto", show_default=False,
@@ -143,24 +143,20 @@ train_options = with_options(
                  "cross-fitted regression first, in seconds; FILE is one that --backend linear wrote; auto, the "
                  "default, is linear for the objective auto, none for others. LightGBM and XGBoost."),
     within_query_options,
-    _models("--quality", type=click.Choice(("plain", "quick", "good", "best")), show_default="good",
-            help="What is chosen where no option says it. good: several objectives and trees on folds of queries, "
-                 "up to 1,000 rounds stopped early, and the average of those that proved good, in one model file. "
-                 "best: more of them, within --time. quick: one training, of trees that suit the data, stopped early "
-                 "where there is --valid. plain: one training, with the defaults below."),
-    _models("--time", "seconds", metavar="DURATION", type=DURATION, show_default="30m",
-            help="Limit of --quality best: 90s, 30m, 2h."),
-    _models("--candidates", "max_candidates", type=COUNT,
-            help="Limit of --quality best by number, in place of --time: what repeats a model to the byte."),
-    _models("--max-trees", metavar="N", type=COUNT,
-            help="Trees of the model at most, those of a linear start (one a feature) among them: what is averaged is "
-                 "cut to them by the scores of held-out queries, one training after so many rounds."),
-    _models("--max-microseconds", metavar="U", type=FloatRange(0, min_open=True),
-            help="What a document may take, by a short timing of one thread here; a line says to which --max-trees it "
-                 "came, which repeats the model."),
+    _models("--quality", type=click.Choice(("plain", "quick", "good")), show_default="good",
+            help="Defaults of everything that no option sets. good: train one model on each of 4 folds of queries, "
+                 "with another objective or start in each, and average them into one file. quick: one training, with "
+                 "trees that suit the data, stopped early if there is --valid. plain: one training, with the defaults "
+                 "below."),
     _models("--folds", metavar="K", type=click.IntRange(2),
-            help="In place of --valid: hold out each of K folds of whole queries once, stop a model on each, and "
-                 "average the K models into one file."),
+            help="Hold out each of K folds of whole queries once, stop a model on each, and average the K models into "
+                 "one file."),
+    _models("--max-trees", metavar="N", type=COUNT,
+            help="Maximum number of trees in the model, including the linear start (one per feature). Later rounds are "
+                 "cut, of each fold alike."),
+    _models("--max-microseconds", metavar="U", type=FloatRange(0, min_open=True),
+            help="Maximum time to score a document, timed here on one thread; a line tells the --max-trees that "
+                 "repeats the model."),
     _checkpoints("--checkpoint-every", type=COUNT,
             help="Write a checkpoint every N rounds, and when Ctrl-C or SIGTERM stops the training."),
     _checkpoints("--checkpoint", metavar="FILE", type=OutputFile(), show_default="MODEL.checkpoint",

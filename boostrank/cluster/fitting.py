@@ -126,7 +126,8 @@ def fit(job: Job, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -> 
         # Every worker stops early by itself: they see the same values, and so decide alike.
         stopper: Any = stopping(given, given.objective, 0, valid, train, ())[0]
         request = _StopRequest(job, collective)
-        stop = StopWhenAsked(request, getattr(stopper, "gated", stopper))
+        stop = StopWhenAsked(request)
+        stop.watch(stopper)
         booster = None if not task.init_model else engine.from_bytes(task.init_model)
         callbacks: list[Callback] = [history, stop, *([] if stopper is None else [stopper])]
         if rank == 0:

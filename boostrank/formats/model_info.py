@@ -29,12 +29,11 @@ class ModelInfo(Mapping[str, Any]):
         versions: program -> version.
         start: the linear ranker that trees began with.
         averaged: of a model that is the mean of several, `rounds` and `params` of each.
-        folds: of a model from `train_folds`, what its parts were worth.
+        folds: of a model that is the average over folds: `members`, `rounds` of each, and metrics of
+            `held_out` queries.
         within_query: the columns within queries: `kinds`, `of` (names of features), and the `choice` that
             cross-validation made, where it was asked.
-        price: `trees` that prediction walks, and the `max_trees` that were asked for; of a preset, the `curve` of a
-            metric against trees.
-        quality: what a preset of `boostrank.training.quality` tried, and what it took.
+        price: `trees` that prediction walks, and the `max_trees` that were asked for.
         extra: what else a sidecar holds, of a later version or another program.
     """
 
@@ -50,7 +49,6 @@ class ModelInfo(Mapping[str, Any]):
     averaged: list[Any] | None = None
     folds: Mapping[str, Any] | None = None
     within_query: Mapping[str, Any] | None = None
-    quality: Mapping[str, Any] | None = None
     price: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
@@ -170,5 +168,5 @@ _KINDS: dict[str, str] = {
     "evals_result": "table", "objective.name": "text", "data.feature_names": "list", "data.index_base": "whole number",
     "data.reader": "table", "data.reader.gain": "text", "data.absent": "text", "data.categories": "table",
     "training.rounds": "whole number", "training.rounds_before": "whole number", "within_query.kinds": "list",
-    "quality.candidates": "list",
+    "folds.members": "list",
 }  # fmt: skip

@@ -380,8 +380,8 @@ def _check_whole(dataset: Any) -> None:
     if cut:
         raise DataError(
             f"lgb.cv splits by row here, and cuts {cut} of {len(sizes)} queries, which no list survives: give it "
-            "folds= of whole queries (sklearn.model_selection.GroupKFold), or use boostrank.train_folds, "
-            "`boostrank train --folds`, or BoostRanker with QueryKFold"
+            "folds= of whole queries (sklearn.model_selection.GroupKFold), or use boostrank.train with "
+            "folds=5, `boostrank train --folds 5`, or BoostRanker with QueryKFold"
         )
 
 

@@ -263,8 +263,7 @@ def report(
 def _origin(model: RankingModel) -> str:
     """What a model was trained with, or is the average of, after a comma; nothing where its file does not say."""
     if model.info.averaged:
-        tried = (model.info.quality or {}).get("candidates", [])
-        named = "; ".join(str(one.get("name")) for one in tried if isinstance(one, Mapping) and one.get("weight"))
+        named = "; ".join(map(str, (model.info.folds or {}).get("members") or ()))
         return f", the average of {len(model.info.averaged)} models{f' ({named})' if named else ''}"
     objective: Any = model.info.get("objective") or {}
     parts = [objective[part].get("name") for part in ("first", "second") if isinstance(objective.get(part), Mapping)]

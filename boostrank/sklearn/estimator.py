@@ -18,12 +18,12 @@ from boostrank.metric import BoundMetrics, Conventions, Metric
 from boostrank.sklearn.columns import QID, split_table
 from boostrank.training.model import RankingModel
 from boostrank.training.params import DEFAULT_EVAL_AT
+from boostrank.training.presets import PLAIN
 from boostrank.training.start import AUTO_START
-from boostrank.training.train import PLAIN, train
+from boostrank.training.train import train
 
 _OF_TRAIN = (
-    "backend", "conventions", "start", "within_query", "quality", "time_limit", "max_candidates", "max_trees",
-    "max_microseconds",
+    "backend", "conventions", "start", "within_query", "quality", "folds", "max_trees", "max_microseconds",
 )  # fmt: skip
 _OF_ESTIMATOR = ("sort", "importance_type")
 _FREQUENCY = ("bagging_freq", "subsample_freq")
@@ -46,7 +46,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
     Args:
         objective: as of `boostrank.train`: a name, an `Objective`, a callable; None: `auto`.
         backend: "lightgbm", "xgboost" or "linear".
-        quality: "plain", "quick", "good" or "best".
+        quality: "plain", "quick" or "good".
         n_estimators: rounds; None: 100, or what the preset takes.
         learning_rate, num_leaves, max_depth, min_child_weight, subsample, colsample_bytree, reg_alpha, reg_lambda: of
             the trees, under these names on either engine. `subsample` holds in every round, on LightGBM too, where it
@@ -55,8 +55,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         early_stopping_rounds: patience on the first validation set, by `metric` (see `boostrank.train`; NDCG) at the
             largest of `eval_at`.
         eval_at: cut-offs of metrics; the largest is that of `score`. None: 1, 3, 5, 10.
-        start, within_query, conventions, time_limit, max_candidates, max_trees, max_microseconds: as of
-            `boostrank.train`.
+        start, within_query, conventions, folds, max_trees, max_microseconds: as for `boostrank.train`.
         sort: bring the rows of each query together (stably); otherwise they must follow each other.
         importance_type: of `feature_importances_`: "gain" or "split".
         random_state: seed; a generator of NumPy's draws one. None: the same each time.
@@ -80,9 +79,9 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         subsample: float | None = None, colsample_bytree: float | None = None, reg_alpha: float | None = None,
         reg_lambda: float | None = None, early_stopping_rounds: int | None = None, eval_at: Any = None,
         start: Any = AUTO_START, within_query: Any = None, conventions: Conventions | str | None = None,
-        time_limit: float | None = None, max_candidates: int | None = None, max_trees: int | None = None,
-        max_microseconds: float | None = None, sort: bool = False, importance_type: str = "gain",
-        random_state: Any = None, n_jobs: int | None = None, **params: Any,
+        folds: int | None = None, max_trees: int | None = None, max_microseconds: float | None = None,
+        sort: bool = False, importance_type: str = "gain", random_state: Any = None, n_jobs: int | None = None,
+        **params: Any,
     ) -> None:  # fmt: skip
         self.objective, self.backend, self.quality, self.n_estimators = objective, backend, quality, n_estimators
         self.learning_rate, self.num_leaves, self.max_depth = learning_rate, num_leaves, max_depth
@@ -90,8 +89,7 @@ class BoostRanker(BaseEstimator):  # type: ignore[misc]
         self.subsample, self.colsample_bytree = subsample, colsample_bytree
         self.reg_alpha, self.reg_lambda, self.early_stopping_rounds = reg_alpha, reg_lambda, early_stopping_rounds
         self.eval_at, self.start, self.within_query, self.conventions = eval_at, start, within_query, conventions
-        self.time_limit, self.max_candidates = time_limit, max_candidates
-        self.max_trees, self.max_microseconds = max_trees, max_microseconds
+        self.folds, self.max_trees, self.max_microseconds = folds, max_trees, max_microseconds
         self.sort, self.importance_type, self.random_state, self.n_jobs = sort, importance_type, random_state, n_jobs
         self.set_params(**params)
 

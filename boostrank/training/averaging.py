@@ -12,8 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from boostrank.backends import get_backend
 from boostrank.core.errors import ParameterError
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array
 from boostrank.training.model import RankingModel
 
 
@@ -58,5 +62,11 @@ def average(models: Sequence[RankingModel], weights: Sequence[float] | None = No
         | ({} if model.info.averaged is None else {"averaged": model.info.averaged})
         for i, model in enumerate(models)
     ]
-    info = replace(first.info, price=None, quality=None, folds=None)  # of the first alone
+    info = replace(first.info, price=None, folds=None)  # of the first alone
     return RankingModel(engine, booster, info=info | {"averaged": origins})
+
+
+def deviation(scores: Float64Array, queries: QueryIndex) -> float:
+    """Root mean square of scores, float64[N], about the mean of their query; at least 1e-12."""
+    apart = scores - np.repeat(np.add.reduceat(scores, queries.ptr[:-1]) / queries.sizes, queries.sizes)
+    return max(1e-12, float(np.sqrt(np.mean(apart * apart))))

@@ -50,6 +50,8 @@ class EarlyStopping:
             seen = ", ".join(f"{r[0]}'s {r[1]}" for r in results) or "nothing"
             raise ParameterError(f"early stopping needs {wanted}; evaluated here: {seen}")
         value = result[2] if result[3] else -result[2]
+        if env.iteration == env.begin_iteration:  # a training of its own, as of the next fold
+            self.best_iteration = None
         if self.best_iteration is None or value > self._best + self.min_delta:
             self._best, self.best_iteration = value, env.iteration
             self.best_score = list(env.evaluation_result_list)
@@ -87,15 +89,24 @@ class StopWhenAsked:
 
     Args:
         request: `made`: whether there is one, asked in every round; `heeded`: set when the training ends because of it.
-        stopper: early stopping, whose best round so far then counts; None keeps every round.
-        checkpoint: to write before.
     """
 
     before_iteration = False
     order = 40  # the last: early stopping has seen this round
 
-    def __init__(self, request: Any, stopper: EarlyStopping | None, checkpoint: Checkpoint | None = None) -> None:
-        self._request, self._stopper, self._checkpoint = request, stopper, checkpoint
+    def __init__(self, request: Any) -> None:
+        self._request = request
+        self._stopper: Any = None
+        self._checkpoint: Checkpoint | None = None
+
+    def watch(self, stopper: Callback | None, checkpoint: Checkpoint | None = None) -> None:
+        """Called by the training.
+
+        Args:
+            stopper: its early stopping, whose best round so far counts; None keeps every round.
+            checkpoint: to write before the end.
+        """
+        self._stopper, self._checkpoint = getattr(stopper, "gated", stopper), checkpoint
 
     def __call__(self, env: Any) -> None:
         if self._request.made and env.iteration + 1 < env.end_iteration:

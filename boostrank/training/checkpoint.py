@@ -55,9 +55,7 @@ class Checkpoint:
         resume: go on from the file, if there is one.
 
     Attributes:
-        resumed_at: rounds that were there already; None for a training from the start.
-        holds: rounds of this training that the file has; None without any.
-        failures: writes that failed.
+        parts: those of the folds, of a training on folds; each has a file of its own.
         failure: why the last write failed; empty when it went well.
 
     Raises:
@@ -74,9 +72,10 @@ class Checkpoint:
         if every is not None and every < 1:
             raise ParameterError(f"every={every!r}: a checkpoint needs at least one round")
         self.path, self.every, self.resume = os.fspath(path), every, resume
-        self.resumed_at: int | None = None
-        self.holds: int | None = None
-        self.failures, self.failure = 0, ""
+        self.parts: list[Checkpoint] = []
+        self._resumed_at: int | None = None
+        self._holds: int | None = None
+        self._failures, self.failure = 0, ""
         self._reserved = 0
         self._engine: Backend | None = None
         self._identity: dict[str, Any] = {}
@@ -108,18 +107,18 @@ class Checkpoint:
             InputError: as the class says.
         """
         self._engine, self._identity = engine, json.loads(json.dumps(identity))
-        self._results, self.resumed_at, self.holds = [], None, None
-        self.failures, self.failure = 0, ""
+        self._results, self._resumed_at, self._holds = [], None, None
+        self._failures, self.failure = 0, ""
         if not (self.resume and os.path.exists(self.path)):
             return None
-        resumed, identity_then, self.resumed_at = _read(self.path)
+        resumed, identity_then, self._resumed_at = _read(self.path)
         differences = _differences(identity_then, self._identity)
         if differences:
             raise ParameterError(
                 f"{self.path}: the checkpoint is of another training: {'; '.join(differences)}. Say the same as then, "
                 "or remove the file to start anew"
             )
-        self.holds = self.resumed_at
+        self._holds = self._resumed_at
         return resumed
 
     def __call__(self, env: Any) -> None:
@@ -128,7 +127,7 @@ class Checkpoint:
         self._results.append([tuple(result)[:4] for result in env.evaluation_result_list or []])
         rounds = env.iteration + 1
         # Rounds that a resumed training sees once more need no writing, nor does the last, after which comes the model.
-        past = self.resumed_at is not None and rounds <= self.resumed_at
+        past = self._resumed_at is not None and rounds <= self._resumed_at
         if self.every and rounds % self.every == 0 and rounds < env.end_iteration and not past:
             self.try_to_write(env)
 
@@ -142,7 +141,7 @@ class Checkpoint:
         except TrainingError as error:
             if not self.failure:
                 warn_user(f"{error}. The training goes on; the next checkpoint may fit again", TrainingWarning)
-            self.failures, self.failure = self.failures + 1, str(error)
+            self._failures, self.failure = self._failures + 1, str(error)
             return False
         return True
 
@@ -177,12 +176,38 @@ class Checkpoint:
             write_all(descriptor, b"%s%d\n%s\n" % (_MAGIC, _VERSION, digest.hexdigest().encode()))
             for part in parts:
                 write_all(descriptor, part)
-        self.holds, self.failure = rounds, ""
+        self._holds, self.failure = rounds, ""
 
     def remove(self) -> None:
         """Delete the file, once the model is safe; a symbolic link to it stays, for the next training."""
-        if os.path.exists(self.path):
-            os.unlink(os.path.realpath(self.path))
+        for path in (self.path, *(part.path for part in self.parts)):
+            if os.path.exists(path):
+                os.unlink(os.path.realpath(path))
+
+    def of_fold(self, fold: int) -> Checkpoint:
+        """The checkpoint of a fold's training, numbered from 0: a file of its own, `PATH.1` for fold 0."""
+        self.parts.append(Checkpoint(f"{self.path}.{fold + 1}", every=self.every, resume=self.resume))
+        return self.parts[-1]
+
+    @property
+    def exists(self) -> bool:
+        """Whether the file is there, or that of the first fold."""
+        return os.path.exists(self.path) or os.path.exists(f"{self.path}.1")
+
+    @property
+    def resumed_at(self) -> int | None:
+        """Rounds that were there already, of all folds; None: the training began anew."""
+        return sum(part.resumed_at or 0 for part in self.parts) or self._resumed_at
+
+    @property
+    def holds(self) -> int | None:
+        """Rounds of this training that the file has, or those of all folds; None: there is no file."""
+        return sum(part.holds or 0 for part in self.parts) or self._holds
+
+    @property
+    def failures(self) -> int:
+        """Number of writes that failed, of all folds."""
+        return sum(part.failures for part in self.parts) + self._failures
 
 
 def _read(path: str) -> tuple[Resumed, dict[str, Any], int]:

@@ -26,7 +26,7 @@ from boostrank.metric import Conventions
 from boostrank.objective.description import TrainingObjective, queries_of_native
 from boostrank.objective.mixture import objective_from_dict
 from boostrank.training import constraints
-from boostrank.training.callbacks import EarlyStopping, Gated, History
+from boostrank.training.callbacks import EarlyStopping, Gated, History, StopWhenAsked
 from boostrank.training.categories import say_left_out, with_categories
 from boostrank.training.checkpoint import AS_ARGUMENT, Checkpoint, settings_of
 from boostrank.training.gain import with_gain, with_gain_of
@@ -145,6 +145,9 @@ def run(
     metrics = RoundMetrics(given.metrics if measured else (), labels_of, rules, given.threads, functions)
     history = History()
     stopper, late = stopping(given, objective, before, valid, native_train, callbacks or ())
+    for one in late:
+        if isinstance(one, StopWhenAsked):
+            one.watch(stopper, checkpoint)
 
     def finished(booster: Any, best: int) -> RankingModel:
         """The model of what was grown, whose best round this is; 0: all of them."""

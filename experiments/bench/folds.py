@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
-from boostrank import RankingDataset, train, train_folds
+from boostrank import RankingDataset, train
 from boostrank.core.errors import DataWarning
 from boostrank.core.machine import resolve_threads
 from boostrank.data.synthetic import make_ranking_data
@@ -64,7 +64,7 @@ def measured(
     part = np.random.default_rng(0).permutation(len(data.queries)) % (FOLDS + 1)
     trained, watched = data.take(np.flatnonzero(part)), data.take(np.flatnonzero(part == 0))
     own = {"verbosity": -1, "num_threads": threads}
-    train_folds(own, watched, 2, folds=2, backend=backend)  # compiles
+    train(own, watched, 2, folds=2, backend=backend)  # compiles
     found = []
     for way, limits in WAYS.items():
         params = own | limits
@@ -75,7 +75,7 @@ def measured(
             stops = [watched] if "early_stopping_round" in limits else None
             one = train(params, trained, valid_sets=stops, backend=backend)
             between = _clocks()
-            folds = train_folds(params, trained, folds=FOLDS, backend=backend)
+            folds = train(params, trained, folds=FOLDS, backend=backend)
             after = _clocks()
             row["one"].append((between - before).tolist())
             row["folds"].append((after - between).tolist())

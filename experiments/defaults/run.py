@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--stage", choices=STAGES, default="choice", help="confirmation: once, at the end")
     parser.add_argument("--sets", default=",".join(SETS), help="comma-separated")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=FILE,...", help="a further set, libsvm")
-    parser.add_argument("--tools", default=";".join(GROUPS[:3]), help="names, groups of tools.py; semicolons between")
+    parser.add_argument("--tools", default=";".join(GROUPS), help="names, groups of tools.py; semicolons between")
     parser.add_argument("--seeds", type=int, default=3, help="trainings a fold, whose NDCG is averaged")
     parser.add_argument("--against", default=REFERENCE, help="the tool that the others are compared with")
     parser.add_argument("--only-report", action="store_true", help="train nothing")

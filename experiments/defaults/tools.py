@@ -17,12 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 import boostrank
-from boostrank.backends import get_backend
 from boostrank.formats import format_of
-from boostrank.training.quality.train import train_quality
-from boostrank.training.quality.trees import Sizes
-from boostrank.training.quality.trees import patience as stopping_patience
-from boostrank.training.quality.trees import suited as suited_trees
 from experiments.peers.engines import METRIC, Stopping
 
 ROUNDS, PATIENCE = 1000, 50
@@ -57,8 +52,7 @@ class Tool:
         params: in that library's words.
         suited: whether trees that suit the number of queries are given too.
         folds: trained on so many folds of all queries, each stopped on its own, and scores averaged; 0: not.
-        preset: of boostrank's; given one, it has no other options but
-        times: that it serves at most so many times the trees of `quick`; 0: any number.
+        preset: of boostrank's; given one, it has no other options.
         group: one of `GROUPS`.
     """
 
@@ -68,16 +62,12 @@ class Tool:
     suited: bool = False
     folds: int = 0
     preset: str = ""
-    times: float = 0.0
     group: str = "defaults"
 
     def fit(self, train: Data, valid: Data, seed: int, threads: int) -> Fitted:
         """Train on queries of one fold."""
         if self.preset:
-            most = None
-            if self.times:
-                most = int(self.times * _preset("quick", train, valid, seed, threads).trees)
-            return _preset(self.preset, train, valid, seed, threads, most)
+            return _preset(self.preset, train, valid, seed, threads)
         patience = PATIENCE
         params = dict(self.params)
         if self.suited:
@@ -110,7 +100,7 @@ class Tool:
         return {
             "library": self.library, "version": version, "params": dict(self.params), "suited": self.suited,
             "folds": self.folds, "rounds": ROUNDS, "patience": PATIENCE,
-            **({"preset": self.preset} if self.preset else {}), **({"times": self.times} if self.times else {}),
+            **({"preset": self.preset} if self.preset else {}),
         }  # fmt: skip
 
 
@@ -118,8 +108,6 @@ LAMBDARANK, RANK_NDCG, YETIRANK = {"objective": "lambdarank"}, {"objective": "ra
 TOOLS = (
     Tool("boostrank", "boostrank", preset="good"),
     Tool("boostrank quick", "boostrank", preset="quick"),
-    Tool("boostrank, 1.5 times quick's trees", "boostrank", preset="good", times=1.5, group="price"),
-    Tool("boostrank best", "boostrank", preset="best", group="best"),
     Tool("lightgbm", "lightgbm", LAMBDARANK),
     Tool("xgboost", "xgboost", RANK_NDCG),
     Tool("catboost", "catboost", YETIRANK),
@@ -136,7 +124,7 @@ TOOLS = (
     Tool("xgboost, 4 folds, trees that suit", "xgboost", RANK_NDCG, suited=True, folds=4, group="folds"),
     Tool("catboost, 4 folds, trees that suit", "catboost", YETIRANK, suited=True, folds=4, group="folds"),
 )
-GROUPS = ("defaults", "suited", "folds", "price", "best")
+GROUPS = ("defaults", "suited", "folds")
 
 
 def suited(library: str, large: bool) -> dict[str, Any]:
@@ -169,15 +157,10 @@ def _boostrank(params: dict[str, Any], train: Data, valid: Data, seed: int, thre
     return _fitted(model, threads)
 
 
-def _preset(name: str, train: Data, valid: Data, seed: int, threads: int, most: int | None = None) -> Fitted:
-    """What `boostrank train` does with no options but this one."""
-    own: dict[str, Any] = {"num_threads": threads, "seed": seed, "verbosity": -1, "eval_at": 10}
-    if name == "quick":
-        engine = get_backend("lightgbm")
-        trees = suited_trees(engine, Sizes(train.n_documents, len(train.queries), train.n_features), None, {})
-        return _boostrank(own | trees, train, valid, seed, threads, stopping_patience(len(valid.queries)))
-    model = train_quality(own, train, quality=name, valid_sets=[valid], max_trees=most)
-    return _fitted(model, threads)
+def _preset(name: str, train: Data, valid: Data, seed: int, threads: int) -> Fitted:
+    """What `boostrank train --valid` does with no options but this one."""
+    own = {"num_threads": threads, "seed": seed, "verbosity": -1, "eval_at": 10}
+    return _fitted(boostrank.train(own, train, valid_sets=[valid], quality=name), threads)
 
 
 def _fitted(model: boostrank.RankingModel, threads: int) -> Fitted:

@@ -26,12 +26,6 @@ def model() -> boostrank.RankingModel:
     ("function", "given", "wrong"),
     [
         (
-            boostrank.train_folds,
-            (None, DATA),
-            {"params": "soon", "train_set": None, "folds": NO_NUMBERS, "callbacks": [len], "after": 3,
-             "backend": NO_TEXT},
-        ),
-        (
             boostrank.tune, (None, DATA),
             {
                 "params": [1], "train_set": [[1.0]], "valid_set": "soon", "num_boost_round": NO_NUMBERS,

@@ -185,7 +185,7 @@ def test_train_begins_with_the_plan(data: Path, tmp_path: Path) -> None:
     result = invoke("train", data / "train.txt", "--model", tmp_path / "m", *FEW)
     first = messages(result)[0]
     assert re.fullmatch(
-        r"plan: \d+ rows x \d+ features, floats in memory: \d+ MB, \S+ s to the first round, \S+ s in all, about "
+        r"plan: \d+ rows x \d+ features, floats in memory: \d+ MB "
         r"\(the quickest that fits in half of the \S+ [MG]B that are free\)",
         first,
     )

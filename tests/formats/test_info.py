@@ -118,9 +118,9 @@ def test_a_sidecar_that_is_no_table_is_told_as_such(content: Any) -> None:
 
 LONG = "y" * 100
 KINDS = {
-    "table": ["objective", "conventions", "parameters", "training", "data", "versions", "start", "folds", "quality",
+    "table": ["objective", "conventions", "parameters", "training", "data", "versions", "start", "folds",
               "price", "within_query", "evals_result", "data.reader", "data.categories"],
-    "list": ["metrics", "averaged", "data.feature_names", "within_query.kinds", "quality.candidates"],
+    "list": ["metrics", "averaged", "data.feature_names", "within_query.kinds", "folds.members"],
     "text": ["backend", "objective.name", "data.reader.gain", "data.absent"],
     "whole number": ["data.index_base", "training.rounds", "training.rounds_before"],
 }  # fmt: skip

@@ -128,7 +128,7 @@ def test_folds_and_presets_know_the_categories(backend: str) -> None:
     data = as_data(feature_names=NAMES)
     named = {"cat_feature": "name:kind", "early_stopping_round": 2, "metric": "ndcg"}
     with pytest.warns(DataWarning, match="the linear start goes without 'kind': codes of categories are no numbers"):
-        one = boostrank.train_folds(PARAMS | OWN[backend] | named, data, 3, folds=2, backend=backend, start="linear")
+        one = boostrank.train(PARAMS | OWN[backend] | named, data, 3, folds=2, backend=backend, start="linear")
     assert one.categories == {"kind": Categories()}
     assert one.trees().forest.categorical.any()
     quick = boostrank.train(

@@ -51,7 +51,7 @@ def test_so_do_linear_models(initial: str) -> None:
 def test_so_do_folds_and_columns_within_queries() -> None:
     weighted, by_labels = pair()
     ours, others = (
-        boostrank.train_folds(PARAMS | {"objective": "sdcg"}, one, 3, folds=2, within_query="rank").predict(one)
+        boostrank.train(PARAMS | {"objective": "sdcg"}, one, 3, folds=2, within_query="rank").predict(one)
         for one in (weighted, by_labels)
     )
     np.testing.assert_array_equal(ours, others)

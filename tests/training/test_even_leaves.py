@@ -76,7 +76,7 @@ def test_averages_folds_and_what_goes_on_have_them_too(engine: str, data: Any, t
     first.save(tmp_path / "model")
     models = [
         boostrank.average([first, second, second]),
-        boostrank.train_folds(SMALL, data, 3, folds=3, backend=engine),
+        boostrank.train(SMALL, data, 3, folds=3, backend=engine),
         boostrank.train(SMALL, data, 3, init_model=tmp_path / "model", backend=engine),
     ]
     rows = np.nan_to_num(data.features)

@@ -262,7 +262,7 @@ def test_however_a_training_goes_on(engine: str, sets: Sets, usual: Any, tmp_pat
     message, model = outcome(lambda: boostrank.train(SMALL, train, 2, checkpoint=going_on, **options))
     assert start_of(model) == kept
     message, model = outcome(
-        lambda: boostrank.train_folds({**SMALL, "early_stopping_round": 1}, train, 2, folds=2, **options)
+        lambda: boostrank.train({**SMALL, "early_stopping_round": 1}, train, 2, folds=2, **options)
     )
     assert message == START
     assert outcome(lambda: boostrank.average([before, model]))[0] == START

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from boostrank import RankingDataset, RankingModel, train, train_folds
+from boostrank import RankingDataset, RankingModel, train
 from boostrank.core.errors import InputError, ParameterError
 from boostrank.data.part import Whole
 from boostrank.metric import BoundMetrics
 from boostrank.training import cross_fit, start_rows
+from boostrank.training.folds import train_folds
+from boostrank.training.presets import Member
 from boostrank.training.query_folds import query_folds
 from tests.tuning.test_tuning import made
 
@@ -39,16 +41,16 @@ def coarse(data: RankingDataset) -> RankingDataset:
 
 
 def folded(
-    params: dict[str, Any], data: RankingDataset, rounds: int = 12, folds: int = 3, **options: Any
+    params: dict[str, Any], data: RankingDataset, rounds: int = 12, folds: int = 3, start: Any = "auto", **options: Any
 ) -> tuple[RankingModel, list[RankingModel]]:
     """The average, and what it is made of."""
     seen: list[RankingModel] = []
 
-    def keep(_: int, model: RankingModel) -> bool:
+    def keep(_: int, __: Member, model: RankingModel) -> bool:
         seen.append(model)
         return True
 
-    one = train_folds(params, data, rounds, folds=folds, after=keep, **options)
+    one = train_folds(params, data, rounds, [Member(start=start)] * folds, after=keep, **options)
     return one, seen
 
 
@@ -143,18 +145,9 @@ def test_no_label_of_a_fold_is_in_the_model_that_holds_it_out(data: RankingDatas
 def test_threads_and_lookers_on_change_no_byte(data: RankingDataset, backend: str) -> None:
     params = PARAMS | {"early_stopping_round": 0}
     one, _ = folded(params, data, 5, backend=backend, start="linear")
-    again = train_folds(params | {"num_threads": 2}, data, 5, folds=3, backend=backend, start="linear")
+    again = train(params | {"num_threads": 2}, data, 5, folds=3, backend=backend, start="linear")
     assert one.to_bytes() == again.to_bytes()
     assert one.info["folds"]["held_out"]["ndcg@5"] == pytest.approx(again.info["folds"]["held_out"]["ndcg@5"])
-
-
-def test_no_held_out_row_is_scored_twice(data: RankingDataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise AssertionError("the training had the scores")
-
-    monkeypatch.setattr(RankingModel, "predict", refuse)
-    one = train_folds(PARAMS, data, 40, folds=3)
-    assert min(one.info["folds"]["rounds"]) < 40
 
 
 def test_starts_of_folds_are_those_of_the_same_sums(data: RankingDataset, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +181,7 @@ def assert_same(one: cross_fit.CrossFitted, other: cross_fit.CrossFitted, least:
 
 
 def test_it_can_be_ended_after_a_fold(data: RankingDataset) -> None:
-    one = train_folds(PARAMS, data, 5, folds=4, after=lambda k, model: k < 1)
+    one = train_folds(PARAMS, data, 5, [Member()] * 4, after=lambda k, *_: k < 1)
     assert len(one.info["folds"]["rounds"]) == 2
     assert one.best_iteration == sum(one.info["folds"]["rounds"])
 
@@ -202,13 +195,12 @@ def test_what_cannot_be_averaged_is_refused_before_all_folds_are_trained(
     begun: list[int] = []
     with pytest.raises(InputError, match="averaged"):
         train_folds(
-            {"objective": "sdcg", **params}, data, 2, folds=5, backend=backend,
-            callbacks=lambda fold: begun.append(fold) or [],
+            {"objective": "sdcg", **params}, data, 2, [Member()] * 5, backend=backend,
+            callbacks=[lambda env: begun.append(env.iteration) if env.iteration == env.begin_iteration else None],
         )  # fmt: skip
-    assert begun == list(range(trained))
+    assert begun == [0] * trained
 
 
-@pytest.mark.parametrize("folds", [1, 51])
-def test_numbers_of_folds_that_cannot_be_are_refused(data: RankingDataset, folds: int) -> None:
-    with pytest.raises(ParameterError, match=f"folds={folds}: from 2 to the number of training queries, 50"):
-        train_folds(PARAMS, data, folds=folds)
+def test_more_folds_than_queries_are_refused(data: RankingDataset) -> None:
+    with pytest.raises(ParameterError, match="folds=51: from 2 to the number of training queries, 50"):
+        train(PARAMS, data, folds=51)

@@ -61,7 +61,7 @@ def test_folds_presets_search_and_noise_compute_it_too():
     rounds: dict[str, Any] = {"num_boost_round": 6}
     given, linear = TREES | {"gain": GAIN}, TREES | {"gain": "linear"}
     for make in (
-        lambda params, data: boostrank.train_folds(params, data, folds=2, **rounds),
+        lambda params, data: boostrank.train(params, data, folds=2, **rounds),
         lambda params, data: boostrank.train(params, data, quality="quick", **rounds),
         lambda params, data: boostrank.train(
             params | {"objective": "lambdarank"}, data, quality="good", **rounds,

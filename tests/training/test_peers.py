@@ -72,7 +72,7 @@ def test_cross_validation_that_cuts_queries_is_refused() -> None:
         return lgb.Dataset(X, y, group=data.queries.sizes)
 
     for options in ({}, {"stratified": False}):
-        with pytest.raises(DataError, match=r"cuts 60 of 60 queries.*train_folds"):
+        with pytest.raises(DataError, match=r"cuts 60 of 60 queries.*folds"):
             lgb.cv(params, whole(), 1, nfold=3, **options)
     halves = [(np.flatnonzero(ids % 2 == side), np.flatnonzero(ids % 2 != side)) for side in (0, 1)]
     assert lgb.cv(params, whole(), 2, folds=halves)["valid ndcg@1-mean"]

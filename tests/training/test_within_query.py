@@ -20,7 +20,6 @@ from boostrank.data.part import Whole
 from boostrank.export.target import ExportError
 from boostrank.formats import model_files
 from boostrank.formats.model_files import sidecar_path
-from boostrank.training.folds import train_folds
 from boostrank.training.scoring import scores_of_files
 from boostrank.training.start import same_order
 from boostrank.training.within_choice import choice_words
@@ -367,9 +366,9 @@ def test_cross_validation_takes_columns_that_help_and_leaves_others() -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
     noise = RankingDataset.from_arrays(X, rng.integers(0, 2, 300), group=[10] * 30)
-    model = train_folds(params, noise, 2, folds=2, within_query=WithinQuery("zscore", "auto"))
+    model = train(params, noise, 2, folds=2, within_query=WithinQuery("zscore", "auto"))
     assert model.within_query is None
     left = model.info["within_query"]
     assert left["kinds"] == []
     assert choice_words(left["choice"]).endswith("left out: no gain beyond chance")
-    assert train_folds(params, noise, 2, folds=2, within_query="zscore").within_query is not None
+    assert train(params, noise, 2, folds=2, within_query="zscore").within_query is not None

@@ -69,7 +69,7 @@ class LightGBM(Backend):
     booster_type, dataset_type = lightgbm.Booster, lightgbm.Dataset
     error_types = (lightgbm.basic.LightGBMError,)
     format = LIGHTGBM
-    starts_linear = shares_bins = scores_bins = random_splits = True
+    starts_linear = shares_bins = random_splits = True
     objective_params = frozenset(
         {
             # With a custom objective it grows no trees at a fraction of .5, and samples nothing at .9 (LightGBM 4.7).

@@ -231,9 +231,10 @@ def pareto(
         if valid_set is None:
             dealt, scores = DealtFolds(data, folds, seed, engine), np.full(data.n_documents, np.nan)
             for fold in range(folds):
-                _, inside = dealt.train(fold, with_gain(rest, data)[0] | {"seed": seed}, checked.rounds, watched=False,
-                                        **how)  # fmt: skip
-                scores[np.repeat(dealt.fold == fold, data.queries.sizes)] = inside
+                model = dealt.train(
+                    fold, with_gain(rest, data)[0] | {"seed": seed}, checked.rounds, watched=False, **how
+                )
+                scores[dealt.rows(fold)] = model.predict(dealt.held_out(fold, copied=True), threads=checked.threads)
         else:
             model = train(rest | {"seed": seed}, data, checked.rounds, backend=backend, **how)
             scores = measured.in_row_order(model.predict(measured, threads=checked.threads))

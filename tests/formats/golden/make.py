@@ -91,7 +91,7 @@ def models(data: Any, valid: Any) -> dict[str, Callable[[], Any]]:
         return boostrank.train({"objective": "lambdarank", "seed": 7}, data, ROUNDS, backend="linear")
 
     def folds() -> Any:
-        made = boostrank.train_folds({**TREES, "objective": "lambdarank", "metric": "ndcg@5"}, data, ROUNDS, folds=2)
+        made = boostrank.train({**TREES, "objective": "lambdarank", "metric": "ndcg@5"}, data, ROUNDS, folds=2)
         return getattr(made, "model", made)
 
     def frame(backend: str) -> Any:

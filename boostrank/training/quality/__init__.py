@@ -1,1 +1,0 @@
-"""Quality presets: trees that suit the data, and the choice and averaging of several trainings into one model."""
