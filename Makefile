@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help demo test matrix short versions golden api check docs wheel-test experiments ohsumed parity discount start serving curvature selection price candidates peers defaults catboost bench faults kill-sweep io-sweep fuzz mutation coverage bench-scale clean within-query clicks
+.PHONY: help demo test matrix short versions golden api check docs wheel-test experiments ohsumed parity discount start serving curvature selection peers defaults catboost bench faults kill-sweep io-sweep fuzz mutation coverage bench-scale clean within-query clicks
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM and XGBoost, all with no options"
@@ -29,7 +29,6 @@ help:
 	@echo "make serving   what each program that serves rankers makes of each kind of model"
 	@echo "make curvature what the trees divide by: majoriser, Gauss-Newton, pair force, constant (needs the data)"
 	@echo "make selection which rounds to keep, and what averaging gives (needs the data)"
-	@echo "make price     what an ensemble keeps with fewer trees, and in which ways (needs the data; an hour or two)"
 	@echo "make peers     the peers' objectives and ours, tuned alike, on every set (needs the data; hours; resumes)"
 	@echo "make faults    the tests of every fault and bad input that is listed, and the page that says which hold"
 	@echo "make kill-sweep  kill trainings 200 times, resume them, compare their files"
@@ -38,7 +37,6 @@ help:
 	@echo "make mutation  small changes of kernels, objectives, metrics, reader and formats: how many do the tests notice (resumes)"
 	@echo "make coverage  lines and branches that the tests execute, compiled kernels as plain Python too (an hour; resumes)"
 	@echo "make numerics  objectives against 390 digits at scores of any size, lists of a million documents, forms of a file"
-	@echo "make candidates  what a preset may choose from, and how it should (needs the data; hours; resumes)"
 	@echo "make defaults  every tool with no options, on the same queries (needs the data; hours; resumes)"
 	@echo "make catboost  what CatBoost's trees are worth, by its loss and by ours (needs the data; hours; resumes)"
 	@echo "make bench     what each objective costs, against list length and beside LightGBM"
@@ -164,10 +162,10 @@ coverage: $(VENV)/.installed-coverage
 	nice $(BIN)/python -m tests.line_coverage
 
 # XGBoost's threads spin while they wait: beside any other work they must not.
-demo ohsumed parity discount start serving curvature selection price candidates peers defaults catboost bench: export OMP_WAIT_POLICY ?= passive
+demo ohsumed parity discount start serving curvature selection peers defaults catboost bench: export OMP_WAIT_POLICY ?= passive
 bench: $(VENV)/.installed-bench
 peers defaults catboost: $(VENV)/.installed-peers
-ohsumed parity discount start serving curvature selection price candidates peers defaults catboost bench: $(VENV)/.installed
+ohsumed parity discount start serving curvature selection peers defaults catboost bench: $(VENV)/.installed
 	$(BIN)/python -m experiments.$@.run
 
 within-query: export OMP_WAIT_POLICY ?= passive

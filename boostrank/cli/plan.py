@@ -11,8 +11,7 @@ import click
 
 from boostrank.backends import DEFAULT_BACKEND, ENGINES
 from boostrank.cli.clicks import copied_rows
-from boostrank.cli.options import COUNT, Command, DataFile, Parsed, option, threads_option, with_options
-from boostrank.cli.progress import duration
+from boostrank.cli.options import Command, DataFile, Parsed, option, threads_option, with_options
 from boostrank.cli.reading import name_of, reading_of, reading_options
 from boostrank.cli.tables import aligned
 from boostrank.core.errors import DataError
@@ -46,17 +45,16 @@ def memory_limit_option(section: str = "Options") -> Any:
     option("--backend", type=click.Choice(_STREAMING), default=DEFAULT_BACKEND, section=TRAINING,
            help="Engine to choose a route for; the others are listed too."),
     memory_limit_option(TRAINING),
-    option("--rounds", type=COUNT, default=100, section=TRAINING, help="Rounds that will be trained."),
     option("--num-leaves", type=click.IntRange(2), default=31, section=TRAINING, help="Leaves of a tree, at most."),
     threads_option(TRAINING),
     option("--json", "as_json", is_flag=True, section=TRAINING, help="Print everything as one JSON object."),
 )  # fmt: skip
 @reading_options
 def command(files: tuple[str, ...], valid: tuple[str, ...], as_json: bool, **given: Any) -> None:
-    """Say what is in FILE..., and what memory and time each route of training on it takes.
+    """Say what is in FILE..., and what memory each route of training on it takes.
 
     A sample of 12 MB at several places is read, small files wholly; a compressed file is sampled at its beginning. Of a
-    pipe nobody knows how long it is. Peaks are of anonymous memory, within 20% or so; times may be off by half.
+    pipe nobody knows how long it is. Peaks are of anonymous memory, within 20% or so.
     """
     from boostrank.planning.plan import make_plan
     from boostrank.planning.sample import survey
@@ -67,7 +65,7 @@ def command(files: tuple[str, ...], valid: tuple[str, ...], as_json: bool, **giv
     train, *others = surveys.values()
     plan = make_plan(
         train, others, backend=given["backend"], limit=given["memory_limit"],
-        params={"num_leaves": given["num_leaves"]}, threads=given["threads"], rounds=given["rounds"],
+        params={"num_leaves": given["num_leaves"]}, threads=given["threads"],
     )  # fmt: skip
     if as_json:
         click.echo(json.dumps(_as_json(plan, surveys)))
@@ -124,11 +122,11 @@ def announced(
         added = len(model.column_names) - model.n_features
     plan = make_plan(
         first, others, backend=given["backend"], route=route, limit=given["memory_limit"], params=checked.engine,
-        threads=checked.threads, rounds=checked.rounds, compiles=must_compile(checked.objective), added=added,
-        folds=folds, copies=copied_rows(given, valid),
+        threads=checked.threads, compiles=must_compile(checked.objective), added=added, folds=folds,
+        copies=copied_rows(given, valid),
     )  # fmt: skip
     chosen = plan.check()
-    if chosen.cost is None:
+    if chosen.peak is None:
         return chosen.name, f"plan: {chosen.words}; what {given['backend']} takes, nobody has measured"
     return chosen.name, (
         f"plan: {_about(first, first.rows)} rows x {first.features:,} features"
@@ -159,13 +157,10 @@ def _description(name: str, found: Survey) -> list[str]:
 
 
 def _table(plan: Plan) -> list[str]:
-    rows = [["", "peak memory", "first round", f"{plan.work.rounds} rounds"]]
+    rows = [["", "peak memory"]]
     for route in plan.routes:
-        numbers = ["?"] * 3
-        if route.cost is not None:
-            seconds = route.cost.first_round_seconds, route.cost.seconds(plan.work.rounds)
-            numbers = [size_words(route.peak_bytes), *map(duration, seconds)]
-        rows.append([f"{'*' if route is plan.chosen else ' '} {route.backend}: {route.words}", *numbers])
+        peak = "?" if route.peak is None else size_words(route.peak)
+        rows.append([f"{'*' if route is plan.chosen else ' '} {route.backend}: {route.words}", peak])
     return aligned(rows)
 
 
@@ -178,14 +173,11 @@ def _as_json(plan: Plan, surveys: Mapping[str, Survey]) -> dict[str, Any]:
         "routes": [
             {
                 "backend": route.backend, "route": route.name, "options": route.options,
-                "peak_bytes": None if route.cost is None else round(route.cost.peak_bytes),
-                "first_round_seconds": None if route.cost is None else route.cost.first_round_seconds,
-                "seconds": None if route.cost is None else route.cost.seconds(plan.work.rounds),
-                "chosen": route is plan.chosen,
+                "peak_bytes": None if route.peak is None else round(route.peak), "chosen": route is plan.chosen,
             }
             for route in plan.routes
         ],
         "chosen": None if plan.chosen is None else plan.chosen.options,
         "why": plan.why or None, "refusal": plan.refusal, "limit_bytes": plan.limit_bytes,
-        "rounds": plan.work.rounds, "threads": plan.work.threads,
+        "threads": plan.work.threads,
     }  # fmt: skip

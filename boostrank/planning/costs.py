@@ -1,8 +1,7 @@
-"""Cost model: the peak of anonymous memory and the time of a training, by engine and route.
+"""Cost model: the peak of anonymous memory of a training, by engine and route.
 
 The constants were measured on `boostrank train` with its default objective and the metrics of the training set each
-round; the files, the versions and how far off estimates are: experiments/bench_scale. Times are those of a machine
-whose reader parses `_REFERENCE_SPEED`, from `make bench-scale`, and scale with what it parses here.
+round; the files, the versions and how far off estimates are: experiments/bench_scale.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from boostrank.planning.sample import Survey
-
-# Memory ---------------------------------------------------------------------------------------------------------------
 
 # The process after imports, with compiled kernels, before it has data; and what reading leaves with the allocator.
 _PROGRAM = 180e6
@@ -54,20 +51,6 @@ _SKETCH_ENTRY, _SKETCH_FINENESS = 16, 8
 # Linear: a row's scores, gradient and curvature, several times over; blocks of rows in float64.
 _LINEAR_ROW, _LINEAR_BLOCKS = 150, 100e6
 
-# Time -----------------------------------------------------------------------------------------------------------------
-
-_REFERENCE_SPEED = 280e6  # bytes of text a second and thread, parsed in place
-_READER_SHARE = 0.5  # of that, when results are put together too
-# Bins: a cell and thread; a cell, round and thread with 31 leaves; the power of the leaves that this grows with.
-_TIMES = {"lightgbm": (90e-9, 6.6e-9, 0.5), "xgboost": (200e-9, 5e-9, 1.0)}
-_START, _COMPILATION = 3.0, 12.0  # seconds: imports and loading of kernels; compiling them
-_STREAMED = 30e-9  # to the temporary file and back, a cell
-_LOAD = 4e-9  # a cell from the cache
-_ROW_ROUND = 150e-9  # a row, round and thread: gradient, metrics
-# Linear: products with the rows, there and back, some three times a round; one thread. Kernels as often.
-_LINEAR_CELL, _LINEAR_ROW_ROUND = 11e-9, 600e-9
-_EXTERNAL_PAGE = 0.12e-9  # a cell, round and leaf: every split reads all pages
-
 
 @dataclass(frozen=True)
 class Work:
@@ -78,7 +61,6 @@ class Work:
         leaves: of a tree, at most.
         max_bin: bins of a feature, at most.
         threads: how many work.
-        rounds: how many are planned.
         compiles: whether the objective must be compiled.
         held_bytes: what is held beside the features in memory: those without their columns within queries, what folds
             of a preset take (`fold_bytes`), and copies of rows.
@@ -89,7 +71,6 @@ class Work:
     leaves: int = 31
     max_bin: int = 255
     threads: int = 1
-    rounds: int = 100
     compiles: bool = False
     held_bytes: float = 0.0
 
@@ -104,27 +85,8 @@ class Work:
         return int(np.minimum(self.train.distinct, self.max_bin).sum())
 
 
-@dataclass(frozen=True)
-class Cost:
-    """What one route costs.
-
-    Args:
-        peak_bytes: largest anonymous memory of the process.
-        first_round_seconds: from the start of the program to the first round.
-        round_seconds: a round.
-    """
-
-    peak_bytes: float
-    first_round_seconds: float
-    round_seconds: float
-
-    def seconds(self, rounds: int) -> float:
-        """All of it."""
-        return self.first_round_seconds + rounds * self.round_seconds
-
-
-def cost(backend: str, route: str, work: Work) -> Cost | None:
-    """None when nobody knows how many rows there are, or what the engine takes.
+def peak_of(backend: str, route: str, work: Work) -> float | None:
+    """Largest anonymous memory of the process, in bytes; None: the number of rows, or the engine, is unknown.
 
     Args:
         backend: the engine.
@@ -133,8 +95,7 @@ def cost(backend: str, route: str, work: Work) -> Cost | None:
     """
     if backend not in _PEAKS or any(data.rows is None for data in work.data):
         return None
-    times = _linear_times(work) if backend == "linear" else _tree_times(backend, route, work)
-    return Cost(_PEAKS[backend](route, work) + (work.held_bytes if route == "memory" else 0.0), *times)
+    return _PEAKS[backend](route, work) + (work.held_bytes if route == "memory" else 0.0)
 
 
 def float_bytes(data: Survey, columns: int) -> float:
@@ -220,34 +181,6 @@ def _sketches(work: Work) -> float:
 
 def _valid_rows(work: Work) -> float:
     return sum((one.rows or 0) * (_VALID_CELL * work.train.features + _VALID_ROW) for one in work.valid)
-
-
-def _reading(work: Work) -> float:
-    """Seconds for all of the text."""
-    return sum((one.text_bytes or 0.0) / one.bytes_a_second for one in work.data) / (_READER_SHARE * work.threads)
-
-
-def _linear_times(work: Work) -> tuple[float, float]:
-    first, _ = _tree_times("lightgbm", "again", work)
-    a_round = sum((one.rows or 0) * (one.features * _LINEAR_CELL + _LINEAR_ROW_ROUND) for one in work.data)
-    return _reading(work) + first, a_round * _REFERENCE_SPEED / work.train.machine
-
-
-def _tree_times(backend: str, route: str, work: Work) -> tuple[float, float]:
-    """(seconds to the first round, seconds a round)."""
-    a_bin, a_cell, by_leaves = _TIMES[backend]
-    slower = _REFERENCE_SPEED / work.train.machine
-    starting = _START + work.compiles * _COMPILATION
-    rows, cells = sum(one.rows or 0 for one in work.data), sum((one.rows or 0) * one.features for one in work.data)
-    binning = a_bin * cells / work.threads
-    a_round = (work.leaves / 31) ** by_leaves * (a_cell * cells + _ROW_ROUND * rows) / work.threads
-    if route == "again":
-        return slower * (starting + _LOAD * cells), slower * a_round
-    if route != "memory":
-        binning += _STREAMED * cells
-    if route == "external":
-        a_round += _EXTERNAL_PAGE * cells * work.leaves
-    return _reading(work) + slower * (starting + binning), slower * a_round
 
 
 _PEAKS = {"lightgbm": _lightgbm_peak, "xgboost": _xgboost_peak, "linear": _linear_peak}

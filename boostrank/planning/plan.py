@@ -1,4 +1,4 @@
-"""Plan of a training: every route with its memory and time, and the one to take."""
+"""Plan of a training: every route with its memory, and the one to take."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from boostrank.core.formatting import size_words
 from boostrank.core.machine import free_memory, resolve_threads
 from boostrank.kernels.runtime.jit import cache_directory, is_kept
 from boostrank.objective.description import TrainingObjective
-from boostrank.planning.costs import Cost, Work, cost, float_bytes, fold_bytes
+from boostrank.planning.costs import Work, float_bytes, fold_bytes, peak_of
 from boostrank.planning.sample import Survey
 
 __getattr__ = renamed(
@@ -36,11 +36,11 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Route:
-    """How an engine may hold the features, and what it costs; cost None when the rows are not known."""
+    """How an engine may hold the features, and its memory at the peak in bytes; None: nobody knows."""
 
     backend: str
     name: str
-    cost: Cost | None
+    peak: float | None
 
     @property
     def options(self) -> str:
@@ -50,7 +50,7 @@ class Route:
     @property
     def peak_bytes(self) -> float:
         """Memory at its peak; infinite when nobody knows."""
-        return float("inf") if self.cost is None else self.cost.peak_bytes
+        return float("inf") if self.peak is None else self.peak
 
     @property
     def words(self) -> str:
@@ -91,7 +91,7 @@ class Plan:
 
 def make_plan(
     train: Survey, valid: Sequence[Survey] = (), *, backend: str = "lightgbm", route: str = "auto",
-    limit: float | None = None, params: Mapping[str, Any] | None = None, threads: int | None = None, rounds: int = 100,
+    limit: float | None = None, params: Mapping[str, Any] | None = None, threads: int | None = None,
     compiles: bool = False, added: int = 0, folds: bool = False, copies: float = 0.0,
 ) -> Plan:  # fmt: skip
     """The plan of a training.
@@ -102,7 +102,7 @@ def make_plan(
         route: "memory", "bins", "external", or "auto": the first of them that stays under the limit.
         limit: bytes of anonymous memory. None: what the machine leaves, of which floats in memory may take half.
         params: of the engine; leaves and bins count.
-        threads, rounds: as for `boostrank.train`.
+        threads: as for `boostrank.train`.
         compiles: whether the objective must be compiled first; see `must_compile`.
         added: columns within queries, beside the features.
         folds: whether a preset trains on folds of all rows, which are put together for it.
@@ -118,9 +118,9 @@ def make_plan(
         depth = int(given.get("max_depth", 0) or 0)
         leaves = min(2**depth, 2**20) if depth > 0 else 31
     max_bin = next((given[name] for name in _BINS if name in given), 255)
-    work = Work(train, tuple(valid), int(leaves), int(max_bin), resolve_threads(threads), rounds, compiles, held)
+    work = Work(train, tuple(valid), int(leaves), int(max_bin), resolve_threads(threads), compiles, held)
     engines = [name for name in ENGINES if name == backend or find_spec(name) is not None]
-    routes = tuple(Route(name, one, cost(name, one, work)) for name in engines for one in ENGINES[name].routes)
+    routes = tuple(Route(name, one, peak_of(name, one, work)) for name in engines for one in ENGINES[name].routes)
     bound = free_memory() if limit is None else limit
     candidates = [
         one for one in routes if one.backend == backend and one.name != "again" and route in ("auto", one.name)
@@ -130,7 +130,7 @@ def make_plan(
         share = 1.0 if limit is not None or route != "auto" else _SHARE[candidate.name]
         return candidate.peak_bytes <= share * bound
 
-    if candidates[0].cost is None:
+    if candidates[0].peak is None:
         chosen = candidates[0] if limit is None else candidates[-1]
         why = "nobody knows how long a pipe is" if train.rows is None else f"nobody has measured {backend}"
         why += "" if limit is None else ": the route that needs least"
@@ -171,16 +171,16 @@ def _refusal(candidates: Sequence[Route], routes: Sequence[Route], work: Work, b
     if other is not None:
         return f"{words}: {other.options} would take about {size_words(other.peak_bytes)}"
     for leaves in _FEWER_LEAVES:
-        changed = cost(least.backend, least.name, replace(work, leaves=min(leaves, work.leaves)))
-        if changed is not None and changed.peak_bytes <= bound:
-            return f"{words}: with --num-leaves {leaves} it would take about {size_words(changed.peak_bytes)}"
+        changed = peak_of(least.backend, least.name, replace(work, leaves=min(leaves, work.leaves)))
+        if changed is not None and changed <= bound:
+            return f"{words}: with --num-leaves {leaves} it would take about {size_words(changed)}"
     for share in _FRACTIONS:
         train = replace(work.train, rows=round((work.train.rows or 0) * share))
-        changed = cost(least.backend, least.name, replace(work, train=train))
-        if changed is not None and changed.peak_bytes <= bound:
+        changed = peak_of(least.backend, least.name, replace(work, train=train))
+        if changed is not None and changed <= bound:
             part = f"a part of the queries (boostrank sample --fraction {share:g})"
-            return f"{words}: {part} would take about {size_words(changed.peak_bytes)} with {least.options}"
-    nothing = cost("lightgbm", "again", replace(work, train=replace(work.train, rows=0), valid=(), leaves=2))
+            return f"{words}: {part} would take about {size_words(changed)} with {least.options}"
+    nothing = peak_of("lightgbm", "again", replace(work, train=replace(work.train, rows=0), valid=(), leaves=2))
     assert nothing is not None
-    program = size_words(0.8 * nothing.peak_bytes)
+    program = size_words(0.8 * nothing)
     return f"{words}: nothing fits in that, the program alone takes more than {program}"

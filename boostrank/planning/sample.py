@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -16,7 +15,7 @@ from boostrank.core.errors import DataError
 from boostrank.core.types import Int64Array
 from boostrank.data.libsvm import parser as parse
 from boostrank.data.libsvm.blocks import Parser
-from boostrank.data.libsvm.chunks import PADDING, Load, Source, Text, open_source
+from boostrank.data.libsvm.chunks import Load, Source, Text, open_source
 from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.reader import parser_of
 from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, find_sidecar, read_sizes
@@ -50,8 +49,6 @@ class Survey:
         nonzero: share of the cells that are not 0.
         grades: label -> share of the rows, the commonest first.
         distinct: int64[d], distinct values of each column in the sample, up to where counting ended.
-        bytes_a_second: of text, read and parsed by one thread of this machine, just now.
-        machine: the same of libsvm text, whatever the files are: what this machine is worth.
     """
 
     files: int
@@ -68,11 +65,6 @@ class Survey:
     nonzero: float
     grades: Mapping[float, float]
     distinct: Int64Array
-    bytes_a_second: float
-    machine: float = 0.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "machine", self.machine or self.bytes_a_second)
 
     @property
     def is_sparse(self) -> bool:
@@ -118,27 +110,7 @@ def survey(source: AnySource, *, format: str = "auto", labelled: bool = True, **
         rows = "`label qid:ID number:value ...`" if table is None else "labels, query ids and numbers"
         raise DataError(f"{files[0]}: no row of the sample can be read as {rows}")
     base = reading.base if reading.base is not None else int(not sample.has_zero)
-    found = sample.survey(len(files), disk, base)
-    if table is None and sample.text_bytes >= _TELLING_BYTES:
-        return found
-    return replace(found, machine=_machine_speed())
-
-
-_TELLING_BYTES = 1 << 18  # of text, whose parsing tells how fast the machine is: of less it tells what a call costs
-
-
-def _machine_speed() -> float:
-    """Bytes a second of libsvm text of our own, parsed by one thread."""
-    cells = b" ".join(b"%d:0.%d" % (number, 37 * number) for number in range(1, 137))
-    text = b"".join(b"1 qid:%d %b\n" % (query, cells) for query in range(600))
-    slots = LibsvmOptions(zero_based=False).for_parser()
-    slots[parse.EXPECT_QID] = 1
-    parser = Parser(slots, [])
-    for _ in range(2):  # compiled code is fetched at the first call
-        started = time.perf_counter()
-        parser(lambda buffer: Text(bytearray(text + PADDING), 0, len(text)))
-        seconds = time.perf_counter() - started
-    return len(text) / max(seconds, 1e-9)
+    return sample.survey(len(files), disk, base)
 
 
 def is_pipe(source: AnySource) -> bool:
@@ -172,8 +144,8 @@ class _Sample:
         self._known_rows = 0
         self.rows = self._refused = self.text_bytes = self._cells = self._nonzero = self._top = self._grouped_files = 0
         self._boundaries = self._pairs = self._queries = self._longest = 0
-        self._disk = self._unpacked = self._seconds = 0.0
-        self.has_zero, self._exact, self._warm = False, True, False
+        self._disk = self._unpacked = 0.0
+        self.has_zero, self._exact = False, True
         self._labels: Counter[float] = Counter()
         self._keys: list[npt.NDArray[np.uint64]] = []
         self._room = _COUNTED_CELLS
@@ -231,11 +203,9 @@ class _Sample:
     def _take_counted(self, parser: Parser, source: Source) -> None:
         """The first rows of a file that says how many it has."""
         assert source.rows is not None
-        before, previous, started = self.rows + self._refused, None, time.perf_counter()
+        before, previous = self.rows + self._refused, None
         for load in source.loads(_PLACE_BYTES):
-            self._seconds += time.perf_counter() - started  # batches are unpacked by the iterator
             _, previous = self._add(parser, load, previous)
-            started = time.perf_counter()
             if source.text_bytes >= SAMPLE_BYTES:
                 break
         self._known_rows += source.rows
@@ -249,14 +219,7 @@ class _Sample:
             texts.append(load(buffer))
             return texts[0]
 
-        if not self._warm:  # compiled code is fetched at the first call
-            parser(lambda buffer: Text(bytearray(b"0 qid:1 1:1\n\n\n"), 0, 12))
-            self._warm = True
-            if isinstance(parser, TableParser):
-                load = self._warmed(parser, load)
-        started = time.perf_counter()
         block = parser(measured)
-        self._seconds += time.perf_counter() - started
         size = texts[0].size
         self.text_bytes += size
         self._refused += int(block.counts[parse.BAD_ROWS])
@@ -291,13 +254,6 @@ class _Sample:
         self._pairs += block.n_rows - 1
         return size, (ids[-1], int(lengths[-1]))
 
-    @staticmethod
-    def _warmed(parser: TableParser, load: Load) -> Load:
-        """The same load, once parsed: modules are imported at the first call."""
-        loaded = load(None)
-        parser(lambda _: loaded)
-        return lambda _: loaded
-
     def survey(self, files: int, disk: int | None, base: int) -> Survey:
         """The survey."""
         features = self._top + 1 - base
@@ -324,5 +280,5 @@ class _Sample:
             text_bytes=text, rows=rows, queries=queries, longest=longest, features=features,
             present=self._cells / cells, nonzero=self._nonzero / cells,
             grades={label: n / self.rows for label, n in self._labels.most_common()},
-            distinct=distinct, bytes_a_second=self.text_bytes / max(self._seconds, 1e-9),
+            distinct=distinct,
         )  # fmt: skip

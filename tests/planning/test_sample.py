@@ -42,13 +42,6 @@ def small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(surveying, "_PLACE_BYTES", 1 << 14)
 
 
-def test_a_few_rows_do_not_tell_how_fast_the_machine_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their parsing is over before it has begun: what a call costs made hours of a training of seconds."""
-    monkeypatch.setattr(surveying, "_machine_speed", lambda: 123.0)
-    (tmp_path / "two.txt").write_text("0 qid:0 1:0.1\n1 qid:0 1:0.4\n")
-    assert survey(tmp_path / "two.txt").machine == 123.0
-
-
 def test_a_small_file_is_counted_exactly(file: Path) -> None:
     found, data = survey(file), read_libsvm(file)
     assert found.exact
