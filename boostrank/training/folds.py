@@ -52,7 +52,7 @@ def train_folds(
     valid_sets: Sequence[RankingDataset] = (), feval: Any = None, callbacks: Sequence[Callback] = (), *,
     after: OfFold | None = None, backend: str = "lightgbm", conventions: Conventions | str | None = None,
     checkpoint: Checkpoint | None = None, within_query: WithinQuery | str | Sequence[str] | None = None,
-    limit: Limit | None = None,
+    limit: Limit | None = None, folds: int | None = None,
 ) -> RankingModel:  # fmt: skip
     """Train a model for each fold on the queries outside of it, stop it on those inside, and average the models.
 
@@ -70,6 +70,7 @@ def train_folds(
         backend, conventions, within_query: as for `boostrank.train`; "auto" is asked once, of all queries.
         checkpoint: each fold writes a file of its own, `PATH.1`, `PATH.2`, ...
         limit: on the trees of the average: its models are cut to fewer rounds.
+        folds: that queries are dealt into, where there are more than members: the last ones are never left out.
 
     Returns:
         The averaged model. `info["folds"]` holds the members, the rounds of each, and each metric over all held-out
@@ -78,7 +79,7 @@ def train_folds(
     Raises:
         InputError: as `boostrank.train` and `query_folds`.
     """
-    folds, limit = len(members), limit or Limit()
+    folds, limit = folds or len(members), limit or Limit()
     rest, train_set, others = with_categories(params, train_set, list(valid_sets))
     rest, train_set, others, conventions = with_gain(rest, train_set, others, conventions)
     engine = get_backend(backend)
@@ -113,7 +114,8 @@ def train_folds(
             return dealt.train(
                 k, member.over(rest) | {"seed": seed + k}, min(num_boost_round, member.rounds or num_boost_round),
                 feval=feval, callbacks=callbacks, conventions=conventions, start=member.start, within_query=within,
-                watched=watched, max_trees=limit.trees,
+                watched=watched, max_trees=limit.trees, at_once=member.objective is not None,
+                begins_linear=member.begins_linear,
                 checkpoint=None if checkpoint is None else checkpoint.of_fold(k),
             )  # fmt: skip
 
@@ -131,18 +133,19 @@ def train_folds(
         trained.append(member)
         if after is not None and not after(k, member, model):
             break
-    one, trees = _averaged(models, trained, dealt), None
-    if limit:
-        trees = limit.in_trees(one, data)
-        assert trees is not None
-        models = capped(models, trees)
-        one = _averaged(models, trained, dealt)
-        one.info |= {"price": {"trees": count_trees(one)} | limit.record(trees)}
-    scores = np.full(data.n_documents, np.nan)
+    trees = limit.in_trees(average(models), data) if limit else None
+    models = models if trees is None else capped(models, trees)
+    scores, apart = np.zeros(data.n_documents), []
     for k, model in enumerate(models):
-        scores[dealt.rows(k)] = model.predict(dealt.held_out(k, copied=True), threads=checked.threads)
-    there = np.isfinite(scores)
-    values = bound.per_query(np.where(there, scores, 0.0))
+        inside = dealt.held_out(k, copied=True)
+        scores[dealt.rows(k)] = own = model.predict(inside, threads=checked.threads)
+        apart.append(deviation(own, inside.queries))
+    # The mean of the models; of different members on the scale of one of them.
+    scale = None if all(member == trained[0] for member in trained) else float(np.mean(apart)) / len(models)
+    one = average(models, None if scale is None else [scale / each for each in apart])
+    if trees is not None:
+        one.info |= {"price": {"trees": count_trees(one)} | limit.record(trees)}
+    values = bound.per_query(scores)
     seen, weights = np.isin(dealt.fold, np.arange(len(models))), data.queries.each_weight
 
     def measured(name: str, queries: slice = slice(None)) -> dict[str, Any]:
@@ -158,18 +161,6 @@ def train_folds(
         "data": describe_data(data, data.queries),
     }  # fmt: skip
     return one
-
-
-def _averaged(models: Sequence[RankingModel], members: Sequence[Member], dealt: DealtFolds) -> RankingModel:
-    """The mean of the models; of different members on the scale of one of them."""
-    if all(member == members[0] for member in members):
-        return average(models)
-    apart = []
-    for k, model in enumerate(models):
-        inside = dealt.held_out(k, copied=True)
-        apart.append(deviation(model.predict(inside), inside.queries))
-    scale = float(np.mean(apart)) / len(models)
-    return average(models, [scale / one for one in apart])
 
 
 class DealtFolds:
@@ -210,7 +201,7 @@ class DealtFolds:
         self, fold: int, params: Mapping[str, Any], num_boost_round: int, *, feval: Any = None,
         callbacks: Sequence[Callback] = (), conventions: Conventions | str | None = None,
         start: RankingModel | str | None = AUTO_START, within_query: WithinQuery | None = None, watched: bool = True,
-        max_trees: int | None = None, checkpoint: Checkpoint | None = None,
+        max_trees: int | None = None, checkpoint: Checkpoint | None = None, **own: bool,
     ) -> RankingModel:  # fmt: skip
         """Train on the queries outside of a fold.
 
@@ -219,7 +210,7 @@ class DealtFolds:
             params, num_boost_round, feval, callbacks, conventions, start, within_query, checkpoint: as for
                 `boostrank.train`.
             watched: measure metrics on the fold each round.
-            max_trees: as for `run`.
+            max_trees, own: as for `run`.
         """
         outside = self._part(np.flatnonzero(self.fold != fold))
         valid = {"held out": self.held_out(fold)} if watched else {}
@@ -227,7 +218,7 @@ class DealtFolds:
             params, outside, num_boost_round, list(valid.values()), list(valid), feval, callbacks=callbacks,
             backend=self._engine.name, conventions=conventions, start=start, within_query=within_query,
             fitted=partial(self._start, fold) if self._engine.shares_bins else None, measured=watched,
-            max_trees=max_trees, checkpoint=checkpoint,
+            max_trees=max_trees, checkpoint=checkpoint, **own,
         )  # fmt: skip
 
     def _start(self, fold: int, data: RankingDataset, gain: Gain, threads: int, limits: Limits) -> CrossFitted:

@@ -19,20 +19,25 @@ from boostrank.core.params import find_param
 from boostrank.data.dataset import RankingDataset
 from boostrank.objective.mixture import accepted_params
 from boostrank.training.params import OBJECTIVE_NAMES, TrainingParameters, split_params
-from boostrank.training.start import AUTO_START, LINEAR
+from boostrank.training.start import AUTO_START
 
 PLAIN, QUICK, GOOD = "plain", "quick", "good"
 PRESETS = (PLAIN, QUICK, GOOD)
 
 MANY_QUERIES = 1_000
-"""From here on trees have 31 leaves in place of 15. Sets of 60 to 3,300 queries agree (`experiments/defaults`)."""
+"""From here on trees have 31 leaves, before 15. Sets of 60 to 3,300 queries agree (`experiments/defaults`)."""
+LARGE = 4_000_000
+"""Rows x features from where on data are large: LambdaRank, all features in every tree, and fewer folds. XE-NDCG and
+half of the features cost up to .03 NDCG@10 where the truth has interactions, and gain nothing where it is smooth; more
+leaves than 31 gain nothing up to 200,000 rows (`experiments/large`)."""
 ROUNDS = 1_000
 """Maximum number of rounds where early stopping chooses the round."""
 FIXED_ROUNDS = 100
 """Number of rounds where nothing chooses it: LightGBM's default."""
-FOLDS = 4
+FOLDS, FOLDS_OF_LARGE = 4, 3
 FEWEST_QUERIES = 8
 """Queries with different labels that folds need."""
+PATIENCE = 50
 _REACH = 10.0  # learning rate x rounds, at least
 
 
@@ -43,6 +48,7 @@ class Member:
     Args:
         objective: as `boostrank.train` takes it; None: the one that was given.
         start: as `boostrank.train` takes it.
+        begins_linear: with start="auto", begin with a linear start where one can be, whatever the objective.
         params: parameters of the objective.
         trees: parameters of the engine.
         rounds: maximum, over which schedules run; None: all.
@@ -50,6 +56,7 @@ class Member:
 
     objective: Any = None
     start: Any = AUTO_START
+    begins_linear: bool = False
     params: Mapping[str, Any] = field(default_factory=dict)
     trees: Mapping[str, Any] = field(default_factory=dict)
     rounds: int | None = None
@@ -63,19 +70,21 @@ class Member:
     def name(self) -> str:
         """For tables: `auto, random splits`."""
         words = [str(self.objective or "as given")]
-        words += ["random splits"] if self.trees else []
-        return ", ".join(words + (["no start"] if self.start == "none" else []))
+        words += ["linear start"] if self.begins_linear and self.start == AUTO_START else []
+        return ", ".join(words + (["random splits"] if self.trees else []))
 
 
 _RANDOM = {"extra_trees": True}
 _REG = {"train_discount": "linear"}
-MEMBERS = (
-    Member("auto"),
-    Member("reg-shf-sdcg", LINEAR, _REG, rounds=400),
-    Member("auto", trees=_RANDOM),
-    Member("reg-shf-sdcg", "none", _REG, rounds=400),
-)
-"""Fold 1 trains the first, fold 2 the second, and so on."""
+_AUTO, _LAMBDARANK = Member("auto"), Member("lambdarank", begins_linear=True)
+_REG_SHF = Member("reg-shf-sdcg", params=_REG, rounds=400)
+_FIRST = (_AUTO, replace(_REG_SHF, begins_linear=True), replace(_AUTO, trees=_RANDOM))
+FEW_MEMBERS = (*_FIRST, _REG_SHF)
+"""Of each fold below `MANY_QUERIES`: four different models, which few queries cannot choose among."""
+MANY_MEMBERS = (*_FIRST, _LAMBDARANK)
+"""From there on trees without a start are worse than the others by more than their difference gives the average."""
+LARGE_MEMBERS = (_LAMBDARANK, _AUTO)
+"""Of two of three folds. They are .009 [.005, .012] above LightGBM's best at 100,000 rows; other members lose there."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +104,11 @@ class Sizes:
         """Of several data sets together."""
         return cls(sum(one.n_documents for one in sets), sum(len(one.queries) for one in sets), sets[0].n_features)
 
+    @property
+    def are_large(self) -> bool:
+        """Whether the rules of large data hold."""
+        return self.rows * self.features > LARGE
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -105,7 +119,9 @@ class Recipe:
         rounds: maximum, of each training.
         trees: parameters of the engine, in place of its defaults.
         patience: of early stopping; 0: none, or the one that was given.
-        members: one a fold; empty: one training.
+        members: what is trained, one after another.
+        folds: number of folds that queries are dealt into. Each member leaves out another, the first ones. 0: the one
+            member trains on all queries.
         note: why there is one training where folds were wanted; empty: no reason.
     """
 
@@ -113,29 +129,26 @@ class Recipe:
     rounds: int
     trees: Mapping[str, Any] = field(default_factory=dict)
     patience: int = 0
-    members: tuple[Member, ...] = ()
+    members: tuple[Member, ...] = (Member(),)
+    folds: int = 0
     note: str = ""
-
-    @property
-    def folds(self) -> int:
-        """Number of folds; 0: one training."""
-        return len(self.members)
 
     @property
     def words(self) -> str:
         """One line: `quality good: 4 folds; learning_rate=0.05, num_leaves=15; 1,000 rounds at most, ...`."""
-        trees = ", ".join(f"{name}={value:g}" for name, value in self.trees.items())
+        trees = ", ".join(f"{name}={value:g}" for name, value in self.trees.items()) or "trees as given"
+        parts = [self.members[0].name] if self.members[0].objective else []
+        if self.folds:
+            some = f"{len(self.members)} of " if len(self.members) < self.folds else ""
+            parts = [f"{some}{self.folds} folds"]
         stops = f" at most, stopped after {self.patience} without gain" if self.patience else ""
-        folds = [f"{self.folds} folds"] if self.folds else []
-        return (
-            f"quality {self.preset}: {'; '.join([*folds, trees or 'trees as given', f'{self.rounds:,} rounds{stops}'])}"
-        )
+        return f"quality {self.preset}: {'; '.join([*parts, trees, f'{self.rounds:,} rounds{stops}'])}"
 
 
 def resolve(
     quality: str, engine: Backend, checked: TrainingParameters, params: Mapping[str, Any], train_set: RankingDataset,
     valid_sets: Sequence[RankingDataset] = (), *, rounds: int | None = None, folds: int | None = None,
-    start: Any = AUTO_START,
+    start: Any = AUTO_START, continues: bool = False,
 ) -> Recipe:  # fmt: skip
     """Turn a preset into what is trained.
 
@@ -149,6 +162,7 @@ def resolve(
         rounds: that were given; None: none.
         folds: that were given; None: as many as the preset takes.
         start: that was given.
+        continues: whether a model is continued, whose objective goes on.
 
     Raises:
         ParameterError: an unknown preset; parameters that folds cannot have.
@@ -157,29 +171,34 @@ def resolve(
         raise ParameterError(f"unknown quality {quality!r}.{did_you_mean(str(quality), PRESETS)}")
     if rounds is None and checked.rounds != FIXED_ROUNDS:  # by a parameter
         rounds = checked.rounds
-    stops = bool(checked.stopping_rounds)
     if quality == PLAIN:
-        return Recipe(PLAIN, rounds or FIXED_ROUNDS, members=(Member(start=start),) * (folds or 0))
-    note = ""
-    if quality == GOOD and folds is None:
-        note = unfit(train_set)
-        folds = 0 if note else FOLDS
-    if folds:
+        given = Member(start=start)
+        return Recipe(PLAIN, rounds or FIXED_ROUNDS, members=(given,) * (folds or 1), folds=folds or 0)
+    note = unfit(train_set) if quality == GOOD and folds is None else ""
+    on_folds = bool(folds) or (quality == GOOD and not note)
+    sizes = Sizes.of(train_set, *(valid_sets if on_folds else ()))
+    listed: tuple[Member, ...] = (_LAMBDARANK if sizes.are_large else _AUTO,)
+    if continues or not engine.grows_trees:
+        listed = (Member(),)
+    if quality == GOOD and on_folds:
+        few = FEW_MEMBERS if sizes.queries < MANY_QUERIES else MANY_MEMBERS
+        listed = LARGE_MEMBERS if sizes.are_large else few
+    members = members_of(listed, engine, params, checked.engine, start)
+    if on_folds:
         check_folds(engine, checked)
-        sizes = Sizes.of(train_set, *valid_sets)
-        members: tuple[Member, ...] = (Member(start=start),)
-        if quality == GOOD:
-            members = members_of(engine, params, checked.engine, start)
+        many = folds or len(listed)
+        folds = folds or (FOLDS_OF_LARGE if sizes.are_large else FOLDS)
+        members = tuple(members[k % len(members)] for k in range(many))
         held_out = sizes.queries // folds
-        members = tuple(members[k % len(members)] for k in range(folds))
     else:
-        sizes, members = Sizes.of(train_set), ()
+        folds, members = 0, members[:1]
         held_out = len(valid_sets[0].queries) if valid_sets else 0
     held_out = held_out if checked.metrics and not drops_trees(engine, checked.engine) else 0
     most = rounds if rounds is not None else ROUNDS if held_out else FIXED_ROUNDS
     trees = suited(engine, sizes, None if rounds is None and held_out else most, checked.engine)
-    waits = held_out and not stops and (rounds is None or bool(folds))
-    return Recipe(quality, most, trees, patience(held_out) if waits else 0, members, note)
+    waits = held_out and not checked.stopping_rounds and (rounds is None or on_folds)
+    wait = PATIENCE if on_folds else patience(held_out)
+    return Recipe(quality, most, trees, wait if waits else 0, members, folds, note)
 
 
 def check_folds(engine: Backend, checked: TrainingParameters) -> None:
@@ -194,10 +213,13 @@ def check_folds(engine: Backend, checked: TrainingParameters) -> None:
         raise ParameterError("dart trees cannot be stopped early, as folds are: give quality='quick', no folds")
 
 
-def members_of(engine: Backend, params: Mapping[str, Any], given: Mapping[str, Any], start: Any) -> tuple[Member, ...]:
-    """`MEMBERS`, less what the options say otherwise.
+def members_of(
+    listed: Sequence[Member], engine: Backend, params: Mapping[str, Any], given: Mapping[str, Any], start: Any
+) -> tuple[Member, ...]:
+    """Members as the options have them.
 
     Args:
+        listed: of the preset.
         engine: that trains.
         params: as `boostrank.train` takes them; an objective among them is that of all members, and what
             parameters of an objective are given stay.
@@ -205,7 +227,7 @@ def members_of(engine: Backend, params: Mapping[str, Any], given: Mapping[str, A
         start: that was given.
     """
     found: list[Member] = []
-    for one in MEMBERS:
+    for one in listed:
         if any(name in params for name in OBJECTIVE_NAMES):
             one = Member(trees=one.trees)
         if start != AUTO_START:
@@ -260,7 +282,7 @@ def suited(engine: Backend, sizes: Sizes, rounds: int | None, given: Mapping[str
         return {}
     rate = 0.05 if rounds is None else min(0.1, max(0.05, _REACH / rounds))
     trees: dict[str, Any] = {"learning_rate": rate, "num_leaves": 31 if sizes.queries >= MANY_QUERIES else 15}
-    if sizes.features > 3:
+    if sizes.features > 3 and not sizes.are_large:
         trees["feature_fraction"] = 0.5
     return beside(engine, trees, given)
 
@@ -274,8 +296,8 @@ def beside(engine: Backend, suggested: Mapping[str, Any], given: Mapping[str, An
 
 
 def patience(queries: int) -> int:
-    """Rounds without a better value after which a training stops, by the number of held-out queries.
+    """Rounds without a better value after which one training stops, by the number of held-out queries.
 
-    The mean over few queries varies by more than one round is worth.
+    The mean over few queries varies by more than one round is worth. Folds, whose models are averaged, need not wait.
     """
-    return 50 if queries >= MANY_QUERIES // 4 else 100
+    return PATIENCE if queries >= MANY_QUERIES // 4 else 2 * PATIENCE

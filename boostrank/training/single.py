@@ -54,7 +54,7 @@ def run(
     conventions: Conventions | str | None = None, checkpoint: Checkpoint | None = None,
     start: RankingModel | str | os.PathLike[str] | None = AUTO_START,
     within_query: WithinQuery | str | Sequence[str] | None = None, fitted: Fitted | None = None, measured: bool = True,
-    max_trees: int | None = None,
+    max_trees: int | None = None, at_once: bool = False, begins_linear: bool = False,
 ) -> RankingModel:  # fmt: skip
     """As `boostrank.train` of quality "plain", and for trainings that share work.
 
@@ -62,6 +62,8 @@ def run(
         fitted: as of `beginning`.
         measured: whether metrics are measured each round.
         max_trees: that the model may have; a start that has as many is refused before the first round.
+        begins_linear: with start="auto", begin with a linear start where one can be, whatever the objective.
+        at_once: stop early in any round, also before an objective that changes over the rounds has settled.
     """
     started = time.perf_counter()
     engine = get_backend(backend)
@@ -102,7 +104,7 @@ def run(
     source = train_set if within is None else originals[id(train_set)]
     begin = None
     if booster is None:
-        auto = is_auto(params, engine.name)
+        auto = begins_linear or is_auto(params, engine.name)
         begin = beginning(
             start, engine, train_set, given.gain, given.engine, valid_sets=valid_sets,
             objective=given.objective, is_auto=auto, threads=resolve_threads(given.threads), fitted=fitted,
@@ -144,7 +146,7 @@ def run(
     functions = [] if feval is None else list(feval) if isinstance(feval, list | tuple) else [feval]
     metrics = RoundMetrics(given.metrics if measured else (), labels_of, rules, given.threads, functions)
     history = History()
-    stopper, late = stopping(given, objective, before, valid, native_train, callbacks or ())
+    stopper, late = stopping(given, None if at_once else objective, before, valid, native_train, callbacks or ())
     for one in late:
         if isinstance(one, StopWhenAsked):
             one.watch(stopper, checkpoint)

@@ -135,7 +135,8 @@ def resolved(
     engine = get_backend(backend)
     checked = split_params(rest, rounds or FIXED_ROUNDS, engine)
     valid = [one for one in sets if isinstance(one, RankingDataset) and one is not train_set]
-    recipe = resolve(quality, engine, checked, rest, data, valid, rounds=rounds, folds=folds, start=start)
+    recipe = resolve(quality, engine, checked, rest, data, valid, rounds=rounds, folds=folds, start=start,
+                     continues=init_model is not None)  # fmt: skip
     if recipe.folds and init_model is not None:
         raise ParameterError("init_model continues one training: give quality='quick' or 'plain', and no folds")
     return recipe
@@ -158,6 +159,7 @@ def follow(
         after: called with each fold's model.
     """
     given, limit = {**(params or {}), **recipe.trees}, limit or Limit()
+    member = recipe.members[0]
     if recipe.patience:
         given = {name: value for name, value in given.items() if name not in STOPPING_NAMES}
         given |= {"early_stopping_round": recipe.patience}
@@ -169,10 +171,11 @@ def follow(
         return train_folds(
             given, train_set, recipe.rounds, recipe.members, others, feval, list(callbacks or ()), after=after,
             backend=backend, conventions=conventions, checkpoint=checkpoint, within_query=within_query, limit=limit,
+            folds=recipe.folds,
         )  # fmt: skip
     model = run(
-        given, train_set, recipe.rounds, valid_sets, valid_names, feval, init_model, keep_training_booster, callbacks,
-        backend=backend, conventions=conventions, checkpoint=checkpoint, start=start, within_query=within_query,
-        max_trees=limit.trees,
+        member.over(given), train_set, recipe.rounds, valid_sets, valid_names, feval, init_model, keep_training_booster,
+        callbacks, backend=backend, conventions=conventions, checkpoint=checkpoint, start=start,
+        within_query=within_query, max_trees=limit.trees, begins_linear=member.begins_linear,
     )  # fmt: skip
     return limited(model, limit, train_set)

@@ -13,7 +13,7 @@ import pytest
 import boostrank
 from boostrank.cli import train
 from boostrank.training.callbacks import StopWhenAsked
-from boostrank.training.presets import FOLDS, MEMBERS
+from boostrank.training.presets import FEW_MEMBERS, FOLDS
 from boostrank.training.price import count_trees
 from tests.cli.conftest import FEW, interrupt_saving, invoke, messages, sidecar
 
@@ -44,7 +44,7 @@ def test_the_default_prints_one_row_a_fold_its_worth_and_its_cost(data: Path, go
         [str(k + 1), name, str(rounds)]
         for k, (name, rounds) in enumerate(zip(record["members"], record["rounds"], strict=True))
     ]
-    assert [name.split(",")[0] for name in record["members"]] == [member.objective for member in MEMBERS]
+    assert [name.split(",")[0] for name in record["members"]] == [member.objective for member in FEW_MEMBERS]
     assert any(line.startswith("valid: ndcg@10 0.") for line in lines)
     trees = count_trees(boostrank.RankingModel.load(path))
     assert [line for line in lines if " trees" in line] == [

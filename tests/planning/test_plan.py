@@ -120,7 +120,9 @@ def test_validation_sets_rows_leaves_and_bins_cost_memory() -> None:
         assert peak_of_bins(Work(data, valid=(data,)), backend) > plain
         assert peak_of_bins(Work(replace(data, rows=2_000_000)), backend) > plain
         assert peak_of_bins(Work(data, leaves=1000), backend) > plain
-        assert peak_of_bins(Work(data, leaves=1000, max_bin=15), backend) < peak_of_bins(Work(data, leaves=1000), backend)
+        assert peak_of_bins(Work(data, leaves=1000, max_bin=15), backend) < peak_of_bins(
+            Work(data, leaves=1000), backend
+        )
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,15 @@ from boostrank.metric import BoundMetrics
 from boostrank.training import folds as module
 from boostrank.training.params import split_params
 from boostrank.training.presets import (
+    FEW_MEMBERS,
     FIXED_ROUNDS,
     FOLDS,
+    FOLDS_OF_LARGE,
+    LARGE,
+    LARGE_MEMBERS,
+    MANY_MEMBERS,
     MANY_QUERIES,
-    MEMBERS,
+    PATIENCE,
     ROUNDS,
     Member,
     Recipe,
@@ -82,12 +87,39 @@ def trained(
     return one, seen
 
 
+def sized(rows: int, queries: int, features: int) -> RankingDataset:
+    """Data of these sizes, whose features take no memory."""
+    features_of_all = np.broadcast_to(np.zeros(1, np.float32), (rows, features))
+    one = RankingDataset.from_arrays(
+        np.zeros((rows, 1), np.float32), np.arange(rows) % 3, group=[rows // queries] * queries
+    )
+    return replace(one, features=features_of_all, feature_names=tuple(map(str, range(features))))
+
+
 def test_good_trains_another_member_in_each_fold(data: RankingDataset) -> None:
     found = recipe("good", data)
-    assert (found.folds, found.rounds, found.members) == (FOLDS, ROUNDS, MEMBERS)
-    assert len({member.name for member in MEMBERS}) == len(MEMBERS) == FOLDS
-    assert found.patience == patience(len(data.queries) // FOLDS)
-    assert recipe("good", data, folds=6).members == (*MEMBERS, *MEMBERS[:2])
+    assert (found.folds, found.rounds, found.members) == (FOLDS, ROUNDS, FEW_MEMBERS)
+    assert found.patience == PATIENCE
+    assert recipe("good", data, folds=6).members == (*FEW_MEMBERS, *FEW_MEMBERS[:2])
+    for members in (FEW_MEMBERS, MANY_MEMBERS, LARGE_MEMBERS):
+        assert len({member.name for member in members}) == len(members)
+
+
+def test_members_and_trees_follow_the_size_of_the_data() -> None:
+    many = sized(2 * MANY_QUERIES, MANY_QUERIES, 5)
+    assert recipe("good", many).members == MANY_MEMBERS
+    large = sized(LARGE // 100 + MANY_QUERIES, MANY_QUERIES, 100)
+    good, quick = recipe("good", large), recipe("quick", large, [large])
+    assert (good.members, good.folds) == (LARGE_MEMBERS, FOLDS_OF_LARGE)
+    assert quick.members == LARGE_MEMBERS[:1]
+    assert "feature_fraction" in recipe("quick", many).trees
+    assert "feature_fraction" not in {**good.trees, **quick.trees}
+    assert {member.objective for member in recipe("good", large, objective="sdcg").members} == {None}
+
+
+def test_a_continued_model_goes_on_with_its_objective(data: RankingDataset) -> None:
+    first = train(PARAMS | {"objective": "sdcg"}, data, 2)
+    assert train(PARAMS, data, 2, init_model=first, quality="quick").info.objective_name == "sdcg"
 
 
 def test_options_win_over_members(data: RankingDataset) -> None:
@@ -95,7 +127,7 @@ def test_options_win_over_members(data: RankingDataset) -> None:
     assert {member.start for member in recipe("good", data, start="none").members} == {"none"}
     assert not any(member.trees for member in recipe("good", data, extra_trees=False).members)
     assert not any(member.trees for member in recipe("good", data, backend="xgboost").members)
-    discount = next(member for member in MEMBERS if member.params)
+    discount = next(member for member in FEW_MEMBERS if member.params)
     own = recipe("good", data, **dict.fromkeys(discount.params, "log")).members
     assert not any(member.params for member in own)
     assert "learning_rate" not in recipe("good", data, eta=0.3).trees
@@ -205,7 +237,7 @@ def test_a_member_that_cannot_be_trained_gives_way_to_the_first(
     with pytest.warns(DataWarning, match=r"fold 2: reg-shf-sdcg.*: nothing to learn; trained as auto"):
         one, seen = trained(recipe("good", data, rounds=3, start="none"), data)
     assert [member.name.partition(",")[0] for member, _ in seen] == ["auto"] * FOLDS
-    assert one.info["folds"]["members"][1] == MEMBERS[0].name + ", no start"
+    assert one.info["folds"]["members"][1] == FEW_MEMBERS[0].name
     monkeypatch.setattr(module, "run", lambda *_, **__: (_ for _ in ()).throw(TrainingError("nothing at all")))
     with pytest.raises(TrainingError, match="nothing at all"):
         trained(recipe("good", data, rounds=3), data)
@@ -258,3 +290,4 @@ def test_trees_grow_with_the_data() -> None:
 def test_plain_folds_are_of_the_engines_defaults(data: RankingDataset) -> None:
     found = recipe("plain", data, folds=3)
     assert (found.rounds, found.trees, found.patience, found.members) == (FIXED_ROUNDS, {}, 0, (Member(),) * 3)
+    assert found.folds == 3
