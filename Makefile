@@ -49,9 +49,12 @@ DATA := demo/data
 COMPARE = $(BIN)/python -m experiments.defaults.demo --truth $(DATA)/test-relevance.txt
 
 demo: $(VENV)/.installed
-	$(BIN)/boostrank make-data $(DATA) --queries 6000 --seed 1
-	$(BIN)/boostrank sample $(DATA)/train.txt --queries 300 -o $(DATA)/few-train.txt
-	$(BIN)/boostrank sample $(DATA)/valid.txt --queries 100 -o $(DATA)/few-valid.txt
+	@mkdir -p $(DATA)
+	@echo "generating data and compiling boostrank's kernels, once ..."
+	@$(BIN)/boostrank compile >demo/compile.log 2>&1 & \
+		$(BIN)/boostrank make-data $(DATA) --queries 3000 --seed 1 && \
+		$(BIN)/boostrank sample $(DATA)/train.txt --queries 300 -o $(DATA)/few-train.txt && \
+		$(BIN)/boostrank sample $(DATA)/valid.txt --queries 100 -o $(DATA)/few-valid.txt && wait
 	@echo
 	@echo "Each tool with its own defaults, on generated queries (boostrank/data/synthetic.py); NDCG@10 of queries it never saw."
 	@echo

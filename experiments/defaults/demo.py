@@ -25,8 +25,9 @@ from boostrank.cli.scores import read_scores
 from boostrank.core.errors import DataWarning
 from boostrank.core.machine import resolve_threads
 from boostrank.metric import BoundMetrics, MetricResult, PairedDifference, paired_difference
+from boostrank.training.price import count_trees
 from experiments.common import arguments
-from experiments.defaults.tools import TOOLS, Data, served_trees
+from experiments.defaults.tools import TOOLS, Data
 from experiments.peers.engines import METRIC
 
 FEW = 40  # queries that are enough to compile kernels
@@ -65,7 +66,7 @@ def main() -> None:
         print(f"boostrank's kernels compiled in {compiled:.0f} s; they are kept for the next time\n")
     begin = time.perf_counter()
     model = ours(train, valid, threads)
-    seconds = time.perf_counter() - begin
+    own = time.perf_counter() - begin
     if options.model:
         model.save(options.model)
     best = measured(model.predict(test, threads=threads))
@@ -75,8 +76,8 @@ def main() -> None:
         f"measured on {best.queries:,} others"
     )
     _print_row("", f"{METRIC.upper()}       ", "boostrank minus it", "trees", "seconds")
-    _print_row("boostrank", _interval(best), "", f"{served_trees(model):,}", f"{seconds:.1f}")
-    differences = {}
+    _print_row("boostrank", _interval(best), "", f"{count_trees(model):,}", f"{own:.1f}")
+    differences, times = {}, {}
     for tool in TOOLS:
         if tool.group != "defaults" or tool.name == "boostrank":
             continue
@@ -92,12 +93,15 @@ def main() -> None:
         difference = paired_difference(best.per_query, result.per_query)
         if tool.library != "boostrank":
             differences[name.split()[0]] = difference
+            times[name.split()[0]] = own / seconds
         _print_row(name, _interval(result), _interval(difference, "+"), f"{fitted.trees:,}", f"{seconds:.1f}")
     if options.truth:
         _print_row("best possible", _interval(measured(read_scores(options.truth, test.n_documents))))
     chance = measured(np.zeros(test.n_documents))  # ties: the mean over their orders
     _print_row("random order", _interval(chance))
-    print(f"{verdict(differences)}\n")
+    print(f"{verdict(differences)}")
+    ratios = ", ".join(f"{ratio:.1f} times as long as {name}" for name, ratio in times.items())
+    print(f"Training boostrank took {ratios}.\n" if ratios else "")
 
 
 def ours(train: Data, valid: Data, threads: int, rounds: int | None = None) -> boostrank.RankingModel:

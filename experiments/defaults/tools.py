@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 import boostrank
-from boostrank.formats import format_of
+from boostrank.training.price import count_trees
 from experiments.peers.engines import METRIC, Stopping
 
 ROUNDS, PATIENCE = 1000, 50
@@ -145,12 +145,6 @@ def joined(first: Data, second: Data) -> Data:
     )  # fmt: skip
 
 
-def served_trees(model: boostrank.RankingModel) -> int:
-    """How many trees its file has, those of a start too."""
-    format = format_of(model.to_bytes())
-    return format.served(format.parse(model.to_bytes())).forest.roots.size
-
-
 def _boostrank(params: dict[str, Any], train: Data, valid: Data, seed: int, threads: int, patience: int) -> Fitted:
     own = {"num_threads": threads, "seed": seed, "verbosity": -1, "early_stopping_round": patience, "eval_at": 10}
     model = boostrank.train(own | params, train, ROUNDS, valid_sets=[valid])
@@ -164,7 +158,7 @@ def _preset(name: str, train: Data, valid: Data, seed: int, threads: int) -> Fit
 
 
 def _fitted(model: boostrank.RankingModel, threads: int) -> Fitted:
-    return Fitted(lambda rows: model.predict(rows, threads=threads), served_trees(model))
+    return Fitted(lambda rows: model.predict(rows, threads=threads), count_trees(model))
 
 
 def _lightgbm(params: dict[str, Any], train: Data, valid: Data, seed: int, threads: int, patience: int) -> Fitted:

@@ -49,7 +49,9 @@ def test_the_table_is_that_of_the_model_on_the_test_queries(
     ndcg = {name: float(row.split()[0]) for name, row in rows.items()}
     lead = float(rows["LightGBM lambdarank"].split()[2])
     assert lead == pytest.approx(ndcg["boostrank"] - ndcg["LightGBM lambdarank"], abs=1.1e-4)
-    assert "LightGBM" in printed.splitlines()[-2]
+    verdict, ratios = printed.splitlines()[-3:-1]
+    assert "LightGBM" in verdict
+    assert re.search(r"\d\.\d times as long as LightGBM, \d+\.\d times as long as XGBoost", ratios)
 
 
 def test_the_verdict_goes_by_the_intervals() -> None:
