@@ -105,6 +105,7 @@ def train_folds(
     )  # fmt: skip
     counted = None if metric is None else np.isfinite(bound.per_query(np.zeros(data.n_documents))[metric])
     dealt = DealtFolds(data, folds, seed, engine, counted)
+    kinds = {"boosting", "booster"} & engine.main_names(checked.engine).keys()
     watched = bool(callbacks or after or feval or checked.stopping_rounds)  # otherwise no metric is measured
     models: list[RankingModel] = []
     trained: list[Member] = []
@@ -127,8 +128,8 @@ def train_folds(
             warn_user(f"fold {k + 1}: {member.name}: {error}; trained as {members[0].name} instead", DataWarning)
             member = members[0]
             model = train(member)
-        if not models:
-            average([model])  # models that cannot be averaged are refused before the others are trained
+        if not models and kinds:
+            average([model])  # what cannot be averaged, such as dart, is refused before the others are trained
         models.append(model)
         trained.append(member)
         if after is not None and not after(k, member, model):
