@@ -25,14 +25,18 @@ def command(objectives: tuple[str, ...]) -> None:
     """
     from boostrank.core.errors import TrainingError
     from boostrank.kernels.runtime.jit import cache_directory
+    from boostrank.objectives import OBJECTIVES
 
+    for name in objectives:
+        OBJECTIVES.get(name)
     started, directory = time.monotonic(), cache_directory()
     if directory is None:
         raise click.exceptions.Exit(3)
     from boostrank.data.libsvm import fill, number_text, parser
 
     # The commands below read too little to need these.
-    for function in (parser.parse_lines, fill.fill_dense, fill.fill_sparse, fill.fill_columns, number_text.format_scores):
+    filled = fill.fill_dense, fill.fill_sparse, fill.fill_columns
+    for function in (parser.parse_lines, *filled, number_text.format_scores):
         function.compiled  # noqa: B018 (compiles at first use)
     with tempfile.TemporaryDirectory() as folder:
         plain = ["train", "d/train.txt", "--quality", "plain", "--rounds", "2", "--model", "own.txt"]

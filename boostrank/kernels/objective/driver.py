@@ -156,8 +156,8 @@ def run_kernel(
             arrays = np.empty(5 * longest), np.empty(2 * longest, np.int64), np.empty(room), np.empty(room, np.int64)
         gradients(
             kernel.compiled, compiled_sort.compiled, task[0], task[1], scores, gains, ptr, weights, doc_const,
-            query_const, params.copy(), None if nothing_over else composition, slot, own, ordered, out.grad, out.hess, out.loss, out.hess_sum, out.magnitude, out.state,
-            *arrays,
+            query_const, params.copy(), None if nothing_over else composition, slot, own, ordered, out.grad, out.hess,
+            out.loss, out.hess_sum, out.magnitude, out.state, *arrays,
         )  # fmt: skip
         out.scratch.append(arrays)
 
@@ -275,23 +275,22 @@ def _gradients(
         if slot >= 0:
             params[slot] = slot_values[q]
         value = 0.0
-        if composition is not None:
-            if noisy:
-                drawn, gs, hs = work[2 * n : 3 * n], work[3 * n : 4 * n], work[4 * n : 5 * n]
-                gs[:] = 0.0
-                hs[:] = 0.0
-                share = 1.0 / composition.draws
-                for draw in range(composition.draws):
-                    add_noise(composition.noise, composition.temperature, composition.seed, q, draw, s, drawn)
-                    if ordered:
-                        sort(drawn, order, spare)
-                    value += share * kernel(
-                        drawn, gains[a:b], order, doc_const[a:b], query_const[q], params, g, h, scratch, iscratch
-                    )
-                    for i in range(n):
-                        gs[i] += share * g[i]
-                        hs[i] += share * h[i]
-                g, h = gs, hs
+        if composition is not None and noisy:
+            drawn, gs, hs = work[2 * n : 3 * n], work[3 * n : 4 * n], work[4 * n : 5 * n]
+            gs[:] = 0.0
+            hs[:] = 0.0
+            share = 1.0 / composition.draws
+            for draw in range(composition.draws):
+                add_noise(composition.noise, composition.temperature, composition.seed, q, draw, s, drawn)
+                if ordered:
+                    sort(drawn, order, spare)
+                value += share * kernel(
+                    drawn, gains[a:b], order, doc_const[a:b], query_const[q], params, g, h, scratch, iscratch
+                )
+                for i in range(n):
+                    gs[i] += share * g[i]
+                    hs[i] += share * h[i]
+            g, h = gs, hs
         if not noisy:
             if ordered:
                 sort(s, order, spare)

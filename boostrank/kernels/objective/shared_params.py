@@ -85,7 +85,8 @@ def default_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array
     for column, discounts in enumerate((log[rank - 1], 1.0 - (rank - 1.0) / sizes[number])):
         ideal[:, column] = np.bincount(number, best * discounts, sizes.size)
     if values.get(NORMALIZE.name) == "none":
-        ideal[:, :2] = np.bincount(np.repeat(np.arange(sizes.size), sizes)[gains != 0.0], minlength=sizes.size)[:, None] > 0
+        with_gain = np.repeat(np.arange(sizes.size), sizes)[gains != 0.0]
+        ideal[:, :2] = np.bincount(with_gain, minlength=sizes.size)[:, None] > 0
     return np.zeros((gains.size, 0)), ideal
 
 
