@@ -8,7 +8,6 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
-
 from numba.core.runtime import _nrt_python, rtsys
 
 from boostrank.kernels.objective.driver import Buffers, run_kernel
