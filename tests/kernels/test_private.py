@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import pickle
 from pathlib import Path
 
 import numba
@@ -11,6 +12,7 @@ import pytest
 from numba.core.runtime import _nrt_python, rtsys
 
 from boostrank.kernels.objective.driver import Buffers, run_kernel
+from boostrank.kernels.primitives import softplus
 from boostrank.kernels.runtime import intrinsics, simd, vector_rows
 from boostrank.kernels.runtime.private import cached_in
 from boostrank.objectives import OBJECTIVES
@@ -131,6 +133,11 @@ def test_compiled_code_is_kept_in_the_folder_that_is_named(tmp_path: Path) -> No
     assert before == numba.config.CACHE_DIR
     files = list((tmp_path / "cache").rglob("*.nbi"))
     assert files, "numba.config.CACHE_DIR says nothing: kernels are not kept where NUMBA_CACHE_DIR says"
+
+
+def test_a_helper_runs_alone_and_is_pickled() -> None:
+    assert softplus(0.0) == pytest.approx(np.log(2.0))
+    assert pickle.loads(pickle.dumps(softplus))(0.0) == softplus(0.0)
 
 
 @pytest.mark.parametrize("name", sorted(spec.name for spec in OBJECTIVES))

@@ -100,18 +100,19 @@ def rank_top(
     if depth > _PICK or 2 * depth > n:
         sort(scores, order, spare[:n])
         return n
-    best = keys[n:]
+    best, least = keys[n:], 0.0
     for i in range(n):
-        if i >= depth and scores[i] <= best[depth - 1]:
+        if i >= depth and scores[i] <= least:
             continue
         j = min(i, depth - 1)
         while j > 0 and scores[i] > best[j - 1]:
             best[j] = best[j - 1]
             j -= 1
         best[j] = scores[i]
+        least = best[depth - 1]  # once there are so many
     chosen, m = spare[n:], 0
     for i in range(n):
-        if scores[i] >= best[depth - 1]:
+        if scores[i] >= least:
             keys[m], chosen[m] = scores[i], i
             m += 1
     sort(keys[:m], order[:m], spare[:m])

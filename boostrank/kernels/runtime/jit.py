@@ -85,7 +85,7 @@ def inline_sums(function: Callable[P, R]) -> Callable[P, R]:
 def _helper(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     if numba.config.DISABLE_JIT:
         return function
-    return cast("Callable[P, R]", Helper(function, **_options_of(function), **options))
+    return cast("Callable[P, R]", Helper(function, targetoptions=_options_of(function) | options))
 
 
 class CompiledFunction(Generic[P, R]):

@@ -138,14 +138,16 @@ class Helper(CPUDispatcher):  # type: ignore[misc]
     Called from Python it is compiled separately, with those.
     """
 
-    def __init__(self, function: Any, **options: Any) -> None:
-        self._options = options
-        wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        super().__init__(function, {}, {"nopython": True, "boundscheck": None, **wrappers, **options}, _HelperCompiler)
+    _LEAN = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # noqa: RUF012
+
+    def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None) -> None:
+        # Numba pickles and rebuilds it with these names.
+        options = {"nopython": True, "boundscheck": None, **(targetoptions or {}), **self._LEAN}
+        super().__init__(py_func, locals=locals or {}, targetoptions=options, pipeline_class=_HelperCompiler)
 
     @cached_property
     def _alone(self) -> Any:
-        return numba.njit(self.py_func, **self._options)
+        return numba.jit(**{name: v for name, v in self.targetoptions.items() if name not in self._LEAN})(self.py_func)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._alone(*args, **kwargs)
