@@ -49,6 +49,7 @@ _COMMANDS = {
     "count-clicks": ("count_clicks", "Session logs, a row an impression, added up by document and position."),
     "propensities": ("propensities", "How likely each position is looked at, from clicks on documents that moved."),
     "simulate-clicks": ("simulate_clicks", "Clicks on graded documents with a known truth."),
+    "compile": ("compile", "Compile what train, predict, evaluate and doctor need, for a container image."),
     "completion": ("completion", "Commands, options and their values completed in bash, zsh and fish."),
 }
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 
+from numba import types
+
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.runtime.intrinsics import bits_of, float_of_bits
-from boostrank.kernels.runtime.jit import inline, inline_sums
+from boostrank.kernels.runtime.jit import F1, I1, entry_point, inline, inline_sums
 
 LN2 = math.log(2.0)
 # ln 2 in two parts, of which the first has so few bits that k * _LN2_HIGH is exact.
@@ -174,6 +176,15 @@ def sort_descending(scores: Float64Array, order: Int64Array, spare: Int64Array) 
         for i in range(n):
             order[i] = i
     _mend(scores, order, spare)
+
+
+SORT = types.FunctionType(types.void(F1, I1, I1))
+
+
+@entry_point(SORT.signature)
+def compiled_sort(scores: Float64Array, order: Int64Array, spare: Int64Array) -> None:
+    """`sort_descending` as a function pointer, for callers that would each compile it anew."""
+    sort_descending(scores, order, spare)
 
 
 @inline_sums

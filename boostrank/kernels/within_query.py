@@ -104,7 +104,8 @@ def _sort(keys: Keys, spare: Keys, counts: Int64Array, n: int) -> None:
             b = (keys[i] >> bits) & _BYTE
             spare[counts[b]] = keys[i]
             counts[b] += 1
-        keys[:n] = spare[:n]
+        for i in range(n):  # assigning a slice would count references
+            keys[i] = spare[i]
 
 
 @inline

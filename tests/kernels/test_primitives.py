@@ -71,7 +71,9 @@ def test_the_top_is_the_best_documents_and_those_that_tie_with_the_last(depth):
         order, n = np.argsort(-scores, kind="stable"), scores.size
         many = int((scores >= scores[order[min(depth, n) - 1]]).sum())
         found = np.empty(n, np.int64)
-        assert rank_top(scores, depth, found, np.full(n + 32, np.nan), np.empty(2 * n, np.int64)) == many
+        assert (
+            rank_top(sort_descending, scores, depth, found, np.full(n + 32, np.nan), np.empty(2 * n, np.int64)) == many
+        )
         assert list(found[:many]) == list(order[:many])
 
 

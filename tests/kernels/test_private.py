@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import pickle
 from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
+from numba.core.runtime import _nrt_python, rtsys
 
+from boostrank.kernels.objective.driver import Buffers, run_kernel
+from boostrank.kernels.primitives import softplus
 from boostrank.kernels.runtime import intrinsics, simd, vector_rows
 from boostrank.kernels.runtime.private import cached_in
+from boostrank.objectives import OBJECTIVES
 
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
 
@@ -128,3 +133,25 @@ def test_compiled_code_is_kept_in_the_folder_that_is_named(tmp_path: Path) -> No
     assert before == numba.config.CACHE_DIR
     files = list((tmp_path / "cache").rglob("*.nbi"))
     assert files, "numba.config.CACHE_DIR says nothing: kernels are not kept where NUMBA_CACHE_DIR says"
+
+
+def test_a_helper_runs_alone_and_is_pickled() -> None:
+    assert softplus(0.0) == pytest.approx(np.log(2.0))
+    assert pickle.loads(pickle.dumps(softplus))(0.0) == softplus(0.0)
+
+
+@pytest.mark.parametrize("name", sorted(spec.name for spec in OBJECTIVES))
+def test_kernels_free_what_they_allocate(name: str) -> None:
+    spec, memory = OBJECTIVES.get(name), rtsys.get_allocation_stats
+    labels, scores = np.arange(120.0) % 5, np.linspace(-3.0, 3.0, 120)
+    ptr, values = np.array([0, 100, 120]), {p.name: p.default for p in spec.params}
+    constants, out = spec.prepare(labels, labels, ptr, values), Buffers.allocate(120, 2)
+    arguments = spec.kernel, scores, labels, ptr, np.ones(2), *constants, spec.encode(values, 0), out
+    room = spec.scratch_per_document
+    run_kernel(*arguments, ordered=spec.ordered, scratch_per_document=room)
+    _nrt_python.memsys_enable_stats()
+    before = memory()
+    run_kernel(*arguments, ordered=spec.ordered, scratch_per_document=room)
+    after = memory()
+    _nrt_python.memsys_disable_stats()
+    assert after.alloc - before.alloc == after.free - before.free, "a caller without reference counts got an array"

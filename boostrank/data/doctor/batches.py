@@ -11,7 +11,7 @@ import numpy as np
 
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.libsvm import parser as parse
-from boostrank.data.libsvm.blocks import Block, Parser, _Scratch
+from boostrank.data.libsvm.blocks import Block, Parser, Scratch
 from boostrank.data.libsvm.chunks import Text
 from boostrank.data.libsvm.parser import Int32Array
 from boostrank.data.libsvm.reasons import STAND_INS, BadRow
@@ -48,7 +48,7 @@ class LinedParser(Parser):
         super().__init__(options, missing_tokens)
         self._missing_tokens = list(missing_tokens)
 
-    def _parse(self, text: Text, scratch: _Scratch, keep_comments: bool) -> LinedBlock:
+    def _parse(self, text: Text, scratch: Scratch, keep_comments: bool) -> LinedBlock:
         block = LinedBlock(**vars(super()._parse(text, scratch, False)))
         block.lines = np.arange(1, block.n_rows + 1)
         if block.counts[parse.LINES] != block.n_rows:

@@ -17,6 +17,7 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.libsvm import parser as parse
 from boostrank.data.libsvm.chunks import Load, Text
 from boostrank.data.libsvm.fill import fill_dense, fill_sparse
+from boostrank.data.libsvm.plain import parse_plain
 from boostrank.data.libsvm.reasons import BadRow
 from boostrank.kernels.runtime.jit import run_parallel
 
@@ -75,7 +76,7 @@ class Block:
         return self.runs[skip:], names, self.names.get(len(self.runs) - 1, int(self.runs[-1, parse.RUN_ID]))
 
 
-class _Scratch:
+class Scratch:
     """Arrays that a call of the parser writes to; sized by the text, reused."""
 
     def __init__(self, size: int, comments: bool) -> None:
@@ -103,23 +104,23 @@ class Parser:
         self.options[parse.N_TOKENS] = len(missing_tokens)
         self.tokens = np.frombuffer(b"".join(missing_tokens) or b"\0", np.uint8).copy()
         self.token_ends = np.cumsum([len(t) for t in missing_tokens], dtype=np.int64)
-        self._free: list[tuple[bytearray | None, _Scratch]] = []
+        self._free: list[tuple[bytearray | None, Scratch]] = []
 
     def __call__(self, load: Load) -> Block:
         """Read and parse one chunk; raises what reading it raises."""
         try:
             buffer, scratch = self._free.pop()
         except IndexError:
-            buffer, scratch = None, _Scratch(0, False)
+            buffer, scratch = None, Scratch(0, False)
         text = load(buffer)
         keep_comments = bool(self.options[parse.KEEP_COMMENTS])
         if scratch.size < text.end - text.start:
-            scratch = _Scratch(text.end - text.start, keep_comments)
+            scratch = Scratch(text.end - text.start, keep_comments)
         block = self._parse(text, scratch, keep_comments)
         self._free.append((text.buffer, scratch))
         return block
 
-    def _parse(self, text: Text, scratch: _Scratch, keep_comments: bool) -> Block:
+    def _parse(self, text: Text, scratch: Scratch, keep_comments: bool) -> Block:
         state = scratch.state
         if text.end == text.start:
             return Block(np.zeros(0, np.float64), np.zeros(parse.N_STATE, np.int64))
@@ -130,6 +131,8 @@ class Parser:
         while True:
             state[:] = 0
             options[parse.N_KNOWN] = known.size
+            if parse_plain(text, options, scratch):
+                break
             parse.parse_lines(
                 array, text.start, text.end, options, self.tokens, self.token_ends, known_at, known,
                 scratch.undecided, scratch.labels, scratch.row_ends, scratch.ids, scratch.values, scratch.runs,
@@ -142,7 +145,7 @@ class Parser:
             known = np.array([_python_float(text.buffer, int(p)) for p in known_at])
         return self._block(text, scratch, keep_comments)
 
-    def _block(self, text: Text, scratch: _Scratch, keep_comments: bool) -> Block:
+    def _block(self, text: Text, scratch: Scratch, keep_comments: bool) -> Block:
         state = scratch.state
         rows = int(state[parse.ROWS])
         block = Block(scratch.labels[:rows].copy(), state[: parse.N_STATE].copy(), unterminated=text.unterminated)
@@ -156,7 +159,7 @@ class Parser:
             block.bad.append(BadRow.of(fault, text))
         return block
 
-    def _keep_cells(self, block: Block, scratch: _Scratch) -> None:
+    def _keep_cells(self, block: Block, scratch: Scratch) -> None:
         """Put the cells of the rows into the block."""
         limit, rows = int(self.options[parse.LIMIT]), block.n_rows
         width = min(int(block.counts[parse.TOP_ID]), limit) + 1

@@ -23,6 +23,7 @@ _SMALLEST_PLAIN = 1e-4  # smaller numbers get an exponent
 
 MAX_SCORE = 26  # "-0.00012345678901234567\n", "-2.2250738585072014e-308\n"
 _SCORE_DIGITS = 17  # always enough to tell float64 numbers apart
+_FEW_SCORES = 200_000  # Python writes them sooner than the compiler is done
 _FROM, _TO = 1e-4, 1e14  # outside: an exponent, or no digit behind the point
 _MAGNITUDES = np.array([10.0**i for i in range(-4, 15)])  # none is below its power of ten
 _FIVES = np.array([5**i for i in range(21)], np.uint64)
@@ -139,16 +140,18 @@ def format_rows(
 def score_text(scores: Float64Array) -> bytes:
     """Each score on a line, as Python's `repr` has it: the shortest text that reads back as the same number."""
     scores = np.ascontiguousarray(scores, np.float64)
+    if scores.size <= _FEW_SCORES and not format_scores.at_hand:
+        return "".join([f"{score!r}\n" for score in scores.tolist()]).encode()
     size = np.abs(scores)
     special = ~((size >= _FROM) & (size < _TO))
     texts = [f"{score!r}\n".encode() for score in scores[special].tolist()]
     out = np.empty(MAX_SCORE * scores.size, np.uint8)
     packed = np.frombuffer(b"".join(texts) or b"\0", np.uint8)
-    return out[: _format_scores(scores, special.view(np.uint8), packed, out)].tobytes()
+    return out[: format_scores(scores, special.view(np.uint8), packed, out)].tobytes()
 
 
 @entry_point(INT(F1, B1, types.Array(types.uint8, 1, "C", readonly=True), B1))
-def _format_scores(scores: Float64Array, special: Bytes, texts: Bytes, out_: Bytes) -> int:
+def format_scores(scores: Float64Array, special: Bytes, texts: Bytes, out_: Bytes) -> int:
     """Write a score a line; returns the length of the text.
 
     Args:

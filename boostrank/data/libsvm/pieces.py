@@ -17,7 +17,7 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Int64Array
 from boostrank.data.libsvm import parser as parse
 from boostrank.data.libsvm.assemble import RowFiles
-from boostrank.data.libsvm.blocks import Block, Parser, _Scratch, dense_matrix, sparse_matrix, zeroed
+from boostrank.data.libsvm.blocks import Block, Parser, Scratch, dense_matrix, sparse_matrix, zeroed
 from boostrank.data.libsvm.fill import fill_columns
 from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.reader import parser_of
@@ -152,7 +152,7 @@ class _PieceParser(Parser):
     column: parse.Int32Array
     width: int
 
-    def _keep_cells(self, block: Block, scratch: _Scratch) -> None:
+    def _keep_cells(self, block: Block, scratch: Scratch) -> None:
         if block.counts[parse.MISSING]:
             cells = int(block.counts[parse.CELLS])
             ids = scratch.ids[:cells][np.isnan(scratch.values[:cells])]

@@ -15,7 +15,7 @@ from numba import types
 
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.metric.contract import METRIC_SIGNATURE, MetricKernel
-from boostrank.kernels.primitives import sort_descending
+from boostrank.kernels.primitives import SORT, compiled_sort
 from boostrank.kernels.runtime.blocks import query_blocks
 from boostrank.kernels.runtime.jit import F1, F2, I1, INT, entry_point, inline, run_parallel
 
@@ -71,7 +71,7 @@ def measure(
         order, ends = np.empty(documents, np.int64), np.empty(documents, np.int64)
         counts = np.empty(stop - start, np.int64)
         keys, spare = np.empty(longest + _PICK), np.empty(2 * longest, np.int64)
-        _rank(start, stop, scores, labels, ptr, depth, ties, order, ends, counts, keys, spare)
+        _rank(compiled_sort.compiled, start, stop, scores, labels, ptr, depth, ties, order, ends, counts, keys, spare)
         ranked, worth, scratch = np.empty(longest), np.empty(longest), np.empty(longest + 1)
         for one, out in zip(passes, outs, strict=True):
             _apply(
@@ -84,10 +84,13 @@ def measure(
 
 
 @inline
-def rank_top(scores: Float64Array, depth: int, order: Int64Array, keys: Float64Array, spare: Int64Array) -> int:
+def rank_top(
+    sort: Any, scores: Float64Array, depth: int, order: Int64Array, keys: Float64Array, spare: Int64Array
+) -> int:
     """Write the best `depth` documents to `order`, and with them all that tie with the last; returns how many.
 
     Args:
+        sort: `primitives.compiled_sort`.
         scores: float64[n], finite.
         depth: at least 1; from n on, all documents are ranked.
         order: int64[n], by descending score, ties in input order.
@@ -95,38 +98,39 @@ def rank_top(scores: Float64Array, depth: int, order: Int64Array, keys: Float64A
     """
     n = scores.shape[0]
     if depth > _PICK or 2 * depth > n:
-        sort_descending(scores, order, spare[:n])
+        sort(scores, order, spare[:n])
         return n
-    best = keys[n:]
+    best, least = keys[n:], 0.0
     for i in range(n):
-        if i >= depth and scores[i] <= best[depth - 1]:
+        if i >= depth and scores[i] <= least:
             continue
         j = min(i, depth - 1)
         while j > 0 and scores[i] > best[j - 1]:
             best[j] = best[j - 1]
             j -= 1
         best[j] = scores[i]
+        least = best[depth - 1]  # once there are so many
     chosen, m = spare[n:], 0
     for i in range(n):
-        if scores[i] >= best[depth - 1]:
+        if scores[i] >= least:
             keys[m], chosen[m] = scores[i], i
             m += 1
-    sort_descending(keys[:m], order[:m], spare[:m])
+    sort(keys[:m], order[:m], spare[:m])
     for pos in range(m):
         order[pos] = chosen[order[pos]]
     return m
 
 
-@entry_point(types.void(INT, INT, F1, F1, I1, INT, INT, I1, I1, I1, F1, I1))
+@entry_point(types.void(SORT, INT, INT, F1, F1, I1, INT, INT, I1, I1, I1, F1, I1))
 def _rank(
-    start: int, stop: int, scores: Float64Array, labels: Float64Array, ptr: Int64Array, depth: int, ties: int,
-    order: Int64Array, ends: Int64Array, counts: Int64Array, keys: Float64Array, spare: Int64Array,
+    sort: Any, start: int, stop: int, scores: Float64Array, labels: Float64Array, ptr: Int64Array, depth: int,
+    ties: int, order: Int64Array, ends: Int64Array, counts: Int64Array, keys: Float64Array, spare: Int64Array,
 ) -> None:  # fmt: skip
     for q in range(start, stop):
         a, b, at = ptr[q], ptr[q + 1], ptr[q] - ptr[start]
         n = b - a
         s, ranking, run_ends = scores[a:b], order[at : at + n], ends[at : at + n]
-        m = rank_top(s, depth, ranking, keys, spare)
+        m = rank_top(sort, s, depth, ranking, keys, spare)
         counts[q - start] = m
         pos = 0
         while pos < m:
@@ -145,7 +149,7 @@ def _rank(
                         label = labels[a + ranking[pos + i]]
                         keys[i] = label if ties == OPTIMISTIC else -label
                         run[i] = ranking[pos + i]
-                    sort_descending(keys[:size], ranking[pos:end], spare[:size])
+                    sort(keys[:size], ranking[pos:end], spare[:size])
                     for i in range(pos, end):
                         ranking[i] = run[ranking[i]]
             pos = end

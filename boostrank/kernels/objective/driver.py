@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.objective.contract import KERNEL_SIGNATURE, Kernel
 from boostrank.kernels.objective.options import COMPOSITION, NO_NOISE, NO_NORM, Composition, add_noise
 from boostrank.kernels.objective.scaling import control_scale, normalize_gradient, scale_and_floor, unit_hessian_scale
-from boostrank.kernels.primitives import sort_descending
+from boostrank.kernels.primitives import SORT, compiled_sort
 from boostrank.kernels.runtime.blocks import query_blocks
 from boostrank.kernels.runtime.intrinsics import borrowed
 from boostrank.kernels.runtime.jit import F1, F2, I1, CompiledFunction, entry_point, inline_sums, run_parallel
@@ -143,7 +144,8 @@ def run_kernel(
     """
     queries = ptr.size - 1
     longest = int(np.diff(ptr).max()) if queries else 0
-    gradients = _gradients_to_float32 if out.grad.dtype == np.float32 else _gradients_to_float64
+    nothing_over = composition.is_plain
+    gradients = _gradients_to(out.grad.dtype == np.float32, nothing_over)
     own = np.zeros(0, np.int64) if slot_values is None else slot_values
 
     def work(task: tuple[int, int]) -> None:
@@ -153,9 +155,9 @@ def run_kernel(
         except IndexError:
             arrays = np.empty(5 * longest), np.empty(2 * longest, np.int64), np.empty(room), np.empty(room, np.int64)
         gradients(
-            kernel.compiled, task[0], task[1], scores, gains, ptr, weights, doc_const, query_const, params.copy(),
-            composition, slot, own, ordered, out.grad, out.hess, out.loss, out.hess_sum, out.magnitude, out.state,
-            *arrays,
+            kernel.compiled, compiled_sort.compiled, task[0], task[1], scores, gains, ptr, weights, doc_const,
+            query_const, params.copy(), None if nothing_over else composition, slot, own, ordered, out.grad, out.hess,
+            out.loss, out.hess_sum, out.magnitude, out.state, *arrays,
         )  # fmt: skip
         out.scratch.append(arrays)
 
@@ -249,9 +251,9 @@ def _judge(grad: Any, hess: Any, probe: float) -> tuple[float, float, int]:
 
 
 def _gradients(
-    kernel: Any, start: int, stop: int, scores: Float64Array, gains: Float64Array, ptr: Int64Array,
+    kernel: Any, sort: Any, start: int, stop: int, scores: Float64Array, gains: Float64Array, ptr: Int64Array,
     weights: Float64Array, doc_const: Float64Array, query_const: Float64Array, params: Float64Array,
-    composition: Composition, slot: int, slot_values: Int64Array, ordered: bool, grad: Any, hess: Any,
+    composition: Composition | None, slot: int, slot_values: Int64Array, ordered: bool, grad: Any, hess: Any,
     loss: Float64Array, hess_sum: Float64Array, magnitude: Float64Array, state: Any, work: Float64Array,
     iwork: Int64Array, scratch: Float64Array, iscratch: Int64Array,
 ) -> None:  # fmt: skip
@@ -259,7 +261,9 @@ def _gradients(
     doc_const, query_const, params = borrowed(doc_const), borrowed(query_const), borrowed(params)
     grad, hess, work, iwork = borrowed(grad), borrowed(hess), borrowed(work), borrowed(iwork)
     scratch, iscratch = borrowed(scratch), borrowed(iscratch)
-    noisy = composition.noise != NO_NOISE and composition.temperature > 0.0
+    noisy = False
+    if composition is not None:  # an argument of type None: the branch is not compiled
+        noisy = composition.noise != NO_NOISE and composition.temperature > 0.0
     for q in range(start, stop):
         a, b = ptr[q], ptr[q + 1]
         n = b - a
@@ -270,16 +274,16 @@ def _gradients(
             continue
         if slot >= 0:
             params[slot] = slot_values[q]
-        if noisy:
+        value = 0.0
+        if composition is not None and noisy:
             drawn, gs, hs = work[2 * n : 3 * n], work[3 * n : 4 * n], work[4 * n : 5 * n]
             gs[:] = 0.0
             hs[:] = 0.0
-            value = 0.0
             share = 1.0 / composition.draws
             for draw in range(composition.draws):
                 add_noise(composition.noise, composition.temperature, composition.seed, q, draw, s, drawn)
                 if ordered:
-                    sort_descending(drawn, order, spare)
+                    sort(drawn, order, spare)
                 value += share * kernel(
                     drawn, gains[a:b], order, doc_const[a:b], query_const[q], params, g, h, scratch, iscratch
                 )
@@ -287,14 +291,15 @@ def _gradients(
                     gs[i] += share * g[i]
                     hs[i] += share * h[i]
             g, h = gs, hs
-        else:
+        if not noisy:
             if ordered:
-                sort_descending(s, order, spare)
+                sort(s, order, spare)
             value = kernel(s, gains[a:b], order, doc_const[a:b], query_const[q], params, g, h, scratch, iscratch)
-        if composition.control > 0.0:
-            control_scale(s, composition.control, composition.nu, g)
-        if composition.normalize != NO_NORM:
-            normalize_gradient(composition.normalize, g, h)
+        if composition is not None:
+            if composition.control > 0.0:
+                control_scale(s, composition.control, composition.nu, g)
+            if composition.normalize != NO_NORM:
+                normalize_gradient(composition.normalize, g, h)
         weight = weights[q]
         loss[q] = weight * value
         for i in range(n):
@@ -302,16 +307,15 @@ def _gradients(
         hess_sum[q], magnitude[q], state[q] = _judge(grad[a:b], hess[a:b], 0.0 * value)
 
 
-def _gradients_to(real: Any) -> CompiledFunction[..., None]:
-    """`_gradients` for results of one type; each is compiled when it is first needed."""
+@cache
+def _gradients_to(single: bool, is_plain: bool) -> CompiledFunction[..., None]:
+    """`_gradients` for results of one type, with nothing or with options laid over the kernel."""
+    real, composition = _S1 if single else F1, types.none if is_plain else COMPOSITION
     signature = types.void(
-        types.FunctionType(KERNEL_SIGNATURE), types.int64, types.int64, F1, F1, I1, F1, F2, F2, F1,
-        COMPOSITION, types.int64, I1, types.boolean, real, real, F1, F1, F1, _U1, F1, I1, F1, I1,
+        types.FunctionType(KERNEL_SIGNATURE), SORT, types.int64, types.int64, F1, F1, I1, F1, F2, F2, F1,
+        composition, types.int64, I1, types.boolean, real, real, F1, F1, F1, _U1, F1, I1, F1, I1,
     )  # fmt: skip
     return CompiledFunction(_gradients, signature)
-
-
-_gradients_to_float32, _gradients_to_float64 = _gradients_to(_S1), _gradients_to(F1)
 
 
 @entry_point(

@@ -114,6 +114,12 @@ class Composition(NamedTuple):
     control: float = 0.0
     nu: float = 0.0
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is laid over the kernel."""
+        noisy = self.noise != NO_NOISE and self.temperature > 0.0
+        return not noisy and self.control <= 0.0 and self.normalize == NO_NORM
+
     @classmethod
     def of(cls, values: Mapping[str, Any], round: int) -> Composition:
         """From the values of `OPTIONS` at a 0-based round."""

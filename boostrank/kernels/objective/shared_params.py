@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
-from numba import types
 
 from boostrank.core.params import Param
 from boostrank.core.types import Constants, Float64Array, Int64Array, ParamValues
-from boostrank.kernels.primitives import discount, sort_descending
-from boostrank.kernels.runtime.jit import F1, F2, I1, entry_point
 
 TRAIN_DISCOUNT = Param(
     "train_discount",
@@ -67,13 +66,27 @@ def default_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Array
     With `values["normalize"]` none both are 1 instead, and 0 where no document has a gain: what is linear in the gains
     has no other exceptions.
     """
-    ideal = np.zeros((ptr.size - 1, 3))
-    longest = int(np.diff(ptr).max()) if ptr.size > 1 else 0
-    k = np.broadcast_to(np.asarray(values.get("k", 0), dtype=np.int64), ptr.size - 1).copy()
-    _ideal_dcgs(gains, ptr, k, ideal, np.zeros(longest, np.int64), np.zeros(longest, np.int64))
+    sizes = np.diff(ptr)
+    ideal = np.zeros((sizes.size, 3))
+    k = np.broadcast_to(np.asarray(values.get("k", 0), dtype=np.int64), sizes.size)
+    depth = np.where(k == 0, sizes, np.minimum(k, sizes))
+    number = np.repeat(np.arange(sizes.size), sizes)
+    best = gains[np.lexsort((-gains, number))]
+    rank = np.arange(1, gains.size + 1) - np.repeat(ptr[:-1], sizes)
+    filled = sizes > 0
+    first, last = ptr[:-1][filled], ptr[1:][filled] - 1
+    ideal[filled, 2] = best[first + depth[filled] - 1]
+    can_order = np.zeros(sizes.size, bool)
+    can_order[filled] = best[first] != best[last]
+    counts = np.flatnonzero((rank <= np.repeat(depth, sizes)) & np.repeat(can_order, sizes))
+    log = np.array([1.0 / math.log2(1.0 + r) for r in range(1, int(sizes.max(initial=0)) + 1)])
+    number, rank, best = number[counts], rank[counts], best[counts]
+    # bincount adds up in the order of the ranks.
+    for column, discounts in enumerate((log[rank - 1], 1.0 - (rank - 1.0) / sizes[number])):
+        ideal[:, column] = np.bincount(number, best * discounts, sizes.size)
     if values.get(NORMALIZE.name) == "none":
-        number = np.repeat(np.arange(ptr.size - 1), np.diff(ptr))
-        ideal[:, :2] = np.bincount(number[gains != 0.0], minlength=ptr.size - 1)[:, None] > 0
+        with_gain = np.repeat(np.arange(sizes.size), sizes)[gains != 0.0]
+        ideal[:, :2] = np.bincount(with_gain, minlength=sizes.size)[:, None] > 0
     return np.zeros((gains.size, 0)), ideal
 
 
@@ -81,22 +94,3 @@ def numbered_constants(labels: Float64Array, gains: Float64Array, ptr: Int64Arra
     """`default_constants` with the query's number as column 3: the stream of its noise."""
     documents, queries = default_constants(labels, gains, ptr, values)
     return documents, np.column_stack([queries, np.arange(ptr.size - 1)])
-
-
-@entry_point(types.void(F1, I1, I1, F2, I1, I1))
-def _ideal_dcgs(
-    gains: Float64Array, ptr: Int64Array, k: Int64Array, ideal: Float64Array, order: Int64Array, spare: Int64Array
-) -> None:
-    for q in range(ptr.shape[0] - 1):
-        g = gains[ptr[q] : ptr[q + 1]]
-        n = g.shape[0]
-        if n == 0:
-            continue
-        sort_descending(g, order[:n], spare[:n])
-        depth = n if k[q] == 0 else min(k[q], n)
-        ideal[q, 2] = g[order[depth - 1]]
-        if g[order[0]] == g[order[n - 1]]:
-            continue
-        for pos in range(depth):
-            for column in range(2):
-                ideal[q, column] += g[order[pos]] * discount(pos + 1.0, float(column), n)

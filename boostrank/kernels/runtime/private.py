@@ -9,11 +9,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import numba
 from llvmlite import ir
 from numba.core import cgutils
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.registry import CPUDispatcher
 
 INDEX = ir.IntType(32)
 """What lanes are numbered with."""
@@ -90,3 +95,59 @@ def cached_in(directory: str | None) -> Iterator[None]:
         yield
     finally:
         numba.config.CACHE_DIR = previous
+
+
+class _LinkedOnly(JITCodeLibrary):  # type: ignore[misc]
+    """LLVM code that callers link and optimise; no machine code is made of it.
+
+    It is optimised by itself only where sums may be formed in any order, because the order follows from that.
+    """
+
+    codegen = SimpleNamespace(set_env=lambda name, env: None)
+    any_order = False
+
+    def _optimize_functions(self, module: Any) -> None:
+        if self.any_order:
+            super()._optimize_functions(module)
+
+    def _optimize_final_module(self) -> None:
+        if self.any_order:
+            super()._optimize_final_module()
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        self._ensure_finalized()
+        return 0
+
+
+class _HelperCompiler(Compiler):  # type: ignore[misc]
+    def compile_extra(self, function: Any) -> Any:
+        self.state.library = _LinkedOnly(self.state.targetctx.codegen(), function.__qualname__)
+        self.state.library.any_order = bool(self.state.flags.fastmath)
+        self.state.library.enable_object_caching()
+        return super().compile_extra(function)
+
+
+class Helper(CPUDispatcher):  # type: ignore[misc]
+    """A function that other compiled functions call. Its machine code exists only inside theirs.
+
+    Numba would also make machine code of the function alone, and two wrappers: a third of all compile time.
+    Called from Python it is compiled separately, with those.
+    """
+
+    _LEAN = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # noqa: RUF012
+
+    def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None) -> None:
+        # Numba pickles and rebuilds it with these names.
+        options = {"nopython": True, "boundscheck": None, **(targetoptions or {}), **self._LEAN}
+        super().__init__(py_func, locals=locals or {}, targetoptions=options, pipeline_class=_HelperCompiler)
+
+    @cached_property
+    def _alone(self) -> Any:
+        return numba.jit(**{name: v for name, v in self.targetoptions.items() if name not in self._LEAN})(self.py_func)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._alone(*args, **kwargs)
