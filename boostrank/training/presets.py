@@ -197,7 +197,7 @@ def resolve(
     most = rounds if rounds is not None else ROUNDS if held_out else FIXED_ROUNDS
     trees = suited(engine, sizes, None if rounds is None and held_out else most, checked.engine)
     waits = held_out and not checked.stopping_rounds and (rounds is None or on_folds)
-    wait = PATIENCE if on_folds else patience(held_out)
+    wait = PATIENCE if on_folds and not sizes.are_large else patience(held_out, sizes)
     return Recipe(quality, most, trees, wait if waits else 0, members, folds, note)
 
 
@@ -295,9 +295,15 @@ def beside(engine: Backend, suggested: Mapping[str, Any], given: Mapping[str, An
     }
 
 
-def patience(queries: int) -> int:
-    """Rounds without a better value after which one training stops, by the number of held-out queries.
+def patience(queries: int, sizes: Sizes) -> int:
+    """Rounds without a better value after which one training stops.
 
-    The mean over few queries varies by more than one round is worth. Folds, whose models are averaged, need not wait.
+    The mean over few queries varies by more than one round is worth. Folds of small data, whose models are averaged,
+    need not wait. On large data with interactions the curve rises slowly: with 50 rounds a training stopped at round
+    306, .016 NDCG@10 below where it went with 150 (`experiments/large`).
+
+    Args:
+        queries: number that is held out.
+        sizes: of the training data.
     """
-    return PATIENCE if queries >= MANY_QUERIES // 4 else 2 * PATIENCE
+    return PATIENCE if queries >= MANY_QUERIES // 4 and not sizes.are_large else 2 * PATIENCE

@@ -267,7 +267,7 @@ def test_quick_stops_where_it_can_and_has_trees_that_suit(data: RankingDataset, 
     alone, watched = recipe("quick", data), recipe("quick", data, [valid])
     assert (alone.rounds, alone.patience, alone.trees["learning_rate"]) == (FIXED_ROUNDS, 0, 0.1)
     assert (watched.rounds, watched.trees["learning_rate"]) == (ROUNDS, 0.05)
-    assert watched.patience == patience(len(valid.queries))
+    assert watched.patience == patience(len(valid.queries), Sizes.of(data))
     for given in ({"rounds": 30}, {"n_estimators": 30}):
         found = recipe("quick", data, [valid], **given)
         assert (found.rounds, found.patience, found.trees["learning_rate"]) == (30, 0, 0.1)
@@ -282,7 +282,8 @@ def test_trees_grow_with_the_data() -> None:
     leaves = [suited(engine, Sizes(10 * q, q, 9), None, {})["num_leaves"] for q in (50, MANY_QUERIES - 1, MANY_QUERIES)]
     assert leaves == sorted(leaves)
     assert leaves[0] < leaves[-1]
-    assert [patience(q) for q in (10, MANY_QUERIES)] == sorted((patience(q) for q in (10, MANY_QUERIES)), reverse=True)
+    small, large = Sizes(10, 10, 1), Sizes(LARGE, 1_000, 2)
+    assert patience(MANY_QUERIES, small) < patience(10, small) == patience(MANY_QUERIES, large)
     rates = [suited(engine, Sizes(500, 50, 9), rounds, {})["learning_rate"] for rounds in (50, 150, 1000)]
     assert all(a >= b for a, b in pairwise(rates))
 
