@@ -281,6 +281,8 @@ def suited(engine: Backend, sizes: Sizes, rounds: int | None, given: Mapping[str
     if not engine.grows_trees:
         return {}
     rate = 0.05 if rounds is None else min(0.1, max(0.05, _REACH / rounds))
+    if sizes.are_large:  # steps of .05 would not arrive within `ROUNDS`
+        rate = 0.1
     trees: dict[str, Any] = {"learning_rate": rate, "num_leaves": 31 if sizes.queries >= MANY_QUERIES else 15}
     if sizes.features > 3 and not sizes.are_large:
         trees["feature_fraction"] = 0.5
