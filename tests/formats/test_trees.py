@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 
 from boostrank.core.errors import ModelError
-from boostrank.formats.base import LinearStart
 from boostrank.formats.lightgbm.format import LIGHTGBM
 from boostrank.formats.lightgbm.parser import LightGBMText, read_leaves
-from boostrank.formats.lightgbm.start import start_text
 from boostrank.formats.trees import ServedTrees, depths
 from boostrank.formats.xgboost import XGBOOST, with_even_leaves
-from boostrank.kernels.trees.curves import ZERO, Curve
+from boostrank.kernels.trees.curves import ZERO
 from boostrank.kernels.trees.walker import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
 from tests.formats.real_models import lightgbm_models, xgboost_models
 from tests.formats.test_lightgbm import line, resized
@@ -131,9 +129,6 @@ def test_linear_leaves_are_not_walked_and_their_features_count_as_used() -> None
     assert trees.used.tolist() == sorted(used)
     with pytest.raises(ModelError, match="leaves of its trees hold linear models"):
         LIGHTGBM.served(model)
-    old = LIGHTGBM.parse(start_text(LinearStart(("a",), {0: Curve.line(1.0, 2.0, 3.0)})).encode())
-    with pytest.raises(ModelError, match="it begins with linear leaves: `boostrank convert` puts them in steps"):
-        LIGHTGBM.served(old)
     forest = LIGHTGBM.parse(lightgbm_models()["random forest"].encode())
     with pytest.raises(ModelError, match="a random forest of LightGBM's averages its trees by itself"):
         LIGHTGBM.served(forest)
