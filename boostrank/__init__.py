@@ -13,7 +13,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from boostrank.core import aliases
 from boostrank.core.version import __version__
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from boostrank.training.averaging import average
     from boostrank.training.callbacks import EarlyStopping
     from boostrank.training.checkpoint import Checkpoint
-    from boostrank.training.conversion import convert_start
     from boostrank.training.model import RankingModel
     from boostrank.training.train import train
     from boostrank.training.within_query import WithinQuery
@@ -56,7 +54,6 @@ _NAMES = {
     "report.comparison.analysis": "compare", "report.pareto_front.analysis": "pareto",
     "sklearn": "BoostRanker QueryKFold QueryShuffleSplit QueryTimeSplit", "training.averaging": "average",
     "training.callbacks": "EarlyStopping", "training.checkpoint": "Checkpoint",
-    "training.conversion": "convert_start",
     "training.model": "RankingModel", "training.train": "train",
     "training.within_query": "WithinQuery", "tuning.search": "tune",
 }  # fmt: skip
@@ -68,7 +65,7 @@ _PACKAGES = ("cluster", "data", "export", "report", "tuning")
 __all__ = [
     "BoostrankError", "Checkpoint", "Conventions", "DataError", "EarlyStopping", "InputError", "Metric", "Mixture",
     "ModelError", "Objective", "ObjectiveSpec", "Param", "ParameterError", "QueryIndex", "RankingDataset",
-    "RankingModel", "TrainingError", "WithinQuery", "__version__", "average", "compare", "convert_start",
+    "RankingModel", "TrainingError", "WithinQuery", "__version__", "average", "compare",
     "define_objective", "doctor", "export_model", "inline", "load_objective", "objective_kernel", "pareto", "train",
     "tune", "verify",
 ]  # fmt: skip
@@ -84,6 +81,3 @@ def __getattr__(name: str) -> Any:
         if maker is not None:
             return maker
     raise AttributeError(f"module 'boostrank' has no attribute {name!r}")
-
-
-aliases.install()

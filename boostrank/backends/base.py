@@ -11,7 +11,6 @@ import numpy.typing as npt
 from boostrank.backends.events import Callback
 from boostrank.backends.limits import Limits
 from boostrank.backends.snapshot import Resumed, Snapshot
-from boostrank.core.deprecation import renamed
 from boostrank.core.errors import DataError, ModelError, ParameterError
 from boostrank.core.gains import Gain
 from boostrank.core.queries import QueryIndex
@@ -325,13 +324,3 @@ class Backend(Protocol):
     def n_features(self, booster: Any) -> int:
         """How many features there are."""
         return len(self.feature_names(booster))
-
-
-_EVENTS, _FORMATS, _DENSE = "boostrank.backends.events", "boostrank.formats.base", "boostrank.data.dense"
-__getattr__ = renamed(
-    __name__,
-    {
-        "CallbackEnv": _EVENTS, "EvalResult": _EVENTS, "StopTraining": _EVENTS, "engine_names": _FORMATS,
-        "dense_batches": _DENSE, "dense_rows": _DENSE,
-    },
-)  # fmt: skip

@@ -6,8 +6,6 @@ import enum
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from boostrank.core.deprecation import renamed_attributes
-
 
 class Status(enum.Enum):
     """How a check ended. A note passes, and says something worth knowing."""
@@ -38,8 +36,6 @@ class Finding:
     why: str = ""
     mend: str = ""
 
-    __getattr__ = renamed_attributes({"told": "message"})
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -60,8 +56,7 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
-        # "told" is what version 0.1.0 called the message.
-        findings = [asdict(f) | {"told": f.message, "status": f.status.value} for f in self.findings]
+        findings = [asdict(f) | {"status": f.status.value} for f in self.findings]
         return {"objective": self.objective, "passed": self.passed, "checks": findings}
 
 

@@ -25,7 +25,6 @@ _COMMANDS = {
     "average": ("average", "Several models as one model file."),
     "tune": ("tune", "Search for the parameters that rank best, into a config file for train."),
     "plan": ("plan", "What training on some files will cost, before it starts."),
-    "convert": ("convert", "The start of a model of 0.1.0 in steps, which every program reads."),
     "export": ("export", "A model as the programs that serve rankers read it, proved."),
     "verify": ("verify", "Compare scores that a search engine logged with the model's, and name the cause."),
     "predict": ("predict", "Score documents, one score a line in input order."),

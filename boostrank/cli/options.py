@@ -6,7 +6,6 @@ import dataclasses
 import glob
 import math
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,15 +41,14 @@ class Option(click.Option):
 
     Args:
         section: the heading.
-        was: its earlier names, `--old`, which are taken with a warning and are not in the help.
     """
 
-    def __init__(self, *args: Any, section: str = "Options", was: Sequence[str] = (), **kwargs: Any) -> None:
+    def __init__(self, *args: Any, section: str = "Options", **kwargs: Any) -> None:
         numbers = {click.IntRange: "N", FloatRange: "X"}
         kwargs = {"metavar": numbers.get(type(kwargs.get("type"))), "show_default": "default" in kwargs} | kwargs
         kwargs.setdefault("shell_complete", complete)
         super().__init__(*args, **kwargs)
-        self.section, self.was = section, tuple(was)
+        self.section = section
 
 
 MOST_USED = "Most used"
@@ -69,17 +67,6 @@ class Command(click.Command):
     ) -> None:
         super().__init__(*args, **kwargs)
         self.most_used, self._replaceable = tuple(most_used), tuple(replaceable)
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Earlier names of options become what they are now, with a FutureWarning."""
-        now = {old: max(one.opts, key=len) for one in self.params for old in getattr(one, "was", ())}
-        end = args.index("--") if "--" in args else len(args)
-        for i, word in enumerate(args[:end] if now else ()):
-            name, equals, value = word.partition("=")
-            if name in now:
-                warnings.warn(f"{name} is now {now[name]}; the old name will go", FutureWarning, stacklevel=2)
-                args[i] = now[name] + equals + value
-        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run it, if no file that it is to write is one that it reads, or is to be written twice.

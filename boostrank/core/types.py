@@ -9,8 +9,6 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.deprecation import renamed
-
 Int64Array = npt.NDArray[np.int64]
 Float32Array = npt.NDArray[np.float32]
 Float64Array = npt.NDArray[np.float64]
@@ -46,6 +44,3 @@ class Schedule(Protocol):
     def needs_total(self) -> bool:
         """Whether `over` must be called before the schedule can be evaluated."""
         ...
-
-
-__getattr__ = renamed(__name__, {"QueryIndex": "boostrank.core.queries"})

@@ -298,7 +298,7 @@ class _Search:
             yield _Known(
                 "start",
                 "the start is missing: the trees in front of the others were dropped",
-                "export the model anew, with all its trees; what drops linear leaves needs `boostrank convert`",
+                "export the model anew, with all its trees",
                 self._by(trees, own, first=self._first),
             )
         yield from self._of_rounds(trees, own)

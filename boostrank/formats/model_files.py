@@ -27,7 +27,7 @@ from boostrank.core.files import record_path, write_atomically
 from boostrank.core.jsonable import from_json, is_whole
 from boostrank.formats import parse_model
 from boostrank.formats.base import refuse
-from boostrank.formats.model_info import READABLE_SINCE, SCHEMA_VERSION, schema_version
+from boostrank.formats.model_info import READABLE_SINCE, SCHEMA_VERSION
 
 _SUFFIX = ".meta.json"
 MAX_MODEL_BYTES = 2**31
@@ -62,9 +62,8 @@ def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mappin
         TrainingError: one of the files could not be written; the old pair still loads.
     """
     beside = Path(record_path(path))
-    version = schema_version(sidecar)
     seal = {
-        "schema_version": version, "readable_since": READABLE_SINCE[version], "body_sha256": content_sha256(body),
+        "schema_version": SCHEMA_VERSION, "readable_since": READABLE_SINCE, "body_sha256": content_sha256(body),
         "body_bytes": len(body),
     }  # fmt: skip
     final = _sealed(sidecar, seal)

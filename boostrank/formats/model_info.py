@@ -9,8 +9,8 @@ from typing import Any
 from boostrank.core.jsonable import is_number, is_whole
 
 SCHEMA_VERSION = 2
-READABLE_SINCE = {1: "0.1.0", 2: "0.2.0"}
-"""Version -> the first boostrank that reads it: what an older one tells its user to install."""
+READABLE_SINCE = "0.2.0"
+"""The first boostrank that reads it: what an older one tells its user to install."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,13 +149,6 @@ def _is_categories(one: Any) -> bool:
 def _are_numbers(values: Any) -> bool:
     # None: a metric that was not a number.
     return isinstance(values, list) and all(value is None or is_number(value) for value in values)
-
-
-def schema_version(content: Mapping[str, Any]) -> int:
-    """Of a sidecar. Before 2, data would have been read without their columns within queries, or with other codes of
-    their categories."""
-    coded = (content.get("data") or {}).get("categories")
-    return 2 if coded or (content.get("within_query") or {}).get("kinds") else 1
 
 
 _TYPES: dict[str, type] = {

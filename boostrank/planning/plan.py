@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from typing import Any
 
 from boostrank.backends import ENGINES
-from boostrank.core.deprecation import renamed
 from boostrank.core.errors import InputError
 from boostrank.core.formatting import size_words
 from boostrank.core.machine import free_memory, resolve_threads
@@ -16,10 +15,6 @@ from boostrank.kernels.runtime.jit import cache_directory, is_kept
 from boostrank.objective.description import TrainingObjective
 from boostrank.planning.costs import Work, float_bytes, fold_bytes, peak_of
 from boostrank.planning.sample import Survey
-
-__getattr__ = renamed(
-    __name__, {old: f"{__name__}:{new}" for old, new in (("Bill", "Plan"), ("Way", "Route"), ("draw_up", "make_plan"))}
-)
 
 # In memory, other work on the machine keeps half of what is free; streamed data are made to need little.
 _SHARE = {"memory": 0.5, "bins": 1.0, "external": 1.0}

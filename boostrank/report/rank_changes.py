@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from boostrank.core.deprecation import renamed
 from boostrank.core.errors import ModelError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
@@ -16,10 +15,6 @@ from boostrank.data.arrays import default_feature_names
 from boostrank.data.dataset import RankingDataset
 from boostrank.report.documents import shown_name
 from boostrank.training.model import RankingModel
-
-_OLD = {"Move": ":RankChange", "Swap": ":Inversion"}
-_OLD |= {"moves_in": ":rank_changes_in", "costliest_swap": ":costliest_inversion"}
-__getattr__ = renamed(__name__, _OLD)
 
 # What LightGBM calls features without names.
 _UNNAMED = re.compile(r"Column_\d+")

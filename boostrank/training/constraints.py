@@ -17,7 +17,6 @@ from boostrank.formats.trees import Trees
 from boostrank.kernels.trees.curves import Curve
 from boostrank.kernels.trees.walker import NAN_LEFT, Forest
 
-_ROUNDING = 1e-9  # of linear pieces that meet
 _Box = dict[int, tuple[float, float, bool]]
 
 
@@ -86,11 +85,8 @@ def first_mixture(trees: Trees, groups: Sequence[frozenset[int]]) -> frozenset[i
 
 
 def _goes(curve: Curve, direction: int) -> bool:
-    """Whether a function goes that way, but for what it says of missing values."""
-    ends = direction * (curve.constant[:-1] + curve.slope[:-1] * curve.bounds)
-    begins = direction * (curve.constant[1:] + curve.slope[1:] * curve.bounds)
-    slack = np.where((curve.slope[1:] != 0.0) | (curve.slope[:-1] != 0.0), _ROUNDING * (1.0 + np.abs(ends)), 0.0)
-    return bool(np.all(direction * curve.slope >= 0.0) and np.all(begins >= ends - slack))
+    """Whether steps go that way, but for what they say of missing values."""
+    return bool(np.all(direction * np.diff(curve.constant) >= 0.0))
 
 
 def _break_below(forest: Forest, root: int, direction: Int64Array) -> int | None:

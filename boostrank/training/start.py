@@ -30,11 +30,6 @@ LINEAR = "linear"
 AUTO_START = "auto"
 """Make one first where the objective is `auto`, and a start can be: see `beginning`."""
 _NO_START = "auto begins without its linear start here: the data set {} (start='none' leaves it out)"
-_NO_STEPS = (
-    "the model begins with linear leaves, which hardly any program but LightGBM reads: give the rows as a "
-    "RankingDataset for a start in steps, which all of them read"
-)
-_NO_LIMITS = "a start of linear leaves does not keep what these parameters ask of features"
 
 
 def say_without_start(engine: Backend, booster: Any, params: Mapping[str, Any]) -> None:
@@ -153,8 +148,7 @@ def beginning(
         raise ParameterError(f"no linear start with these parameters: {reason}; start='none' leaves it out")
     if start == LINEAR:
         if not isinstance(rows, RankingDataset) or gone:
-            why = f"the data set {gone}" if gone else f"it is made of a RankingDataset, not {type(train_set).__name__}"
-            raise ParameterError(f"no linear start: {why}; start='none' leaves it out")
+            raise ParameterError(_no_rows(train_set, gone))
         if objective is not None and rows.document_weights is not None:
             objective.check_gain_weights("the linear start", "start='none' leaves it out")
         limits = limits_of(engine, params, rows.feature_names, train_set)
@@ -171,25 +165,25 @@ def beginning(
         raise ParameterError(
             f"start must be {LINEAR!r}, or a linear model or its path; trees are continued by init_model"
         )
-    if isinstance(rows, RankingDataset):
-        same_order(ranker, rows if source is None else source)
-        if ranker.within_query is not None and ranker.column_names != rows.feature_names:
-            raise ParameterError(f"start: the linear model has {ranker.within_query.words()}, the training has not")
-        if len(linear.feature_names) < rows.n_features:  # columns that it does not look at
-            linear = replace(linear, feature_names=rows.feature_names)
+    if not isinstance(rows, RankingDataset):
+        raise ParameterError(_no_rows(train_set, gone))
+    same_order(ranker, rows if source is None else source)
+    if ranker.within_query is not None and ranker.column_names != rows.feature_names:
+        raise ParameterError(f"start: the linear model has {ranker.within_query.words()}, the training has not")
+    if len(linear.feature_names) < rows.n_features:  # columns that it does not look at
+        linear = replace(linear, feature_names=rows.feature_names)
     limits = limits_of(engine, params, linear.feature_names, train_set)
-    if isinstance(rows, RankingDataset):
-        without = [linear.feature_names[i] for i in linear.curves if i in limits.unused]
-        if without:
-            message = (
-                f"the start goes without {', '.join(map(repr, without))}: with these parameters trees cannot use them"
-            )
-            warn_user(message, DataWarning)
-        linear = cross_fit.in_steps_of(linear, rows, threads, limits)
-    elif limits.direction.any() or limits.unused:
-        raise ParameterError(f"{_NO_LIMITS}: give the rows as a RankingDataset, or begin without one (start='none')")
-    else:
-        warn_user(_NO_STEPS, DataWarning)
+    without = [linear.feature_names[i] for i in linear.curves if i in limits.unused]
+    if without:
+        message = f"the start goes without {', '.join(map(repr, without))}: with these parameters trees cannot use them"
+        warn_user(message, DataWarning)
+    linear = cross_fit.in_steps_of(linear, rows, threads, limits)
     kept = ("objective", "parameters", "training", "data")
     description = {key: ranker.info[key] for key in kept if key in ranker.info}
     return Beginning(engine.begin_with(linear), linear, None, description)
+
+
+def _no_rows(train_set: Any, gone: str | None) -> str:
+    """Why there is no linear start where there are no rows to make it of."""
+    why = f"the data set {gone}" if gone else f"it is made of rows, not of {type(train_set).__name__}"
+    return f"no linear start: {why}. Give the rows as a RankingDataset, or leave the start out (start='none')"

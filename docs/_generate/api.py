@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from boostrank.core.aliases import MOVED
-
 # page -> (title, [(module, what to list: None for its `__all__`)])
 _PAGES: dict[str, tuple[str, str, list[tuple[str, tuple[str, ...] | None]]]] = {
     "boostrank": (
@@ -72,13 +70,3 @@ def pages() -> dict[str, str | bytes]:
         "(../design/extending.md)."
     )
     return {"api/index.md": "\n".join(index)} | made
-
-
-def renamed_page() -> dict[str, str | bytes]:
-    """`design/renamed.md`: the old module names, and where their content stands."""
-    rows = [f"| `boostrank.{old}` | `boostrank.{new}` |" for old, new in sorted(MOVED.items())]
-    text = (
-        "# Renamed modules\n\nModules of version 0.1.0 under their old names still import, and warn (`FutureWarning`). "
-        "What stood in them stands in\n\n| 0.1.0 | now |\n|---|---|\n"
-    )
-    return {"design/renamed.md": text + "\n".join(rows) + "\n"}

@@ -47,6 +47,6 @@ def _filled(nav: Any, made: dict[str, dict[str, str | bytes]]) -> Any:
 def on_files(files: Files, config: Any) -> Files:
     """Hand them to MkDocs."""
     pages = {uri: content for made in config.extra.pop("made").values() for uri, content in made.items()}
-    for uri, content in (pages | copied.root_pages() | api.renamed_page() | notebooks.pages()).items():
+    for uri, content in (pages | copied.root_pages() | notebooks.pages()).items():
         files.append(File.generated(config, uri, content=content))
     return files

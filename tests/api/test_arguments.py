@@ -38,7 +38,6 @@ def model() -> boostrank.RankingModel:
             {"params": b"x", "train_set": 1, "valid_set": {}, "num_boost_round": NO_NUMBERS, "name": 3, "k": NO_NUMBERS,
              "folds": NO_NUMBERS, "backend": NO_TEXT, "progress": "soon"},
         ),
-        (boostrank.convert_start, (None,), {"model": NO_TEXT, "data": [[1.0]], "steps": NO_NUMBERS}),
         (boostrank.verify, (None, DATA, [0.0] * 6), {"model": NO_TEXT, "data": NO_TEXT}),
         (
             boostrank.export_model, (None, "out.py", "python"),

@@ -20,6 +20,7 @@ from boostrank.kernels.trees.walker import Walker
 from boostrank.training.cross_fit import cross_fitted
 from boostrank.training.steps import between
 from tests.backends.test_linear import ranking
+from tests.formats.real_models import xgboost_models
 
 pytestmark = pytest.mark.usefixtures("leaves_as_grown")
 
@@ -198,8 +199,7 @@ def test_a_start_whose_trees_are_no_rounds_is_refused(boosted: Any) -> None:
 
 def test_steps_are_read_as_they_were_written() -> None:
     rng = np.random.default_rng(0)
-    text = Path(__file__).parents[1] / "formats" / "golden" / "schema-1" / "xgboost.json"
-    model = parse_model(text.read_bytes())
+    model = parse_model(xgboost_models()["rank:ndcg"])
     for size in (0, 1, 2, 7, 254):
         values = np.unique(rng.normal(size=2 * size + 2).astype(np.float32)).astype(np.float64)
         bounds = between(values[: 2 * size : 2], values[1 : 2 * size + 1 : 2])

@@ -1,7 +1,7 @@
 """A file of a user's own with one fault: the check that fails is the right one, and says what to mend.
 
-The faults are put into the template, and into that of version 0.1.0, whose kernel takes ten arrays. Kernels run as
-plain Python here: the rules are the same, and nothing is compiled.
+The faults are put into the template, and into the same with a kernel of ten arrays. Kernels run as plain Python here:
+the rules are the same, and nothing is compiled.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FORCES = "grad[i] -= alpha * wrong\n                grad[j] += alpha * wrong"
 CURVATURES = "hess[i] += curvature\n                hess[j] += curvature"
 
 
-ARRAYS = Path(__file__).with_name("template_0_1_0.py")
+ARRAYS = Path(__file__).with_name("template_arrays.py")
 
 
 @pytest.fixture(params=["named", "arrays"])

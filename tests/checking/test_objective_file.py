@@ -8,7 +8,6 @@ import json
 import pickle
 import re
 import runpy
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -84,7 +83,7 @@ def kernel({ARGUMENTS}):
 
 SPEC = boostrank.define_objective("wild", kernel, quadratic=False)
 """
-ARRAYS = Path(__file__).with_name("template_0_1_0.py")
+ARRAYS = Path(__file__).with_name("template_arrays.py")
 QUIET = {"verbosity": -1, "metric": "None", "num_leaves": 7, "num_threads": 1}
 
 
@@ -140,15 +139,13 @@ def test_a_kernel_with_names_and_one_of_ten_arrays_train_the_same(
     assert copied.scratch_per_document == module.SPEC.scratch_per_document == 0
 
 
-def test_a_file_written_for_version_0_1_0_works_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "boostrank.kernels.spec", raising=False)
-    with pytest.warns(FutureWarning, match=r"kernels\.spec is now boostrank\.kernels\.objective\.contract"):
-        old = load_objective(ARRAYS)
-    new = importlib.import_module("boostrank.objectives._template").SPEC
-    assert old.params == new.params
-    values = {p.name: p.default for p in new.params}
+def test_the_template_of_ten_arrays_is_the_same_objective() -> None:
+    arrays = load_objective(ARRAYS)
+    named = importlib.import_module("boostrank.objectives._template").SPEC
+    assert arrays.params == named.params
+    values = {p.name: p.default for p in named.params}
     for query, scores in examples():
-        found, wanted = (evaluate(spec, query, scores, values) for spec in (new, old))
+        found, wanted = (evaluate(spec, query, scores, values) for spec in (named, arrays))
         for one, other in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(one, other)
 

@@ -123,7 +123,7 @@ def test_a_dash_is_standard_output_or_refused(model: Path, data: Path, tmp_path:
     assert invoke("predict", model, test, "-o", "-").stdout == invoke("predict", model, test).stdout
     for arguments in (
         ("train", test, "-m", "-"), ("train", test, "-m", tmp_path / "m", "--log", "-"), ("average", model, "-m", "-"),
-        ("tune", test, "-o", "-"), ("export", model, "--to", "python", "-o", "-"), ("convert", model, "-o", "-"),
+        ("tune", test, "-o", "-"), ("export", model, "--to", "python", "-o", "-"),
         ("report", model, test, "-o", "-"), ("compare", model, test, test, "--html", "-"),
         ("why", model, test, "@1", "@2", "--qid", "1", "--html", "-"),
     ):  # fmt: skip

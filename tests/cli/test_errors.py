@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from boostrank.cli.errors import run_reporting_errors
-from boostrank.cli.options import Command, option
 from boostrank.core.errors import ModelError
 from tests.cli.conftest import FEW, invoke
 
@@ -171,32 +168,6 @@ def test_fault_115_a_word_or_a_number_out_of_range_for_the_engine_is_refused_by_
     assert result.exit_code == 2, result.stderr
     assert f"{param.partition('=')[0]}=" in result.stderr
     assert "must be a whole number" in result.stderr
-
-
-@click.command(cls=Command)
-@option("--new", "-n", was=("--old", "--older"), help="What it is.")
-@option("--other", default="")
-@click.argument("words", nargs=-1)
-def renamed(new: str | None, other: str, words: tuple[str, ...]) -> None:
-    click.echo(f"{new} {other} {words}")
-
-
-@pytest.mark.parametrize(
-    ("typed", "printed", "warned"),
-    [
-        (["--old", "3"], "3  ()", "--old is now --new; the old name will go"),
-        (["--older=a=b", "w"], "a=b  ('w',)", "--older is now --new; the old name will go"),
-        (["--new", "3"], "3  ()", ""), (["-n", "3"], "3  ()", ""), (["--", "--old"], "None  ('--old',)", ""),
-        (["--other=--old"], "None --old ()", ""),
-    ],
-)  # fmt: skip
-def test_an_earlier_name_of_an_option_works_and_warns(typed: list[str], printed: str, warned: str) -> None:
-    with warnings.catch_warnings(record=True) as found:
-        warnings.simplefilter("always")
-        result = CliRunner().invoke(renamed, typed)
-    assert (result.exit_code, result.stdout.strip()) == (0, printed.strip())
-    assert [(str(one.message), one.category) for one in found] == ([(warned, FutureWarning)] if warned else [])
-    assert "--old" not in CliRunner().invoke(renamed, ["--help"]).stdout
 
 
 @pytest.mark.parametrize(

@@ -523,13 +523,3 @@ def test_options_that_contradict_are_refused(tmp_path: Path) -> None:
         boostrank.doctor(tmp_path, gain="steep")
     with pytest.raises(ParameterError):
         boostrank.doctor(tmp_path, inf="maybe")
-
-
-def test_names_of_version_0_1_0_still_work_and_warn() -> None:
-    import boostrank.data.doctor as doctoring
-
-    with pytest.warns(FutureWarning, match=r"Facts is now boostrank\.data\.doctor\.profile\.Profile"):
-        assert doctoring.Facts is doctoring.Profile
-    finding = doctoring.Finding("check", doctoring.Severity.NOTE, "f", 1, 0, 1, "what was seen", "", "")
-    with pytest.warns(FutureWarning, match=r"Finding\.told is now Finding\.message"):
-        assert finding.told == "what was seen"

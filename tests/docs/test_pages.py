@@ -72,7 +72,7 @@ def test_the_named_make_targets_exist() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    made = {"docs/contributing.md", "docs/changelog.md", "docs/design/renamed.md"}
+    made = {"docs/contributing.md", "docs/changelog.md"}
     made |= {f"docs/guide/{page.stem}.md" for page in PAGES if page.suffix == ".ipynb"}
     made |= {f"docs/objectives/{name}.md" for name in (*OBJECTIVES.names(), "index")}
     for target in _LINK.findall(text_of(page)):

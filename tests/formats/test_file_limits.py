@@ -54,7 +54,7 @@ def test_a_sidecar_is_json_of_a_line_a_value_and_may_be_laid_out_otherwise(tmp_p
     path = tmp_path / "model"
     write_model_files(path, BODY, SAID)
     text = sidecar_path(path).read_text()
-    assert text.startswith('{\n "file": {\n  "schema_version": 1,\n')
+    assert text.startswith('{\n "file": {\n  "schema_version": 2,\n')
     assert text.endswith("\n ]\n}\n")
     sidecar_path(path).write_text(json.dumps(json.loads(text), sort_keys=True, indent=7))
     assert read_model_files(path) == (BODY, SAID)

@@ -250,13 +250,10 @@ def test_a_study_of_every_version_goes_on(version: str) -> None:
     done = invoke("tune", *STUDY, "--trials", "2", "--study", "tune.study", "--resume", "-o", "again.toml")
     assert done.exit_code == 0, done.stderr
     found, then = (tomllib.loads(Path(name).read_text()) for name in ("again.toml", "tune.toml"))
-    assert found == then | {"quality": "plain"}  # which 0.1.0 did not have to say
+    assert found == then
 
 
-WITH_CLICKS = [version for version in VERSIONS if Version(version) >= Version("0.2.0.dev0")]
-
-
-@pytest.mark.parametrize("version", WITH_CLICKS)
+@of_each_version
 def test_clicks_and_propensities_of_every_version_are_read(
     version: str, extracted: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -266,20 +263,6 @@ def test_clicks_and_propensities_of_every_version_are_read(
     then = json.loads((folder / "propensities.json").read_text())
     found = read_propensities(folder / "propensities.json").to_dict()
     assert found | {"version": then["version"]} == then
-
-
-def test_a_start_of_0_1_0_is_converted_with_the_difference_that_is_said(
-    extracted: dict[str, Path], tmp_path: Path
-) -> None:
-    folder = extracted["0.1.0"]
-    data = RankingDataset.from_libsvm(folder / "rows.txt")
-    model = RankingModel.load(folder / "lightgbm-auto.txt")
-    converted, found = boostrank.convert_start(model)
-    assert 0.0 < np.abs(converted.predict(data) - model.predict(data)).max() <= found.bound
-    converted.save(tmp_path / "model.txt")
-    again = RankingModel.load(tmp_path / "model.txt")
-    assert again.info["conversion"]["bound"] == found.bound
-    np.testing.assert_array_equal(again.predict(data), converted.predict(data))
 
 
 @of_each_version

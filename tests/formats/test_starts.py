@@ -29,10 +29,7 @@ STEPS = Curve(
 )  # fmt: skip
 TWO = Curve(np.array([0.75]), np.array([1.0, -2.0]), np.zeros(2), -0.5, np.array([4.0, 9.0, 1.0]))
 LEVEL = Curve(np.zeros(0), np.array([1.5]), np.zeros(1), 2.0, np.array([6.0, 2.0]))
-PIECES = Curve(np.array([-1.5, 0.25]), np.array([-3.0, 0.5, 4.25]), np.array([2.0, 0.0, -1.0]), 0.125)
-LINE = Curve.line(0.5, 1.0, 1.25)
-LEVEL_LINE = Curve.line(0.0, 1.0, 1.25)
-CURVES = {"steps": STEPS, "two": TWO, "level": LEVEL, "pieces": PIECES, "line": LINE, "level line": LEVEL_LINE}
+CURVES = {"steps": STEPS, "two": TWO, "level": LEVEL}
 VALUES = np.array([-np.inf, -1e30, -2.0, -1.5, -1.25, -1.0, 0.0, 0.25, 0.5, 0.75, 1.0, 3.25, 4.0, 1e30, np.nan])
 
 
@@ -43,9 +40,7 @@ def said(curve: Curve, values: np.ndarray = VALUES) -> list[float]:
         if np.isnan(x) or x < LOWEST:
             out.append(curve.missing)
             continue
-        piece = sum(float(bound) < x for bound in curve.bounds)
-        slope = float(curve.slope[piece])
-        out.append(float(curve.constant[piece]) + (slope * x if slope else 0.0))
+        out.append(float(curve.constant[sum(float(bound) < x for bound in curve.bounds)]))
     return out
 
 
@@ -72,16 +67,14 @@ def test_a_start_in_lightgbms_text_is_read_as_it_was_written_and_lightgbm_says_t
     (feature, found), *others = read_start(model.trees).items()
     assert (feature, others) == (1, [])
     same(found, curve)
-    assert (found.documents is None) == (curve.documents is None)
-    if curve.documents is not None:
-        np.testing.assert_array_equal(found.documents, curve.documents)
-    # A line alone needs no split, a level one does: it is level at infinity too.
-    assert model.trees[0].leaves == (1 if name == "line" else curve.constant.size + 1)
+    assert found.documents is not None
+    assert curve.documents is not None
+    np.testing.assert_array_equal(found.documents, curve.documents)
+    assert model.trees[0].leaves == curve.constant.size + 1
     rows = np.zeros((VALUES.size, 3))
     rows[:, 1] = VALUES
-    finite = np.isfinite(VALUES) | (np.isnan(VALUES) if name == "line" else True)
     scores = lgb.Booster(model_str=body.decode()).predict(rows, raw_score=True)
-    np.testing.assert_allclose(scores[finite], np.array(said(curve))[finite], rtol=1e-15)
+    np.testing.assert_allclose(scores, said(curve), rtol=1e-15)
 
 
 def test_two_trees_of_one_feature_add_up_and_others_stay() -> None:
@@ -113,9 +106,6 @@ def a_tree(**fields: str | None) -> Tree:
     )  # fmt: skip
 
 
-LINEAR: dict[str, str | None] = {"is_linear": "1", "leaf_count": "0 0 0", "leaf_features": "4"}
-
-
 @pytest.mark.parametrize(
     ("fields", "is_one"),
     [
@@ -129,13 +119,7 @@ LINEAR: dict[str, str | None] = {"is_linear": "1", "leaf_count": "0 0 0", "leaf_
         ({"threshold": "-1.0 0.5", "split_feature": "4 3"}, False),
         ({"threshold": f"0.5 {LOWEST!r}"}, False),
         ({"threshold": ""}, False),
-        (LINEAR, True),
-        (LINEAR | {"leaf_count": "0 1 0"}, False),
-        (LINEAR | {"leaf_count": ""}, False),
-        (LINEAR | {"leaf_count": None}, False),
-        (LINEAR | {"num_leaves": "1", "leaf_count": "0"}, True),
-        (LINEAR | {"num_leaves": "1", "leaf_count": "0", "leaf_features": ""}, False),  # a constant that was grown
-        (LINEAR | {"leaf_features": ""}, True),
+        ({"is_linear": "1"}, False),
     ],
 )
 def test_a_tree_of_a_start_is_known_by_what_no_tree_that_was_grown_has(

@@ -10,8 +10,6 @@ import pytest
 import xgboost as xgb
 
 import boostrank
-from boostrank.backends import get_backend
-from boostrank.formats.base import LinearStart
 from boostrank.kernels.trees.curves import Curve, Curves
 from boostrank.kernels.trees.scorer import Scorer
 from boostrank.kernels.trees.walker import Forest
@@ -115,6 +113,3 @@ def test_what_it_cannot_score_is_left_to_the_engine(tmp_path: Path) -> None:
     half = xgb.train({"base_score": 0.5, "max_depth": 3}, xgb.DMatrix(features, labels), 3)
     half.save_model(tmp_path / "half.json")
     assert compiled_scorer(boostrank.RankingModel.load(tmp_path / "half.json")) is None
-    engine = get_backend("lightgbm")
-    slopes = engine.begin_with(LinearStart(("a", "b"), {1: Curve.line(2.0, 1.0, 0.0)}))
-    assert compiled_scorer(boostrank.RankingModel(engine, slopes)) is None

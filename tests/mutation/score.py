@@ -39,7 +39,7 @@ LEFT_OUT = ("kernels/runtime",)
 TESTS = (
     "kernels", "objectives", "metrics", "schedules", "core", "data", "formats", "checking", "test_standalone.py",
     "backends/test_linear.py", "backends/test_linear_start.py", "backends/test_xgboost_start.py",
-    "training/test_averaging.py", "training/test_contributions.py", "training/test_conversion.py",
+    "training/test_averaging.py", "training/test_contributions.py",
     "training/test_even_leaves.py", "training/test_model.py", "training/test_peers.py", "training/test_steps.py",
     "export/test_xgboost.py", "export/test_treelite.py", "export/test_python.py", "export/test_lightgbm.py",
 )  # fmt: skip

@@ -139,12 +139,6 @@ def test_what_is_no_size_is_refused(text: str) -> None:
         parse_size(text)
 
 
-def test_names_of_version_0_1_0_still_work_and_warn() -> None:
-    for old, new in (("Bill", planning.Plan), ("Way", planning.Route), ("draw_up", planning.make_plan)):
-        with pytest.warns(FutureWarning, match=f"{old} is now boostrank.planning.plan.{new.__name__}"):
-            assert getattr(planning, old) is new
-
-
 def test_folds_of_a_preset_take_more_and_validation_rows_are_held_twice() -> None:
     train, valid = a_survey(1_000_000), a_survey(200_000)
 

@@ -24,8 +24,6 @@ from boostrank.cli.why import _print
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float32Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.formats.base import LinearStart
-from boostrank.kernels.trees.curves import Curve
 from boostrank.report import Why, why
 from boostrank.report.explanation.counterfactuals import Counterfactual, FeatureValues
 from boostrank.training.model import RankingModel
@@ -284,17 +282,6 @@ def test_linear_leaves_try_the_values_of_the_data() -> None:
         row = data.features[(told.a if change.document == "a" else told.b).row].copy()
         row[data.feature_names.index(change.feature)] = change.value
         assert model.predict(row[None])[0] == change.score
-
-
-def test_a_start_of_straight_lines_tries_the_values_of_the_data() -> None:
-    lines = {0: Curve(np.array([0.5]), np.array([0.0, 0.25]), np.array([1.0, 0.5]), 0.0), 1: Curve.line(2.0, 0.0, 0.1)}
-    old = get_backend("lightgbm").begin_with(LinearStart(world().feature_names, lines))
-    model = boostrank.train({"objective": "lambdarank", "verbosity": -1}, world(), 4, init_model=old)
-    told = why(model, world(), 3, 1, 4)
-    assert any("only values of the data" in note for note in told.notes)
-    assert told.parts.sum() == pytest.approx(told.difference, rel=1e-12)
-    assert {"f1", "f2"} & {change.feature for change in told.changes}
-    assert all(change.seen for change in told.changes if change.feature in ("f1", "f2"))
 
 
 @cache

@@ -10,11 +10,8 @@ import pytest
 from scipy import sparse
 
 import boostrank
-from boostrank.backends import get_backend
 from boostrank.core.errors import ModelError
 from boostrank.data.dataset import RankingDataset
-from boostrank.formats.base import LinearStart
-from boostrank.kernels.trees.curves import Curve
 from boostrank.report import why
 from tests.formats.real_models import SIZE, data, train_lightgbm, train_xgboost
 
@@ -104,15 +101,6 @@ def test_shap_adds_up_to_the_score(backend: str, start: str, kind: str, sets: An
     np.testing.assert_allclose(values.sum(axis=1) + explainer.expected_value, scores, rtol=0, atol=size)
     if kind == "tree_path_dependent":  # the engines' own
         np.testing.assert_allclose(values, one.contributions(rows)[:, :-1], rtol=0, atol=2 * size)
-
-
-def test_those_of_a_start_of_straight_lines_add_up_too(sets: Any) -> None:
-    lines = {0: Curve(np.array([0.5]), np.array([0.0, 0.25]), np.array([1.0, 0.5]), 0.3), 4: Curve.line(2.0, 0.0, 0.1)}
-    old = get_backend("lightgbm").begin_with(LinearStart(sets[0].feature_names, lines))
-    more = boostrank.train(TREES["lightgbm"], sets[0], 5, init_model=old)
-    rows = np.vstack([sets[1].features, np.full((1, 6), np.nan, np.float32)])
-    parts = more.contributions(rows)
-    np.testing.assert_allclose(parts.sum(axis=1), more.predict(rows), rtol=1e-12, atol=1e-12)
 
 
 def test_linear_leaves_that_were_grown_have_none(sets: Any) -> None:

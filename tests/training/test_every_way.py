@@ -323,3 +323,20 @@ def test_a_validation_set_whose_rows_are_gone(sets: Sets) -> None:
     for start, expected in (("auto", GONE + "has not kept"), ("linear", "refused: no linear start: .*has not kept")):
         message, _ = outcome(lambda start=start: boostrank.train(SMALL, train, 1, valid_sets=valid, start=start))
         assert re.match(expected, message), message
+
+
+@pytest.mark.parametrize(
+    ("engine", "made", "reason"),
+    [
+        ("lightgbm", lambda d: of_lightgbm(d).construct(), "has not kept its raw data"),
+        ("xgboost", lambda d: of_xgboost(d, xgb.QuantileDMatrix), "holds bins"),
+    ],
+)
+def test_a_linear_model_is_no_start_of_a_data_set_whose_rows_are_gone(
+    sets: Sets, engine: str, made: Callable[[Any], Any], reason: str
+) -> None:
+    linear = boostrank.train({"objective": "regression", "num_threads": 1}, sets[0], 1, backend="linear")
+    words = rf"no linear start: the data set {reason}.*\. Give the rows as a RankingDataset, or .*\(start='none'\)"
+    with pytest.raises(ParameterError, match=words):
+        boostrank.train(SMALL, made(sets[0]), 1, start=linear, backend=engine)
+    boostrank.train(SMALL, made(sets[0]), 1, start="none", backend=engine)

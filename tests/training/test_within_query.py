@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,9 @@ from scipy import sparse
 import boostrank
 from boostrank import DataError, ParameterError, RankingDataset, RankingModel, WithinQuery, train
 from boostrank.clicks.log import some_documents
-from boostrank.core.errors import ModelError
 from boostrank.data.candidates import Candidates
 from boostrank.data.part import Whole
 from boostrank.export.target import ExportError
-from boostrank.formats import model_files
 from boostrank.formats.model_files import sidecar_path
 from boostrank.training.scoring import scores_of_files
 from boostrank.training.start import same_order
@@ -103,18 +100,6 @@ def test_a_file_without_its_sidecar_still_says_which_columns_are_computed(
     assert bare.within_query is not None
     numbers = RankingDataset(TEST.features, TEST.labels, TEST.queries, bare.feature_names)
     np.testing.assert_array_equal(bare.predict(numbers), model.predict(TEST))
-
-
-def test_an_older_boostrank_refuses_the_sidecar(models: dict[str, RankingModel], tmp_path: Path) -> None:
-    models["lightgbm"].save(tmp_path / "model")
-    train(PARAMS | OWN["lightgbm"], TRAIN, 1).save(tmp_path / "plain")
-    versions = [json.loads(sidecar_path(tmp_path / name).read_text())["file"] for name in ("model", "plain")]
-    assert [seal["schema_version"] for seal in versions] == [2, 1]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(model_files, "SCHEMA_VERSION", 1)
-        RankingModel.load(tmp_path / "plain")
-        with pytest.raises(ModelError, match=r"install boostrank 0\.2\.0 or later"):
-            RankingModel.load(tmp_path / "model")
 
 
 @engines

@@ -49,8 +49,7 @@ from boostrank.data.tables.categories import Categories
 from boostrank.formats.base import LinearStart, engine_names
 from boostrank.formats.lightgbm.format import LIGHTGBM
 from boostrank.formats.lightgbm.parser import listed_categories, read_leaves, start_trees
-from boostrank.formats.lightgbm.start import read_start, start_text
-from boostrank.kernels.trees.curves import Curves
+from boostrank.formats.lightgbm.start import start_text
 
 # Without these two, LightGBM times both layouts at the start and takes the faster: two runs may then differ.
 _DEFAULTS = {"deterministic": True, "force_col_wise": True}
@@ -371,22 +370,12 @@ class LightGBM(Backend):
     def contributions(
         self, booster: Any, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
     ) -> Float64Array:
-        first, start, grown, trees = _start_trees(booster), None, booster, _trees_of(booster, rounds)
-        begins = start_trees(booster.model_to_string(num_iteration=first).encode()) if first else []
-        # LightGBM's SHAP refuses a model with a linear leaf anywhere.
-        if any(tree.linear for tree in begins):
-            start = Curves.of(list(read_start(begins).items()))
-            rest = booster.model_to_string(start_iteration=first, num_iteration=rounds or -1)
-            grown, trees = lightgbm.Booster(model_str=rest), rounds or -1
-        parts, threads = [np.zeros((0, features.shape[1] + 1))], engine_threads("LightGBM", threads)
-        for a, b in dense_batches(features):
-            rows = dense_rows(features, a, b)
-            part = grown.predict(rows, pred_contrib=True, num_iteration=trees, num_threads=threads)
-            if start is not None:  # what a missing value says is where a feature begins
-                part[:, start.feature] += start.values(rows) - start.missing
-                part[:, -1] += start.missing.sum()
-            parts.append(part)
-        return np.concatenate(parts)
+        trees, threads = _trees_of(booster, rounds), engine_threads("LightGBM", threads)
+        parts = [
+            booster.predict(dense_rows(features, a, b), pred_contrib=True, num_iteration=trees, num_threads=threads)
+            for a, b in dense_batches(features)
+        ]
+        return np.concatenate([np.zeros((0, features.shape[1] + 1)), *parts])
 
     def to_bytes(self, booster: Any, *, rounds: int) -> bytes:
         text = str(booster.model_to_string(num_iteration=_trees_of(booster, rounds)))

@@ -306,10 +306,6 @@ class XGBoost(Backend):
         return start_trees_of(booster) > 0
 
     def begin_with(self, start: LinearStart) -> Any:
-        if any(curve.documents is None for curve in start.curves.values()):
-            raise ParameterError(
-                "XGBoost's files hold no linear leaves: a start in steps, which they hold, is made of a RankingDataset"
-            )
         columns = len(start.feature_names)
         names = list(engine_names(start.feature_names))
         row = xgboost.DMatrix(np.zeros((1, columns), np.float32), label=[0.0], feature_names=names)

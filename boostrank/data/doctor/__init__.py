@@ -9,7 +9,6 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from boostrank.core.deprecation import renamed
 from boostrank.core.gains import Gain, parse_gain
 from boostrank.core.machine import resolve_threads
 from boostrank.data.doctor.checks import AGAINST_TRAINING, BETWEEN_SETS, OF_A_SET, OF_TRAINING_DATA
@@ -19,8 +18,6 @@ from boostrank.data.libsvm.options import LibsvmOptions
 from boostrank.data.libsvm.sources import AnySource
 from boostrank.data.options import Progress
 from boostrank.data.readers import reader_of
-
-__getattr__ = renamed(__name__, {"Facts": "boostrank.data.doctor.profile:Profile"})
 
 __all__ = ["Finding", "Profile", "Severity", "doctor", "examine", "look_at"]
 

@@ -6,7 +6,6 @@ import enum
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from boostrank.core.deprecation import renamed_attributes
 from boostrank.core.notebook import small_table
 
 
@@ -44,8 +43,6 @@ class Finding:
     cost: str
     fix: str
 
-    __getattr__ = renamed_attributes({"told": "message"})
-
     @property
     def where(self) -> str:
         """`file:line:column`, as far as there is one."""
@@ -53,7 +50,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain data."""
-        return asdict(self) | {"severity": self.severity.value, "told": self.message}  # "told": as version 0.1.0
+        return asdict(self) | {"severity": self.severity.value}
 
 
 class Findings(list[Finding]):

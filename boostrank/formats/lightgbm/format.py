@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from boostrank.formats.lightgbm.parser import LightGBMText, Tree, parse_text
 from boostrank.formats.lightgbm.start import read_start, write_start
 from boostrank.formats.steps import parts_of, sum_of_starts
 from boostrank.formats.trees import ServedTrees, Trees
-from boostrank.kernels.trees.curves import ZERO, Curve, Curves
+from boostrank.kernels.trees.curves import ZERO, Curves
 from boostrank.kernels.trees.walker import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
 
 # What is in units of the score in the text of a tree.
@@ -52,10 +52,7 @@ class LightGBMFormat(ModelFormat):
         return Trees.of(forest, gain, n_features, also_used=linear, why_not=why_not, double=True)
 
     def served(self, model: LightGBMText) -> ServedTrees:
-        linear = [tree.number for tree in model.trees if tree.linear]
-        if linear and linear[-1] < model.start_trees:
-            raise ModelError("it begins with linear leaves: `boostrank convert` puts them in steps")
-        refuse(bool(linear), "leaves of its trees hold linear models")
+        refuse(any(tree.linear for tree in model.trees), "leaves of its trees hold linear models")
         if b"\naverage_output" in model.head:
             raise ModelError("a random forest of LightGBM's averages its trees by itself")
         return ServedTrees(
@@ -86,14 +83,6 @@ class LightGBMFormat(ModelFormat):
             after = after[sum(len(line) + 1 for line in _importances(models[0].tail)) :]
             after = b"".join(b"%s=%d\n" % counted for counted in importances.most_common()) + after
         return head + b"\n\n" + b"".join(texts) + before + mark + after
-
-    def with_start(self, model: LightGBMText, start: Mapping[int, Curve]) -> bytes:
-        """The file with another start; no trees are one where there is none."""
-        texts = [tree.encode() for tree in write_start(start)]
-        texts += [
-            replace(tree, number=i).to_bytes() for i, tree in enumerate(model.trees[model.start_trees :], len(texts))
-        ]
-        return _with_sizes(model.head, texts) + b"\n\n" + b"".join(texts) + model.tail
 
 
 LIGHTGBM = LightGBMFormat()

@@ -63,18 +63,12 @@ class Tree:
 
     @property
     def is_start(self) -> bool:
-        """Whether it is of a start (see `start`): steps behind a split below all numbers, which gained nothing; or
-        linear, with leaves that no document has been counted in."""
-        if not self.linear:
-            gains = self.fields.get(b"split_gain", b"1")
-            if self.leaves == 1 or self.categorical_splits or gains.strip(b"0 "):
-                return False
-            first = self.words(b"threshold")[:1]
-            return first == [repr(LOWEST).encode()] and len(set(self.words(b"split_feature"))) == 1
-        counts = self.fields.get(b"leaf_count", b"")
-        # LightGBM 4.3 counts none in a constant that it has grown either.
-        constant = self.leaves == 1 and not self.words(b"leaf_features")
-        return counts != b"" and not counts.strip(b"0 ") and not constant
+        """Whether it is of a start (see `start`): steps behind a split below all numbers, which gained nothing."""
+        gains = self.fields.get(b"split_gain", b"1")
+        if self.leaves == 1 or self.categorical_splits or self.linear or gains.strip(b"0 "):
+            return False
+        first = self.words(b"threshold")[:1]
+        return first == [repr(LOWEST).encode()] and len(set(self.words(b"split_feature"))) == 1
 
     def words(self, key: bytes) -> list[bytes]:
         """What a field holds; nothing where it is absent."""

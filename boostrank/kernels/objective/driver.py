@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from boostrank.core.deprecation import renamed
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.objective.contract import KERNEL_SIGNATURE, Kernel
 from boostrank.kernels.objective.options import COMPOSITION, NO_NOISE, NO_NORM, Composition, add_noise
@@ -348,7 +347,3 @@ def _finish(
         if broken:  # finite before: too far above the average document
             state[q] = BROKEN
     return floored
-
-
-_SCALING = "boostrank.kernels.objective.scaling"
-__getattr__ = renamed(__name__, {"mix_forces": ":mix_gradients", "AddUp": ":AllReduce", "HESSIAN_FLOOR": _SCALING})

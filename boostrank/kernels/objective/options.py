@@ -34,7 +34,6 @@ from typing import Any, NamedTuple
 
 from numba import types
 
-from boostrank.core.deprecation import renamed
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array
 from boostrank.kernels.noise import SEED, gumbel, logistic, normal, round_seed
@@ -154,7 +153,3 @@ def add_noise(
         else:
             e = normal(seed, query, index)
         out[i] = scores[i] + temperature * e
-
-
-_SCALING = "boostrank.kernels.objective.scaling"
-__getattr__ = renamed(__name__, {"normalize_forces": f"{_SCALING}:normalize_gradient", "control_scale": _SCALING})

@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from boostrank.core.deprecation import renamed
 from boostrank.core.params import Param
 from boostrank.core.types import Float64Array
 from boostrank.kernels.objective.kernel import Query
@@ -330,6 +329,3 @@ def _tangent_gradient(
             curvature += h
         grad[j] += pull
         hess[j] += curvature
-
-
-__getattr__ = renamed(__name__, {"hinge_forces": ":hinge_gradient", "EQUAL_FORCE": ":EQUAL_GRADIENT"})

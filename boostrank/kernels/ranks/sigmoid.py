@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 
-from boostrank.core.deprecation import renamed
 from boostrank.core.types import Float64Array
 from boostrank.kernels.runtime.jit import inline, inline_sums
 from boostrank.kernels.sums.expsum import (
@@ -164,6 +163,3 @@ def rank_gradient(
             curvature += h
         grad[j] += pull
         hess[j] += curvature
-
-
-__getattr__ = renamed(__name__, {"soft_forces": ":soft_gradient", "rank_forces": ":rank_gradient"})

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from boostrank.core.deprecation import renamed
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.primitives import gather
 from boostrank.kernels.runtime.jit import inline
@@ -289,6 +288,3 @@ def _sweep_slopes(
         roots = (rows[_ROOT, i], rows[_ROOT, j], rows[_GROUP_ROOT, i], rows[_GROUP_ROOT, j])
         bent = advance(curves, (shape,), roots, weights)
         _add(rows, _CURVED, _GROUP_CURVED, i, 1.0, bent)
-
-
-__getattr__ = renamed(__name__, {"fast_hinge_forces": ":fast_hinge_gradient"})

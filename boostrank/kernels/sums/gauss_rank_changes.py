@@ -15,7 +15,6 @@ import math
 
 import numpy as np
 
-from boostrank.core.deprecation import renamed
 from boostrank.core.types import Float64Array
 from boostrank.kernels.runtime.jit import inline, inline_sums
 from boostrank.kernels.sums.lattice import HALF, STEP, TAPS, lattice_factors, lattice_weights
@@ -104,6 +103,3 @@ def _add(p: Float64Array, weight: float, gain: float, weights: Float64Array, gai
         share = weight * p[m]
         weights[m] += share
         gains[m] += gain * share
-
-
-__getattr__ = renamed(__name__, {"gaussian_moves": ":gaussian_rank_changes"})

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from boostrank.core.deprecation import renamed
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.kernels.runtime.jit import inline, inline_sums
 from boostrank.kernels.sums.lattice import HALF, STEP, TAPS, lattice_factors, lattice_weights
@@ -169,6 +168,3 @@ def _read(p: Float64Array, grid: Float64Array, k: int, begin: int) -> tuple[floa
         wu += p[m] * line[4 * m + 2]
         wvu += p[m] * line[4 * m + 3]
     return w, wv, wu, wvu
-
-
-__getattr__ = renamed(__name__, {"gauss_forces": ":gauss_gradient"})

@@ -53,13 +53,13 @@ class Scorer:
         columns: int64[c], ascending: those that it looks at, the only ones that the rows have.
 
     Raises:
-        ValueError: it splits by categories, or its start has slopes.
+        ValueError: it splits by categories.
     """
 
     def __init__(self, forest: Forest, *, double: bool) -> None:
         start, nothing = forest.start, np.zeros(0)
-        if forest.categorical.any() or (start is not None and start.slope.any()):
-            raise ValueError("a split by categories, or a start with slopes")
+        if forest.categorical.any():
+            raise ValueError("a split by categories")
         self._near, self._score = (int(np.float32(ZERO).view(np.int32)), _score) if double else (0, _score_single)
         real = np.float64 if double else np.float32
         trees = forest.roots.size

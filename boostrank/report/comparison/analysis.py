@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.deprecation import renamed
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.jsonable import jsonable
 from boostrank.core.notebook import small_table
@@ -42,8 +41,6 @@ from boostrank.report.rank_changes import (
 )
 from boostrank.report.segments import Segmentation, holm, segmentations
 from boostrank.training.model import RankingModel, model_of_booster
-
-__getattr__ = renamed(__name__, {"Outcome": ":ConditionOutcome"})
 
 RESAMPLES = PAIRED_RESAMPLES
 # Sums of the same numbers in another order: less is no difference between two lists.

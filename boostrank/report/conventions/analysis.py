@@ -18,13 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.deprecation import renamed
 from boostrank.core.errors import InputError
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.metric import BoundMetrics, Metric
-
-__getattr__ = renamed(__name__, {"Change": ":ConventionEffect"})
 
 LIBRARIES = ("lightgbm", "xgboost", "catboost", "sklearn", "trec", "letor")
 """Whose conventions are compared unless others are named."""

@@ -274,8 +274,6 @@ def why(
         )
     if trees.forest is None:
         notes.append(f"{trees.why_not}: only values of the data were tried, not all")
-    elif any(np.any(curve.slope) for _, curve in trees.forest.start or ()):
-        notes.append("a start of straight lines: of its features only values of the data were tried, not all")
     cuts, categories = ({}, {}) if trees.forest is None else (cuts_of(trees.forest), categories_of(trees.forest))
     columns = [
         None if fixed[i] else FeatureValues.of(known[:, i], cuts.get(column), categories.get(column))

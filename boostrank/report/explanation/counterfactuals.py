@@ -18,13 +18,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.deprecation import renamed
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.kernels.trees.curves import ZERO, rounded_down
 from boostrank.kernels.trees.walker import ZERO_IS_MISSING, Forest
-
-_OLD = {"Change": ":Counterfactual", "Column": ":FeatureValues", "smallest_changes": ":counterfactuals"}
-__getattr__ = renamed(__name__, _OLD)
 
 # Values of a feature that are tried where scores are not constant between thresholds.
 _VALUES = 500
@@ -131,13 +127,10 @@ def categories_of(forest: Forest) -> dict[int, Int64Array]:
 def cuts_of(forest: Forest) -> dict[int, Float32Array]:
     """Column -> the last float32 number of each step of the scores but the highest one, ascending.
 
-    Of columns with an order (see `categories_of`), but those of which a start of version 0.1.0 has straight lines.
+    Of columns with an order (see `categories_of`).
     """
-    curves = dict(forest.start or ())
-    straight = [column for column, curve in curves.items() if np.any(curve.slope)]
     order = np.argsort(forest.feature, kind="stable")
     order = order[~forest.categorical[order]]
-    order = order[~np.isin(forest.feature[order], straight)]
     feature, threshold, kind = forest.feature[order], forest.threshold[order], forest.kind[order]
     found = {}
     bounds = np.flatnonzero(np.diff(feature, prepend=-1)).tolist()
@@ -147,8 +140,8 @@ def cuts_of(forest: Forest) -> dict[int, Float32Array]:
         if np.any(kind[start:stop] & ZERO_IS_MISSING):
             exact = np.concatenate([exact, [np.nextafter(np.float32(-ZERO), -_INF), ZERO]])
         found[int(feature[start])] = rounded_down(exact)
-    for column in curves.keys() - set(straight):  # -infinity counts as missing there
-        of_start = np.append(rounded_down(curves[column].bounds), -_INF)
+    for column, curve in forest.start or ():  # -infinity counts as missing there
+        of_start = np.append(rounded_down(curve.bounds), -_INF)
         found[column] = np.append(found.get(column, np.zeros(0, np.float32)), of_start)
     return {column: np.unique(cuts) for column, cuts in found.items()}
 

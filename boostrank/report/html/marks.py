@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from boostrank.core.deprecation import renamed
 from boostrank.report.html.markup import Markup, tag
-
-__getattr__ = renamed(__name__, {"facts": ":key_numbers"})
 
 
 def whisker(

@@ -12,11 +12,8 @@ from importlib.resources import files
 from os import PathLike
 from typing import Any, Protocol
 
-from boostrank.core.deprecation import renamed
 from boostrank.report.html.markup import Markup, bdi, data_block, tag
 from boostrank.report.html.vega import need_report_extra, theme, vega_script
-
-__getattr__ = renamed(__name__, {"Section": ":PageSection"})
 
 _GENERATOR, _HEAD = "boostrank", 2000
 # Before the first paint, so that what the script folds is not seen unfolded first.

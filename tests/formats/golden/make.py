@@ -1,7 +1,7 @@
 """Golden files: everything that this version writes and a later one reads, in one archive.
 
     make golden                                       # of this version, VERSION.tar.gz beside this file
-    python tests/formats/golden/make.py OUT.tar.gz    # of the version that Python finds: any since 0.1.0
+    python tests/formats/golden/make.py OUT.tar.gz    # of the version that Python finds
 
 An archive holds data (`rows.txt`, `new.txt`), model files with their sidecars, checkpoints with the models they lead
 to, a cache, a study, a configuration, a measure of noise, scores, clicks and propensities; and `expected.json`, what
@@ -20,7 +20,6 @@ import tarfile
 import tempfile
 import warnings
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +31,6 @@ TREES: dict[str, Any] = {"num_leaves": 4, "learning_rate": 0.3, "seed": 7, "num_
 ROUNDS = 3
 CODES = 3
 """The column that holds codes of categories."""
-HAS_COLUMNS_WITHIN = hasattr(boostrank, "WithinQuery")  # 0.2.0, with all else that is asked of it alone
-HAS_CLICKS = find_spec("boostrank.clicks") is not None
 
 
 def write_rows(path: str, queries: range, documents: int, seed: int) -> None:
@@ -75,24 +72,20 @@ def models(data: Any, valid: Any) -> dict[str, Callable[[], Any]]:
         "xgboost-dart.json": lambda: train("lambdarank", booster="dart", rate_drop=0.5, backend="xgboost"),
         "xgboost-native.json": lambda: train("xgboost:rank:ndcg", backend="xgboost"),
         "linear.json": lambda: linear(),
+        "lightgbm-within.txt": lambda: train("lambdarank", within_query="rank,zscore"),
+        "lightgbm-gain.txt": lambda: train("lambdarank", gain="2**label - 1 + 0.5*f5"),
+        "lightgbm-price.txt": lambda: train("lambdarank", max_trees=2),
+        "lightgbm-quality.txt": lambda: train("lambdarank", rounds=4, quality="good", max_trees=6),
+        "lightgbm-frame.txt": lambda: frame("lightgbm"),
+        "xgboost-frame.json": lambda: frame("xgboost"),
+        "xgboost-categories.json": lambda: train("lambdarank", categorical_feature=[CODES], backend="xgboost"),
     }
-    if HAS_COLUMNS_WITHIN:
-        found |= {
-            "lightgbm-within.txt": lambda: train("lambdarank", within_query="rank,zscore"),
-            "lightgbm-gain.txt": lambda: train("lambdarank", gain="2**label - 1 + 0.5*f5"),
-            "lightgbm-price.txt": lambda: train("lambdarank", max_trees=2),
-            "lightgbm-quality.txt": lambda: train("lambdarank", rounds=4, quality="good", max_trees=6),
-            "lightgbm-frame.txt": lambda: frame("lightgbm"),
-            "xgboost-frame.json": lambda: frame("xgboost"),
-            "xgboost-categories.json": lambda: train("lambdarank", categorical_feature=[CODES], backend="xgboost"),
-        }
 
     def linear() -> Any:
         return boostrank.train({"objective": "lambdarank", "seed": 7}, data, ROUNDS, backend="linear")
 
     def folds() -> Any:
-        made = boostrank.train({**TREES, "objective": "lambdarank", "metric": "ndcg@5"}, data, ROUNDS, folds=2)
-        return getattr(made, "model", made)
+        return boostrank.train({**TREES, "objective": "lambdarank", "metric": "ndcg@5"}, data, ROUNDS, folds=2)
 
     def frame(backend: str) -> Any:
         more = {"min_data_per_group": 5} if backend == "lightgbm" else {}
@@ -170,9 +163,8 @@ def make_records() -> None:
     command("tune", *STUDY, "--trials", "2", "--study", "tune.study", "-o", "tune.toml")
     Path("noise.json").write_text(command("noise", *STUDY, "--runs", "3", "--json"))
     command("predict", "lightgbm.txt", "new.txt", "-o", "scores.txt")
-    if HAS_CLICKS:
-        command("simulate-clicks", "rows.txt", "--logger", "lightgbm.txt", "-o", "clicks.txt")
-        command("propensities", "clicks.txt", "-o", "propensities.json")
+    command("simulate-clicks", "rows.txt", "--logger", "lightgbm.txt", "-o", "clicks.txt")
+    command("propensities", "clicks.txt", "-o", "propensities.json")
 
 
 def facts_of(model: Any) -> dict[str, Any]:

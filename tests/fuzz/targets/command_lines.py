@@ -29,8 +29,7 @@ BASES = {
     "sample": ["train.txt", "--queries", "2", "-o", "out.txt"],
     "shard": ["train.txt", "--shards", "2", "-o", "part-{}.txt"], "sort": ["train.txt", "-o", "out.txt"],
     "merge": ["train.txt", "-o", "out.txt"], "make-data": ["made", "--queries", "3"], "completion": ["bash"],
-    "verify": ["model.txt", "train.txt", "--logged", "scores.txt"], "convert": ["model.txt", "train.txt",
-    "-o", "out.txt"],
+    "verify": ["model.txt", "train.txt", "--logged", "scores.txt"],
 }  # fmt: skip
 _LONG = {"--dask", "--quality", "--candidates", "--time", "--template", "--max-microseconds"}
 _WORK = (

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.deprecation import renamed_attributes
 from boostrank.core.errors import BoostrankError, ModelError, ParameterError
 from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
@@ -93,8 +92,6 @@ class Learning:
     scores: Float64Array | None = None
     begins: str = "all documents tied"
     leaves: Int64Array | None = None
-
-    __getattr__ = renamed_attributes({"descent": "objective_trace"})
 
     def summary(self) -> str:
         """What the first rounds are worth, in a sentence or two."""

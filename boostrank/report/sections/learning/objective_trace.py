@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.core.deprecation import renamed
 from boostrank.core.errors import BoostrankError, TrainingError
 from boostrank.core.jsonable import jsonable
 from boostrank.core.types import Float64Array, Int64Array, Schedule
@@ -23,9 +22,6 @@ from boostrank.objective.mixture import MIX, objective_from_dict
 from boostrank.report.frames import pandas
 from boostrank.report.segments import Segmentation, by_length, by_value
 from boostrank.training.model import RankingModel
-
-_OLD = {"Descent": ":ObjectiveTrace", "Shares": ":GradientShares", "descend": ":trace_objective"}
-__getattr__ = renamed(__name__, _OLD)
 
 # More grades than this are no grades: a bar each would say nothing.
 _MOST_GRADES = 12

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.deprecation import renamed
 from boostrank.core.resampling import PAIRED_RESAMPLES
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
@@ -27,10 +26,6 @@ from boostrank.report.means import means_over_queries
 from boostrank.report.scoring import Progress, metrics_of_block, over_blocks, silent
 from boostrank.report.start import start_alone
 from boostrank.training.model import RankingModel
-
-_OLD = {"PrefixCurve": ":StagedMetric", "Walk": ":StagedScores"}
-_OLD |= {"walk_prefixes": ":staged_scores", "prefix_curve": ":staged_metric"}
-__getattr__ = renamed(__name__, _OLD)
 
 POINTS = 40
 """Numbers of trees that are looked at, beside none."""

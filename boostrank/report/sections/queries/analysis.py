@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.deprecation import renamed
 from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
@@ -25,8 +24,6 @@ from boostrank.report.frames import pandas
 from boostrank.report.means import FEWEST_FOR_INTERVAL, means_over_queries
 from boostrank.report.segments import Segmentation, best_labels, segmentations
 from boostrank.training.model import RankingModel
-
-__getattr__ = renamed(__name__, {"Part": ":SegmentMetric"})
 
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _BINS = 20

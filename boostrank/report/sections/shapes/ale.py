@@ -16,12 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.core.deprecation import renamed
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dense import DenseRows
 from boostrank.report.scoring import DocumentProgress, Scorer, in_batches, over_blocks, units_of
-
-__getattr__ = renamed(__name__, {"Curve": ":AleCurve", "local_effects": ":accumulated_local_effects"})
 
 RESAMPLES = 400
 

@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.conventions import Conventions
-from boostrank.core.deprecation import renamed_attributes
 from boostrank.core.errors import ParameterError
 from boostrank.core.resampling import PAIRED_RESAMPLES
 from boostrank.core.types import Float64Array
@@ -104,8 +103,6 @@ class Verdict:
     empty: int
     notes: tuple[str, ...] = ()
     matters: Mapping[str, float] = field(default_factory=dict)
-
-    __getattr__ = renamed_attributes({"way": "direction"})
 
     @property
     def headline(self) -> Standing:
