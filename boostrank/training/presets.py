@@ -236,10 +236,8 @@ def members_of(
             takes = accepted_params(str(one.objective))
             options = {find_param(name, takes) for name in params}
             one = replace(one, params={k: v for k, v in one.params.items() if find_param(k, takes) not in options})
-        one = replace(one, trees=beside(engine, one.trees, given) if engine.random_splits else {})
-        if not found or _is_known(one, params, engine):
-            found.append(one)
-    return tuple(found)
+        found.append(replace(one, trees=beside(engine, one.trees, given) if engine.random_splits else {}))
+    return tuple(one for one in found if _is_known(one, params, engine)) or (Member(start=start),)
 
 
 def _is_known(member: Member, params: Mapping[str, Any], engine: Backend) -> bool:

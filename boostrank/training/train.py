@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 from boostrank.backends import get_backend
@@ -128,7 +129,7 @@ def resolved(
     """
     if not isinstance(train_set, RankingDataset):
         raise ParameterError(f"quality={quality!r}, folds={folds!r}: presets and folds take a RankingDataset")
-    if folds is not None and (isinstance(folds, bool) or not isinstance(folds, int) or folds < 2):
+    if folds is not None and (isinstance(folds, bool) or not isinstance(folds, Integral) or folds < 2):
         raise ParameterError(f"folds={folds!r}: a whole number, at least 2")
     rest, data, _ = with_categories(params, train_set, None, init_model)
     rest, data, _, _ = with_gain(rest, data, None, conventions)

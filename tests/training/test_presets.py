@@ -115,6 +115,8 @@ def test_members_and_trees_follow_the_size_of_the_data() -> None:
     assert "feature_fraction" in recipe("quick", many).trees
     assert "feature_fraction" not in {**good.trees, **quick.trees}
     assert {member.objective for member in recipe("good", large, objective="sdcg").members} == {None}
+    assert {member.objective for member in recipe("good", large, balance="raw").members} == {"auto"}
+    assert recipe("quick", large, balance="raw").members == (Member(),)
 
 
 def test_a_continued_model_goes_on_with_its_objective(data: RankingDataset) -> None:
