@@ -91,7 +91,7 @@ ROWS = [
         f"lambda-raw 63 .1 20 {ALL}",
         f"lambda-linear 63 .1 20 {ALL}", f"lambda-linear 31 .1 20 {ALL}",
     ),
-    *_single("g2", 100_000, f"auto {BY_RULE}"),
+    *_single("g2", 100_000, f"auto 15 .1 20 {ALL}", f"auto {BY_RULE}"),
     *_average("g2", 100_000, "1", "2", "r", "l", "x", "12", "1r", "1l", "1rx"),
     *_single(
         "g2", 200_000, "lightgbm 127", f"auto 15 .1 20 {ALL}", f"auto {BY_RULE}", f"auto 31 .05 50 {ALL}",
