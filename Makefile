@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # XGBoost's Linux wheel carries GPU libraries of hundreds of megabytes; on macOS there are none, and no CPU edition.
 XGBOOST := $(if $(filter Darwin,$(shell uname -s)),xgboost,xgboost-cpu)
 
-.PHONY: help demo test matrix short versions golden api check docs wheel-test experiments ohsumed parity discount start serving curvature selection peers defaults catboost bench faults kill-sweep io-sweep fuzz mutation coverage bench-scale clean within-query clicks
+.PHONY: help demo test matrix short versions golden api check docs wheel-test experiments ohsumed parity discount large start serving curvature selection peers defaults catboost bench faults kill-sweep io-sweep fuzz mutation coverage bench-scale clean within-query clicks
 
 help:
 	@echo "make demo      generate data, train, and compare with LightGBM and XGBoost, all with no options"
@@ -23,6 +23,7 @@ help:
 	@echo "make ohsumed   every objective on both engines over the OHSUMED folds (needs the data)"
 	@echo "make parity    our LambdaRank against the engines' own (needs the data)"
 	@echo "make discount  the training discount: log, linear, between (needs the data)"
+	@echo "make large     trees for 50,000 to 1,000,000 generated rows, with LightGBM at several sizes (hours; resumes)"
 	@echo "make start     what the linear start gives on either engine (needs the data)"
 	@echo "make within-query  what columns within queries give on either engine (needs the data)"
 	@echo "make clicks    what debiasing clicks gives, over users and logs (needs the data; hours; resumes)"
@@ -165,10 +166,10 @@ coverage: $(VENV)/.installed-coverage
 	nice $(BIN)/python -m tests.line_coverage
 
 # XGBoost's threads spin while they wait: beside any other work they must not.
-demo ohsumed parity discount start serving curvature selection peers defaults catboost bench: export OMP_WAIT_POLICY ?= passive
+demo ohsumed parity discount large start serving curvature selection peers defaults catboost bench: export OMP_WAIT_POLICY ?= passive
 bench: $(VENV)/.installed-bench
 peers defaults catboost: $(VENV)/.installed-peers
-ohsumed parity discount start serving curvature selection peers defaults catboost bench: $(VENV)/.installed
+ohsumed parity discount large start serving curvature selection peers defaults catboost bench: $(VENV)/.installed
 	$(BIN)/python -m experiments.$@.run
 
 within-query: export OMP_WAIT_POLICY ?= passive
