@@ -9,12 +9,13 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+from numba.core.codegen import JITCodeLibrary
 from numba.core.runtime import _nrt_python, rtsys
 
 from boostrank.kernels.objective.driver import Buffers, run_kernel
 from boostrank.kernels.primitives import softplus
 from boostrank.kernels.runtime import intrinsics, simd, vector_rows
-from boostrank.kernels.runtime.private import cached_in
+from boostrank.kernels.runtime.private import cached_in, keep_address
 from boostrank.objectives import OBJECTIVES
 
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
@@ -133,6 +134,24 @@ def test_compiled_code_is_kept_in_the_folder_that_is_named(tmp_path: Path) -> No
     assert before == numba.config.CACHE_DIR
     files = list((tmp_path / "cache").rglob("*.nbi"))
     assert files, "numba.config.CACHE_DIR says nothing: kernels are not kept where NUMBA_CACHE_DIR says"
+
+
+def test_the_address_of_a_compiled_function_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    signature = numba.types.float64(numba.types.float64)
+    pointer = numba.types.FunctionType(signature)
+    passed = numba.njit(signature)(lambda x: 2.0 * x)
+    calling = numba.njit(numba.types.float64(pointer, numba.types.float64))(lambda f, x: f(x) + 1.0)
+    names: list[str] = []
+    found = JITCodeLibrary.get_pointer_to_function
+
+    def look_up(library: JITCodeLibrary, name: str) -> int:
+        names.append(name)
+        return int(found(library, name))
+
+    monkeypatch.setattr(JITCodeLibrary, "get_pointer_to_function", look_up)
+    keep_address(passed, signature)
+    assert [calling(passed, x) for x in (1.0, 2.0, 3.0)] == [3.0, 5.0, 7.0]
+    assert len(names) == len(set(names)) > 0
 
 
 def test_a_helper_runs_alone_and_is_pickled() -> None:

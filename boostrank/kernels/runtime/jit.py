@@ -33,7 +33,7 @@ import numba
 
 from boostrank.core import imports
 from boostrank.core.errors import FileFormatError
-from boostrank.kernels.runtime.private import Helper, cached_in
+from boostrank.kernels.runtime.private import Helper, cached_in, keep_address
 
 INT, FLOAT = numba.types.int64, numba.types.float64
 F1, I1, F2 = numba.types.Array(FLOAT, 1, "C"), numba.types.Array(INT, 1, "C"), numba.types.Array(FLOAT, 2, "C")
@@ -146,6 +146,7 @@ class CompiledFunction(Generic[P, R]):
         returned = compiled.nopython_signatures[0].return_type
         if returned != self.signature.return_type:  # which numba takes to the letter but where nothing is returned
             raise TypeError(f"it returns {returned}, not {self.signature.return_type}")
+        keep_address(compiled, self.signature)
         found: Callable[P, R] = compiled
         return found
 
