@@ -196,7 +196,7 @@ def resolve(
         held_out = len(valid_sets[0].queries) if valid_sets else 0
     held_out = held_out if checked.metrics and not drops_trees(engine, checked.engine) else 0
     most = rounds if rounds is not None else ROUNDS if held_out else FIXED_ROUNDS
-    trees = suited(engine, sizes, None if rounds is None and held_out else most, checked.engine)
+    trees = suited(engine, sizes, None if rounds is None and held_out else most, checked.engine, on_folds)
     waits = held_out and not checked.stopping_rounds and (rounds is None or on_folds)
     wait = PATIENCE if on_folds and not sizes.are_large else patience(held_out, sizes)
     return Recipe(quality, most, trees, wait if waits else 0, members, folds, note)
@@ -268,7 +268,9 @@ def drops_trees(engine: Backend, given: Mapping[str, Any]) -> bool:
     return "dart" in (named.get("boosting"), named.get("booster"))
 
 
-def suited(engine: Backend, sizes: Sizes, rounds: int | None, given: Mapping[str, Any]) -> dict[str, Any]:
+def suited(
+    engine: Backend, sizes: Sizes, rounds: int | None, given: Mapping[str, Any], on_folds: bool = False
+) -> dict[str, Any]:
     """Parameters of trees for data of these sizes, without those that are given.
 
     Args:
@@ -276,13 +278,15 @@ def suited(engine: Backend, sizes: Sizes, rounds: int | None, given: Mapping[str
         sizes: of the training set.
         rounds: number that is trained; None: as many as early stopping finds.
         given: parameters of the engine, by any of their names.
+        on_folds: whether models of folds are averaged: from many queries on, steps of .1 give them as much in half of
+            the time. On large data steps of .05 would not arrive within `ROUNDS`.
     """
     if not engine.grows_trees:
         return {}
+    many = sizes.queries >= MANY_QUERIES
     rate = 0.05 if rounds is None else min(0.1, max(0.05, _REACH / rounds))
-    if sizes.are_large:  # steps of .05 would not arrive within `ROUNDS`
-        rate = 0.1
-    trees: dict[str, Any] = {"learning_rate": rate, "num_leaves": 31 if sizes.queries >= MANY_QUERIES else 15}
+    rate = 0.1 if sizes.are_large or (on_folds and many) else rate
+    trees: dict[str, Any] = {"learning_rate": rate, "num_leaves": 31 if many else 15}
     if sizes.features > 3 and not sizes.are_large:
         trees["feature_fraction"] = 0.5
     return beside(engine, trees, given)

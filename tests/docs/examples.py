@@ -3,7 +3,7 @@
 python               run in the page's one namespace, in order; with title="my.py" it is written there
 sh                   its `boostrank` lines are run; what other tools do is not ours to test
 console              `$ boostrank ...` is run, and the shown lines without digits must come out again
-text, toml, nothing  read, not run
+text, toml, dockerfile, nothing  read, not run
 """
 
 from __future__ import annotations

@@ -108,6 +108,7 @@ def test_good_trains_another_member_in_each_fold(data: RankingDataset) -> None:
 def test_members_and_trees_follow_the_size_of_the_data() -> None:
     many = sized(2 * MANY_QUERIES, MANY_QUERIES, 5)
     assert recipe("good", many).members == MANY_MEMBERS
+    assert recipe("good", many).trees["learning_rate"] > recipe("quick", many, [many]).trees["learning_rate"]
     large = sized(LARGE // 100 + MANY_QUERIES, MANY_QUERIES, 100)
     good, quick = recipe("good", large), recipe("quick", large, [large])
     assert (good.members, good.folds) == (LARGE_MEMBERS, FOLDS_OF_LARGE)

@@ -6,7 +6,7 @@ It gives what the compiled parser gives, or nothing: text of any other form is l
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from boostrank.core.types import Int64Array
 from boostrank.data.libsvm import parser as parse
 
 if TYPE_CHECKING:
-    from boostrank.data.libsvm.blocks import Scratch
     from boostrank.data.libsvm.chunks import Text
 
 BUDGET = 12 << 20
@@ -27,13 +26,13 @@ _COMMENT = re.compile(rb" *#[^\n\r\0]*")
 _spent = 0
 
 
-def parse_plain(source: Text, options: Int64Array, out: Scratch) -> bool:
+def parse_plain(source: Text, options: Int64Array, out: Any) -> bool:
     """Write to `out` what `parse_lines` would, except for the places of query ids; False if the text is not regular.
 
     Args:
         source: the lines.
         options: as for `parse_lines`.
-        out: its state is all 0.
+        out: `blocks.Scratch`; its state is all 0.
     """
     global _spent
     if _spent + source.size > BUDGET or parse.parse_lines.at_hand:
