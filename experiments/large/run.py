@@ -74,6 +74,7 @@ FOLDS = {
     "l": Cell("", 0, f"lambda-linear {BY_RULE}", "2/3"),
     "x": Cell("", 0, f"extra {BY_RULE}", "3/3"),
     "L": Cell("", 0, f"lambda-linear {PRESET}", "1/3"),
+    "M": Cell("", 0, f"lambda-linear {PRESET}", "2/3"),
     "A": Cell("", 0, f"auto {PRESET}", "2/3"),
 }
 
@@ -99,17 +100,17 @@ ROWS = [
         "g2", 100_000, f"auto 15 .1 20 {ALL}", f"auto {BY_RULE}", f"lambda-linear 31 .1 20 {ALL}",
         f"lambda-linear {PRESET}",
     ),
-    *_average("g2", 100_000, "1", "2", "r", "l", "x", "12", "1r", "1l", "1rx", "LA"),
+    *_average("g2", 100_000, "1", "2", "r", "l", "x", "12", "1r", "1l", "1rx", "LA", "LM"),
     *_single(
         "g2", 200_000, "lightgbm 127", f"auto 15 .1 20 {ALL}", f"auto {BY_RULE}", f"auto 31 .05 50 {ALL}",
         f"auto 63 .1 100 {ALL}", f"auto 127 .1 200 {ALL}", "auto 127 .1 200 feature_fraction=.8",
         f"lambda-linear {BY_RULE}", f"lambda-linear {PRESET}",
     ),
-    *_average("g2", 200_000, "LA"),
+    *_average("g2", 200_000, "LA", "LM"),
     *_single(
         "g1", 200_000, f"auto {NOW}", f"auto 15 .1 20 {ALL}", f"auto {BY_RULE}", f"lambda-linear {PRESET}"
     ),
-    *_average("g1", 200_000, "1", "2", "r", "l", "x", "12", "1r", "1l", "1rx", "LA"),
+    *_average("g1", 200_000, "1", "2", "r", "l", "x", "12", "1r", "1l", "1rx", "LA", "LM"),
     *_single("g2", 1_000_000, f"auto {BY_RULE}", rounds=200),
 ]  # fmt: skip
 
