@@ -119,6 +119,8 @@ def _run(
     from boostrank.formats.model_files import sidecar_path
     from boostrank.metric import Metric
     from boostrank.training.params import headline, split_params
+    from boostrank.training.price import Limit
+    from boostrank.training.train import follow
 
     remove_leftovers(sidecar_path(model))  # those of the model went when it was tried whether it can be written
 
@@ -167,19 +169,27 @@ def _run(
         valid_sets = [clicked.measured(path, data, on_folds) for path, data in zip(valid, valid_sets, strict=True)]
         clicked.say_gate(params, given, within)
     recipe = _recipe(params, given, train_set, valid_sets, rounds)
+    many = len(recipe.members) if recipe.folds else 0
     with graceful_stop() as stop:
-        progress = RoundProgress(metric, folds=recipe.folds, stops=bool(recipe.patience or checked.stopping_rounds))
+        progress = RoundProgress(metric, folds=many, stops=bool(recipe.patience or checked.stopping_rounds))
         with progress, contextlib.redirect_stdout(sys.stderr):  # the engines print
             for data in (train_set, *valid_sets):
                 if data.on_disk:
                     data.features.watch = progress.binning
             with keeping_rounds(model):
-                trained = _trained(recipe, params, given, train_set, dict(zip(names, valid_sets, strict=True)),
-                                   [progress, *_log(given), StopWhenAsked(stop)], checkpoint, within,
-                                   _FoldTable(recipe, metric, stop, progress))  # fmt: skip
+                # Without a file to watch, the training set shows that something is learnt.
+                alone = not (valid_sets or recipe.folds)
+                trained = follow(
+                    recipe, params, train_set, [train_set] if alone else valid_sets, ["training"] if alone else names,
+                    init_model=given["init_model"], callbacks=[progress, *_log(given), StopWhenAsked(stop)],
+                    backend=given["backend"], conventions=given["conventions"], checkpoint=checkpoint,
+                    start=given["start"], within_query=within,
+                    limit=Limit(given["max_trees"], given["max_microseconds"]),
+                    after=_FoldTable(recipe, metric, stop, progress),
+                )  # fmt: skip
         stop.saving = True
         save_or_rescue(trained, model, checkpoint)
-        stopped = stop.heeded or len((trained.info.folds or {"rounds": ()})["rounds"]) < recipe.folds
+        stopped = stop.heeded or (trained.info.folds is not None and len(trained.info.folds["rounds"]) < many)
         if checkpoint and not stopped:
             checkpoint.remove()
     if checkpoint and checkpoint.resumed_at:
@@ -206,24 +216,6 @@ def _recipe(
     if recipe.preset != PLAIN:
         say(recipe.words)
     return recipe
-
-
-def _trained(
-    recipe: Recipe, params: dict[str, Any], given: dict[str, Any], train_set: RankingDataset,
-    valid: dict[str, RankingDataset], callbacks: list[Any], checkpoint: Checkpoint | None, within: WithinQuery | None,
-    after: Any,
-) -> RankingModel:  # fmt: skip
-    from boostrank.training.price import Limit
-    from boostrank.training.train import follow
-
-    # Without a file to watch, the training set shows that something is learnt.
-    sets = valid or ({} if recipe.folds else {"training": train_set})
-    return follow(
-        recipe, params, train_set, list(sets.values()), list(sets), init_model=given["init_model"],
-        callbacks=callbacks, backend=given["backend"], conventions=given["conventions"], checkpoint=checkpoint,
-        start=given["start"], within_query=within, limit=Limit(given["max_trees"], given["max_microseconds"]),
-        after=after,
-    )  # fmt: skip
 
 
 class _FoldTable:
@@ -451,7 +443,7 @@ def _report(
     if record is not None:
         fields |= dict(record)
         if stopped:
-            say(f"stopped in fold {len(record['rounds'])} of {record['folds']}; the model holds what is there")
+            say(f"stopped in fold {len(record['rounds'])}; the model holds what is there")
         for name, value in zip(valid or [], record["valid"], strict=True):
             say(f"{name}: {_value(record['metric'], value)}, each scored by the model that had not seen it")
     elif summary is not None:
