@@ -36,7 +36,7 @@ class RoundProgress:
         self._metric, self._folds, self._stops = metric, folds, stops
         plain = _PlainLines(every=_READING_EVERY if folds else _AT_MOST_EVERY)
         self._display: _LiveLine | _PlainLines = _LiveLine() if sys.stderr.isatty() else plain
-        self._started, self._fold = time.monotonic(), 0
+        self._started, self._fold = time.monotonic(), 1
         self._ends: deque[float] = deque()
         self._binning: tuple[float, int, int] | None = None
         self.rounds = 0
@@ -51,9 +51,6 @@ class RoundProgress:
 
     def __call__(self, env: Any) -> None:
         now = time.monotonic()
-        if env.iteration == env.begin_iteration:
-            self._fold += 1
-            self._ends.clear()
         self._ends.append(now)
         while len(self._ends) > _RECENT_ROUNDS and now - self._ends[0] > _RECENT_SECONDS:
             self._ends.popleft()
@@ -65,6 +62,11 @@ class RoundProgress:
             left = f"{duration(a_round * (self.total - self.rounds))} left"
         fold = f"fold {self._fold}/{self._folds}, " if self._folds else ""
         self._display.show(self.rounds, self.total, "  ".join(values), left, fold)
+
+    def next_fold(self) -> None:
+        """Count the next training, whose rounds begin anew."""
+        self._fold += 1
+        self._ends.clear()
 
     @property
     def seconds(self) -> float:

@@ -235,6 +235,7 @@ class _FoldTable:
         self._first = False
         self._progress.say(f"{fold + 1:<4}  {member.name:{self._width}}  {model.best_iteration:>6}  {value:>{width}}  "
                            f"{duration(model.summary.seconds)}")  # fmt: skip
+        self._progress.next_fold()
         return not self._stop.made
 
 
@@ -444,7 +445,7 @@ def _report(
         fields |= dict(record)
         if stopped:
             say(f"stopped in fold {len(record['rounds'])}; the model holds what is there")
-        for name, value in zip(valid or [], record["valid"], strict=True):
+        for name, value in zip(valid or [], record["valid"], strict=False):  # without a metric there are no values
             say(f"{name}: {_value(record['metric'], value)}, each scored by the model that had not seen it")
     elif summary is not None:
         fields |= dataclasses.asdict(summary) | {"tree_seconds": summary.tree_seconds}

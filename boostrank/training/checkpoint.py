@@ -40,6 +40,8 @@ _MAGIC = b"boostrank checkpoint "
 _VERSION = 1
 AS_ARGUMENT = "a checkpoint is no callback of the engine's: give it to boostrank.train as checkpoint="
 _DIGITS = 64
+_MOST_FOLDS = 100
+"""Files of folds are looked for below this number."""
 
 
 class Checkpoint:
@@ -191,8 +193,8 @@ class Checkpoint:
 
     @property
     def exists(self) -> bool:
-        """Whether the file is there, or that of the first fold."""
-        return os.path.exists(self.path) or os.path.exists(f"{self.path}.1")
+        """Whether the file is there, or that of a fold."""
+        return any(os.path.exists(self.path + ending) for ending in ("", *(f".{k}" for k in range(1, _MOST_FOLDS))))
 
     @property
     def resumed_at(self) -> int | None:

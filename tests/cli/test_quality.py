@@ -216,6 +216,9 @@ def test_ctrl_c_leaves_a_model_of_what_is_there_and_a_checkpoint_to_go_on_from(
     assert len(sidecar(tmp_path / "m")["folds"]["rounds"]) == training  # type: ignore[index]
     assert invoke("predict", tmp_path / "m", data / "test.txt").exit_code == 0
     assert invoke(*words, "--checkpoint-every", 1).exit_code == 2  # an unfinished training lies there
+    (tmp_path / "m.checkpoint.1").rename(tmp_path / "m.checkpoint.3")
+    assert invoke(*words, "--checkpoint-every", 1).exit_code == 2  # and the file of any fold is kept
+    (tmp_path / "m.checkpoint.3").rename(tmp_path / "m.checkpoint.1")
     done = invoke(*words, "--checkpoint-every", 1, "--resume")
     assert done.exit_code == 0, done.stderr
     assert (tmp_path / "m").read_bytes() == good[0].read_bytes()
@@ -233,6 +236,7 @@ def test_ctrl_c_while_the_model_is_written_changes_nothing(
 
 
 def test_without_a_metric_folds_train_all_their_rounds(data: Path, tmp_path: Path) -> None:
-    done = invoke("train", data / "train.txt", "-m", tmp_path / "m", *QUICKLY, "--metric", "none")
+    words = ("train", data / "train.txt", "--valid", data / "valid.txt", "-m", tmp_path / "m", *QUICKLY)
+    done = invoke(*words, "--metric", "none")
     assert done.exit_code == 0, done.stderr
     assert sidecar(tmp_path / "m")["folds"]["rounds"] == [3] * FOLDS  # type: ignore[index]
