@@ -80,8 +80,8 @@ PYTHONS ?= 3.11 3.12 3.13
 OLDEST ?= 3.11
 TESTS ?=
 # What versions differ in, without the kernels that take minutes to compile.
-SHORT := tests/core tests/formats/test_xgboost.py tests/formats/test_xgboost_dart.py tests/formats/test_model_files.py \
-	tests/training/test_model.py tests/backends/test_private.py tests/kernels/test_private.py tests/cli/test_startup.py
+SHORT := tests/core tests/model/test_xgboost.py tests/model/test_xgboost_dart.py tests/model/test_model_files.py \
+	tests/fit/test_model.py tests/engines/test_private.py tests/kernels/test_private.py tests/cli/test_startup.py
 # The path of an interpreter, also where pyenv has it and does not show it; empty if there is none.
 interpreter = $(or $(shell python$1 -c 'import sys; print(sys.executable)' 2>/dev/null),$(lastword \
 	$(wildcard $(HOME)/.pyenv/versions/$1.*/bin/python$1)))
@@ -99,8 +99,8 @@ versions: $(VENV)/.uv
 	$(VERSIONS) $(foreach v,$(PYTHONS),--python $v=$(call interpreter,$v))
 
 golden: $(VENV)/.installed-test
-	rm -f tests/formats/golden/*.dev*.tar.gz
-	$(BIN)/python -m tests.formats.golden.make
+	rm -f tests/model/golden/*.dev*.tar.gz
+	$(BIN)/python -m tests.model.golden.make
 
 api: $(VENV)/.installed-test
 	$(BIN)/python -m tests.api

@@ -24,10 +24,16 @@ if TYPE_CHECKING:
     from boostrank.data.doctor import doctor
     from boostrank.export.verification import verify
     from boostrank.export.writing import export_model
+    from boostrank.fit.callbacks import EarlyStopping
+    from boostrank.fit.checkpoint import Checkpoint
+    from boostrank.fit.train import train
     from boostrank.kernels.objective.contract import ObjectiveSpec, objective_kernel
     from boostrank.kernels.objective.define import define_objective
     from boostrank.kernels.runtime.jit import inline
     from boostrank.metric import Conventions, Metric
+    from boostrank.model.averaging import average
+    from boostrank.model.ranking_model import RankingModel
+    from boostrank.model.within_query import WithinQuery
     from boostrank.objective.description import Objective
     from boostrank.objective.mixture import Mixture
     from boostrank.report.comparison.analysis import compare
@@ -36,12 +42,6 @@ if TYPE_CHECKING:
     from boostrank.sklearn.splitters import QueryKFold as QueryKFold
     from boostrank.sklearn.splitters import QueryShuffleSplit as QueryShuffleSplit
     from boostrank.sklearn.splitters import QueryTimeSplit as QueryTimeSplit
-    from boostrank.training.averaging import average
-    from boostrank.training.callbacks import EarlyStopping
-    from boostrank.training.checkpoint import Checkpoint
-    from boostrank.training.model import RankingModel
-    from boostrank.training.train import train
-    from boostrank.training.within_query import WithinQuery
     from boostrank.tuning.search import tune
 
 _NAMES = {
@@ -52,10 +52,10 @@ _NAMES = {
     "kernels.runtime.jit": "inline", "metric": "Conventions Metric", "objective.description": "Objective",
     "objective.mixture": "Mixture", "checking.user_file": "load_objective",
     "report.comparison.analysis": "compare", "report.pareto_front.analysis": "pareto",
-    "sklearn": "BoostRanker QueryKFold QueryShuffleSplit QueryTimeSplit", "training.averaging": "average",
-    "training.callbacks": "EarlyStopping", "training.checkpoint": "Checkpoint",
-    "training.model": "RankingModel", "training.train": "train",
-    "training.within_query": "WithinQuery", "tuning.search": "tune",
+    "sklearn": "BoostRanker QueryKFold QueryShuffleSplit QueryTimeSplit", "model.averaging": "average",
+    "fit.callbacks": "EarlyStopping", "fit.checkpoint": "Checkpoint",
+    "model.ranking_model": "RankingModel", "fit.train": "train",
+    "model.within_query": "WithinQuery", "tuning.search": "tune",
 }  # fmt: skip
 _HOMES = {name: f"boostrank.{module}" for module, names in _NAMES.items() for name in names.split()}
 

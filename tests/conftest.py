@@ -63,7 +63,7 @@ def _compiled_parser() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _leaves_as_grown() -> Iterator[None]:
-    from boostrank.backends import get_backend
+    from boostrank.engines import get_backend
 
     with pytest.MonkeyPatch.context() as patch:
         for engine in ("lightgbm", "xgboost"):
@@ -73,7 +73,7 @@ def _leaves_as_grown() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def leaves_as_grown() -> Iterator[None]:
-    """Models whose leaves are not rounded (`formats.leaves`): they score as their trees did while they were grown."""
+    """Models whose leaves are not rounded (`engines.leaves`): they score as their trees did while they were grown."""
     with _leaves_as_grown():
         yield
 

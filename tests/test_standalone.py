@@ -15,7 +15,7 @@ import boostrank
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.objective.bound import BoundObjective
 
-from .training.test_train import ranking
+from .fit.test_train import ranking
 
 QUIET = {"verbosity": -1, "metric": "None", "num_leaves": 7}
 

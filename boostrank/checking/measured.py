@@ -11,16 +11,16 @@ from functools import cache
 
 import numpy as np
 
-from boostrank.backends import ENGINES, get_backend
 from boostrank.checking.findings import Finding, Status, passed, skipped
 from boostrank.core.errors import BoostrankError, MissingDependency
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
+from boostrank.engines import ENGINES, get_backend
+from boostrank.fit.train import train
 from boostrank.kernels.objective.contract import ObjectiveSpec
 from boostrank.metric import Metric
 from boostrank.objective.description import Objective
-from boostrank.training.train import train
 
 ROUNDS = 30
 _TREES = {"num_leaves": 15, "learning_rate": 0.1, "seed": 1, "num_threads": 1, "verbosity": -1}

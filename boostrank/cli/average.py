@@ -20,8 +20,8 @@ def command(models: tuple[str, ...], output: str) -> None:
     from boostrank.core.locks import reserved
 
     check_writable(output)
-    from boostrank.training.averaging import average
-    from boostrank.training.model import RankingModel
+    from boostrank.model.averaging import average
+    from boostrank.model.ranking_model import RankingModel
 
     with reserved(output):
         one = average([RankingModel.load(path) for path in models])

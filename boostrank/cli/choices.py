@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import click
 from click.shell_completion import CompletionItem
 
-from boostrank.backends import ENGINES
+from boostrank.engines import ENGINES
 
 
 def registered(package: str) -> list[str]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from boostrank.core.queries import QueryIndex
     from boostrank.core.types import Int64Array
     from boostrank.data.dataset import RankingDataset
-    from boostrank.training.within_query import WithinQuery
+    from boostrank.model.within_query import WithinQuery
 
 ENDING = ".clicks"
 
@@ -244,8 +244,8 @@ class Clicked:
         """Train with and without the propensities, and say which of the two clicks on held-out queries prefer."""
         from boostrank.clicks.gate import FOLDS, Judged, gate_of_parts, held_out, judging_propensities
         from boostrank.clicks.segments import estimate
-        from boostrank.training.params import STOPPING_NAMES
-        from boostrank.training.train import train
+        from boostrank.fit.params import STOPPING_NAMES
+        from boostrank.fit.train import train
 
         data, log, sampled = self.data, self.log, ""
         if data.on_disk:

@@ -16,10 +16,10 @@ from boostrank.cli.interrupt import StopRequest, graceful_stop
 from boostrank.cli.progress import RoundProgress
 from boostrank.cli.reading import reading_of
 from boostrank.cli.saving import save_or_rescue
-from boostrank.training.callbacks import StopWhenAsked
+from boostrank.fit.callbacks import StopWhenAsked
 
 if TYPE_CHECKING:
-    from boostrank.training.model import RankingModel
+    from boostrank.model.ranking_model import RankingModel
 
 
 def backend_for(context: click.Context, backend: str) -> str:

@@ -69,7 +69,7 @@ def command(
     if output is not None:
         check_writable(output)
         from boostrank.cli.study import read_for_model
-        from boostrank.training.model import RankingModel
+        from boostrank.model.ranking_model import RankingModel
 
         names = None if feature_names is None else read_feature_names(feature_names)
         ranker, rows = RankingModel.load(model), None

@@ -125,7 +125,7 @@ def _help(params: Iterable[Param], default: Callable[[Param], Any] = attrgetter(
 
 
 def _write_list(page: click.HelpFormatter, specs: list[ObjectiveSpec]) -> None:
-    from boostrank.backends import ENGINES
+    from boostrank.engines import ENGINES
     from boostrank.objective.mixture import MIXTURE_PARAMS
 
     with page.section("Objectives"):

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boostrank.backends import DEFAULT_BACKEND, ENGINES
 from boostrank.cli.clicks import copied_rows
 from boostrank.cli.options import Command, DataFile, Parsed, option, threads_option, with_options
 from boostrank.cli.reading import name_of, reading_of, reading_options
 from boostrank.cli.tables import aligned
 from boostrank.core.errors import DataError
 from boostrank.core.formatting import parse_size, size_words
+from boostrank.engines import DEFAULT_BACKEND, ENGINES
 
 if TYPE_CHECKING:
+    from boostrank.fit.params import TrainingParameters
     from boostrank.planning.plan import Plan
     from boostrank.planning.sample import Survey
-    from boostrank.training.params import TrainingParameters
 
 TRAINING = "The training"
 _STREAMING = [name for name, engine in ENGINES.items() if len(engine.routes) > 1]
@@ -111,12 +111,12 @@ def announced(
         return ("memory" if route == "auto" else route), ""
     added = 0
     if given["within_query"]:
-        from boostrank.training.within_query import WithinQuery
+        from boostrank.model.within_query import WithinQuery
 
         within = WithinQuery(given["within_query"], given["of"])
         added = len(within.kinds) * (first.features if within.is_auto or within.of is None else len(within.of))
     elif given["init_model"]:
-        from boostrank.training.model import RankingModel
+        from boostrank.model.ranking_model import RankingModel
 
         model = RankingModel.load(given["init_model"])
         added = len(model.column_names) - model.n_features

@@ -11,7 +11,7 @@ from boostrank.cli.progress import duration
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
-    from boostrank.training.model import RankingModel
+    from boostrank.model.ranking_model import RankingModel
 
 
 def check_limits(context: click.Context, given: dict[str, Any], data: RankingDataset | None = None) -> None:
@@ -24,16 +24,16 @@ def check_limits(context: click.Context, given: dict[str, Any], data: RankingDat
         return
     if given["dask"]:
         raise click.UsageError("--max-trees, --max-microseconds: not on a cluster, where --rounds says it", context)
-    from boostrank.training.price import Limit
+    from boostrank.model.price import Limit
 
     Limit(given["max_trees"], given["max_microseconds"] if data is not None else None).check(given["backend"], data)
 
 
 def say_cost(model: RankingModel, data: RankingDataset | None, seconds: float) -> None:
     """Trees and training time, and what a limit came to."""
-    from boostrank.backends import get_backend
-    from boostrank.training.booster_methods import tree_counts
-    from boostrank.training.price import count_trees, microseconds
+    from boostrank.engines import get_backend
+    from boostrank.model.booster_methods import tree_counts
+    from boostrank.model.price import count_trees, microseconds
 
     if not get_backend(model.backend).grows_trees:
         return
@@ -54,8 +54,8 @@ def say_cost(model: RankingModel, data: RankingDataset | None, seconds: float) -
 
 def price_of(model: RankingModel, data: RankingDataset | None) -> dict[str, Any]:
     """Entries of `--json`: `trees`, and `price` where a limit was given."""
-    from boostrank.backends import get_backend
-    from boostrank.training.price import count_trees, microseconds
+    from boostrank.engines import get_backend
+    from boostrank.model.price import count_trees, microseconds
 
     found: dict[str, Any] = {"trees": count_trees(model)} if get_backend(model.backend).grows_trees else {}
     if model.info.price is None or data is None:

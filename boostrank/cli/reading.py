@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from boostrank.core.types import Float64Array
     from boostrank.data.dataset import RankingDataset
     from boostrank.data.readers import ReaderSpec
-    from boostrank.training.model import RankingModel
+    from boostrank.model.ranking_model import RankingModel
 
 SECTION = "Reading"
 
@@ -129,7 +129,7 @@ class Reader:
             model, path: what scores them, and its file.
             num_iteration: rounds to use.
         """
-        from boostrank.training.scoring import scores_of_files
+        from boostrank.model.scoring import scores_of_files
 
         started, rows, name = time.monotonic(), 0, name_of(paths)
         like, threads = self.feature_space(model, path, paths), self._options["threads"]

@@ -22,7 +22,7 @@ from boostrank.report.sections import METRICS, section_names
 if TYPE_CHECKING:
     from boostrank.clicks.log import ClickLog
     from boostrank.data.dataset import RankingDataset
-    from boostrank.training.model import RankingModel
+    from boostrank.model.ranking_model import RankingModel
 
 _BY_CLICKS = "dcg@1,3,5,10"
 
@@ -77,10 +77,10 @@ def command(
         raise click.UsageError("the model is its own --baseline", context)
     from boostrank.core.files import check_not_read
     from boostrank.metric import Metric
+    from boostrank.model.ranking_model import RankingModel
     from boostrank.report.documents import document_names as known_names
     from boostrank.report.page import report
     from boostrank.report.segments import read_segments
-    from boostrank.training.model import RankingModel
 
     # What is wrong with the command is said before anything is read.
     check_compared_by_clicks(context, by_clicks, propensities, data, given)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from boostrank.cli.errors import say
 
 if TYPE_CHECKING:
-    from boostrank.training.checkpoint import Checkpoint
-    from boostrank.training.model import RankingModel
+    from boostrank.fit.checkpoint import Checkpoint
+    from boostrank.model.ranking_model import RankingModel
 
 
 def save_or_rescue(trained: RankingModel, path: str, checkpoint: Checkpoint | None = None) -> None:

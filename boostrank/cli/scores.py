@@ -13,7 +13,7 @@ from boostrank.core.jsonable import from_json, is_number
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
-    from boostrank.training.model import RankingModel
+    from boostrank.model.ranking_model import RankingModel
 
 _LOOK, _HEAD = 64, 1024
 # `float` takes more: 1_000, digits of other scripts.
@@ -32,7 +32,7 @@ def load_ranker(path: str) -> RankingModel | None:
         raise FileFormatError("the file is empty: neither a model nor scores", file=path)
     if head[:1].isdigit() or head[:1] in (b"+", b"-", b".") or head[:3].lower() in (b"nan", b"inf"):
         return None
-    from boostrank.training.model import RankingModel
+    from boostrank.model.ranking_model import RankingModel
 
     return RankingModel.load(path)
 
@@ -43,7 +43,7 @@ def holds_ranker(path: str) -> bool:
         return False
     with open(path, "rb") as file:
         head = file.read(_HEAD).removeprefix(codecs.BOM_UTF8).lstrip()
-    from boostrank.formats import FORMATS
+    from boostrank.engines.formats import FORMATS
 
     first, _, more = head.partition(b"\n")
     word = first.strip().decode("latin-1")

@@ -20,7 +20,7 @@ from boostrank.core.jsonable import from_json, is_number, jsonable
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
-    from boostrank.training.model import RankingModel
+    from boostrank.model.ranking_model import RankingModel
 
 MEASURES, RESULTS = "Measures", "Results"
 
@@ -53,7 +53,7 @@ def read_for_model(
         given: the values of the reader's options, and `threads`.
         keep_comments: whether the rows' comments are needed.
     """
-    from boostrank.training.model import RankingModel
+    from boostrank.model.ranking_model import RankingModel
 
     ranker = RankingModel.load(model)
     reader = Reader(given, keep_comments=keep_comments)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boostrank.backends import ENGINES, get_backend
 from boostrank.cli.clicks import Clicked, check_clicks
 from boostrank.cli.config import merged_with_config
 from boostrank.cli.errors import DONE, say
@@ -25,18 +24,19 @@ from boostrank.cli.reading import Reader, reading_options
 from boostrank.cli.saving import keeping_rounds, report_checkpoint, save_or_rescue
 from boostrank.cli.tables import aligned
 from boostrank.cli.train_options import MOST_USED, START_WORDS, train_options
-from boostrank.training.callbacks import StopWhenAsked
+from boostrank.engines import ENGINES, get_backend
+from boostrank.fit.callbacks import StopWhenAsked
 
 if TYPE_CHECKING:
     from boostrank.data.dataset import RankingDataset
+    from boostrank.fit.checkpoint import Checkpoint
+    from boostrank.fit.params import TrainingParameters
+    from boostrank.fit.presets import Member, Recipe
     from boostrank.kernels.objective.contract import ObjectiveSpec
-    from boostrank.training.checkpoint import Checkpoint
-    from boostrank.training.model import RankingModel
-    from boostrank.training.params import TrainingParameters
-    from boostrank.training.presets import Member, Recipe
-    from boostrank.training.within_query import WithinQuery
+    from boostrank.model.ranking_model import RankingModel
+    from boostrank.model.within_query import WithinQuery
 
-PLAIN, GOOD = "plain", "good"  # as in boostrank.training.presets, which is heavy to import
+PLAIN, GOOD = "plain", "good"  # as in boostrank.fit.presets, which is heavy to import
 
 
 @click.command("train", cls=Command, most_used=MOST_USED, replaceable=("init_model",))
@@ -116,11 +116,11 @@ def _run(
 ) -> int:  # fmt: skip
     """The exit status of the whole training, whose outputs can be written and belong to nobody else."""
     from boostrank.core.files import remove_leftovers
-    from boostrank.formats.model_files import sidecar_path
+    from boostrank.fit.params import headline, split_params
+    from boostrank.fit.train import follow
     from boostrank.metric import Metric
-    from boostrank.training.params import headline, split_params
-    from boostrank.training.price import Limit
-    from boostrank.training.train import follow
+    from boostrank.model.files import sidecar_path
+    from boostrank.model.price import Limit
 
     remove_leftovers(sidecar_path(model))  # those of the model went when it was tried whether it can be written
 
@@ -205,7 +205,7 @@ def _recipe(
     rounds: int | None,
 ) -> Recipe:  # fmt: skip
     """What the preset comes to on these data, which a line says."""
-    from boostrank.training.train import resolved
+    from boostrank.fit.train import resolved
 
     recipe = resolved(
         given["quality"], params, train_set, valid_sets, rounds, given["folds"], given["init_model"], given["backend"],
@@ -251,7 +251,7 @@ def within_query(context: click.Context, given: dict[str, Any]) -> WithinQuery |
         return None
     if given.get("dask"):
         raise click.UsageError("--within-query is for one machine: workers of a cluster do not compute it", context)
-    from boostrank.training.within_query import WithinQuery
+    from boostrank.model.within_query import WithinQuery
 
     return WithinQuery(given["within_query"], given["of"])
 
@@ -260,8 +260,8 @@ def chosen_within_query(
     within: WithinQuery, params: dict[str, Any], given: dict[str, Any], train_set: RankingDataset
 ) -> WithinQuery:
     """What cross-validation leaves of it, which a line says."""
-    from boostrank.training.train import train
-    from boostrank.training.within_choice import FOLDS, choice_words, choose_within_query
+    from boostrank.fit.choose import FOLDS, choice_words, choose_within_query
+    from boostrank.fit.train import train
 
     say(f"--of auto: {2 * FOLDS} trainings on folds of the queries, with and without the columns of --within-query")
     with contextlib.redirect_stdout(sys.stderr):  # the engines print
@@ -285,8 +285,8 @@ def _checkpoint(context: click.Context, given: dict[str, Any], model: str) -> Ch
     if given["dask"] or not (given["checkpoint_every"] or given["checkpoint"] or given["resume"]):
         return None
     from boostrank.core.errors import InputError
-    from boostrank.formats.model_files import sidecar_path
-    from boostrank.training.checkpoint import Checkpoint
+    from boostrank.fit.checkpoint import Checkpoint
+    from boostrank.model.files import sidecar_path
 
     path = given["checkpoint"] or f"{model}.checkpoint"
     if os.path.realpath(path) in (os.path.realpath(model), os.path.realpath(sidecar_path(model))):
@@ -381,10 +381,10 @@ def _check_sides(
     """Refuse what is under the wrong option: `--set` is for the objective, `--param` (`own`) for the engine."""
     from boostrank.core.errors import ParameterError
     from boostrank.core.params import find_param, resolve_params
+    from boostrank.fit.params import default_objective
     from boostrank.kernels.noise import SEED
     from boostrank.kernels.objective.options import OPTIONS
     from boostrank.objective.mixture import accepted_params
-    from boostrank.training.params import default_objective
 
     if "objective" in own:
         raise ParameterError("the objective is chosen by --objective, not by --param")
@@ -418,7 +418,7 @@ def _add_patience(context: click.Context, params: dict[str, Any], given: dict[st
     Raises:
         UsageError: it is there already.
     """
-    from boostrank.training.params import STOPPING_NAMES
+    from boostrank.fit.params import STOPPING_NAMES
 
     if given["early_stopping"]:
         for name in STOPPING_NAMES:

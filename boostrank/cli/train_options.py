@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from boostrank.backends import DEFAULT_BACKEND, ENGINES
 from boostrank.cli.clicks import click_columns_option
 from boostrank.cli.config import read_config
 from boostrank.cli.options import (
@@ -30,8 +29,9 @@ from boostrank.cli.options import (
 )
 from boostrank.cli.plan import memory_limit_option
 from boostrank.core.errors import did_you_mean
+from boostrank.engines import DEFAULT_BACKEND, ENGINES
 
-# As in boostrank.training.params and boostrank.planning.plan, which are heavy to import.
+# As in boostrank.fit.params and boostrank.planning.plan, which are heavy to import.
 DEFAULT_OBJECTIVE = "auto"
 LINEAR = "linear"
 BACKENDS = tuple(ENGINES)

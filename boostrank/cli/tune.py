@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boostrank.backends import DEFAULT_BACKEND
 from boostrank.cli.errors import DONE, INTERRUPTED, say
 from boostrank.cli.options import ASSIGNMENT, COUNT, Command, DataFile, OutputFile, check_stdin, option, with_options
 from boostrank.cli.progress import duration
 from boostrank.cli.reading import reading_options
 from boostrank.cli.train import chosen_within_query, read_for_trainings, within_query
 from boostrank.cli.train_options import OUTPUT, config_option, training_options, within_query_options
+from boostrank.engines import DEFAULT_BACKEND
 
 if TYPE_CHECKING:
-    from boostrank.training.within_query import WithinQuery
+    from boostrank.model.within_query import WithinQuery
     from boostrank.tuning.result import Trial, TuningResult
 
 SEARCH = "Search"

@@ -9,9 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from boostrank.backends import get_backend
-from boostrank.backends.events import Callback, CallbackEnv, EvalResult, StopTraining
-from boostrank.backends.xgboost.backend import apart, together
 from boostrank.cluster import worker
 from boostrank.cluster.fitting import FitResult, TrainingTask
 from boostrank.cluster.job import CLIENT_SILENCE_SECONDS
@@ -42,14 +39,18 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.queries import QueryIndex
 from boostrank.data.arrays import default_feature_names
 from boostrank.data.options import FeatureSpace
-from boostrank.formats.model_info import ModelInfo
+from boostrank.engines import get_backend
+from boostrank.engines.events import Callback, CallbackEnv, EvalResult, StopTraining
+from boostrank.engines.xgboost.adapter import apart, together
+from boostrank.fit.params import is_auto, split_params
+from boostrank.fit.provenance import describe_training
+from boostrank.fit.run import with_objective_of
+from boostrank.fit.start import cross_fit
+from boostrank.fit.start.begin import AUTO_START, LINEAR, say_without_start
 from boostrank.metric import Conventions
-from boostrank.training import constraints, cross_fit
-from boostrank.training.model import RankingModel, TrainingSummary
-from boostrank.training.params import is_auto, split_params
-from boostrank.training.provenance import describe_training
-from boostrank.training.single import with_objective_of
-from boostrank.training.start import AUTO_START, LINEAR, say_without_start
+from boostrank.model import constraints
+from boostrank.model.info import ModelInfo
+from boostrank.model.ranking_model import RankingModel, TrainingSummary
 
 
 class ClusterTraining:

@@ -11,22 +11,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.backends import get_backend
-from boostrank.backends.base import TrainRequest
-from boostrank.backends.events import Callback
 from boostrank.cluster.collective import Collective
 from boostrank.cluster.job import Job
 from boostrank.core.errors import DataError
 from boostrank.core.queries import QueryIndex, as_text
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.engines import get_backend
+from boostrank.engines.base import TrainRequest
+from boostrank.engines.events import Callback
+from boostrank.fit.callbacks import History, StopWhenAsked
+from boostrank.fit.gradient import GuardedGradient
+from boostrank.fit.params import TrainingParameters
+from boostrank.fit.round_metrics import RoundMetrics
+from boostrank.fit.run import stopping
 from boostrank.metric import Conventions
 from boostrank.objective.description import TrainingObjective
-from boostrank.training.callbacks import History, StopWhenAsked
-from boostrank.training.guarded_gradient import GuardedGradient
-from boostrank.training.params import TrainingParameters
-from boostrank.training.round_metrics import RoundMetrics
-from boostrank.training.single import stopping
 
 # Added to the seed for each worker: the noise on its queries is its own. Above every seed that people choose, and
 # away from those that `kernels.objective.options` derives from them.
@@ -93,7 +93,7 @@ def fit(job: Job, rank: int, tracker: Mapping[str, Any], task: TrainingTask) -> 
         WorkerFailed: another worker failed.
         TrainingError, DataError: as `boostrank.train`.
     """
-    from boostrank.backends.xgboost.workers import LostContact, all_reduce, bins_of, contact, member
+    from boostrank.engines.xgboost.workers import LostContact, all_reduce, bins_of, contact, member
 
     engine = get_backend("xgboost")
     given = task.parameters

@@ -72,7 +72,7 @@ class Fetched:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of several shards, one behind the other, as a `training.start_rows.Source`.
+    """The rows of several shards, one behind the other, as a `fit.start.rows.Source`.
 
     Args:
         queries: of all of them.

@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from boostrank.backends.limits import Limits
 from boostrank.cluster import worker
 from boostrank.cluster.rows import Fetched, Rows, Span, joined, queries_of, spans
 from boostrank.cluster.shards import Shard
 from boostrank.cluster.workers import Workers
 from boostrank.core.gains import Gain
 from boostrank.core.queries import QueryIndex
-from boostrank.formats.base import LinearStart
-from boostrank.training import cross_fit, start_rows
+from boostrank.engines.limits import Limits
+from boostrank.engines.model_format import LinearStart
+from boostrank.fit.start import cross_fit
+from boostrank.fit.start import rows as start_rows
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from boostrank.backends.events import Callback
 from boostrank.cluster.client import ClusterTraining
 from boostrank.cluster.connect import import_distributed
 from boostrank.cluster.workers import WORKER_TIMEOUT
@@ -15,9 +14,10 @@ from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.core.files import check_writable
 from boostrank.core.locks import reserved
 from boostrank.data.libsvm.sources import matching
+from boostrank.engines.events import Callback
+from boostrank.fit.start.begin import AUTO_START
 from boostrank.metric import Conventions
-from boostrank.training.model import RankingModel
-from boostrank.training.start import AUTO_START
+from boostrank.model.ranking_model import RankingModel
 
 
 def train(

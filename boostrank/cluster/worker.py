@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from boostrank.core.types import Int64Array
     from boostrank.data.dataset import RankingDataset
     from boostrank.data.options import FeatureSpace
-    from boostrank.training.cross_fit import Regressions
+    from boostrank.fit.start.cross_fit import Regressions
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def claim(token: str, paths: Sequence[str], dask_worker: Any = None) -> WorkerIn
 def versions() -> dict[str, str]:
     """Versions that must be the same wherever a training runs."""
     import boostrank
-    from boostrank.backends import get_backend
+    from boostrank.engines import get_backend
 
     found = {"boostrank": boostrank.__version__, "xgboost": get_backend("xgboost").version}
     return found | {package: version(package) for package in ("numpy", "numba")}
@@ -93,7 +93,7 @@ def versions() -> dict[str, str]:
 
 def open_tracker(token: str, workers: int, host: str, port: int) -> dict[str, Any]:
     """Start the tracker through which the workers find each other; the arguments that each needs."""
-    from boostrank.backends.xgboost.workers import Tracker
+    from boostrank.engines.xgboost.workers import Tracker
 
     job = _job_of(token)
     job.tracker = Tracker(workers, host, port)
@@ -248,8 +248,8 @@ def begin_rows(token: str, start: bytes, columns: int) -> Any:
         start: model file of the start alone.
         columns: features of the data.
     """
-    from boostrank.backends import get_backend
     from boostrank.cluster.rows import Stacked
+    from boostrank.engines import get_backend
 
     job, engine = _job_of(token), get_backend("xgboost")
     booster = engine.from_bytes(start)

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.types import Float32Array, Float64Array
+from boostrank.engines.trees import depths
 from boostrank.export.target import above, cuts
-from boostrank.formats.trees import depths
 from boostrank.kernels.trees.walker import LISTED_RIGHT, Forest
 
 KINDS = ("thresholds", "random", "zeros", "missing", "infinite", "categories")

@@ -18,7 +18,7 @@ from boostrank.data.dense import DenseRows
 from boostrank.export.pack import KINDS, parity_pack
 from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec
-from boostrank.training.model import RankingModel
+from boostrank.model.ranking_model import RankingModel
 
 MOVED = "moved"
 """What `allow` names when documents of the user's own data may change their places."""

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.types import Int64Array
-from boostrank.formats.trees import ServedTrees
+from boostrank.engines.trees import ServedTrees
 from boostrank.kernels.trees.curves import ZERO
 from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest
 

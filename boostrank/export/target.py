@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from boostrank.core.errors import InputError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
-from boostrank.formats.trees import ServedTrees
+from boostrank.engines.trees import ServedTrees
 from boostrank.kernels.trees.curves import rounded_down
 from boostrank.kernels.trees.walker import NAN_LEFT, ZERO_IS_MISSING, Forest
 

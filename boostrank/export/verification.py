@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.backends import get_backend
 from boostrank.core.arguments import takes
 from boostrank.core.errors import DataError, ModelError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
+from boostrank.engines import get_backend
+from boostrank.engines.trees import ServedTrees
 from boostrank.export.reading import Rules, leaves, scores
 from boostrank.export.target import above
-from boostrank.formats.trees import ServedTrees
-from boostrank.training.model import RankingModel
-from boostrank.training.scoring import compiled_scorer
+from boostrank.model.ranking_model import RankingModel
+from boostrank.model.scoring import compiled_scorer
 
 BITS, DIGITS, FLOAT32, RANKING, DIFFERENT = LEVELS = ("bits", "digits", "float32", "ranking", "different")
 """How far logged scores agree: the same bits; but for the digits that were logged; but for one unit of float32, or as

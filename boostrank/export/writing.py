@@ -16,12 +16,12 @@ from boostrank.core.arguments import takes
 from boostrank.core.errors import FileFormatError, ModelError, ParameterError
 from boostrank.core.files import check_writable, read_text, write_atomically
 from boostrank.data.dataset import RankingDataset
+from boostrank.engines.formats import format_of
 from boostrank.export import TARGETS
 from boostrank.export.pack import KINDS
 from boostrank.export.proof import MOVED, Proof, prove
 from boostrank.export.target import ExportError, ServedModel, TargetSpec
-from boostrank.formats import format_of
-from boostrank.training.model import RankingModel
+from boostrank.model.ranking_model import RankingModel
 
 # Control characters, ends of lines, and halves of characters.
 _UNFIT = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")

@@ -1,5 +1,5 @@
 """The engine that calls an objective: its round, read from its stack frame. Tried with LightGBM 4.3 to 4.7, XGBoost 3.1
-to 3.4; `tests/backends/test_private.py` holds it.
+to 3.4; `tests/engines/test_private.py` holds it.
 """
 
 from __future__ import annotations

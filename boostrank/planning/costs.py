@@ -130,7 +130,7 @@ def _lightgbm_peak(route: str, work: Work) -> float:
 
 
 def _start(rows: int, columns: int) -> float:
-    """Of `training.cross_fit`, with which `auto` begins: rows, and products of functions."""
+    """Of `fit.start.cross_fit`, with which `auto` begins: rows, and products of functions."""
     columns = min(columns, _START_FEATURES)
     functions = _START_FUNCTIONS * columns if _START_FUNCTIONS * columns <= _START_FEATURES else columns
     return 4.0 * min(rows, _START_ROWS) * columns + _START_PRODUCTS * functions**2
@@ -163,7 +163,7 @@ def _xgboost_peak(route: str, work: Work) -> float:
 
 def _sketches(work: Work) -> float:
     """Of all columns: a queue, a scratch of two levels, and the levels, which columns of few values do not fill. Sparse
-    columns of few numbers have none (`backends.xgboost.few_values`)."""
+    columns of few numbers have none (`engines.xgboost.few_values`)."""
     rows = work.train.rows or 0
     distinct = work.train.distinct
     if work.train.is_sparse and work.train.nonzero * rows < work.max_bin:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
-from boostrank.backends import ENGINES
 from boostrank.core.errors import InputError
 from boostrank.core.formatting import size_words
 from boostrank.core.machine import free_memory, resolve_threads
+from boostrank.engines import ENGINES
 from boostrank.kernels.runtime.jit import cache_directory, is_kept
 from boostrank.objective.description import TrainingObjective
 from boostrank.planning.costs import Work, float_bytes, fold_bytes, peak_of

@@ -27,7 +27,9 @@ from boostrank.core.files import write_atomically
 from boostrank.core.jsonable import jsonable
 from boostrank.core.notebook import small_table
 from boostrank.data.dataset import RankingDataset
+from boostrank.fit.params import headline
 from boostrank.metric import Metric
+from boostrank.model.ranking_model import RankingModel
 from boostrank.report.html.charts import Chart, svgs_of
 from boostrank.report.html.markup import bdi, tag
 from boostrank.report.html.page import PageSection, drawn_in, page
@@ -35,8 +37,6 @@ from boostrank.report.html.tables import Table
 from boostrank.report.html.vega import need_report_extra
 from boostrank.report.section import Context, Section
 from boostrank.report.sections import METRICS, SECTIONS
-from boostrank.training.model import RankingModel
-from boostrank.training.params import headline
 
 if TYPE_CHECKING:
     import pandas as pd

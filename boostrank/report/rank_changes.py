@@ -13,8 +13,8 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.arrays import default_feature_names
 from boostrank.data.dataset import RankingDataset
+from boostrank.model.ranking_model import RankingModel
 from boostrank.report.documents import shown_name
-from boostrank.training.model import RankingModel
 
 # What LightGBM calls features without names.
 _UNNAMED = re.compile(r"Column_\d+")

@@ -17,11 +17,11 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
-from boostrank.formats.trees import Trees
+from boostrank.engines.trees import Trees
 from boostrank.kernels.runtime.jit import run_parallel
 from boostrank.kernels.trees.walker import Walker
 from boostrank.metric import BoundMetrics, Metric
-from boostrank.training.model import RankingModel
+from boostrank.model.ranking_model import RankingModel
 
 # Rows on which the walk is compared with the engine.
 _COMPARED = 1000

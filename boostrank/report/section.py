@@ -16,12 +16,12 @@ from boostrank.core.conventions import Conventions
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
+from boostrank.model.ranking_model import RankingModel
 from boostrank.report.html.markup import Markup
 from boostrank.report.html.page import PageSection, Part
 from boostrank.report.means import NEGLIGIBLE
 from boostrank.report.scoring import Progress
 from boostrank.report.start import start_scores
-from boostrank.training.model import RankingModel
 
 
 @dataclass(eq=False)

@@ -11,8 +11,8 @@ from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
 from boostrank.kernels.trees.walker import Forest, Walker
+from boostrank.model.ranking_model import RankingModel
 from boostrank.report.scoring import over_blocks
-from boostrank.training.model import RankingModel
 
 START = "the linear start"
 

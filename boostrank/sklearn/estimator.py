@@ -10,17 +10,17 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from boostrank.backends.events import Callback
 from boostrank.core.errors import DataError, DataWarning, ParameterError, warn_user
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.engines.events import Callback
+from boostrank.fit.params import DEFAULT_EVAL_AT
+from boostrank.fit.presets import PLAIN
+from boostrank.fit.start.begin import AUTO_START
+from boostrank.fit.train import train
 from boostrank.metric import BoundMetrics, Conventions, Metric
+from boostrank.model.ranking_model import RankingModel
 from boostrank.sklearn.columns import QID, split_table
-from boostrank.training.model import RankingModel
-from boostrank.training.params import DEFAULT_EVAL_AT
-from boostrank.training.presets import PLAIN
-from boostrank.training.start import AUTO_START
-from boostrank.training.train import train
 
 _OF_TRAIN = (
     "backend", "conventions", "start", "within_query", "quality", "folds", "max_trees", "max_microseconds",

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 import boostrank
-from boostrank.backends import get_backend
 from boostrank.core.errors import MissingDependency
+from boostrank.engines import get_backend
+from boostrank.model.ranking_model import RankingModel
 from boostrank.tracking.rounds import metrics_of, plain_params
-from boostrank.training.model import RankingModel
 
 _FILE = "model.boostrank"
 _QID = "qid"

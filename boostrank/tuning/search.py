@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from boostrank.backends import get_backend
 from boostrank.core.arguments import takes
 from boostrank.core.errors import DataError, MissingDependency, ParameterError
 from boostrank.core.jsonable import jsonable
@@ -25,14 +24,11 @@ from boostrank.core.params import Param
 from boostrank.core.resampling import paired_difference
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.kernels.objective.contract import ObjectiveSpec
-from boostrank.kernels.objective.options import OPTIONS
-from boostrank.metric import BoundMetrics, Conventions
-from boostrank.objective.mixture import accepted_params
-from boostrank.objectives import OBJECTIVES
-from boostrank.training.categories import with_categories
-from boostrank.training.gain import with_gain
-from boostrank.training.params import (
+from boostrank.engines import get_backend
+from boostrank.fit.categories import with_categories
+from boostrank.fit.choose import choose_within_query
+from boostrank.fit.gain import with_gain
+from boostrank.fit.params import (
     OBJECTIVE_NAMES,
     STOPPING_NAMES,
     default_objective,
@@ -41,10 +37,14 @@ from boostrank.training.params import (
     pop_seed,
     split_params,
 )  # fmt: skip
-from boostrank.training.query_folds import query_folds
-from boostrank.training.train import train
-from boostrank.training.within_choice import choose_within_query
-from boostrank.training.within_query import WithinQuery
+from boostrank.fit.query_folds import query_folds
+from boostrank.fit.train import train
+from boostrank.kernels.objective.contract import ObjectiveSpec
+from boostrank.kernels.objective.options import OPTIONS
+from boostrank.metric import BoundMetrics, Conventions
+from boostrank.model.within_query import WithinQuery
+from boostrank.objective.mixture import accepted_params
+from boostrank.objectives import OBJECTIVES
 from boostrank.tuning.result import Trial, TuningResult
 from boostrank.tuning.space import TREES, Dimension, full_space
 from boostrank.tuning.study import finished, leader_of, open_study

@@ -26,10 +26,10 @@ _PAGES: dict[str, tuple[str, str, list[tuple[str, tuple[str, ...] | None]]]] = {
     "sklearn": ("boostrank.sklearn", "The ranker and the splitters for scikit-learn.", [("boostrank.sklearn", None)]),
     "tuning": ("boostrank.tuning", "The search for parameters.", [("boostrank.tuning", None)]),
     "cluster": ("boostrank.cluster", "Training on several machines.", [("boostrank.cluster", None)]),
-    "formats": (
-        "boostrank.formats",
+    "model": (
+        "boostrank.model",
         "Model files and the record beside them, `MODEL.meta.json`.",
-        [("boostrank.formats.model_info", ("ModelInfo",))],
+        [("boostrank.model.info", ("ModelInfo",))],
     ),
     "checking": ("boostrank.checking", "The check of an objective of your own.", [("boostrank.checking", None)]),
     "tracking": ("boostrank.tracking", "Callbacks that tell of every round.", [("boostrank.tracking", None)]),

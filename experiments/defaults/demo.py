@@ -25,7 +25,7 @@ from boostrank.cli.scores import read_scores
 from boostrank.core.errors import DataWarning
 from boostrank.core.machine import resolve_threads
 from boostrank.metric import BoundMetrics, MetricResult, PairedDifference, paired_difference
-from boostrank.training.price import count_trees
+from boostrank.model.price import count_trees
 from experiments.common import arguments
 from experiments.defaults.tools import TOOLS, Data
 from experiments.peers.engines import METRIC

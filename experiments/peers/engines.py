@@ -33,10 +33,10 @@ import numpy as np
 import numpy.typing as npt
 
 import boostrank
+from boostrank.fit.start.cross_fit import cross_fitted
 from boostrank.kernels.trees.curves import Curves
 from boostrank.metric import BoundMetrics
 from boostrank.objective.mixture import parse_objective
-from boostrank.training.cross_fit import cross_fitted
 from experiments.peers.methods import Method
 from experiments.peers.space import Trees
 from experiments.peers.store import Run, code_digest
@@ -47,7 +47,7 @@ VERSION = 1  # raise it when what is trained changes: kept runs are then void
 CATBOOST_EXTRA = 20  # rounds
 
 METRIC = "ndcg@10"
-_START = "boostrank.training.cross_fit"
+_START = "boostrank.fit.start.cross_fit"
 Scores = npt.NDArray[np.float64]
 Data = boostrank.RankingDataset
 

@@ -22,7 +22,7 @@ class Method:
         name: distinct.
         library: boostrank, lightgbm, xgboost, catboost or ydf, which is imported under that name.
         params: in that library's words; the trees' own come from `space.Trees`. `start="linear"`: its trees begin
-            with the scores of `boostrank.training.cross_fit`.
+            with the scores of `boostrank.fit.start.cross_fit`.
         group: one of `GROUPS`.
     """
 

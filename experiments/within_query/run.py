@@ -15,9 +15,9 @@ import numpy as np
 from rich.console import Console
 
 import boostrank
+from boostrank.fit.choose import choose_within_query
 from boostrank.metric import Metric, paired_difference
-from boostrank.training.within_choice import choose_within_query
-from boostrank.training.within_query import WithinQuery
+from boostrank.model.within_query import WithinQuery
 from experiments.common import arguments, data_root, interval, markdown, save
 from experiments.start.run import ENGINES, ROUNDS, SETS, TREES
 

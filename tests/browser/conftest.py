@@ -13,11 +13,11 @@ import pytest
 
 import boostrank
 from boostrank.data.dataset import RankingDataset
+from boostrank.model.ranking_model import RankingModel
 from boostrank.report import compare
 from boostrank.report.explanation.analysis import why
 from boostrank.report.page import report
 from boostrank.report.rank_changes import Ranker
-from boostrank.training.model import RankingModel
 
 EVIL = "<img src=x onerror=alert(1)>"
 FLAGS = (

@@ -24,8 +24,8 @@ from boostrank.core.errors import FileFormatError, ParameterError
 from boostrank.kernels.objective.contract import ObjectiveSpec
 from boostrank.kernels.objective.kernel import Kernel
 from tests.cli.conftest import invoke
+from tests.fit.test_train import ranking
 from tests.objectives.conformance import evaluate, examples
-from tests.training.test_train import ranking
 
 ARGUMENTS = "scores, gains, order, doc_const, query_const, params, grad, hess, scratch, iscratch"
 OWN = f"""

@@ -29,8 +29,8 @@ import boostrank
 from boostrank.cli import main
 from boostrank.core.errors import BoostrankError
 from boostrank.core.machine import openmp_environment
-from boostrank.formats.model_files import read_model_files
-from boostrank.training.checkpoint import _read
+from boostrank.fit.checkpoint import _read
+from boostrank.model.files import read_model_files
 from tests.cli.io_faults import Faults, in_child, in_process
 
 Files = dict[str, bytes]
@@ -311,10 +311,10 @@ def run_all(seconds: float, chosen: list[str], folder: Path) -> bool:
 if __name__ == "__main__":
     os.environ.update({**openmp_environment(), "OMP_NUM_THREADS": "1"})
     with contextlib.suppress(ImportError):
-        import boostrank.backends.lightgbm.backend
-        import boostrank.backends.xgboost.backend
+        import boostrank.engines.lightgbm.adapter
+        import boostrank.engines.xgboost.adapter
+        import boostrank.fit.train
         import boostrank.report.page
-        import boostrank.training.train
     with tempfile.TemporaryDirectory() as name:
         limit, *chosen = sys.argv[1:] or ["inf"]
         kept = run_all(float(limit), chosen, Path(name).resolve())

@@ -23,8 +23,8 @@ import numpy as np
 import boostrank
 from boostrank.cli import main
 from boostrank.core.machine import openmp_environment
-from boostrank.formats.model_files import read_model_files
-from boostrank.training.checkpoint import _read
+from boostrank.fit.checkpoint import _read
+from boostrank.model.files import read_model_files
 
 ROUNDS = 40
 SAMPLING = {
@@ -160,9 +160,9 @@ def main_in_child(arguments: list[str], log: Path) -> None:
 if __name__ == "__main__":
     os.environ.update(openmp_environment())
     with contextlib.suppress(ImportError):
-        import boostrank.backends.lightgbm.backend
-        import boostrank.backends.xgboost.backend
-        import boostrank.training.train
+        import boostrank.engines.lightgbm.adapter
+        import boostrank.engines.xgboost.adapter
+        import boostrank.fit.train
     with tempfile.TemporaryDirectory() as name:
         kills, seed = int(sys.argv[1]), int((sys.argv[2:] or ["1"])[0])
         ended, resumed = sweep(kills, seed, Path(name))

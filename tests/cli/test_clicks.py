@@ -16,7 +16,7 @@ from boostrank.clicks.text import read_clicks
 from boostrank.core.errors import InputError
 from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
-from boostrank.training.model import RankingModel
+from boostrank.model.ranking_model import RankingModel
 from tests.cli.conftest import FEW, invoke, messages, sidecar
 
 

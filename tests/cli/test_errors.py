@@ -130,7 +130,7 @@ def test_the_traceback_is_shown_on_request(switch: list[str], monkeypatch: pytes
 @pytest.mark.parametrize(
     ("modules", "words"),
     [
-        ("lightgbm", "from boostrank.backends import get_backend; get_backend('lightgbm')"),
+        ("lightgbm", "from boostrank.engines import get_backend; get_backend('lightgbm')"),
         ("pandas, altair", "from boostrank.report.html.vega import need_report_extra; need_report_extra()"),
     ],
 )

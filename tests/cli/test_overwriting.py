@@ -15,7 +15,7 @@ from boostrank.cli.options import Command, InputFile, OutputFile
 from boostrank.core.errors import InputError
 from boostrank.core.files import READ_BESIDE, check_not_read
 from boostrank.data.libsvm.side_files import GROUP_SUFFIXES, WEIGHT_SUFFIX
-from boostrank.formats.model_files import sidecar_path
+from boostrank.model.files import sidecar_path
 from tests.cli.conftest import invoke
 
 # Nothing is lost; and OUT of split and shard is no file, but what files are named after.

@@ -13,7 +13,7 @@ import xgboost as xgb
 
 import boostrank
 from boostrank.data.options import FeatureSpace
-from boostrank.training.scoring import scores_of_files
+from boostrank.model.scoring import scores_of_files
 from tests.cli.conftest import FEW, invoke
 
 pytestmark = pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning")

@@ -12,10 +12,10 @@ import pytest
 
 import boostrank
 from boostrank.cli import train
-from boostrank.training import presets
-from boostrank.training.callbacks import StopWhenAsked
-from boostrank.training.presets import FEW_MEMBERS, FOLDS
-from boostrank.training.price import count_trees
+from boostrank.fit import presets
+from boostrank.fit.callbacks import StopWhenAsked
+from boostrank.fit.presets import FEW_MEMBERS, FOLDS
+from boostrank.model.price import count_trees
 from tests.cli.conftest import FEW, interrupt_saving, invoke, messages, sidecar
 
 QUICKLY = ("--rounds", "3", "--num-leaves", "4", "--threads", "1", "--start", "none")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from boostrank.metric import evaluate
-from tests.formats.real_models import lightgbm_models, xgboost_models
+from tests.model.real_models import lightgbm_models, xgboost_models
 
 from .conftest import FEW, invoke
 
@@ -165,8 +165,8 @@ def test_a_file_of_noise_is_read_as_it_is_written(noise: Path, tmp_path: Path) -
 
 def test_the_api_gives_what_the_page_shows(model: Path, data: Path) -> None:
     from boostrank.data.libsvm.reader import read_libsvm
+    from boostrank.model.ranking_model import RankingModel
     from boostrank.report import report
-    from boostrank.training.model import RankingModel
 
     ranker = RankingModel.load(model)
     test = read_libsvm(data / "test.txt")

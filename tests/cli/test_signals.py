@@ -14,7 +14,7 @@ import pytest
 
 import boostrank
 from boostrank.cli import train
-from boostrank.training.callbacks import StopWhenAsked
+from boostrank.fit.callbacks import StopWhenAsked
 from tests.cli.conftest import FEW, interrupt_saving, invoke, sidecar, start
 
 WAIT = """

@@ -13,16 +13,16 @@ import pytest
 from click.shell_completion import ShellComplete
 
 import boostrank
-from boostrank.backends import ENGINES
 from boostrank.cli import _COMMANDS, choices, completion, file_tools, main, options, train_options
 from boostrank.cli.options import Command
 from boostrank.core.conventions import PRESETS
 from boostrank.data.readers import READERS
 from boostrank.data.tools.file_tools import DEFAULT_MEMORY
+from boostrank.engines import ENGINES
 from boostrank.export import TARGETS
+from boostrank.fit.params import DEFAULT_OBJECTIVE
 from boostrank.metrics import METRICS
 from boostrank.objectives import OBJECTIVES
-from boostrank.training.params import DEFAULT_OBJECTIVE
 from tests.cli.conftest import invoke
 
 HEAVY = {"numpy", "numba", "scipy", "lightgbm", "xgboost", "rich", "concurrent.futures", "asyncio"}

@@ -16,9 +16,9 @@ import pytest
 
 import boostrank
 from boostrank.core.errors import TrainingError
-from boostrank.formats.model_files import write_model_files
+from boostrank.fit.checkpoint import Checkpoint
+from boostrank.model.files import write_model_files
 from boostrank.objective.bound import BoundObjective
-from boostrank.training.checkpoint import Checkpoint
 from tests.cli.conftest import FEW, invoke, start
 from tests.cli.test_resume import arguments, contents
 from tests.cli.test_signals import asking_in
@@ -126,7 +126,7 @@ def test_fault_063_the_rounds_before_a_broken_gradient_are_kept(
     result = invoke(*common, 8, "-m", tmp_path / "m.txt")
     assert result.exit_code == 3
     with monkeypatch.context() as patch:
-        patch.setattr("boostrank.training.model.write_model_files", unwritable)
+        patch.setattr("boostrank.model.ranking_model.write_model_files", unwritable)
         lost = invoke(*common, 8, "-m", tmp_path / "m.txt").stderr
         assert re.search(r"round 3.*trees before it: .*nowhere else", lost, re.DOTALL)
     kept = tmp_path / "m-before-the-fault-2.txt"
@@ -145,7 +145,7 @@ def test_a_model_that_can_be_written_nowhere_is_said_to_be_lost(
     def no_folder(*_: object, **__: object) -> str:
         raise FileNotFoundError("no usable temporary directory")
 
-    monkeypatch.setattr("boostrank.training.model.write_model_files", unwritable)
+    monkeypatch.setattr("boostrank.model.ranking_model.write_model_files", unwritable)
     assert "nowhere else either" in invoke(*arguments(data, tmp_path / "m")).stderr
     monkeypatch.setattr("tempfile.mkdtemp", no_folder)
     result = invoke(*arguments(data, tmp_path / "m"))
@@ -169,7 +169,7 @@ def test_a_model_is_rescued_to_the_working_folder_where_no_temporary_folder_is(
         return real(dir=dir, **given)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("boostrank.training.model.write_model_files", fails_at_first)
+    monkeypatch.setattr("boostrank.model.ranking_model.write_model_files", fails_at_first)
     monkeypatch.setattr("tempfile.mkdtemp", no_temporary_folder)
     rescued = re.search(r"was written to (\S+) instead", invoke(*arguments(data, tmp_path / "m")).stderr)
     assert rescued is not None

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from boostrank.data.dataset import RankingDataset
+from boostrank.model.ranking_model import RankingModel
 from boostrank.report import why
-from boostrank.training.model import RankingModel
 
 from .conftest import invoke
 

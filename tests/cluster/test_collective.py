@@ -15,10 +15,10 @@ from boostrank.cluster.collective import Collective, WorkerFailed
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array
 from boostrank.data.synthetic import make_ranking_data
+from boostrank.fit.gradient import GuardedGradient
 from boostrank.metric import BoundMetrics, Conventions
 from boostrank.objective.description import Objective, TrainingObjective
 from boostrank.objective.mixture import Mixture
-from boostrank.training.guarded_gradient import GuardedGradient
 
 PATIENCE = 60
 

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.backends.events import StopTraining
 from boostrank.core.errors import (
     BoostrankError,
     DataError,
@@ -26,8 +25,10 @@ from boostrank.core.errors import (
 )
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm.reader import read_libsvm
-from boostrank.formats import parse_model
-from boostrank.training import cross_fit, start_rows
+from boostrank.engines.events import StopTraining
+from boostrank.engines.formats import parse_model
+from boostrank.fit.start import cross_fit
+from boostrank.fit.start import rows as start_rows
 from tests.cli.conftest import invoke
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")
@@ -300,7 +301,7 @@ def test_fault_96_a_port_that_is_taken_is_passed_over(cluster: Any, data: Path) 
 
 
 def test_fault_96_an_address_of_another_machine_is_told() -> None:
-    from boostrank.backends.xgboost.workers import Tracker
+    from boostrank.engines.xgboost.workers import Tracker
 
     with pytest.raises(TrainingError, match=r"workers cannot meet at 192\.0\.2\.1, any port: \w+"):
         Tracker(2, "192.0.2.1")

@@ -34,9 +34,9 @@ from tests.cluster.test_training import PARAMS, ndcg
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'boostrank[dask]'")
 xgboost = pytest.importorskip("xgboost", reason="XGBoost is not installed")
 
-from boostrank.backends.xgboost import workers as xgb_workers  # noqa: E402
 from boostrank.cluster import job, train, worker  # noqa: E402
 from boostrank.cluster import workers as cluster_workers  # noqa: E402
+from boostrank.engines.xgboost import workers as xgb_workers  # noqa: E402
 
 
 def plant(module: str, name: str, trouble: str) -> None:
@@ -126,7 +126,7 @@ def test_an_error_at_any_stage_is_told_at_once_and_the_workers_are_free(
 ) -> None:
     """Those that wait for the failed one, also where they first meet, must not go on waiting."""
     shards = [data / "s0.txt", data / "s2.txt"]
-    with planted(cluster, "boostrank.backends.xgboost.workers", name, trouble):
+    with planted(cluster, "boostrank.engines.xgboost.workers", name, trouble):
         started = time.monotonic()
         with pytest.raises(kind, match=words) as caught:
             train(cluster, PARAMS, shards, 2)
@@ -146,7 +146,7 @@ def test_a_worker_that_fails_to_read_ends_the_others_wait(cluster: Any, data: Pa
 
 def test_fault_92_a_worker_that_dies_before_all_have_met_lets_the_others_go(cluster: Any, data: Path) -> None:
     shards = [data / "s0.txt", data / "s2.txt"]
-    with planted(cluster, "boostrank.backends.xgboost.workers", "member", "dies"):
+    with planted(cluster, "boostrank.engines.xgboost.workers", "member", "dies"):
         started = time.monotonic()
         with pytest.raises(WorkerLost, match="is gone"):
             train(cluster, PARAMS, shards, 2)

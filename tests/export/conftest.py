@@ -13,11 +13,11 @@ import pytest
 import xgboost as xgb
 
 import boostrank
-from boostrank.backends import get_backend
+from boostrank.engines import get_backend
+from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.export.target import ServedModel
-from boostrank.formats.xgboost import XGBOOST
 from boostrank.kernels.trees.curves import rounded_down
-from boostrank.training.model import RankingModel
+from boostrank.model.ranking_model import RankingModel
 
 GROUP, QUERIES = 20, 30
 TREES = {"objective": "lambdarank", "num_leaves": 7, "num_threads": 1, "learning_rate": 0.2}

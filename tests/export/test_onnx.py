@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import xgboost as xgb
 
+from boostrank.engines.trees import ServedTrees
+from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError, ServedModel
 from boostrank.export.targets.onnx import SPEC
-from boostrank.formats.trees import ServedTrees
-from boostrank.formats.xgboost import XGBOOST
 from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest
 from tests.export.conftest import Example, example, table
 

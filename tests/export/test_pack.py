@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from boostrank.engines.trees import ServedTrees
 from boostrank.export.pack import KINDS, parity_pack
 from boostrank.export.reading import Rules, leaves
-from boostrank.formats.trees import ServedTrees
 from boostrank.kernels.trees.walker import Forest
 from tests.export.conftest import Example, example
 

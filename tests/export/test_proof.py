@@ -18,7 +18,7 @@ from boostrank.export.proof import moves_of, prove
 from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError, TargetSpec
 from boostrank.export.writing import export_model, how_to, read_feature_names
-from boostrank.training.model import RankingModel
+from boostrank.model.ranking_model import RankingModel
 from tests.export.conftest import Example, example, table
 
 NAMES = ("bm25", "clicks", "age", "links", "shop", "colour")

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from boostrank.engines.trees import ServedTrees
 from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError, ServedModel
 from boostrank.export.targets.sql import SPEC
-from boostrank.formats.trees import ServedTrees
 from boostrank.kernels.trees.walker import NAN_LEFT, Forest
 from tests.export.conftest import Example, example
 

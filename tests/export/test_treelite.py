@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import xgboost as xgb
 
+from boostrank.engines.lightgbm.format import LIGHTGBM
+from boostrank.engines.xgboost.format import XGBOOST
 from boostrank.export.target import ExportError, ServedModel
 from boostrank.export.targets.treelite import SPEC
-from boostrank.formats.lightgbm.format import LIGHTGBM
-from boostrank.formats.xgboost import XGBOOST
 from tests.export.conftest import Example, example, table
 
 pytest.importorskip("treelite", reason="the extra treelite is not installed")

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import boostrank
-from boostrank.backends import get_backend
 from boostrank.data.libsvm.writer import write_libsvm
+from boostrank.engines import get_backend
+from boostrank.engines.linear.format import LinearModel, Scaling
 from boostrank.export.verification import Verification, verify
-from boostrank.formats.linear import LinearModel, Scaling
 from boostrank.kernels.trees.curves import ZERO
 from tests.cli.conftest import invoke
 

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import xgboost as xgb
 
+from boostrank.engines.formats import parse_model
 from boostrank.export import TARGETS
 from boostrank.export.reading import Rules, scores
 from boostrank.export.target import ExportError
 from boostrank.export.targets.xgboost import SPEC
 from boostrank.export.writing import export_model
-from boostrank.formats import parse_model
 from boostrank.kernels.trees.walker import Forest
-from boostrank.training.model import RankingModel
+from boostrank.model.ranking_model import RankingModel
 from tests.export.conftest import KINDS, Example, example, table
 
 OF_LIGHTGBM = [kind for kind in KINDS if kind.startswith("lightgbm")]

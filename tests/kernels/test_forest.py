@@ -14,11 +14,11 @@ import boostrank
 from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float32Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.formats import format_of
-from boostrank.formats.trees import Trees
+from boostrank.engines.formats import format_of
+from boostrank.engines.trees import Trees
 from boostrank.kernels.trees.walker import Walker, permute_within
 
-from ..formats.real_models import data, lightgbm_models, xgboost_models
+from ..model.real_models import data, lightgbm_models, xgboost_models
 
 
 def trees_of(body: bytes, columns: int) -> Trees:

@@ -13,7 +13,7 @@ import boostrank
 from boostrank.kernels.trees.curves import Curve, Curves
 from boostrank.kernels.trees.scorer import Scorer
 from boostrank.kernels.trees.walker import Forest
-from boostrank.training.scoring import _rows_at_thresholds, compiled_scorer
+from boostrank.model.scoring import _rows_at_thresholds, compiled_scorer
 
 ENGINES = ("lightgbm", "xgboost")
 FEW = {"num_leaves": 15, "max_depth": 6, "num_threads": 1, "verbosity": -1}

@@ -8,11 +8,11 @@ import lightgbm as lgb
 import numpy as np
 import pytest
 
-from boostrank.backends import get_backend
 from boostrank.core.queries import QueryIndex
+from boostrank.engines import get_backend
+from boostrank.fit.params import split_params
 from boostrank.objective.description import Objective
 from boostrank.objectives import OBJECTIVES
-from boostrank.training.params import split_params
 from tests.objectives.conformance import evaluate, make_query
 from tests.reference import xe_ndcg as xe_twin
 from tests.reference.noise import round_seed, uniforms

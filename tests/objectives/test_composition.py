@@ -21,10 +21,10 @@ from boostrank.kernels.objective.contract import ObjectiveSpec, no_constants, ob
 from boostrank.objective.description import Objective
 from boostrank.objective.mixture import Mixture, objective_from_dict, parse_objective
 from boostrank.objectives import OBJECTIVES
+from tests.fit.test_train import ranking
 from tests.objectives.conformance import make_query
 from tests.reference import sdcg as sdcg_twin
 from tests.reference._ranking import descending
-from tests.training.test_train import ranking
 
 SIZES = np.array([3, 40, 1, 25, 12])
 RNG = np.random.default_rng(5)

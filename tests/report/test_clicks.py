@@ -19,12 +19,12 @@ from boostrank.clicks.simulate import simulate_clicks
 from boostrank.core.errors import DataError
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
+from boostrank.model.ranking_model import RankingModel
 from boostrank.report import Report, report
 from boostrank.report.html.charts import Chart
 from boostrank.report.html.page import Beside, Fold, draw
 from boostrank.report.sections.clicks.analysis import ClickData, click_data, learnt_from
 from boostrank.report.sections.clicks.curve import curve_chart
-from boostrank.training.model import RankingModel
 
 for _module in ("pandas", "altair", "vl_convert"):
     pytest.importorskip(_module, reason="the page's charts need the extra `report`")

@@ -20,15 +20,15 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
 from boostrank.data.synthetic import SyntheticData, make_ranking_data
-from boostrank.formats.trees import Trees
+from boostrank.engines.trees import Trees
 from boostrank.kernels.trees.walker import Walker
 from boostrank.metric import Metric, paired_difference
+from boostrank.model.ranking_model import RankingModel
 from boostrank.report import Importance, importance
 from boostrank.report.scoring import Engine
 from boostrank.report.sections.importance.permutation_importance import Losses, Unit, measure_losses, p_of_means
 from boostrank.report.segments import holm
 from boostrank.report.start import start_scores
-from boostrank.training.model import RankingModel
 
 NDCG = Metric.parse("ndcg@10")
 PARAMS = {"objective": "lambdarank", "verbose": -1, "num_threads": 1, "deterministic": True}

@@ -16,6 +16,7 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import Metric, paired_difference
+from boostrank.model.ranking_model import RankingModel
 from boostrank.objective.mixture import parse_objective
 from boostrank.report.html.page import Beside
 from boostrank.report.sections.learning.analysis import Learning, learning
@@ -23,9 +24,8 @@ from boostrank.report.sections.learning.objective_trace import _shares, objectiv
 from boostrank.report.sections.learning.page import draw
 from boostrank.report.sections.learning.staged_metrics import points, some_trees, staged_metric
 from boostrank.report.segments import Segmentation, by_length
-from boostrank.training.model import RankingModel
-from tests.formats.real_models import data as real_data
-from tests.formats.real_models import lightgbm_models, xgboost_models
+from tests.model.real_models import data as real_data
+from tests.model.real_models import lightgbm_models, xgboost_models
 
 FEW = {"num_leaves": 7, "num_threads": 1, "verbosity": -1}
 

@@ -13,10 +13,10 @@ from boostrank.core.queries import QueryIndex
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.synthetic import make_ranking_data
 from boostrank.metric import evaluate
+from boostrank.model.ranking_model import RankingModel
 from boostrank.report.sections.queries.analysis import QueryValues, query_values
 from boostrank.report.sections.queries.page import SPEC
-from boostrank.training.model import RankingModel
-from tests.formats.real_models import lightgbm_models
+from tests.model.real_models import lightgbm_models
 
 
 @pytest.fixture(scope="module")

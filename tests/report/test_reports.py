@@ -20,9 +20,9 @@ from boostrank.core.errors import ModelError, ParameterError
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.libsvm.reader import write_libsvm
 from boostrank.data.synthetic import make_ranking_data
+from boostrank.model.ranking_model import RankingModel
 from boostrank.report import Report, report, sections
 from boostrank.report.sections import SECTIONS, section_names
-from boostrank.training.model import RankingModel
 
 QUICK = ("verdict", "learning", "queries")
 

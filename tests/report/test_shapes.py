@@ -18,17 +18,17 @@ import xgboost as xgb
 from scipy import sparse
 
 import boostrank
-from boostrank.backends import get_backend
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
+from boostrank.engines import get_backend
+from boostrank.model.ranking_model import RankingModel
 from boostrank.report.html.page import Beside, page
 from boostrank.report.sections.importance.analysis import importance
 from boostrank.report.sections.shapes.ale import AleCurve, accumulated_local_effects
 from boostrank.report.sections.shapes.analysis import Shapes, shapes
 from boostrank.report.sections.shapes.page import SPEC
-from boostrank.training.model import RankingModel
 
 QUERIES, SIZE = 60, 10
 

@@ -19,14 +19,14 @@ import xgboost as xgb
 from scipy import sparse
 
 import boostrank
-from boostrank.backends import get_backend
 from boostrank.cli.why import _print
 from boostrank.core.errors import ParameterError
 from boostrank.core.types import Float32Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.engines import get_backend
+from boostrank.model.ranking_model import RankingModel
 from boostrank.report import Why, why
 from boostrank.report.explanation.counterfactuals import Counterfactual, FeatureValues
-from boostrank.training.model import RankingModel
 
 QUERIES, SIZE = 40, 8
 

@@ -16,7 +16,7 @@ import boostrank
 from boostrank.core.errors import ParameterError, TrainingWarning
 from boostrank.tracking import JsonLines, OptunaPruning, Wandb
 from tests.cli.conftest import invoke
-from tests.training.test_train import BACKENDS, FAST, ranking
+from tests.fit.test_train import BACKENDS, FAST, ranking
 
 ROUNDS = 3
 

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.errors import InputError
+from boostrank.engines.lightgbm.format import LIGHTGBM, stamped
+from boostrank.engines.model_format import engine_names
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, with_version
-from boostrank.formats.base import engine_names
-from boostrank.formats.lightgbm.format import LIGHTGBM, stamped
-from boostrank.training.model import RankingModel
+from boostrank.model.ranking_model import RankingModel
 
 # Objectives whose scores programs leave as they are; half of the loaders refuse a file that names none.
 _PLAIN = (b"lambdarank", b"rank_xendcg")

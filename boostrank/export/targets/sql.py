@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from boostrank.core.types import Float64Array, Int64Array
+from boostrank.engines.trees import ServedTrees
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, nested
-from boostrank.formats.trees import ServedTrees
 from boostrank.kernels.trees.curves import LOWEST, ZERO
 from boostrank.kernels.trees.walker import LISTED_RIGHT, NAN_LEFT, ZERO_IS_MISSING, Forest
 

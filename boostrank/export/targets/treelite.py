@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.engines.lightgbm.format import LIGHTGBM
+from boostrank.engines.xgboost.format import tree_weights
 from boostrank.export.target import ExportError, Score, ServedModel, TargetSpec, missing_goes_left, with_version
 from boostrank.export.targets import lightgbm, xgboost
-from boostrank.formats.lightgbm.format import LIGHTGBM
-from boostrank.formats.xgboost import tree_weights
 from boostrank.kernels.trees.walker import Forest
 
 _OF_SETS = ("categories", "categories_nodes", "categories_segments", "categories_sizes")

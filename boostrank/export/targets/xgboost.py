@@ -15,6 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from boostrank.engines.lightgbm.format import LIGHTGBM
+from boostrank.engines.model_format import engine_names, write_json
+from boostrank.engines.xgboost.format import XGBOOST
+from boostrank.engines.xgboost.start_format import ATTRIBUTE, start_trees
 from boostrank.export.target import (
     ExportError,
     Score,
@@ -26,10 +30,6 @@ from boostrank.export.target import (
     with_version,
 )
 from boostrank.export.targets.lightgbm import loaded
-from boostrank.formats.base import engine_names, write_json
-from boostrank.formats.lightgbm.format import LIGHTGBM
-from boostrank.formats.xgboost import XGBOOST
-from boostrank.formats.xgboost_start import ATTRIBUTE, start_trees
 
 _RANKING = {
     "name": "rank:ndcg",

@@ -24,6 +24,7 @@ from boostrank.core.resampling import PAIRED_RESAMPLES, paired_difference
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Conventions, Metric
+from boostrank.model.ranking_model import RankingModel, model_of_booster
 from boostrank.report.comparison.gate import Condition
 from boostrank.report.comparison.result import Difference, SegmentDifference
 from boostrank.report.frames import pandas
@@ -40,7 +41,6 @@ from boostrank.report.rank_changes import (
     rank_changes_in,
 )
 from boostrank.report.segments import Segmentation, holm, segmentations
-from boostrank.training.model import RankingModel, model_of_booster
 
 RESAMPLES = PAIRED_RESAMPLES
 # Sums of the same numbers in another order: less is no difference between two lists.

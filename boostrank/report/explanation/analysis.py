@@ -28,6 +28,7 @@ from boostrank.core.types import Float32Array, Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
 from boostrank.data.tables.categories import Categories, to_record
+from boostrank.model.ranking_model import RankingModel
 from boostrank.report.documents import document_names, find_document, find_query, shown_name
 from boostrank.report.explanation.counterfactuals import (
     Counterfactual,
@@ -39,7 +40,6 @@ from boostrank.report.explanation.counterfactuals import (
 from boostrank.report.frames import pandas
 from boostrank.report.html.page import page_of
 from boostrank.report.scoring import Engine, Progress, silent
-from boostrank.training.model import RankingModel
 
 # Of whole queries, that say which values are ordinary: ranks are off by 0.2% at most (1 / (2 sqrt(N))), give or take
 # what documents of a query have in common.

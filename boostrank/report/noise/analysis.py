@@ -20,15 +20,15 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtri, stdtrit
 
-from boostrank.backends import get_backend
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.resampling import bootstrap_intervals
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.engines import get_backend
+from boostrank.fit.gain import with_gain
+from boostrank.fit.params import pop_seed, split_params
+from boostrank.fit.train import train
 from boostrank.metric import BoundMetrics, Conventions, MetricResult
-from boostrank.training.gain import with_gain
-from boostrank.training.params import pop_seed, split_params
-from boostrank.training.train import train
 
 SOURCES = ("seed", "row order", "training queries")
 """The seed of everything random; the order of queries and of their rows; queries drawn with replacement."""

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from boostrank.backends import get_backend
 from boostrank.core.arguments import takes
 from boostrank.core.errors import DataError, ParameterError
 from boostrank.core.gain_expression import LABEL, GainExpression
@@ -29,14 +28,15 @@ from boostrank.core.notebook import small_table
 from boostrank.core.resampling import PairedDifference, paired_difference
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.engines import get_backend
+from boostrank.fit.folds import DealtFolds
+from boostrank.fit.gain import with_gain
+from boostrank.fit.params import GAIN_NAMES, pop_seed, split_params
+from boostrank.fit.start.begin import AUTO_START
+from boostrank.fit.train import train
 from boostrank.metric import BoundMetrics, Conventions, MetricResult
 from boostrank.report.frames import pandas
 from boostrank.report.html.page import page_of
-from boostrank.training.folds import DealtFolds
-from boostrank.training.gain import with_gain
-from boostrank.training.params import GAIN_NAMES, pop_seed, split_params
-from boostrank.training.start import AUTO_START
-from boostrank.training.train import train
 
 MIXES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 FOLDS = 5

@@ -11,8 +11,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 import boostrank
-from tests.formats.real_models import CATEGORICAL, frame, train_lightgbm, train_xgboost
 from tests.fuzz.cases import damaged, edited, may_refuse
+from tests.model.real_models import CATEGORICAL, frame, train_lightgbm, train_xgboost
 
 LINEAR = {
     "format": "boostrank linear", "version": 1, "rounds": 3, "scaling": "standard", "intercept": 0.25,

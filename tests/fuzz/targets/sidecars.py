@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import boostrank
-from boostrank.formats.model_files import _checksum, content_sha256, sidecar_path
+from boostrank.model.files import _checksum, content_sha256, sidecar_path
 from tests.fuzz.cases import edited, may_refuse
 from tests.fuzz.targets.models import use
 

@@ -28,9 +28,9 @@ from boostrank.core.queries import QueryIndex
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import Metric
+from boostrank.model.ranking_model import RankingModel
 from boostrank.report.documents import shown_name
 from boostrank.report.frames import pandas
-from boostrank.training.model import RankingModel
 
 TOP = 10
 """Ranks at which two rankings are compared."""

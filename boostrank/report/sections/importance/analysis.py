@@ -26,8 +26,9 @@ from boostrank.core.resampling import PAIRED_RESAMPLES, bootstrap_intervals
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
-from boostrank.formats.trees import Trees
+from boostrank.engines.trees import Trees
 from boostrank.metric import BoundMetrics, Metric
+from boostrank.model.ranking_model import RankingModel
 from boostrank.report.means import means_over_queries
 from boostrank.report.scoring import Progress, contributions_by_query, scorer_of, silent
 from boostrank.report.sections.importance.permutation_importance import Losses, Unit, measure_losses
@@ -35,7 +36,6 @@ from boostrank.report.sections.importance.redundancy import clusters_of, rank_co
 from boostrank.report.sections.importance.result import VERDICTS, Effect, Importance, StartEffect
 from boostrank.report.segments import holm
 from boostrank.report.start import start_scores
-from boostrank.training.model import RankingModel
 
 __all__ = ["VERDICTS", "Effect", "Importance", "importance"]
 

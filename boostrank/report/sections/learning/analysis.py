@@ -18,9 +18,10 @@ from boostrank.core.jsonable import jsonable
 from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
-from boostrank.formats import format_of
-from boostrank.formats.trees import Trees
+from boostrank.engines.formats import format_of
+from boostrank.engines.trees import Trees
 from boostrank.metric import Metric
+from boostrank.model.ranking_model import RankingModel
 from boostrank.report.frames import pandas
 from boostrank.report.means import amount_with_interval
 from boostrank.report.scoring import Progress, scorer_of
@@ -38,7 +39,6 @@ from boostrank.report.sections.learning.staged_metrics import (
     staged_scores,
 )
 from boostrank.report.start import START
-from boostrank.training.model import RankingModel
 
 # Documents and pairs that an objective is asked for at all points together: some ten seconds.
 _ASKED_DOCUMENTS, _ASKED_PAIRS = 4_000_000, 400_000_000

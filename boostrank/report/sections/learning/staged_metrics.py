@@ -18,14 +18,14 @@ from boostrank.core.resampling import PAIRED_RESAMPLES
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
-from boostrank.formats.trees import Trees
+from boostrank.engines.trees import Trees
 from boostrank.kernels.trees.walker import Forest, Walker
 from boostrank.metric import BoundMetrics
+from boostrank.model.ranking_model import RankingModel
 from boostrank.report.frames import pandas
 from boostrank.report.means import means_over_queries
 from boostrank.report.scoring import Progress, metrics_of_block, over_blocks, silent
 from boostrank.report.start import start_alone
-from boostrank.training.model import RankingModel
 
 POINTS = 40
 """Numbers of trees that are looked at, beside none."""

@@ -19,11 +19,11 @@ from boostrank.core.errors import ModelError
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.metric import BoundMetrics, Metric
+from boostrank.model.ranking_model import RankingModel
 from boostrank.report.documents import shown_name
 from boostrank.report.frames import pandas
 from boostrank.report.means import FEWEST_FOR_INTERVAL, means_over_queries
 from boostrank.report.segments import Segmentation, best_labels, segmentations
-from boostrank.training.model import RankingModel
 
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _BINS = 20

@@ -20,13 +20,13 @@ from boostrank.core.machine import resolve_threads
 from boostrank.core.types import Float64Array, Int64Array
 from boostrank.data.dataset import RankingDataset
 from boostrank.data.dense import DenseRows
-from boostrank.formats.trees import Trees
+from boostrank.engines.trees import Trees
+from boostrank.model.ranking_model import RankingModel
 from boostrank.report.frames import pandas
 from boostrank.report.scoring import Progress, contributions_by_query, scorer_of, silent
 from boostrank.report.sections.importance.result import Importance
 from boostrank.report.sections.shapes.ale import AleCurve, accumulated_local_effects
 from boostrank.report.sections.shapes.interactions import Interaction, interactions
-from boostrank.training.model import RankingModel
 
 # Documents times trees that are walked: about ten seconds each on two cores; and where the engine predicts instead,
 # which it does once for each feature or pair.

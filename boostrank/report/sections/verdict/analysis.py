@@ -23,6 +23,7 @@ from boostrank.core.errors import ParameterError
 from boostrank.core.resampling import PAIRED_RESAMPLES
 from boostrank.core.types import Float64Array
 from boostrank.data.dataset import RankingDataset
+from boostrank.fit.params import headline
 from boostrank.metric import BoundMetrics, Metric
 from boostrank.report.conventions.analysis import TieReport, tied_documents
 from boostrank.report.frames import pandas
@@ -31,7 +32,6 @@ from boostrank.report.scoring import Progress
 from boostrank.report.sections import METRICS
 from boostrank.report.sections.verdict.single_feature import single_feature
 from boostrank.report.start import START
-from boostrank.training.params import headline
 
 MODEL, SINGLE = "the model", "the best single feature"
 RANDOM, FILE_ORDER = "random order", "the order of the file"

@@ -1,0 +1,178 @@
+"""LightGBM model format: recognise, parse, trees, merge and stamp."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from boostrank.core.errors import ModelError
+from boostrank.core.types import Float64Array
+from boostrank.engines.lightgbm.model_text import LightGBMText, Tree, parse_text
+from boostrank.engines.lightgbm.start_format import read_start, write_start
+from boostrank.engines.model_format import ModelFormat, refuse
+from boostrank.engines.steps import parts_of, sum_of_starts
+from boostrank.engines.trees import ServedTrees, Trees
+from boostrank.kernels.trees.curves import ZERO, Curves
+from boostrank.kernels.trees.walker import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
+
+# What is in units of the score in the text of a tree.
+_IN_SCORE = (b"leaf_value", b"internal_value", b"leaf_const", b"leaf_coeff", b"shrinkage")
+_IMPORTANCES = b"\nfeature_importances:\n"
+_BELOW_ZERO = float(np.nextafter(np.float32(-ZERO), np.float32(-1.0)))
+
+
+class LightGBMFormat(ModelFormat):
+    """LightGBM's model text."""
+
+    name = "lightgbm"
+    title = "LightGBM's model text"
+
+    def recognises(self, body: bytes) -> bool:
+        return body.startswith(b"tree")
+
+    def parse(self, body: bytes) -> LightGBMText:
+        return parse_text(body)
+
+    def write(self, model: LightGBMText) -> bytes:
+        return model.to_bytes()
+
+    def trees(self, model: LightGBMText, n_features: int) -> Trees:
+        first = model.start_trees
+        forest = _forest(model, first)
+        curves = read_start(model.trees[:first])
+        forest = replace(forest, start=Curves.of(list(curves.items())) if curves else None)
+        linear = [model.leaf_features[one.number] for one in model.trees[first:] if one.linear]
+        why_not = "linear models in the leaves" if linear else ""
+        gain = model.nodes["split_gain"][model.nodes["split_gain"].size - forest.feature.size :]
+        return Trees.of(forest, gain, n_features, also_used=linear, why_not=why_not, double=True)
+
+    def served(self, model: LightGBMText) -> ServedTrees:
+        refuse(any(tree.linear for tree in model.trees), "leaves of its trees hold linear models")
+        if b"\naverage_output" in model.head:
+            raise ModelError("a random forest of LightGBM's averages its trees by itself")
+        return ServedTrees(
+            _forest(model, 0),
+            node_count=_counts(model, b"internal_count", 1),
+            leaf_count=_counts(model, b"leaf_count", 0),
+        )
+
+    def stamp(self, body: bytes) -> bytes:
+        """As `stamped`, where no objective is named, as after a training with a callable."""
+        return body if b"\nobjective=" in body.partition(b"\n\n")[0] else stamped(body)
+
+    def merge(self, models: Sequence[LightGBMText], weights: Sequence[float] | None = None) -> bytes:
+        starts = [read_start(model.trees[: model.start_trees]) for model in models]
+        start = write_start(sum_of_starts(starts, weights))
+        texts = [tree.encode() for tree in start]
+        importances = Counter[bytes]()
+        for model, parts in zip(models, parts_of(len(models), weights), strict=True):
+            if b"\naverage_output" in model.head:
+                raise ModelError("a random forest of LightGBM's averages its trees by itself, and cannot be averaged")
+            texts += [_divided(tree, parts, i) for i, tree in enumerate(model.trees[model.start_trees :], len(texts))]
+            for line in _importances(model.tail):
+                name, _, count = line.rpartition(b"=")
+                importances[name] += int(count) if count.isdigit() else 0
+        head = _with_sizes(models[0].head, texts)
+        before, mark, after = models[0].tail.partition(_IMPORTANCES)
+        if mark:
+            after = after[sum(len(line) + 1 for line in _importances(models[0].tail)) :]
+            after = b"".join(b"%s=%d\n" % counted for counted in importances.most_common()) + after
+        return head + b"\n\n" + b"".join(texts) + before + mark + after
+
+
+LIGHTGBM = LightGBMFormat()
+
+
+def _with_sizes(head: bytes, texts: Sequence[bytes]) -> bytes:
+    """The head of a file with these trees."""
+    return _replaced(rb"^tree_sizes=.*$", b"tree_sizes=" + b" ".join(b"%d" % len(text) for text in texts), head)
+
+
+def _forest(model: LightGBMText, first: int) -> Forest:
+    """The trees from this one on, none of them with linear leaves that are not 0."""
+    grown = model.trees[first:]
+    leaves = np.array([tree.leaves for tree in grown], np.int64)
+    skipped = model.leaf_value.size - int(leaves.sum())
+    feature, threshold, decision, left, right = (
+        model.nodes[name][skipped - first :]
+        for name in ("split_feature", "threshold", "decision_type", "left_child", "right_child")
+    )
+    tree = np.repeat(np.arange(len(grown)), leaves - 1)
+    first_node, first_leaf = np.cumsum(leaves - 1) - (leaves - 1), np.cumsum(leaves) - leaves
+    left, right = (np.where(c >= 0, c + first_node[tree], c - first_leaf[tree]) for c in (left, right))
+    # Bits 2 and 3: what is missing. 0: nothing, NaN is read as 0; 1: zero, and NaN as zero; 2: NaN.
+    missing = decision >> 2 & 3
+    categorical = (decision & 1) != 0  # its threshold is the number of a set; what is missing goes right
+    # What is that near to 0 is 0 to LightGBM: such values stay together, left of what is not below 0.
+    ordered = np.where((threshold >= 0.0) & (threshold < ZERO), ZERO, threshold)
+    ordered = np.where((threshold < 0.0) & (threshold >= -ZERO), _BELOW_ZERO, ordered)
+    nan_left = np.where(missing == 0, ordered >= 0.0, decision & 2)
+    kind = np.where(nan_left, NAN_LEFT, 0) | np.where(missing == 1, ZERO_IS_MISSING, 0)
+    sets_of = np.array([one.categorical_splits for one in grown], np.int64)
+    first_set = np.cumsum(sets_of) - sets_of
+    sets = [model.sets[one.number] for one in grown if one.categorical_splits]
+    return Forest(
+        feature=feature.astype(np.int32),
+        threshold=np.where(categorical, threshold + first_set[tree], ordered),
+        kind=np.where(categorical, CATEGORICAL, kind).astype(np.uint8),
+        left=left.astype(np.int32),
+        right=right.astype(np.int32),
+        value=model.leaf_value[skipped:],
+        roots=np.where(leaves > 1, first_node, ~first_leaf).astype(np.int32),
+        tree=tree.astype(np.int32),
+        sets=np.concatenate([np.zeros(0), *(words for words, _ in sets)]).astype(np.uint32),
+        set_ptr=np.cumsum(np.concatenate([[0], *(sizes for _, sizes in sets)])).astype(np.int64),
+    )
+
+
+def _counts(model: LightGBMText, key: bytes, fewer: int) -> Float64Array:
+    """How many documents were in each node or leaf of all trees; 0 where the file does not say."""
+    counts = []
+    for tree in model.trees:
+        words = tree.words(key)
+        counts += words if len(words) == tree.leaves - fewer else [b"0"] * (tree.leaves - fewer)
+    return np.array([float(word) for word in counts])
+
+
+def stamped(body: bytes, objective: bytes = b"lambdarank") -> bytes:
+    """The same model with an objective that other programs understand: half of the serving tools refuse one without.
+
+    The line goes where LightGBM itself writes it, and the parameters say the same. Trees and predictions are untouched
+    (as long as the objective leaves raw scores alone, as the ranking ones do); stamping twice changes nothing more.
+    """
+    head, separator, rest = body.partition(b"\n\n")
+    line = b"objective=" + objective
+    if re.search(rb"^objective=", head, re.MULTILINE):
+        head = _replaced(rb"^objective=.*$", line, head)
+    else:
+        last = re.search(rb"^max_feature_idx=.*$", head, re.MULTILINE)
+        head = head if last is None else head[: last.end()] + b"\n" + line + head[last.end() :]
+    before, mark, parameters = rest.rpartition(b"\nparameters:\n")
+    if mark:
+        parameters = _replaced(rb"^\[objective: .*\]$", b"[objective: " + objective + b"]", parameters)
+    return head + separator + before + mark + parameters
+
+
+def _replaced(pattern: bytes, line: bytes, text: bytes) -> bytes:
+    return re.sub(pattern, lambda _: line, text, flags=re.MULTILINE)
+
+
+def _importances(tail: bytes) -> list[bytes]:
+    """The lines that count the splits of each feature."""
+    return list(itertools.takewhile(bool, tail.partition(_IMPORTANCES)[2].split(b"\n")))
+
+
+def _divided(tree: Tree, parts: float, number: int) -> bytes:
+    """The text of a tree with its scores divided by this, and another number."""
+    fields = {
+        key: b" ".join(repr(float(word) / parts).encode() for word in value.split())
+        if key in _IN_SCORE and value.strip()
+        else value
+        for key, value in tree.fields.items()
+    }
+    return replace(tree, number=number, fields=fields).to_bytes()

@@ -1,0 +1,454 @@
+"""LightGBM text parser: takes a model text apart, and checks it before LightGBM's loader sees the file.
+
+LightGBM trusts the files it loads: truncated text aborts the process, a child number out of range reads foreign
+memory. `parse_text` refuses such files with words. It knows the layout of versions v2 to v4
+(`GBDT::SaveModelToString` and `Tree::ToString` in LightGBM's source).
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import ModelError
+from boostrank.core.jsonable import from_json
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.engines.leaves import Leaves
+from boostrank.engines.model_format import LARGEST_SCORE, refuse
+from boostrank.engines.trees import MAX_DEPTH, depths
+from boostrank.kernels.trees.curves import LOWEST
+
+_VERSIONS = ("v2", "v3", "v4")
+_MAX_TREE_LINES = 22  # LightGBM's loader reads no further in a tree
+_MAX_DIGITS = 40  # of one number; LightGBM writes at most 24
+_INT32_MAX = 2**31 - 1
+_UINT32_MAX = 2**32 - 1
+
+_CATEGORIES = "pandas_categorical:"
+_END = b"\nend of trees\n"
+
+_WHOLE = re.compile(r"-?[0-9]{1,10}", re.ASCII)
+_NUMBER = r"[-+]?(?:[0-9.]+(?:[eE][-+]?[0-9]+)?|inf|nan)"
+_FEATURE_INFO = re.compile(rf"none|\[{_NUMBER}:{_NUMBER}\]|-?[0-9]{{1,10}}(?::-?[0-9]{{1,10}})*", re.ASCII)
+_OBJECTIVE = re.compile(r"[a-z0-9_]+(?: [a-z0-9_]+(?::[^ :]+)?)*", re.ASCII)
+_LAST_LINE = re.compile(rf"end of (trees|parameters|parser)|feature.importances:|.*=[0-9]+|{_CATEGORIES}.*")
+_PARAMETER = re.compile(r"\[[A-Za-z0-9_]+: .*\]", re.ASCII)
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """One tree; its numbers are still text.
+
+    Args:
+        number: from 0.
+        fields: name -> its line behind the `=`.
+        end: the line ends that close it.
+        leaves, categorical_splits: how many there are.
+        linear: whether leaves hold linear functions.
+    """
+
+    number: int
+    fields: Mapping[bytes, bytes]
+    end: bytes
+    leaves: int
+    categorical_splits: int
+    linear: bool
+
+    @property
+    def is_start(self) -> bool:
+        """Whether it is of a start (see `start`): steps behind a split below all numbers, which gained nothing."""
+        gains = self.fields.get(b"split_gain", b"1")
+        if self.leaves == 1 or self.categorical_splits or self.linear or gains.strip(b"0 "):
+            return False
+        first = self.words(b"threshold")[:1]
+        return first == [repr(LOWEST).encode()] and len(set(self.words(b"split_feature"))) == 1
+
+    def words(self, key: bytes) -> list[bytes]:
+        """What a field holds; nothing where it is absent."""
+        return [word for word in self.fields.get(key, b"").split(b" ") if word]
+
+    def tokens(self, key: bytes, count: int) -> list[bytes]:
+        """The numbers of one field, as text. Of a constant the loader reads the value only; the rest may be absent."""
+        tokens = self.words(key)
+        if not tokens and self.leaves == 1 and not self.linear and key != b"leaf_value":
+            return []
+        name = key.decode()
+        refuse(key not in self.fields, f"tree {self.number} has no {name!r}")
+        refuse(len(tokens) != count, f"tree {self.number}: {name} has {len(tokens)} entries, needs {count}")
+        return tokens
+
+    def to_bytes(self) -> bytes:
+        """Its text."""
+        lines = (key + b"=" + value for key, value in self.fields.items())
+        return b"\n".join([b"Tree=%d" % self.number, *lines]) + self.end
+
+
+@dataclass(frozen=True, eq=False)
+class LightGBMText:
+    """A model text, taken apart and checked.
+
+    Args:
+        head: its lines before the trees.
+        trees: all of them, those of a start included.
+        tail: from `end of trees` on.
+        nodes: name -> [M], what all nodes of all trees have, one after another: left_child, right_child,
+            split_feature, decision_type, threshold, split_gain (0 where the file has none).
+        leaf_value: float64[L], of all leaves.
+        sets: tree -> its sets of categories, uint32[W], and the words of each, int64[S].
+        leaf_features: tree -> the features of its linear leaves.
+    """
+
+    head: bytes
+    trees: tuple[Tree, ...]
+    tail: bytes
+    nodes: Mapping[str, npt.NDArray[Any]]
+    leaf_value: Float64Array
+    sets: Mapping[int, tuple[Int64Array, Int64Array]]
+    leaf_features: Mapping[int, Int64Array]
+
+    @cached_property
+    def start_trees(self) -> int:
+        """How many trees at its head are a start's, and no rounds."""
+        return next((tree.number for tree in self.trees if not tree.is_start), len(self.trees))
+
+    def to_bytes(self) -> bytes:
+        """The file."""
+        return self.head + b"\n\n" + b"".join(tree.to_bytes() for tree in self.trees) + self.tail
+
+
+def parse_text(data: bytes) -> LightGBMText:
+    """Take a model text apart, and refuse what LightGBM would not load, or load and then read outside its memory.
+
+    Raises:
+        ModelError: what is wrong, and in which tree.
+    """
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise ModelError(f"byte {error.start} is not UTF-8 text: the file is damaged") from None
+    if b"\0" in data:
+        raise ModelError(f"model text has a NUL byte at offset {data.index(0)}: the file is damaged")
+    refuse(b"\r" in data, "model text has carriage returns: its line ends were converted (CRLF), or it is damaged")
+    start, end = data.find(b"\n\n"), data.find(_END)
+    if not data.startswith(b"tree\n") or start < 0:
+        raise ModelError("this is not LightGBM model text: it must begin with a line 'tree' and a header")
+    refuse(end < 0, "model text has no line 'end of trees': the file is truncated")
+    header = _header(data[:start].decode())
+    n_features = _check_header(header)
+    trees = [_tree(block, i) for i, block in enumerate(_sized_blocks(data, start + 2, end + 1, header))]
+    parsed = _checked(data[:start], trees, data[end + 1 :], n_features)
+    _check_tail(parsed.tail.decode())
+    return parsed
+
+
+def start_trees(data: bytes) -> list[Tree]:
+    """The trees of a start at the head of a model text; it is looked at no further than that."""
+    return list(itertools.takewhile(lambda tree: tree.is_start, _trees(data)))
+
+
+def listed_categories(data: bytes) -> dict[int, list[int]]:
+    """Column -> the codes of its categories, of a model text of LightGBM's own making, unchecked."""
+    infos = _words(_header(data[: data.find(b"\n\n")].decode())["feature_infos"])
+    return {i: [int(code) for code in info.split(":")] for i, info in enumerate(infos) if info[0] not in "[n"}
+
+
+def read_leaves(data: bytes) -> Leaves | None:
+    """The leaves in a model text of LightGBM's own making, unchecked; None where a score is no sum of them."""
+    trees = list(_trees(data))
+    if b"\naverage_output" in data[: data.find(b"\n\n")] or any(tree.linear for tree in trees):
+        return None
+    values = [tree.words(b"leaf_value") for tree in trees]
+    counts = [tree.words(b"leaf_count") for tree in trees]
+    counts = [found or [b"1"] * len(words) for words, found in zip(values, counts, strict=True)]
+    value, count = (np.array([word for words in of for word in words], np.float64) for of in (values, counts))
+    return Leaves(np.repeat(np.arange(len(trees)), [tree.leaves for tree in trees]), value, count)
+
+
+def _trees(data: bytes) -> Iterator[Tree]:
+    """The trees in a model text, one after another as they are asked for."""
+    blocks = _blocks(data, data.find(b"\n\n") + 2, data.find(_END) + 1)
+    return (_tree(block, i) for i, block in enumerate(blocks))
+
+
+def _header(text: str) -> dict[str, str]:
+    header: dict[str, str] = {}
+    for line in text.split("\n")[1:]:
+        key, _, value = line.partition("=")
+        if key in header or key == "Tree" or ("=" in value and key not in ("feature_names", "monotone_constraints")):
+            raise ModelError(f"the model's header has a repeated or broken line {line[:80]!r}")
+        header[key] = value
+    return header
+
+
+def _check_header(header: dict[str, str]) -> int:
+    """The number of features, when the header agrees with itself."""
+    for key in ("version", "num_class", "label_index", "max_feature_idx", "feature_names", "feature_infos"):
+        refuse(key not in header, f"the model's header has no {key!r}")
+    if header["version"] not in _VERSIONS:
+        raise ModelError(
+            f"the model is in LightGBM's format version {header['version'][:20]!r}; known are {', '.join(_VERSIONS)}"
+        )
+    outputs = _whole(header["num_class"], "num_class", 1)
+    outputs = max(outputs, _whole(header.get("num_tree_per_iteration", "1"), "num_tree_per_iteration", 1))
+    refuse(outputs > 1, f"the model gives {outputs} numbers a document: a multiclass model is not a ranker")
+    if not _OBJECTIVE.fullmatch(header.get("objective", "custom")):  # the loader looks for a first word
+        raise ModelError(f"the header's objective is {header['objective'][:80]!r}, not the name of one")
+    _whole(header["label_index"], "label_index", -1)
+    n_features = _whole(header["max_feature_idx"], "max_feature_idx", 0) + 1
+    for key in ("feature_names", "feature_infos", "monotone_constraints"):
+        if key in header and len(_words(header[key])) != n_features:
+            raise ModelError(f"max_feature_idx says {n_features} features, {key} has {len(_words(header[key]))}")
+    for i, info in enumerate(_words(header["feature_infos"])):
+        if not _FEATURE_INFO.fullmatch(info):
+            raise ModelError(f"feature_infos of feature {i} is {info[:80]!r}, not a range or a list of categories")
+    for word in _words(header.get("monotone_constraints", "")):
+        _whole(word, "monotone_constraints", -1, 1)
+    return n_features
+
+
+def _words(line: str) -> list[str]:
+    return [word for word in line.split(" ") if word]
+
+
+def _whole(word: str, what: str, low: int, high: int = _INT32_MAX) -> int:
+    if not _WHOLE.fullmatch(word) or not low <= int(word) <= high:
+        raise ModelError(f"{what} is {word[:80]!r}, not a whole number from {low} to {high}")
+    return int(word)
+
+
+def _blocks(data: bytes, begin: int, end: int) -> Iterator[bytes]:
+    """The text of each tree between two places."""
+    while begin < end:
+        following = data.find(b"\nTree=", begin, end)
+        following = end if following < 0 else following + 1
+        yield data[begin:following]
+        begin = following
+
+
+def _sized_blocks(data: bytes, begin: int, end: int, header: Mapping[str, str]) -> list[bytes]:
+    """The text of each tree; its sizes must be those of the header, by which the loader jumps."""
+    if begin < end and not data.startswith(b"Tree=", begin, end):
+        raise ModelError(f"expected 'Tree=0' after the model's header, found {data[begin : min(end, begin + 40)]!r}")
+    blocks = list(_blocks(data, begin, end))
+    if "tree_sizes" in header:
+        sizes = [_whole(word, "tree_sizes", 1) for word in _words(header["tree_sizes"])]
+        refuse(len(sizes) != len(blocks), f"tree_sizes promises {len(sizes)} trees, the file has {len(blocks)}")
+        for i, (size, block) in enumerate(zip(sizes, blocks, strict=True)):
+            refuse(size != len(block), f"tree {i} has {len(block)} bytes, tree_sizes says {size}")
+    return blocks
+
+
+def _tree(block: bytes, number: int) -> Tree:
+    body = block.rstrip(b"\n")
+    lines = body.split(b"\n")
+    refuse(lines[0] != b"Tree=%d" % number, f"expected 'Tree={number}', found {lines[0][:40]!r}")
+    if len(block) - len(body) < 2 or len(lines) - 1 > _MAX_TREE_LINES:
+        raise ModelError(f"tree {number} is not closed by an empty line")
+    fields: dict[bytes, bytes] = {}
+    for line in lines[1:]:
+        key, equals, value = line.partition(b"=")
+        refuse(not equals or key in fields, f"tree {number} has a broken or repeated line {line[:80]!r}")
+        fields[key] = value
+
+    def single(key: bytes, low: int, high: int) -> int:
+        return _whole(fields.get(key, b"").strip(b" ").decode("latin-1"), f"tree {number}: {key.decode()}", low, high)
+
+    # No count is believed that the text cannot hold.
+    leaves, categorical_splits = single(b"num_leaves", 1, len(block)), single(b"num_cat", 0, len(block))
+    linear = b"is_linear" in fields and single(b"is_linear", 0, 1) == 1
+    return Tree(number, fields, block[len(body) :], leaves, categorical_splits, linear)
+
+
+class _Column:
+    """One field of many trees, read in one go: a loop over trees would cost more than the numbers."""
+
+    def __init__(self, key: bytes, trees: Sequence[Tree], tokens: list[list[bytes]]) -> None:
+        self.key = key.decode()
+        self.tokens = list(itertools.chain.from_iterable(tokens))
+        self.tree = np.repeat([t.number for t in trees], [len(t) for t in tokens]).astype(np.int64)
+
+    def whole(self, low: int, high: int | Int64Array) -> Int64Array:
+        """int64, each within its bounds."""
+        values = self._parse(np.int64, b"-0123456789")
+        _refuse_tree((values < low) | (values > high), self.tree, f"{self.key} is out of range")
+        return values
+
+    def real(self, *, finite: bool = True) -> Float64Array:
+        """float64, each finite where the engine computes with it."""
+        values = self._parse(np.float64, b"-+.0123456789eEinfa")
+        if finite:
+            _refuse_tree(~np.isfinite(values), self.tree, f"{self.key} is not finite")
+        return values
+
+    def normal(self) -> Float64Array:
+        """float64, each finite, and 0 or large enough to have all its digits: std::stod ends the process otherwise."""
+        values = self.real()
+        small = np.flatnonzero(np.abs(values) < np.finfo(np.float64).tiny)
+        wrong = [i for i in small if re.match(rb"[-+]?[0.]*[1-9]", self.tokens[i])]
+        if wrong:
+            raise ModelError(f"tree {self.tree[wrong[0]]}: {self.key} has a number nearer to 0 than LightGBM reads")
+        return values
+
+    def _parse(self, dtype: type[np.generic], alphabet: bytes) -> npt.NDArray[Any]:
+        if not self.tokens:
+            return np.zeros(0, dtype)
+        # The alphabet keeps out what Python reads as a number and LightGBM does not ("1_0"); the length keeps one
+        # giant token from making NumPy allocate its size for all.
+        tokens = self.tokens
+        if max(map(len, tokens)) > _MAX_DIGITS:
+            tokens = [token if len(token) <= _MAX_DIGITS else b"?" for token in tokens]
+        text = np.array(tokens)
+        try:
+            if b"".join(self.tokens).translate(None, alphabet):
+                raise ValueError
+            return text.astype(dtype)
+        except (ValueError, OverflowError):
+            wrong = np.array([not _reads(token, dtype, alphabet) for token in self.tokens])
+            _refuse_tree(wrong, self.tree, f"{self.key} has something that is not a number")
+            raise
+
+
+def _reads(token: bytes, dtype: type[np.generic], alphabet: bytes) -> bool:
+    if len(token) > _MAX_DIGITS or token.translate(None, alphabet):
+        return False
+    try:
+        np.array([token]).astype(dtype)
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+def _refuse_tree(wrong: npt.NDArray[np.bool_], tree: Int64Array, reason: str) -> None:
+    if bool(wrong.any()):
+        raise ModelError(f"tree {tree[np.argmax(wrong)]}: {reason}")
+
+
+def _checked(head: bytes, trees: list[Tree], tail: bytes, n_features: int) -> LightGBMText:
+    def at_leaves(key: bytes, of: list[Tree] = trees) -> _Column:
+        return _Column(key, of, [t.tokens(key, t.leaves) for t in of])
+
+    def at_nodes(key: bytes, of: list[Tree] = trees) -> _Column:
+        return _Column(key, of, [t.tokens(key, t.leaves - 1) for t in of])
+
+    def having(key: bytes) -> list[Tree]:
+        return [t for t in trees if key in t.fields]
+
+    values = at_leaves(b"leaf_value")
+    leaf_value = values.real()
+    with np.errstate(over="ignore"):
+        largest = np.zeros(len(trees))
+        np.maximum.at(largest, values.tree, np.abs(leaf_value))
+        refuse(float(largest.sum()) > LARGEST_SCORE, f"the leaves of its trees add up to more than {LARGEST_SCORE:g}")
+    columns = [at_nodes(b"left_child"), at_nodes(b"right_child")]
+    nodes: dict[str, npt.NDArray[Any]] = {c.key: c.whole(-_INT32_MAX, _INT32_MAX) for c in columns}
+    owner = columns[0].tree
+    _check_shape(nodes["left_child"], nodes["right_child"], owner, np.array([t.leaves for t in trees], np.int64))
+    nodes["split_feature"] = at_nodes(b"split_feature").whole(0, n_features - 1)
+    # Bit 0: categorical, bit 1: missing goes left, bits 2 and 3: what counts as missing (nothing, zero, NaN).
+    kind = nodes["decision_type"] = at_nodes(b"decision_type").whole(0, 11)
+    # LightGBM itself writes an infinite threshold now and then, the upper edge of the last bin.
+    threshold = nodes["threshold"] = at_nodes(b"threshold").real(finite=False)
+    sets = np.array([t.categorical_splits for t in trees], np.int64)[owner]
+    no_set = (kind % 2 == 1) & ~((threshold >= 0) & (threshold < sets) & (threshold == np.floor(threshold)))
+    _refuse_tree(no_set, owner, "a categorical split names a set of categories that the tree does not have")
+
+    # Not needed to score, and older versions lack some; they only have to be numbers.
+    gain = at_nodes(b"split_gain", having(b"split_gain"))
+    nodes["split_gain"] = np.zeros(owner.size)
+    nodes["split_gain"][np.isin(owner, gain.tree)] = gain.real(finite=False)
+    for key in (b"internal_value", b"internal_weight"):
+        at_nodes(key, having(key)).real(finite=False)
+    at_leaves(b"leaf_weight", having(b"leaf_weight")).real(finite=False)
+    at_leaves(b"leaf_count", having(b"leaf_count")).whole(-_INT32_MAX, _INT32_MAX)
+    at_nodes(b"internal_count", having(b"internal_count")).whole(-_INT32_MAX, _INT32_MAX)
+    shrunk = having(b"shrinkage")
+    _Column(b"shrinkage", shrunk, [t.tokens(b"shrinkage", 1) for t in shrunk]).real()
+
+    sets_of = {tree.number: _categories(tree) for tree in trees if tree.categorical_splits}
+    leaf_features = {tree.number: _linear_features(tree, n_features) for tree in trees if tree.linear}
+    return LightGBMText(head, tuple(trees), tail, nodes, leaf_value, sets_of, leaf_features)
+
+
+def _check_shape(left: Int64Array, right: Int64Array, owner: Int64Array, leaves: Int64Array) -> None:
+    """Every node but the root, and every leaf, is the child of exactly one node, and the root reaches all.
+
+    Children >= 0 are nodes, children < 0 are leaves: ~child is the leaf's number.
+
+    Args:
+        left, right: int64[M], the children of each node.
+        owner: int64[M], the tree of each node.
+        leaves: int64[T], of each tree.
+    """
+    nodes = leaves - 1
+    first_node, first_leaf = np.cumsum(nodes) - nodes, np.cumsum(leaves) - leaves
+    tree, child = np.concatenate([owner, owner]), np.concatenate([left, right])
+    _refuse_tree((child == 0) | (child >= nodes[tree]) | (~child >= leaves[tree]), tree, "a child is out of range")
+
+    inner = child > 0
+    at_node = child[inner] + first_node[tree[inner]]
+    at_leaf = ~child[~inner] + first_leaf[tree[~inner]]
+    parents_of_node = np.bincount(at_node, minlength=int(nodes.sum()))
+    parents_of_node[first_node[nodes > 0]] = 1  # roots: child 0 is refused above
+    parents_of_leaf = np.bincount(at_leaf, minlength=int(leaves.sum()))
+    parents_of_leaf[first_leaf[nodes == 0]] = 1
+    _refuse_tree(parents_of_node != 1, owner, "a node has no parent, or two")
+    _refuse_tree(parents_of_leaf != 1, np.repeat(np.arange(leaves.size), leaves), "a leaf has no parent, or two")
+
+    parent = np.repeat(first_node, nodes)
+    parent[at_node] = np.tile(np.arange(owner.size), 2)[inner]
+    depth = depths(parent)
+    _refuse_tree(depth < 0, owner, "its nodes form a cycle")
+    _refuse_tree(depth >= MAX_DEPTH, owner, f"it is deeper than {MAX_DEPTH} nodes")
+
+
+def _categories(tree: Tree) -> tuple[Int64Array, Int64Array]:
+    """Set i of the categories that go left is the bits of cat_threshold[cat_boundaries[i] : cat_boundaries[i + 1]].
+
+    Returns:
+        cat_threshold, and how many of its words each set has.
+    """
+    words = _Column(b"cat_threshold", [tree], [tree.words(b"cat_threshold")]).whole(0, _UINT32_MAX)
+    boundaries = tree.tokens(b"cat_boundaries", tree.categorical_splits + 1)
+    ends = _Column(b"cat_boundaries", [tree], [boundaries]).whole(0, words.size)
+    sizes = np.diff(ends)
+    if not ends.size or ends[0] != 0 or ends[-1] != words.size or np.any(sizes < 0):
+        raise ModelError(f"tree {tree.number}: cat_boundaries do not fit cat_threshold")
+    return words, sizes
+
+
+def _linear_features(tree: Tree, n_features: int) -> Int64Array:
+    """Of a linear tree, which adds, in each leaf, a constant and some features times their coefficients."""
+    keys = (b"leaf_const", b"num_features", b"leaf_features", b"leaf_coeff")
+    constant, counts, features, coefficients = (_Column(key, [tree], [tree.words(key)]) for key in keys)
+    constant.normal()
+    coefficients.normal()
+    found = features.whole(0, n_features - 1)
+    used = int(counts.whole(0, n_features).sum())
+    lengths = [len(column.tokens) for column in (constant, counts, features, coefficients)]
+    if lengths != [tree.leaves, tree.leaves, used, used]:
+        raise ModelError(f"tree {tree.number}: the lengths of its linear models do not fit each other")
+    return found
+
+
+def _check_tail(tail: str) -> None:
+    """What follows the trees: the loader takes the parameters apart without looking."""
+    _, mark, rest = tail.partition("\nparameters:\n")
+    if mark:
+        block, end, _ = rest.partition("\nend of parameters\n")
+        refuse(not end, "the parameters have no line 'end of parameters': the file is truncated")
+        for line in block.split("\n"):
+            refuse(bool(line) and not _PARAMETER.fullmatch(line), f"the parameters have a broken line {line[:80]!r}")
+    last = tail.rstrip("\n").rpartition("\n")[2]
+    refuse(not _LAST_LINE.fullmatch(last), f"the last line is {last[:80]!r}: the file is truncated")
+    if last.startswith(_CATEGORIES):
+        try:
+            from_json(last.removeprefix(_CATEGORIES))
+        except ValueError:
+            raise ModelError(f"{_CATEGORIES} is followed by broken JSON: the file is damaged") from None

@@ -1,0 +1,137 @@
+"""Parameters of LightGBM that are refused by name: nothing would read them, or they would break a promise."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from boostrank.core.errors import ParameterError
+from boostrank.core.jsonable import from_json
+from boostrank.engines.limits import check_numbers
+
+_COMMAND_LINE = "LightGBM's command line alone reads it"
+_OF_FILES = (
+    f"{_COMMAND_LINE}: columns are chosen where the data are read; for a file that lgb.Dataset reads, by its params"
+)
+_OF_MODELS = (
+    f"{_COMMAND_LINE}: models are given as init_model, saved by RankingModel.save, kept on the way by a checkpoint"
+)
+_OF_PREDICTIONS = f"it is of predictions and not of a training: {_COMMAND_LINE}"
+_OF_METRICS = "metrics are boostrank's own: name them by metric= and eval_at=, functions of yours by feval="
+_OF_MACHINES = (
+    "each of LightGBM's machines would see its own queries alone: boostrank trains XGBoost on clusters (--dask)"
+)
+_OF_LABELS = "LightGBM counts positive labels for its binary objective alone: use bagging_fraction"
+
+REFUSED: dict[str, str] = {
+    name: reason
+    for reason, names in {
+        _OF_FILES: "data valid header label_column weight_column group_column ignore_column two_round pre_partition "
+        "precise_float_parser parser_config_file",
+        _OF_MODELS: "config task input_model output_model snapshot_freq save_binary convert_model "
+        "convert_model_language saved_feature_importance_type refit_decay_rate",
+        _OF_PREDICTIONS: "output_result num_iteration_predict start_iteration_predict predict_raw_score "
+        "predict_leaf_index predict_contrib predict_disable_shape_check pred_early_stop pred_early_stop_freq "
+        "pred_early_stop_margin",
+        _OF_METRICS: "metric_freq is_provide_training_metric multi_error_top_k auc_mu_weights",
+        _OF_MACHINES: "num_machines machines machine_list_filename local_listen_port time_out tree_learner top_k",
+        _OF_LABELS: "pos_bagging_fraction neg_bagging_fraction",
+        "a ranker has one score for a document": "num_class",
+    }.items()
+    for name in names.split()
+}
+"""Main name -> why, and what helps."""
+_SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
+    "task": ("train", "training"), "num_machines": (1, "1"), "tree_learner": ("serial",), "num_class": (1, "1"),
+}  # fmt: skip
+_FILES = {"forcedsplits_filename": dict, "forcedbins_filename": list}
+OF_COLUMNS = (
+    "categorical_feature", "cegb_penalty_feature_coupled", "cegb_penalty_feature_lazy", "feature_contri",
+    "interaction_constraints", "max_bin_by_feature", "monotone_constraints", *_FILES,
+)  # fmt: skip
+"""Parameters that speak of single features, which data alone have."""
+LISTS = (*OF_COLUMNS, "eval_at", "gpu_device_id_list", "label_gain", "metric")
+_METHODS = ("basic", "intermediate", "advanced")
+_NOT_MONOTONE = {
+    "linear_tree": "LightGBM holds the leaves' constants to it, not their slopes",
+    "forcedsplits_filename": "LightGBM forces splits without a look at it",
+    "quant_train_renew_leaf": "LightGBM fits leaves anew without a look at it",
+}
+TRUE = (True, 1, "true", "True", "1", "+")
+_FALSE = (None, False, 0, "", "0", "false", "False", "-")
+# Objectives of which it shows scores as they are, which a checkpoint needs.
+_RAW = (
+    "lambdarank", "rank_xendcg", "regression", "regression_l2", "l2", "mean_squared_error", "mse", "regression_l1",
+    "l1", "mean_absolute_error", "mae", "huber", "fair", "quantile", "mape",
+)  # fmt: skip
+
+
+def check_values(named: Mapping[str, Any], given_as: Mapping[str, str], *, monotone: bool) -> None:
+    """Refuse what would not do what it says.
+
+    Args:
+        named: parameters by their main names.
+        given_as: main name -> the name that was given.
+        monotone: whether a feature is to be monotone.
+
+    Raises:
+        ParameterError: with the reason, and what helps.
+    """
+    check_numbers(named, given_as)
+    for name, value in named.items():
+        if isinstance(value, list | tuple | Mapping) and name not in LISTS:  # of which it takes the first, or none
+            raise ParameterError(f"{given_as.get(name, name)}={value!r} must be one value")
+        if name in REFUSED and value not in _SAYS_NOTHING.get(name, ()):
+            raise ParameterError(f"{name} has no place here: {REFUSED[name]}")
+        if monotone and name in _NOT_MONOTONE and value not in _FALSE:
+            raise ParameterError(
+                f"monotone_constraints does not hold with {name}: {_NOT_MONOTONE[name]}; leave one out"
+            )
+    method = named.get("monotone_constraints_method", _METHODS[0])
+    if method not in _METHODS:  # which it would take for the first
+        raise ParameterError(f"monotone_constraints_method={method!r}: use {', '.join(_METHODS)}")
+    for name, kind in _FILES.items():
+        if named.get(name):
+            _check_file(name, str(named[name]), kind)
+    if str(named.get("boosting", "")) in ("rf", "random_forest"):
+        raise ParameterError("boosting='rf' averages independent trees; LightGBM refuses custom objectives there")
+
+
+def _check_file(name: str, path: str, kind: type) -> None:
+    """Refuse a file that is not there or holds something else: LightGBM would say so in a log, and go on without.
+
+    Raises:
+        ParameterError: it is none, or no JSON of this kind.
+    """
+    if not os.path.isfile(path):
+        raise ParameterError(f"{name}={path!r}: no such file, which LightGBM would say in a log and go on")
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = from_json(file.read())
+    except (OSError, ValueError) as error:
+        raise ParameterError(f"{name}={path!r}: not JSON: {error}") from None
+    if not isinstance(content, kind):
+        raise ParameterError(f"{name}={path!r}: a JSON {'object' if kind is dict else 'array'} is needed")
+
+
+def unresumable(named: Mapping[str, Any], native_objective: str | None) -> str | None:
+    """What in these parameters, by their main names, keeps a training from being resumed exactly; None if nothing."""
+    boosting = str(named.get("boosting", "gbdt"))
+    if boosting == "dart":
+        return "dart rescales earlier trees by random numbers that LightGBM does not show"
+    if "goss" in (boosting, str(named.get("data_sample_strategy"))):
+        return "goss counts its rounds from the start of the process: use bagging_fraction"
+    if named.get("use_quantized_grad") in TRUE and named.get("stochastic_rounding", True) in TRUE:
+        return "LightGBM does not show the state of its stochastic rounding: set stochastic_rounding=false"
+    if any(name.startswith("cegb_penalty_feature") for name in named):
+        return "LightGBM does not show which features it has paid for (cegb)"
+    if named.get("forcedsplits_filename"):
+        return "LightGBM counts the gain of forced splits by what it did before"
+    if native_objective == "rank_xendcg":
+        return "LightGBM's rank_xendcg draws random numbers that it does not show: use xe-ndcg, which is ours"
+    if native_objective is not None and (native_objective not in _RAW or named.get("reg_sqrt") in TRUE):
+        return f"LightGBM does not show the raw scores of its objective {native_objective}"
+    if "lambdarank_position_bias_regularization" in named:
+        return "LightGBM does not show the position biases that it has learnt"
+    return None

@@ -1,0 +1,311 @@
+"""Linear rankers, the papers' own model class, behind the backend contract: scores X w, SciPy's optimisers.
+
+A round is one step of the optimiser. See `risk` for what is minimised, `solvers` for how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import scipy
+
+from boostrank.core.errors import DataError, ParameterError, UnknownParameter, did_you_mean
+from boostrank.core.gains import weighted_gains
+from boostrank.core.params import Param, find_param, resolve_params
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array
+from boostrank.data.arrays import Features
+from boostrank.data.dataset import RankingDataset
+from boostrank.engines.base import Backend, TrainRequest
+from boostrank.engines.linear.features import RowsByQuery, ScaledRows, by_query, measure_scaling
+from boostrank.engines.linear.format import BY_QUERY, LINEAR, SCALINGS, STANDARD, LinearModel
+from boostrank.engines.linear.risk import Risk, ridge_regression
+from boostrank.engines.linear.rounds import LEARNING_RATE, Stopped, Walk
+from boostrank.engines.linear.solvers import bundle, conjugate_gradient, newton, quasi_newton
+from boostrank.engines.model_format import LinearStart
+from boostrank.objective.description import TrainingObjective
+
+CG, LBFGS, NEWTON, BUNDLE = "cg", "lbfgs", "newton", "bundle"
+
+PARAMS = (
+    Param("optimizer", "auto",
+          "cg: conjugate gradients; lbfgs; newton: steps by gradient and curvature, which compare no losses; bundle: "
+          "cutting planes of a convex loss",
+          choices=("auto", CG, LBFGS, NEWTON, BUNDLE), aliases=("optimiser",)),
+    Param("lambda_l2", 1e-2, "penalty lambda |w - c|^2 beside the mean loss of a query", low=0.0, log=True,
+          aliases=("lambda", "reg_lambda", "l2_regularization")),
+    Param("toward", "start", "c: the weights that it began with, or 0", choices=("start", "zero")),
+    Param("initial", "regression",
+          "weights to begin with: ridge regression on gains; zero; normal random numbers of variance 1 / d",
+          choices=("regression", "zero", "random")),
+    Param("ridge", 0.3, "of that regression: |error|^2 / N + ridge |w|^2", low=0.0, open_low=True, log=True),
+    Param("restarts", 1,
+          "trainings from different random weights, of which the one of the least training loss is kept", low=1),
+    Param("scaling", STANDARD,
+          "of features: standard, by their standard deviation; query-minmax, to 0..1 within each query, as LETOR's; "
+          "none", choices=SCALINGS),
+    LEARNING_RATE,
+    Param("tolerance", 1e-6, "largest derivative, or gap of the bundle, at which a stage ends", low=0.0, log=True),
+    Param("seed", 0, "of random weights", low=0, aliases=("random_state", "random_seed")),
+)  # fmt: skip
+_ACCEPTED = ("num_threads", "verbosity", "verbose")
+# Weights of all rounds are kept, so that the best round can be gone back to.
+_MOST_KEPT = 2 * 10**8
+# From so many stages a training is one step each: nothing to optimise to an end.
+_STEPS_A_STAGE = 5
+
+
+@dataclass(eq=False)
+class LinearData:
+    """A data set as this backend trains and evaluates on it.
+
+    Args:
+        rows: scaled as the training set is.
+        labels, queries: of the rows.
+    """
+
+    rows: ScaledRows
+    labels: Float64Array
+    queries: QueryIndex
+    feature_names: tuple[str, ...]
+
+
+class Linear(Backend):
+    """The engine `linear`; see `base.Backend` for what each method does."""
+
+    name = "linear"
+    version = str(scipy.__version__)
+    dataset_type = LinearData
+    format = LINEAR
+    grows_trees, scores_rows_alone = False, False
+    # Scores begin as a regression's, whose spread is some tenths: what is blunt there has no ranks to tell apart. And
+    # the annealing of smooth-ndcg as published, from the regression that the model begins with.
+    objective_defaults: Mapping[str, Mapping[str, Any]] = {
+        "approx-ndcg": {"alpha": 10.0},
+        "approx-ap": {"alpha": 10.0},
+        "sdcg": {"sigma": 0.1},
+        "smooth-ap": {"sigma": 0.1},
+        "soft-ndcg": {"sigma": 0.1},
+        "smooth-ndcg": {
+            "sigma": "steps(" + ", ".join(f"{2.0**i:g}" for i in range(6, -7, -1)) + ")",
+            "mix": 0.0,
+            "warm_rounds": 0,
+        },
+    }
+
+    def check_params(self, params: dict[str, Any]) -> None:
+        _settings(params)
+
+    def dataset(self, data: RankingDataset, params: dict[str, Any], *, reference: Any, weights: bool) -> LinearData:
+        if data.on_disk:
+            raise DataError(
+                "a linear model is trained on rows in memory: --route memory, or RankingDataset.from_libsvm"
+            )
+        if data.categorical:
+            raise DataError(
+                f"feature {data.feature_names[data.categorical[0]]!r} holds categories, whose codes are no numbers for "
+                "a linear model: leave it out, or give a column of 0 and 1 for each"
+            )
+        kind = _settings(params)["scaling"]
+        features = by_query(data.features, data.queries) if kind == BY_QUERY else data.features
+        scaling = measure_scaling(kind, features) if reference is None else reference.rows.scaling
+        return LinearData(ScaledRows(features, scaling), data.labels, data.queries, data.feature_names)
+
+    def train(self, request: TrainRequest) -> tuple[LinearModel, int]:
+        if request.objective is None or request.evaluate is None:
+            raise ParameterError(
+                "a linear model is trained with an objective of boostrank: see `boostrank objectives`, or make one of "
+                "your own by boostrank.define_objective"
+            )
+        settings = _settings(request.params)
+        data: LinearData = request.train
+        earlier: LinearModel | None = request.init_model
+        if earlier is not None:
+            asked, there = data.rows.scaling.kind, earlier.scaling.kind
+            if asked != there:
+                raise ParameterError(
+                    f"the model that is continued has scaling={there}, not {asked}: say scaling={there}"
+                )
+            for one in (data, *(valid for _, valid in request.valid)):
+                one.rows = ScaledRows(one.rows.features, earlier.scaling)
+        before = 0 if earlier is None else earlier.rounds
+        columns = data.rows.features.shape[1]
+        if (columns + 1) * request.rounds * settings["restarts"] > _MOST_KEPT:
+            raise ParameterError(
+                f"{request.rounds:,} rounds of {columns:,} weights are too many to keep: fewer rounds or features"
+            )
+        training = _Training(request, request.objective, settings, before)
+        walk = Walk(request, settings["learning_rate"], before)
+        if settings["restarts"] == 1:
+            training.run(training.start(earlier, 0), walk)
+        else:
+            if earlier is not None or settings["initial"] != "random":
+                raise ParameterError("restarts need initial=random, and no model to continue")
+            unseen = replace(request, callbacks=[], valid=[])
+            walks = [Walk(unseen, settings["learning_rate"], before) for _ in range(settings["restarts"])]
+            values = [training.run(training.start(None, i), tried) for i, tried in enumerate(walks)]
+            walk.replay(walks[int(np.argmin(values))].path)
+        kept = [*(() if earlier is None else earlier.path), *walk.path]
+        model = LinearModel(data.feature_names, data.rows.scaling, before + len(walk.path), np.array(kept))
+        return model, walk.best_rounds
+
+    def unresumable(self, params: dict[str, Any], native_objective: str | None) -> str | None:
+        return "a linear model's optimiser keeps what it has learnt of the curvature to itself, and trains in seconds"
+
+    def rounds_of(self, booster: LinearModel) -> int:
+        return booster.rounds
+
+    def load_booster(self, model: Any) -> Any:
+        return model if isinstance(model, LinearModel) else super().load_booster(model)
+
+    def begin_with(self, start: LinearStart) -> Any:
+        raise ParameterError("a start is for trees: a linear model goes on from another one by --init-model")
+
+    def with_queries(self, booster: LinearModel, features: Features, queries: QueryIndex | None) -> Features:
+        if booster.scaling.kind != BY_QUERY:
+            return features
+        if queries is None:
+            raise DataError(
+                "this linear model scales features within each query, so it must know the queries: predict a "
+                "RankingDataset (from_arrays with qid= or group=)"
+            )
+        return RowsByQuery(features, queries) if hasattr(features, "pieces") else by_query(features, queries)
+
+    def predict(
+        self, booster: LinearModel, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
+    ) -> Float64Array:
+        with np.errstate(over="ignore", invalid="ignore"):  # scores are looked at
+            return ScaledRows(features, booster.scaling).scores(booster.weights(rounds))
+
+    def contributions(
+        self, booster: LinearModel, features: Features, *, rounds: int, threads: int, absent_is_missing: bool = False
+    ) -> Float64Array:
+        return ScaledRows(features, booster.scaling).parts(booster.weights(rounds))
+
+    def to_bytes(self, booster: LinearModel, *, rounds: int) -> bytes:
+        return booster.to_bytes(rounds)
+
+    def from_bytes(self, data: bytes) -> LinearModel:
+        return LINEAR.parse(data)
+
+    def feature_names(self, booster: LinearModel) -> tuple[str, ...]:
+        return booster.feature_names
+
+    def linear_start(self, booster: LinearModel, rounds: int) -> LinearStart:
+        return booster.start(rounds)
+
+
+BACKEND = Linear()
+
+
+class _Training:
+    """One training: stages of rounds in which the objective stays the same, each optimised to its end or its length."""
+
+    def __init__(
+        self, request: TrainRequest, objective: TrainingObjective, settings: dict[str, Any], before: int
+    ) -> None:
+        self._objective, self._settings = objective, settings
+        self._data: LinearData = request.train
+        self._evaluate = request.evaluate
+        rounds = range(before, before + request.rounds)
+        self._stages = [list(stage) for _, stage in groupby(rounds, key=lambda r: _as_it_is(objective, r))]
+        self._optimizer = _chosen(settings["optimizer"], objective, len(self._stages), request.rounds)
+
+    def start(self, earlier: LinearModel | None, number: int) -> Float64Array:
+        """Float64[d + 1], the weights to begin with."""
+        if earlier is not None:
+            return earlier.weights().copy()
+        columns = self._data.rows.features.shape[1]
+        if self._settings["initial"] == "random":
+            rng = np.random.default_rng([self._settings["seed"], number])
+            return np.append(rng.normal(size=columns) / np.sqrt(columns), 0.0)
+        if self._settings["initial"] == "zero":
+            return np.zeros(columns + 1)
+        if self._data.queries.document_weights is not None:
+            self._objective.check_gain_weights("initial=regression", "initial=zero does without")
+        gains = weighted_gains(self._data.labels, self._objective.gain, self._data.queries)
+        return ridge_regression(self._data.rows, gains, self._settings["ridge"])
+
+    def run(self, weights: Float64Array, walk: Walk) -> float:
+        """Train from these weights; the loss that is left."""
+        centre = weights if self._settings["toward"] == "start" else np.zeros(weights.size)
+        evaluate, data, penalty = self._evaluate, self._data, self._settings["lambda_l2"]
+        assert evaluate is not None
+        risk = Risk(
+            data.rows, lambda s, round: evaluate(s, data, round), max(1, len(data.queries)), penalty, centre.copy()
+        )
+        try:
+            walk.begin()
+            for stage in self._stages:
+                risk = replace(risk, round=stage[0])
+                if self._optimizer == NEWTON:
+                    for round in stage:
+                        weights = newton(replace(risk, round=round), weights, walk.learning_rate)
+                        walk(weights)
+                    continue
+                method = {CG: conjugate_gradient, LBFGS: quasi_newton, BUNDLE: bundle}[self._optimizer]
+                weights, taken = method(risk, weights, len(stage), walk, self._settings["tolerance"])
+                for _ in range(len(stage) - taken):  # nothing left to gain in this stage
+                    walk(weights)
+        except Stopped:
+            return np.inf
+        return risk(weights)[0]
+
+
+def _settings(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Every parameter by its own name, and its default where nothing is said.
+
+    Raises:
+        ParameterError: unknown, out of range, or one of the trees'.
+    """
+    own = {name: value for name, value in params.items() if name not in _ACCEPTED}
+    for name in own:
+        if find_param(name, PARAMS) is None:
+            hint = did_you_mean(name, [p.name for p in PARAMS])
+            raise UnknownParameter(f"a linear model has no parameter {name!r}.{hint}")
+    given = resolve_params(PARAMS, own, owner="a linear model")
+    return {p.name: p.parse(given.get(p.name, p.default)) for p in PARAMS}
+
+
+def _as_it_is(objective: TrainingObjective, round: int) -> tuple[Any, ...]:
+    """Two rounds of which this is the same have the same loss."""
+    drawn = round if _draws(objective) else -1
+    parts = [(*part.values(round).items(), *part.option_values(round).items()) for part in objective.parts]
+    shares = objective.factors(round, [1.0] * len(parts))
+    return drawn, tuple(parts), shares
+
+
+def _draws(objective: TrainingObjective) -> bool:
+    return any(part.spec.random or part.options.get("score_noise", "none") != "none" for part in objective.parts)
+
+
+def _chosen(optimizer: str, objective: TrainingObjective, stages: int, rounds: int) -> str:
+    """The optimiser.
+
+    Raises:
+        ParameterError: one that the objective does not go with.
+    """
+    part = objective.parts[0]
+    exact = part.spec.is_exact(part.params)
+    convex = objective.name == "margin-ndcg" and part.params["bound"] == "convex" and exact
+    changed = part.options.get("normalize_query", "none") != "none" or part.options.get("scale_control", 0.0) != 0.0
+    # Where the gradient is that of the loss, a line search may compare losses.
+    compares = len(objective.parts) == 1 and not _draws(objective) and exact and not changed
+    if optimizer == "auto":
+        if convex and stages == 1:
+            return BUNDLE
+        if not compares or stages > max(1, rounds // _STEPS_A_STAGE):
+            return NEWTON
+        return LBFGS if objective.name == "margin-ndcg" else CG
+    if optimizer == BUNDLE and not (convex and stages == 1):
+        raise ParameterError("optimizer=bundle is for a convex loss: margin-ndcg with bound=convex and a fixed margin")
+    if optimizer in (CG, LBFGS) and not compares:
+        raise ParameterError(
+            f"optimizer={optimizer} compares losses from step to step, and objective {objective.name!r} with these "
+            "options is noisy, or its gradient is not that of its loss: optimizer=newton"
+        )
+    return optimizer

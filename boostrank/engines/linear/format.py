@@ -1,0 +1,168 @@
+"""Linear model format: a ranker s = sum_j w_j (x_j - mean_j) / scale_j + intercept in JSON of numbers and names.
+
+{"format": "boostrank linear", "version": 1, "rounds": 37, "scaling": "standard", "intercept": 0.2,
+ "features": ["f1", ...], "weights": [...], "means": [...], "scales": [...]}
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from boostrank.core.errors import ModelError, ParameterError
+from boostrank.core.jsonable import is_whole
+from boostrank.core.types import Float64Array
+from boostrank.engines.model_format import LinearStart, ModelFormat, read_json, reals, refuse
+from boostrank.engines.trees import Trees
+from boostrank.kernels.trees.curves import Curve
+
+STANDARD, BY_QUERY, NONE = SCALINGS = ("standard", "query-minmax", "none")
+
+_FORMAT, _VERSION = "boostrank linear", 1
+_BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"boostrank linear"')
+_KEYS = {"format", "version", "rounds", "scaling", "intercept", "features", "weights", "means", "scales"}
+_MOST_ROUNDS = 10**9
+_LARGEST_OF_START = 1e30  # XGBoost keeps it in float32
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """What is taken from each feature, and what the rest is divided by.
+
+    Args:
+        kind: standard: the standard deviation over the training rows; query-minmax: within each query the least value
+            becomes 0 and the largest 1, as LETOR's QueryLevelNorm does; none: 1.
+        mean: float64[d], over the training rows that have the feature. A missing value counts as this one; under
+            query-minmax as the least of its query.
+        scale: float64[d]; 0 for a feature that never changes, which is left out.
+    """
+
+    kind: str
+    mean: Float64Array
+    scale: Float64Array
+
+    def coefficients(self, weights: Float64Array) -> Float64Array:
+        """Float64[..., d]: what the features themselves are multiplied by, for weights of the scaled ones."""
+        with np.errstate(over="ignore"):  # scores are looked at
+            return np.divide(weights, self.scale, out=np.zeros(np.shape(weights)), where=self.scale > 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """Weights after each of the last rounds.
+
+    Args:
+        feature_names: d names.
+        scaling: of the features.
+        rounds: how many the model has had, those of a model that it continues included.
+        path: float64[r, d + 1], r >= 1: weights of the scaled features, and the intercept, after the last r rounds. A
+            file holds one row.
+    """
+
+    feature_names: tuple[str, ...]
+    scaling: Scaling
+    rounds: int
+    path: Float64Array
+
+    def weights(self, rounds: int = 0) -> Float64Array:
+        """float64[d + 1], after that many rounds; 0: after all.
+
+        Raises:
+            ModelError: they are not kept.
+        """
+        place = len(self.path) - 1 - (self.rounds - (rounds or self.rounds))
+        if not 0 <= place < len(self.path):
+            raise ModelError(
+                f"the weights after {rounds} rounds are not in the model: a linear model's file keeps those of its "
+                f"best round alone, here {self.rounds}"
+            )
+        return np.asarray(self.path[place])
+
+    def to_bytes(self, rounds: int = 0) -> bytes:
+        """The file of the model after so many rounds (0: all). Numbers come back to the last bit."""
+        weights = self.weights(rounds)
+        content = {
+            "format": _FORMAT, "version": _VERSION, "rounds": rounds or self.rounds, "scaling": self.scaling.kind,
+            "intercept": float(weights[-1]), "features": list(self.feature_names), "weights": weights[:-1].tolist(),
+            "means": self.scaling.mean.tolist(), "scales": self.scaling.scale.tolist(),
+        }  # fmt: skip
+        return (json.dumps(content, allow_nan=False) + "\n").encode()
+
+    def start(self, rounds: int = 0) -> LinearStart:
+        """The model of so many rounds (0: all) as trees can begin with it.
+
+        Raises:
+            ParameterError: its features are scaled within each query.
+            ModelError: its weights are too large.
+        """
+        if self.scaling.kind == BY_QUERY:
+            raise ParameterError(
+                "trees cannot begin with a linear model that scales features within each query, which no tree can: "
+                "train that with scaling=standard or none"
+            )
+        weights = self.weights(rounds)
+        slopes, means = self.scaling.coefficients(weights[:-1]), self.scaling.mean
+        with np.errstate(over="ignore", invalid="ignore"):
+            sizes = np.abs([*slopes, *(slopes * means), weights[-1]])
+        if not bool(np.all(sizes <= _LARGEST_OF_START)):
+            raise ModelError(f"trees cannot begin with a linear model whose weights are beyond {_LARGEST_OF_START:g}")
+        base, curves = float(weights[-1]), {}
+        for j in np.flatnonzero(slopes).tolist() or [0]:
+            # A missing value counts as the feature's mean; the first feature says the intercept too.
+            curves[j] = Curve.line(float(slopes[j]), base - float(slopes[j] * means[j]), base)
+            base = 0.0
+        return LinearStart(self.feature_names, curves)
+
+
+class LinearFormat(ModelFormat):
+    """The file of a linear ranker."""
+
+    name = "linear"
+    title = "a linear model"
+    averages = False
+
+    def recognises(self, body: bytes) -> bool:
+        return _BEGINNING.match(body[:200]) is not None
+
+    def parse(self, body: bytes) -> LinearModel:
+        content = read_json(body)
+        refuse(not isinstance(content, dict) or content.get("format") != _FORMAT, "not a linear model of boostrank")
+        version = content.get("version")
+        if is_whole(version) and version > _VERSION:
+            raise ModelError(f"a linear model of format version {str(version)[:20]}: install a newer boostrank")
+        if not is_whole(version) or version != _VERSION or set(content) != _KEYS:
+            raise ModelError(f"a linear model has version {_VERSION} and the keys {', '.join(sorted(_KEYS))}")
+        names, rounds = content["features"], content["rounds"]
+        if not isinstance(names, list) or not names or not all(isinstance(n, str) for n in names):
+            raise ModelError("'features' must be a list of names")
+        refuse(len(set(names)) < len(names), "'features' has a name twice")
+        try:
+            "".join(names).encode()
+        except UnicodeEncodeError:
+            raise ModelError("'features' has a name that is not valid Unicode") from None
+        if not is_whole(rounds) or not 1 <= rounds <= _MOST_ROUNDS:
+            raise ModelError(f"'rounds' must be a whole number from 1 to {_MOST_ROUNDS}")
+        refuse(content["scaling"] not in SCALINGS, f"'scaling' must be one of {', '.join(SCALINGS)}")
+        weights, means, scales = (
+            reals(content[key], f"{key!r}", len(names), largest=_LARGEST) for key in ("weights", "means", "scales")
+        )
+        intercept = reals([content["intercept"]], "'intercept'", 1, largest=_LARGEST)
+        refuse(scales.min() < 0.0, "'scales' has a negative number")
+        path = np.append(weights, intercept).reshape(1, -1)
+        return LinearModel(tuple(names), Scaling(content["scaling"], means, scales), rounds, path)
+
+    def write(self, model: LinearModel) -> bytes:
+        return model.to_bytes()
+
+    def trees(self, model: LinearModel, n_features: int) -> Trees:
+        """No trees: every feature with a weight counts as one use, and the size of its scaled weight as its gain."""
+        size = np.abs(model.weights()[:-1])
+        used = np.flatnonzero(size).astype(np.int64)
+        return Trees(None, "a linear model has no trees", 0, size, (size > 0.0).astype(np.int64), used)
+
+
+LINEAR = LinearFormat()

@@ -1,0 +1,507 @@
+"""XGBoost model format: its JSON is taken apart and checked before XGBoost's loader sees it; trees, merge.
+
+XGBoost's loader follows node numbers, tree numbers and category offsets of a JSON file without looking whether they
+stay inside their arrays. `parse` refuses such files with words. It knows what XGBoost 1.6 to 3.x write.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import ModelError, ParameterError
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.engines.leaves import Leaves
+from boostrank.engines.model_format import ModelFormat, read_json, reals, refuse, write_json
+from boostrank.engines.steps import parts_of, sum_of_starts
+from boostrank.engines.trees import MAX_DEPTH, ServedTrees, Trees, depths
+from boostrank.engines.xgboost.start_format import ATTRIBUTE, read_start, start_trees, write_start
+from boostrank.kernels.trees.curves import Curve, Curves
+from boostrank.kernels.trees.walker import CATEGORICAL, LISTED_RIGHT, NAN_LEFT, Forest
+
+_INT32_MAX = 2**31 - 1
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+# XGBoost keeps the categories of a split as bits up to the highest; these bound what it allocates for them.
+_MAX_CATEGORY = 2**24
+_MAX_CATEGORY_BITS = 2**33
+
+# As many features as --max-feature believes of data: each takes memory, also where the file says nothing of it.
+_MOST_UNNAMED = 2**24
+
+# Objectives whose predictions are exponentials of scores; those of the two logistic ones are probabilities.
+_LOGARITHMIC = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft")
+
+_NO_PARENT = (-1, _INT32_MAX)  # the root's parent: -1, or -1 without its sign bit
+_DELETED = _INT32_MAX  # split index of a node that pruning took away
+
+# Ranges of the category values of a column, by XGBoost's number for their type (Value::ValueKind); 7 and 8 are real.
+_WHOLE_TYPES = {
+    9: (-(2**7), 2**7 - 1), 10: (0, 2**8 - 1), 11: (-(2**15), 2**15 - 1), 12: (0, 2**16 - 1),
+    13: (-(2**31), 2**31 - 1), 14: (0, 2**32 - 1), 15: (-(2**63), 2**63 - 1), 16: (0, 2**63 - 1),
+}  # fmt: skip
+_REAL_TYPES = (7, 8)
+
+
+@dataclass(frozen=True, eq=False)
+class XGBoostModel:
+    """A model JSON, checked.
+
+    Args:
+        document: all of it.
+        forest: the part of it that holds the trees.
+        weights: float64[T], what each tree counts; None where all count alike.
+    """
+
+    document: dict[str, Any]
+    forest: dict[str, Any]
+    weights: Float64Array | None
+
+    @cached_property
+    def start_trees(self) -> int:
+        """How many trees at its head are a start's: see `xgboost_start`."""
+        return int(self.document["learner"]["attributes"].get(ATTRIBUTE, 0))
+
+    @property
+    def start(self) -> dict[int, Curve]:
+        """What they add."""
+        return read_start(self.forest["trees"][: self.start_trees])
+
+    @property
+    def ends(self) -> list[int]:
+        """How many trees there are after each round, those of a start aside; 0 first."""
+        ends = self.forest.get("iteration_indptr") or list(range(len(self.forest["trees"]) + 1))
+        return [end - self.start_trees for end in ends[self.start_trees :]]
+
+    def with_trees(self, start: Mapping[int, Curve], grown: Sequence[Mapping[str, Any]], ends: Sequence[int]) -> bytes:
+        """The file with other trees.
+
+        Args:
+            start: what they begin with.
+            grown: the trees behind that.
+            ends: as above.
+        """
+        learner = self.document["learner"]
+        first = write_start(start, int(learner["learner_model_param"]["num_feature"]))
+        trees = [dict(tree) | {"id": i} for i, tree in enumerate([*first, *grown])]
+        forest = self.forest | {
+            "trees": trees, "tree_info": [0] * len(trees),
+            "iteration_indptr": [*range(len(first)), *(end + len(first) for end in ends)],
+            "gbtree_model_param": self.forest["gbtree_model_param"] | {"num_trees": str(len(trees))},
+        }  # fmt: skip
+        changed = {
+            "gradient_booster": learner["gradient_booster"] | {"model": forest},
+            "attributes": {ATTRIBUTE: str(len(first))} if first else {},
+        }
+        return write_json(self.document | {"learner": learner | changed})
+
+
+class XGBoostFormat(ModelFormat):
+    """XGBoost's JSON."""
+
+    name = "xgboost"
+    title = "XGBoost's JSON"
+
+    def recognises(self, body: bytes) -> bool:
+        return body.startswith(b"{")
+
+    def parse(self, body: bytes) -> XGBoostModel:
+        refuse(not body.startswith(b"{"), "this is not an XGBoost JSON model: it must begin with '{'")
+        refuse(body[1:2].isalpha(), "this is XGBoost's binary UBJSON: save it under a name that ends in .json")
+        model = read_json(body)
+        _integers(_get(model, "version", list), "version", 0, _INT32_MAX, length=3)
+        learner = _get(model, "learner", dict)
+        n_features = _check_learner(learner)
+        booster = _get(learner, "gradient_booster", dict, "learner")
+        name = _get(booster, "name", str, "gradient_booster")
+        if name == "dart":
+            _get(booster, "weight_drop", list, "dart")
+            forest = _get(_get(booster, "gbtree", dict, "gradient_booster"), "model", dict, "gbtree")
+        elif name == "gbtree":
+            forest = _get(booster, "model", dict, "gradient_booster")
+        else:
+            raise ModelError(f"the booster is {name[:40]!r}: only tree models (gbtree, dart) are rankers here")
+        largest = _check_forest(forest, n_features)
+        weights = tree_weights(booster)
+        promised = learner["attributes"].get(ATTRIBUTE, "0")
+        there = start_trees(forest["trees"]) if weights is None else 0
+        refuse(
+            promised not in ("0", str(there)),
+            f"{ATTRIBUTE} promises {promised[:40]!r} trees of a linear start, the file has {there}",
+        )
+        rounds = list(range(there + 1))
+        refuse(
+            promised != "0" and (forest.get("iteration_indptr") or rounds)[: there + 1] != rounds,
+            f"iteration_indptr does not count each of the {there} trees of a linear start as a round",
+        )
+        weights = None if weights is None else reals(weights, "weight_drop", len(forest["trees"]), largest=_FLOAT32_MAX)
+        with np.errstate(over="ignore"):
+            total = float(np.sum(largest if weights is None else largest * np.abs(weights)))
+        refuse(not total + abs(_base(learner)) <= _FLOAT32_MAX, "its leaves add up to more than the largest float32")
+        return XGBoostModel(model, forest, weights)
+
+    def write(self, model: XGBoostModel) -> bytes:
+        return write_json(model.document)  # numbers may be spelt otherwise
+
+    def trees(self, model: XGBoostModel, n_features: int) -> Trees:
+        curves = model.start
+        grown = _served(model, model.start_trees)
+        forest = replace(grown.forest, start=Curves.of(list(curves.items())) if curves else None)
+        trees = model.forest["trees"][model.start_trees :]
+        gain = _column(trees, "loss_changes", np.float64)[_column(trees, "left_children", np.int64) >= 0]
+        return Trees.of(forest, gain, n_features)
+
+    def served(self, model: XGBoostModel) -> ServedTrees:
+        return _served(model, 0)
+
+    def merge(self, models: Sequence[XGBoostModel], weights: Sequence[float] | None = None) -> bytes:
+        if any(model.weights is not None for model in models):
+            raise ModelError("dart weighs its trees by itself, and cannot be averaged")
+        starts = {model.document["learner"]["learner_model_param"]["base_score"] for model in models}
+        if len(starts) > 1:
+            raise ParameterError(f"the models start from different scores: {', '.join(sorted(starts))}")
+        divided = zip(models, parts_of(len(models), weights), strict=True)
+        trees = [
+            _divided(tree, parts) for model, parts in divided for tree in model.forest["trees"][model.start_trees :]
+        ]
+        ends = [0]
+        for model in models:
+            ends += [ends[-1] + end for end in model.ends[1:]]
+        return models[0].with_trees(sum_of_starts([model.start for model in models], weights), trees, ends)
+
+
+XGBOOST = XGBoostFormat()
+
+
+def _served(model: XGBoostModel, begin: int) -> ServedTrees:
+    """The trees from this one on."""
+    trees = model.forest["trees"][begin:]
+    size = np.array([len(tree["left_children"]) for tree in trees], np.int64)
+    first, tree = np.cumsum(size) - size, np.repeat(np.arange(size.size), size)
+    left, right = (_column(trees, key, np.int64) for key in ("left_children", "right_children"))
+    inner = left >= 0
+    left, right = (child[inner] + first[tree[inner]] for child in (left, right))
+    # What pruning took away stays in the list as leaves that no node leads to.
+    leaf = np.zeros(inner.size, dtype=bool)
+    leaf[np.concatenate([first, left, right])] = True
+    leaf &= ~inner
+    # Places of the nodes among the nodes, and of the leaves among the leaves.
+    place = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(inner) - 1).astype(np.int32)
+    with np.errstate(over="ignore"):
+        condition = _column(trees, "split_conditions", np.float64).astype(np.float32)
+        # Left is value < condition in float32: value <= the float32 below. Nothing is below -inf, or equal to NaN.
+        below = np.nextafter(condition, np.float32(-np.inf)).astype(np.float64)
+    below[np.isneginf(condition)] = np.nan
+    owners, sets, set_ptr = _sets_of(trees, first)
+    categorical = np.zeros(inner.size, dtype=bool)
+    categorical[owners] = True
+    below[owners] = np.arange(owners.size)
+    nan_left = np.where(_column(trees, "default_left", np.int64), NAN_LEFT, 0)
+    weight = np.ones(size.size) if model.weights is None else model.weights[begin:]
+    forest = Forest(
+        feature=_column(trees, "split_indices", np.int64)[inner].astype(np.int32),
+        threshold=below[inner],
+        kind=(nan_left | np.where(categorical, CATEGORICAL | LISTED_RIGHT, 0))[inner].astype(np.uint8),
+        left=place[left],
+        right=place[right],
+        value=(condition * weight.astype(np.float32)[tree])[leaf].astype(np.float64),
+        roots=place[first],
+        tree=tree[inner].astype(np.int32),
+        sets=sets,
+        set_ptr=set_ptr,
+    )
+    hessian = _column(trees, "sum_hessian", np.float64)
+    return ServedTrees(forest, hessian[inner], hessian[leaf], base=_base(model.document["learner"]), single=True)
+
+
+def _base(learner: Mapping[str, Any]) -> float:
+    """What scores begin with: base_score is a prediction, a probability where the objective makes them of scores."""
+    text = learner["learner_model_param"]["base_score"].removeprefix("[").removesuffix("]")
+    base = np.float32(float(text))
+    with np.errstate(all="ignore"):
+        if learner["objective"]["name"] in ("binary:logistic", "reg:logistic"):
+            base = np.float32(-np.log(np.float64(np.float32(1.0) / base - np.float32(1.0))))
+        elif learner["objective"]["name"] in _LOGARITHMIC:
+            base = np.float32(np.log(np.float64(base)))
+    refuse(not np.isfinite(base), f"base_score {text[:40]} is no prediction of {learner['objective']['name'][:40]}")
+    return float(base)
+
+
+def _column(trees: Sequence[Mapping[str, Any]], key: str, dtype: type[np.generic]) -> npt.NDArray[Any]:
+    """What all nodes of some trees have, one tree after another."""
+    return np.concatenate([np.zeros(0, dtype), *(np.array(tree[key], dtype) for tree in trees)])
+
+
+def tree_weights(booster: Mapping[str, Any]) -> Any:
+    """The weights that DART gives the trees of a `gradient_booster`, None where it has none.
+
+    They stand in a booster "dart" around the "gbtree" up to XGBoost 3.2, in the "gbtree" itself in 3.3, and beside its
+    trees since 3.4.
+    """
+    forest = booster.get("model")
+    return booster.get("weight_drop", forest.get("weight_drop") if isinstance(forest, dict) else None)
+
+
+def with_even_leaves(body: bytes) -> bytes | None:
+    """A file of XGBoost's own making, unchecked, with leaves and base in units: see `engines.leaves`.
+
+    None where its scores are no sums of leaves from its base on, or where rounding would count.
+    """
+    document = json.loads(body)
+    learner = document["learner"]
+    param, booster = learner["learner_model_param"], learner["gradient_booster"]
+    base = param["base_score"].strip("[]")
+    if booster["name"] != "gbtree" or tree_weights(booster) is not None or _base(learner) != np.float32(float(base)):
+        return None
+    trees = booster["model"]["trees"]
+    inner = _column(trees, "left_children", np.int64) >= 0
+    leaf = ~inner & (_column(trees, "split_indices", np.int64) != _DELETED)
+    tree = np.repeat(np.arange(len(trees)), [len(tree["left_children"]) for tree in trees])
+    conditions = _column(trees, "split_conditions", np.float64)
+    even = Leaves(tree[leaf], conditions[leaf], _column(trees, "sum_hessian", np.float64)[leaf], float(base)).in_units()
+    if even is None:
+        return None
+    conditions[leaf] = even.value
+    ends = np.cumsum([len(tree["left_children"]) for tree in trees])
+    for one, part in zip(trees, np.split(conditions, ends[:-1]), strict=True):
+        one["split_conditions"] = part.tolist()
+    param["base_score"] = param["base_score"].replace(base, repr(even.base))
+    return write_json(document)
+
+
+def _divided(tree: Mapping[str, Any], parts: float) -> dict[str, Any]:
+    """The tree with its scores divided by this."""
+    leaf = np.array(tree["left_children"]) < 0
+    condition = np.array(tree["split_conditions"], dtype=np.float64)
+    condition[leaf] /= parts
+    return dict(tree) | {
+        "split_conditions": condition.astype(np.float32).astype(np.float64).tolist(),
+        "base_weights": (np.array(tree["base_weights"], dtype=np.float64) / parts).tolist(),
+    }
+
+
+def _sets_of(trees: list[Any], first: Int64Array) -> tuple[Int64Array, npt.NDArray[np.uint32], Int64Array]:
+    """The nodes that split by a set of categories, the sets as bits, and where each begins."""
+    having = [(tree, begin) for tree, begin in zip(trees, first, strict=True) if "split_type" in tree]
+    nothing = np.zeros(0, np.int64)
+    owners = np.concatenate([nothing, *(np.array(tree["categories_nodes"], np.int64) + at for tree, at in having)])
+    listed, sizes = (_column([tree for tree, _ in having], f"categories{of}", np.int64) for of in ("", "_sizes"))
+    highest = np.maximum.reduceat(listed, np.cumsum(sizes) - sizes) if sizes.size else nothing
+    set_ptr = np.concatenate([[0], np.cumsum(highest // 32 + 1)]).astype(np.int64)
+    # Memory is taken only where there are categories: sets reach up to their highest one.
+    sets = np.zeros(set_ptr[-1], np.uint32)
+    np.bitwise_or.at(
+        sets, np.repeat(set_ptr[:-1], sizes) + listed // 32, np.uint32(1) << (listed % 32).astype(np.uint32)
+    )
+    return owners, sets, set_ptr
+
+
+def _get(owner: Mapping[str, Any], key: str, kind: type, where: str = "the model") -> Any:
+    value = owner.get(key)
+    if not isinstance(value, kind):
+        found = "nothing" if value is None else type(value).__name__
+        raise ModelError(f"{where}: {key!r} must be a {kind.__name__}, found {found}")
+    return value
+
+
+def _number(owner: Mapping[str, Any], key: str, where: str, low: int, high: int = _INT32_MAX) -> int:
+    """A whole number, which XGBoost writes as text."""
+    text = _get(owner, key, str, where)
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and low <= int(text) <= high):
+        raise ModelError(f"{where}: {key} is {text[:40]!r}, not a whole number from {low} to {high}")
+    return int(text)
+
+
+def _integers(
+    values: Any, what: str, low: int, high: int, length: int | None = None, kinds: Set[type] = frozenset({int})
+) -> Int64Array:
+    """int64[length] from a list of JSON integers."""
+    if not isinstance(values, list) or (length is not None and len(values) != length):
+        count = len(values) if isinstance(values, list) else "no list"
+        raise ModelError(f"{what} has {count} entries, needs {'a list' if length is None else length}")
+    refuse(not set(map(type, values)) <= kinds, f"{what} has an entry that is not a whole number")
+    refuse(
+        bool(values) and not low <= min(values) <= max(values) <= high, f"{what} has an entry outside {low} to {high}"
+    )
+    return np.array(values, dtype=np.int64)
+
+
+def _strings(values: Any, what: str, lengths: tuple[int, ...]) -> None:
+    if not isinstance(values, list) or len(values) not in lengths or not set(map(type, values)) <= {str}:
+        raise ModelError(f"{what} must be a list of {lengths[-1]} words")
+
+
+def _check_learner(learner: Mapping[str, Any]) -> int:
+    """Check everything but the trees; the number of features."""
+    param = _get(learner, "learner_model_param", dict, "learner")
+    n_features = _number(param, "num_feature", "learner_model_param", 1)
+    classes = _number(param, "num_class", "learner_model_param", 0)
+    targets = _number(param, "num_target", "learner_model_param", 0) if "num_target" in param else 1
+    refuse(max(classes, targets) > 1, f"the model gives {max(classes, targets)} numbers a document: it is not a ranker")
+    base_score = _get(param, "base_score", str, "learner_model_param")
+    try:
+        # A number up to XGBoost 3.0, a list of one since.
+        start = float(base_score.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        start = math.nan
+    refuse(not abs(start) <= _FLOAT32_MAX, f"base_score is {base_score[:40]!r}, not a finite number")
+    _get(_get(learner, "objective", dict, "learner"), "name", str, "objective")
+    _strings(list(_get(learner, "attributes", dict, "learner").values()), "attributes", (len(learner["attributes"]),))
+    for key in ("feature_names", "feature_types"):
+        _strings(learner.get(key, []), key, (0, n_features))
+    if n_features > _MOST_UNNAMED and not learner.get("feature_names"):
+        raise ModelError(
+            f"num_feature is {n_features:,}, and the file names none of them: of such not more than {_MOST_UNNAMED:,} "
+            "are believed"
+        )
+    return n_features
+
+
+def _check_forest(forest: Mapping[str, Any], n_features: int) -> Float64Array:
+    """Check trees and what counts them; the size of the largest leaf of each."""
+    trees = _get(forest, "trees", list, "gbtree")
+    param = _get(forest, "gbtree_model_param", dict, "gbtree")
+    if _number(param, "num_trees", "gbtree_model_param", 0) != len(trees):
+        raise ModelError(f"num_trees is {param['num_trees']}, the file has {len(trees)} trees: it is damaged")
+    if "num_parallel_tree" in param:
+        _number(param, "num_parallel_tree", "gbtree_model_param", 0)
+    _integers(forest.get("tree_info"), "tree_info", 0, 0, len(trees))
+    if "iteration_indptr" in forest:
+        ends = _integers(forest["iteration_indptr"], "iteration_indptr", 0, len(trees))
+        if not ends.size or ends[0] != 0 or ends[-1] != len(trees) or bool(np.any(np.diff(ends) < 0)):
+            raise ModelError(f"iteration_indptr does not divide {len(trees)} trees into rounds")
+    bits, largest = 0, np.zeros(len(trees))
+    for number, tree in enumerate(trees):
+        where = f"tree {number}"
+        refuse(not isinstance(tree, dict), f"{where} is not an object")
+        # The loader puts a tree at the place that its id says: each place must be filled once.
+        if tree.get("id") != number or isinstance(tree["id"], bool):
+            raise ModelError(f"{where} has id {str(tree.get('id'))[:40]}: trees must be numbered in order")
+        taken, largest[number] = _check_tree(tree, n_features, where)
+        bits += taken
+    refuse(bits > _MAX_CATEGORY_BITS, f"the categorical splits would need {bits / 2**33:.1f} GiB")
+    if "cats" in forest:
+        _check_category_names(_get(forest, "cats", dict, "gbtree"), n_features)
+    return largest
+
+
+def _check_tree(tree: dict[str, Any], n_features: int, where: str) -> tuple[int, float]:
+    """Check one tree; the bits that its categorical splits will take, and the size of its largest leaf."""
+    param = _get(tree, "tree_param", dict, where)
+    left_children = _get(tree, "left_children", list, where)
+    n = _number(param, "num_nodes", where, 1)
+    refuse(n != len(left_children), f"{where}: num_nodes is {n}, left_children has {len(left_children)} entries")
+    if _number(param, "num_feature", where, 0) not in (0, n_features):
+        raise ModelError(f"{where}: num_feature is {param['num_feature']}, the model has {n_features} features")
+    _number(param, "size_leaf_vector", where, 0, 1)
+
+    def whole(key: str, low: int, high: int) -> Int64Array:
+        return _integers(tree.get(key), f"{where}: {key}", low, high, n)
+
+    left, right = whole("left_children", -1, n - 1), whole("right_children", -1, n - 1)
+    parents, feature = whole("parents", -1, _INT32_MAX), whole("split_indices", 0, _INT32_MAX)
+    # True and false up to XGBoost 1.
+    default_left = _integers(tree.get("default_left"), f"{where}: default_left", 0, 1, n, {int, bool})
+    condition = reals(tree.get("split_conditions"), f"{where}: split_conditions", n)
+    for key in ("base_weights", "loss_changes", "sum_hessian"):
+        reals(tree.get(key), f"{where}: {key}", n)
+
+    leaf = left == -1
+    deleted = leaf & (feature == _DELETED) & (default_left == 1)
+    alive = ~deleted
+    if deleted[0] or int(deleted.sum()) != _number(param, "num_deleted", where, 0):
+        raise ModelError(f"{where}: num_deleted is not the number of deleted nodes")
+    refuse(leaf != (right == -1), f"{where}: a node has one child")
+    refuse(feature[alive] >= n_features, f"{where}: splits by a feature that the model does not have")
+    _check_shape(left, right, parents, alive, where)
+    most, by_set = 0, np.zeros(n, dtype=bool)
+    if "split_type" in tree:
+        most = _check_categorical_splits(tree, n, leaf, where)
+        by_set[tree["categories_nodes"]] = True
+    # Before XGBoost 3.1 the threshold of a split by a set is NaN.
+    unknown = np.isnan(condition) & alive & ~by_set
+    size = np.abs(condition[alive & leaf])
+    refuse(
+        bool(unknown.any()) or not bool(np.all(size <= _FLOAT32_MAX)),
+        f"{where}: a leaf value or threshold is not finite",
+    )
+    return most, float(size.max())
+
+
+def _check_shape(
+    left: Int64Array, right: Int64Array, parents: Int64Array, alive: npt.NDArray[np.bool_], where: str
+) -> None:
+    """Every node alive but the root is the child of its parent and of no other, and the root reaches it."""
+    n = left.size
+    inner = np.flatnonzero(left != -1)
+    child = np.concatenate([left[inner], right[inner]])
+    seen = np.bincount(child, minlength=n)
+    seen[0] += 1
+    refuse(seen != alive, f"{where}: a node has no parent, or two")
+    if parents[0] not in _NO_PARENT or bool(np.any((parents[1:] < 0) | (parents[1:] >= n))):
+        raise ModelError(f"{where}: a parent is out of range")
+    above = np.where(alive, parents, 0)
+    above[0] = 0
+    refuse(above[child] != np.tile(inner, 2), f"{where}: parents and children do not agree")
+    depth = depths(above)
+    refuse(depth < 0, f"{where}: its nodes form a cycle")
+    refuse(int(depth.max()) >= MAX_DEPTH, f"{where}: it is deeper than {MAX_DEPTH} nodes")
+    refuse(right[inner] != left[inner] + 1, f"{where}: a right child is not next to the left one, as XGBoost believes")
+
+
+def _check_categorical_splits(tree: dict[str, Any], n: int, leaf: npt.NDArray[np.bool_], where: str) -> int:
+    """Set i of categories is categories[segments[i] : segments[i] + sizes[i]], the split of node nodes[i]."""
+    split_type = _integers(tree.get("split_type"), f"{where}: split_type", 0, 1, n)
+    categories = _integers(tree.get("categories"), f"{where}: categories", 0, _MAX_CATEGORY)
+    nodes = _integers(tree.get("categories_nodes"), f"{where}: categories_nodes", 0, n - 1)
+    starts = _integers(tree.get("categories_segments"), f"{where}: categories_segments", 0, categories.size, nodes.size)
+    sizes = _integers(tree.get("categories_sizes"), f"{where}: categories_sizes", 1, categories.size, nodes.size)
+    expected = np.flatnonzero(split_type)
+    if not np.array_equal(nodes, expected) or bool(leaf[expected].any()):
+        raise ModelError(f"{where}: categories_nodes are not the nodes with a categorical split")
+    if not np.array_equal(starts, np.cumsum(sizes) - sizes) or int(sizes.sum()) != categories.size:
+        raise ModelError(f"{where}: the sets of categories do not fit the list of categories")
+    return int(np.maximum.reduceat(categories, starts).sum())
+
+
+def _check_category_names(cats: Mapping[str, Any], n_features: int) -> None:
+    """The categories of each column by name or value, and their sorted order, as XGBoost 3.1 and later keep them."""
+    columns = _get(cats, "enc", list, "cats")
+    refuse(len(columns) not in (0, n_features), f"cats describe {len(columns)} columns, the model has {n_features}")
+    counts = [_count_categories(column, f"cats of column {i}") for i, column in enumerate(columns)]
+    order = _integers(cats.get("sorted_idx"), "cats: sorted_idx", 0, max(counts, default=0))
+    ends = _integers(cats.get("feature_segments"), "cats: feature_segments", 0, order.size)
+    if ends.size or counts:
+        if not np.array_equal(ends, np.cumsum([0, *counts])) or int(ends[-1]) != order.size:
+            raise ModelError("cats: feature_segments do not fit the columns")
+        if any(not np.array_equal(np.sort(order[a:b]), np.arange(b - a)) for a, b in itertools.pairwise(ends)):
+            raise ModelError("cats: sorted_idx is not an order of the categories")
+    elif order.size:
+        raise ModelError("cats: sorted_idx without columns")
+
+
+def _count_categories(column: Any, where: str) -> int:
+    refuse(not isinstance(column, dict), f"{where} are not an object")
+    values = column.get("values")
+    if "offsets" in column:
+        ends = _integers(column["offsets"], f"{where}: offsets", 0, _INT32_MAX)
+        text = _integers(values, f"{where}: values", -128, 255)
+        if ends.size and (ends[0] != 0 or ends[-1] != text.size or bool(np.any(np.diff(ends) < 0))):
+            raise ModelError(f"{where}: offsets do not fit the text")
+        return max(0, ends.size - 1)
+    kind = column.get("type")
+    if not isinstance(kind, int) or not isinstance(values, list) or kind not in (*_REAL_TYPES, *_WHOLE_TYPES):
+        raise ModelError(f"{where} have no known type")
+    if kind in _REAL_TYPES:
+        reals(values, f"{where}: values", len(values))
+    else:
+        _integers(values, f"{where}: values", *_WHOLE_TYPES[kind])
+    return len(values)

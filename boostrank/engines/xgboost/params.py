@@ -1,0 +1,167 @@
+"""Parameters of XGBoost, by its own names or LightGBM's (`num_leaves`, `min_sum_hessian_in_leaf`, ...).
+
+Trees then grow leaf by leaf, as LightGBM's do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from boostrank.core.errors import ParameterError, UnknownParameter, did_you_mean
+from boostrank.engines.forked import engine_threads
+from boostrank.engines.limits import by_name, check_numbers, read_directions, read_groups
+
+# Own name -> LightGBM's names and aliases.
+_LIGHTGBM = {
+    "learning_rate": "eta shrinkage_rate",
+    "max_leaves": "num_leaves num_leaf max_leaf",
+    "min_child_weight": "min_sum_hessian_in_leaf min_sum_hessian min_hessian min_sum_hessian_per_leaf",
+    "reg_alpha": "lambda_l1 l1_regularization alpha",
+    "reg_lambda": "lambda_l2 l2_regularization lambda",
+    "gamma": "min_gain_to_split min_split_gain min_split_loss",
+    "subsample": "bagging_fraction sub_row bagging",
+    "colsample_bytree": "feature_fraction sub_feature",
+    "colsample_bynode": "feature_fraction_bynode sub_feature_bynode",
+    "nthread": "num_threads num_thread n_jobs",
+    "seed": "random_state random_seed",
+    "verbosity": "verbose",
+    "max_bin": "max_bins",
+    "booster": "boosting boosting_type",
+    "device": "device_type",
+    "monotone_constraints": "mc monotone_constraint monotonic_cst",
+}
+_FROM_LIGHTGBM = {alias: own for own, aliases in _LIGHTGBM.items() for alias in aliases.split()}
+OF_OBJECTIVES = frozenset(
+    {
+        "huber_slope", "quantile_alpha", "scale_pos_weight", "tweedie_variance_power",
+        "lambdarank_bias_norm", "lambdarank_normalization", "lambdarank_num_pair_per_sample", "lambdarank_pair_method",
+        "lambdarank_score_normalization", "lambdarank_unbiased", "ndcg_exp_gain",
+    }
+)  # fmt: skip
+"""Parameters that only XGBoost's own objectives read."""
+# Without booster=dart XGBoost before 3.3 ignores them; later ones make a dart model of three of the five.
+OF_DART = {"normalize_type", "one_drop", "rate_drop", "sample_type", "skip_drop"}
+_KNOWN = {
+    *_LIGHTGBM, *OF_OBJECTIVES, *OF_DART, "colsample_bylevel", "grow_policy", "interaction_constraints",
+    "max_cached_hist_node", "max_cat_threshold", "max_cat_to_onehot", "max_delta_step", "max_depth",
+    "monotone_constraints", "num_parallel_tree", "sampling_method", "tree_method",
+}  # fmt: skip
+_ABOVE_ZERO = ("learning_rate", "subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode")
+# LightGBM's own, without a counterpart here; refused with the reason rather than dropped.
+_WITHOUT_COUNTERPART = {
+    "min_data_in_leaf": "min_child_weight (with our objectives one unit of hessian is one average document)",
+    "min_child_samples": "min_child_weight (with our objectives one unit of hessian is one average document)",
+    "bagging_freq": "subsample alone (XGBoost samples in every round)",
+    "subsample_freq": "subsample alone (XGBoost samples in every round)",
+    "categorical_feature": "feature_types of the DMatrix, or a RankingDataset, of which it is taken",
+}
+_ONE_SCORE = "a ranker has one score for a document"
+_AT_ZERO = "scores begin at 0, or with a start: see start= and init_model="
+_UPDATERS = "tree_method chooses what grows trees, and a training adds some: it changes none"
+_LINEAR = "of booster=gblinear, which is no ranker of trees: backend='linear' trains linear models"
+_INNER = "XGBoost sets it by itself"
+_METRICS = "metrics are boostrank's own: name them by metric= and eval_at="
+_MATRIX = "of a DMatrix: build one and give it as the training set"
+_CATEGORIES = "of the data: RankingDataset.from_arrays(..., categorical_feature=), or a DMatrix of your own"
+_SURVIVAL = "of survival objectives, which rank nothing here"
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(("num_class", "num_target", "multi_strategy"), _ONE_SCORE),
+    **dict.fromkeys(("base_score", "boost_from_average"), _AT_ZERO),
+    **dict.fromkeys(("updater", "updater_seq", "process_type", "refresh_leaf"), _UPDATERS),
+    **dict.fromkeys(("feature_selector", "top_k", "tolerance", "max_row_perbatch"), _LINEAR),
+    **dict.fromkeys(("eval_metric", "disable_default_eval_metric"), _METRICS),
+    **dict.fromkeys(("feature_weights", "missing"), _MATRIX),
+    **dict.fromkeys(("enable_categorical", "feature_types"), _CATEGORIES),
+    **dict.fromkeys(("aft_loss_distribution", "aft_loss_distribution_scale"), _SURVIVAL),
+    **dict.fromkeys(
+        ("cache_opt", "debug_synchronize", "default_direction", "extmem_single_page", "fail_on_invalid_gpu_id",
+         "num_feature", "opt_dense_col", "rng_state", "sketch_ratio", "sparse_threshold", "validate_parameters"),
+        _INNER,
+    ),
+    "seed_per_iteration": "boostrank seeds what is sampled by the round: seed= is enough",
+}  # fmt: skip
+"""Own name -> why, and what helps."""
+# Where the raw score of an objective's own scale is 0; of others that is 0 itself.
+_ZERO = {
+    "binary:logistic": 0.5, "binary:logitraw": 0.5, "reg:logistic": 0.5, "count:poisson": 1.0, "reg:gamma": 1.0,
+    "reg:tweedie": 1.0,
+}  # fmt: skip
+_RAW = (
+    "binary:hinge", "rank:map", "rank:ndcg", "rank:pairwise", "reg:absoluteerror", "reg:pseudohubererror",
+    "reg:quantileerror", "reg:squarederror", "reg:squaredlogerror",
+)  # fmt: skip
+# LightGBM's defaults where the two engines differ, so that one command means one thing on either.
+_DEFAULTS: dict[str, Any] = {"learning_rate": 0.1, "max_leaves": 31, "max_depth": 0, "max_bin": 255, "reg_lambda": 0.0}
+
+
+def translate(params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters in XGBoost's names, over the defaults that both engines share here.
+
+    Raises:
+        ParameterError: unknown, without a counterpart, or one parameter given twice.
+    """
+    out: dict[str, Any] = {}
+    given_as: dict[str, str] = {}
+    for name, value in params.items():
+        if name in _WITHOUT_COUNTERPART:
+            raise ParameterError(f"XGBoost has no {name!r}: use {_WITHOUT_COUNTERPART[name]}")
+        own = _FROM_LIGHTGBM.get(name, name)
+        if own in REFUSED:
+            raise ParameterError(f"{name} has no place here: {REFUSED[own]}")
+        if own not in _KNOWN:
+            known = {*_KNOWN, *_FROM_LIGHTGBM}
+            raise UnknownParameter(f"XGBoost has no parameter {name!r}.{did_you_mean(name, known, list_all=False)}")
+        if own in out:
+            raise ParameterError(f"{given_as[own]!r} and {name!r} are the same parameter")
+        out[own], given_as[own] = value, name
+    check_numbers(out, given_as)
+    for name in _ABOVE_ZERO:
+        if out.get(name) in (0, "0"):
+            raise ParameterError(f"{given_as[name]}=0: nothing would be learnt; it must be above 0")
+    if out.get("max_leaves") == 1:
+        raise ParameterError(f"{given_as['max_leaves']}=1: a tree has at least 2 leaves (0: any number)")
+    if out.get("max_depth", 0) == -1:  # LightGBM's way of saying no limit
+        out["max_depth"] = 0
+    # XGBoost takes no list for the first, and for the second only names where features have names.
+    if not isinstance(out.get("monotone_constraints", {}), Mapping):
+        directions = read_directions(out["monotone_constraints"], None, padded=True)
+        out["monotone_constraints"] = f"({','.join(map(str, directions))})" if directions else ""
+    if "interaction_constraints" in out:
+        given = out["interaction_constraints"]
+        groups = read_groups(given, None) if given not in ("", None) else ""
+        out["interaction_constraints"] = groups if groups == "" or by_name(groups) else json.dumps(groups)
+    if "nthread" in out:
+        out["nthread"] = engine_threads("XGBoost", out["nthread"])
+    if "verbosity" in out:
+        out["verbosity"] = min(max(0, int(out["verbosity"])), 3)
+    if "booster" in out:
+        out["booster"] = {"gbdt": "gbtree"}.get(out["booster"], out["booster"])
+        if out["booster"] not in {"gbtree", "dart"}:
+            raise ParameterError(f"booster={out['booster']!r}: use gbtree or dart")
+    if out.get("booster") != "dart" and (dropping := sorted(OF_DART & out.keys())):
+        raise ParameterError(f"{given_as[dropping[0]]!r} is a parameter of dart: it needs booster=dart")
+    defaults = dict(_DEFAULTS)
+    if "max_depth" in out and "max_leaves" not in out:
+        del defaults["max_leaves"], defaults["max_depth"]
+    elif "grow_policy" not in out:
+        defaults["grow_policy"] = "lossguide"
+    return defaults | out
+
+
+def base_score(objective: str) -> float:
+    """The parameter with which raw scores begin at 0.
+
+    Raises:
+        ParameterError: an objective of XGBoost's own that is none of a ranker.
+    """
+    if objective not in (*_RAW, *_ZERO):
+        known = [*_RAW, *_ZERO]
+        raise ParameterError(f"xgboost:{objective} is no objective of a ranker.{did_you_mean(objective, known)}")
+    return _ZERO.get(objective, 0.0)
+
+
+def renamed(params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that were given, in XGBoost's names."""
+    return {_FROM_LIGHTGBM.get(name, name): value for name, value in params.items()}

@@ -1,0 +1,143 @@
+"""XGBoost's matrices from rows that come in pieces: bins in memory, or on disk too."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xgboost
+
+from boostrank.core.locks import mark_alive, remove_if_dead
+from boostrank.core.machine import return_memory
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float64Array
+from boostrank.data.arrays import Features
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.dense import dense_batches, dense_rows
+from boostrank.engines.model_format import engine_names
+from boostrank.engines.xgboost.few_values import bounds_of
+from boostrank.engines.xgboost.params import translate
+
+_PREFIX = "boostrank-xgboost-"
+
+
+class DenseBatches(xgboost.DataIter):  # type: ignore[misc]
+    """Feeds sparse features, rows on disk, or shards, to XGBoost in dense pieces.
+
+    Its own sparse route takes what is absent for missing.
+
+    Args:
+        parts: one after the other; without any, a piece of no rows.
+        columns: of each.
+        cache_prefix: where XGBoost writes its bins; None for in memory.
+        types: of each column, see `types_of`; None where all are numbers.
+    """
+
+    def __init__(
+        self, parts: Sequence[Features], columns: int, cache_prefix: str | None = None, types: list[str] | None = None
+    ) -> None:
+        self._types = {} if types is None else {"feature_types": types}
+        self._pieces = [(part, *span) for part in parts for span in dense_batches(part)]
+        if not self._pieces:
+            self._pieces = [(np.zeros((0, columns), np.float32), 0, 0)]
+        self._next = 0
+        super().__init__(cache_prefix=cache_prefix)
+
+    def next(self, input_data: Any) -> bool:
+        """The next piece; whether there was one."""
+        if self._next == len(self._pieces):
+            return False
+        features, start, stop = self._pieces[self._next]
+        return_memory()  # what the sketches of the last batch left
+        input_data(data=dense_rows(features, start, stop), **self._types)
+        self._next += 1
+        watch = getattr(features, "watch", None)
+        if watch is not None:
+            watch(stop, features.shape[0])
+        return True
+
+    def reset(self) -> None:
+        """Begin again."""
+        self._next = 0
+
+
+def types_of(data: RankingDataset) -> list[str] | None:
+    """XGBoost's type of each column, "c" for codes of categories; None where there are none."""
+    codes = set(data.categorical)
+    return ["c" if i in codes else "float" for i in range(data.n_features)] if codes else None
+
+
+def matrix_info(labels: Float64Array, queries: QueryIndex, names: Sequence[str], *, weights: bool) -> dict[str, Any]:
+    """What a matrix knows beside its features; query weights if the engine shall know them."""
+    return {
+        "label": labels.astype(np.float32),
+        "group": queries.sizes,
+        "weight": queries.weights if weights else None,
+        "feature_names": list(engine_names(names)),
+    }
+
+
+def matrix_options(params: dict[str, Any], reference: Any, *, categories: bool = False) -> dict[str, Any]:
+    """Options of `QuantileDMatrix`, from engine parameters, the training set's bins, if it is a validation set's, and
+    whether columns hold categories."""
+    translated = translate(params)
+    known = {"enable_categorical": True} if categories else {}
+    return {"ref": reference, "max_bin": translated["max_bin"], "nthread": translated.get("nthread"), **known}
+
+
+def matrix_in_pieces(data: RankingDataset, options: dict[str, Any]) -> Any:
+    """A quantile matrix without labels.
+
+    Args:
+        data: sparse, or on disk. Those that ask for external memory have their bins on disk, in a folder of their own
+            that goes with the matrix.
+        options: of `QuantileDMatrix`.
+    """
+    parts, columns, types = [data.features], data.features.shape[1], types_of(data)
+    if data.is_sparse and options["ref"] is None:
+        options = options | {"ref": bounds_of(data.features, options, types)}
+    if not (data.on_disk and data.features.external):
+        return xgboost.QuantileDMatrix(DenseBatches(parts, columns, types=types), **options)
+    folder = _Folder(data.features.store.folder)
+    try:
+        matrix = xgboost.ExtMemQuantileDMatrix(DenseBatches(parts, columns, f"{folder.path}/bins", types), **options)
+    except BaseException:
+        folder.remove()
+        raise
+    weakref.finalize(matrix, folder.remove)
+    return matrix
+
+
+class _Folder:
+    """A folder for XGBoost's bins; what killed processes left of theirs is removed first.
+
+    Args:
+        parent: where it is made.
+    """
+
+    def __init__(self, parent: str) -> None:
+        for left in glob.glob(os.path.join(glob.escape(parent), f"{_PREFIX}*")):
+            with contextlib.suppress(OSError):
+                remove_if_dead(left)
+        self._descriptor: int | None = None
+        while True:
+            self.path = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
+            if os.name == "nt":  # where folders cannot be opened
+                return
+            self._descriptor = os.open(self.path, os.O_RDONLY)
+            if mark_alive(self._descriptor, self.path):
+                return
+            os.close(self._descriptor)
+
+    def remove(self) -> None:
+        """Delete it, and whatever can be deleted of what it holds."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._descriptor is not None:
+            os.close(self._descriptor)

@@ -1,0 +1,119 @@
+"""Gradient that the engine calls each round: ours or a user's, checked, timed, and watched for a standstill."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import ModelError, TrainingError, TrainingWarning, warn_user
+from boostrank.core.queries import QueryIndex
+from boostrank.engines.model_format import in_range
+from boostrank.kernels.objective.driver import AllReduce as AllReduce
+from boostrank.kernels.objective.driver import PassStats, alone
+from boostrank.objective.bound import BoundObjective, Evaluation
+from boostrank.objective.description import TrainingObjective
+
+_STANDSTILL_ROUNDS = 3
+
+
+class GuardedGradient:
+    """(scores, engine's data set, round) -> gradient and hessian, both fit to hand over.
+
+    Args:
+        objective: ours, or None with `function`.
+        labels_of: labels and queries of an engine's data set.
+        function: a callable of the user's own, (scores, data set) -> (gradient, hessian).
+        all_reduce: see `BoundObjective`.
+    """
+
+    def __init__(
+        self, objective: TrainingObjective | None, labels_of: Callable[[Any], tuple[npt.NDArray[Any], QueryIndex]],
+        function: Any = None, all_reduce: AllReduce = alone,
+    ) -> None:  # fmt: skip
+        self._objective, self._labels_of, self._function = objective, labels_of, function
+        self._all_reduce = all_reduce
+        self._bound: BoundObjective | None = None
+        self.seconds = 0.0
+        self.stats: PassStats | None = None
+        self._previous: npt.NDArray[Any] | None = None
+        self._still = 0
+
+    def bind(self, dataset: Any) -> None:
+        """Give our objective its data. At the first call unless done before: a `lgb.Dataset` must not be asked for its
+        labels before LightGBM has merged the training parameters into it."""
+        if self._objective is not None and self._bound is None:
+            self._bound = self._objective.bind(*self._labels_of(dataset), self._all_reduce)
+
+    def __call__(self, scores: npt.NDArray[Any], dataset: Any, round: int) -> tuple[Any, Any]:
+        self._watch(scores, round)
+        started = time.perf_counter()
+        try:
+            self.bind(dataset)
+            if self._bound is None:
+                return _checked(self._function(scores, dataset), scores.size, round)
+            result = self._bound.gradient(scores, round, loss=False)
+            self.stats = result.stats
+            return result.grad, result.hess
+        finally:
+            self.seconds += time.perf_counter() - started
+
+    def evaluate(self, scores: npt.NDArray[Any], dataset: Any, round: int) -> Evaluation:
+        """Our objective at these scores, as it is; a function of the user's own has no such thing."""
+        started = time.perf_counter()
+        self.bind(dataset)
+        assert self._bound is not None
+        found = self._bound.evaluate(scores, round)
+        self.stats = PassStats(found.value, found.dead_queries, broken_query=-1, floored=0, scale=1.0)
+        self.seconds += time.perf_counter() - started
+        return found
+
+    def _watch(self, scores: npt.NDArray[Any], round: int) -> None:
+        """Say so when trees stop changing the scores: the engines go on in silence."""
+        previous, self._previous = self._previous, np.array(scores)
+        if previous is None:
+            if not in_range(scores):
+                raise ModelError(
+                    "the training would begin from scores that are no finite numbers: leaves or weights of the model "
+                    "that it goes on from leave the range of numbers"
+                )
+            return
+        moved = False
+        if previous.size:
+            largest = max(float(previous.max()), -float(previous.min()))  # no arrays besides: there may be 10^8 scores
+            step = np.subtract(self._previous, previous, out=previous)
+            low, high = float(step.min()), float(step.max())
+            moved = high - low > 1e-6 * max(high, -low) + 4 * float(np.finfo(step.dtype).eps) * largest
+        # Among several processes: the queries of one may lie in one leaf, of a tree that has many.
+        self._still = 0 if self._all_reduce(np.array([float(moved)]))[0] else self._still + 1
+        if self._still == _STANDSTILL_ROUNDS:
+            cause = (
+                "Too few rows for min_data_in_leaf, too large a min_sum_hessian_in_leaf or min_gain_to_split, or "
+                "features that say nothing within a query."
+            )
+            if self.stats and self._bound and self.stats.dead_queries == self._bound.total_queries:
+                cause = "Every query has a zero gradient: the training set is fitted perfectly, or sigma is too small."
+            trees = f"the last {_STANDSTILL_ROUNDS} trees before round {round} have one leaf: no split was allowed"
+            warn_user(f"{trees}. {cause}", TrainingWarning)
+
+
+def _checked(result: Any, documents: int, round: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """A user's gradient and hessian as float32[N].
+
+    Raises:
+        TrainingError: wrong length, not finite, negative hessian.
+    """
+    grad, hess = (np.ascontiguousarray(part, dtype=np.float32).reshape(-1) for part in result)
+    for name, part in (("gradient", grad), ("hessian", hess)):
+        if part.size != documents:
+            raise TrainingError(f"custom objective, round {round}: {name} has {part.size} values for {documents} rows")
+        bad = np.flatnonzero(~np.isfinite(part))
+        if bad.size:
+            raise TrainingError(f"custom objective, round {round}: {name} of row {bad[0]} is {part[bad[0]]}")
+    if bool(np.any(hess < 0)):
+        row = int(np.argmin(hess))
+        raise TrainingError(f"custom objective, round {round}: hessian of row {row} is {hess[row]}, below 0")
+    return grad, hess

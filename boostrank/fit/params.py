@@ -1,0 +1,264 @@
+"""Parameters of a training, one flat dictionary as for `lgb.train`, sorted by who reads them."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from boostrank.core.errors import DataError, ParameterError, UnknownParameter, did_you_mean
+from boostrank.core.gains import parse_gain
+from boostrank.core.machine import resolve_threads
+from boostrank.core.params import Param, find_param
+from boostrank.engines import ENGINES
+from boostrank.engines.base import Backend
+from boostrank.kernels.noise import SEED
+from boostrank.kernels.objective.contract import ObjectiveSpec
+from boostrank.kernels.objective.options import OPTIONS
+from boostrank.kernels.runtime.jit import CompiledFunction
+from boostrank.metric import Metric
+from boostrank.objective.description import Objective, TrainingObjective
+from boostrank.objective.mixture import MIXTURE_PARAMS, accepted_params, parse_objective
+from boostrank.objectives import OBJECTIVES
+
+DEFAULT_OBJECTIVE = "auto"
+DEFAULT_EVAL_AT = (1, 3, 5, 10)
+
+OBJECTIVE_NAMES = ("objective", "objective_type", "app", "application", "loss")
+ROUNDS_NAMES = (
+    "num_iterations", "num_iteration", "n_iter", "num_tree", "num_trees", "num_round", "num_rounds", "nrounds",
+    "num_boost_round", "n_estimators", "max_iter",
+)  # fmt: skip
+STOPPING_NAMES = ("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change")
+_MIN_DELTA = Param("early_stopping_min_delta", 0.0, low=0.0, help="improvement that counts for early stopping")
+_METRIC = ("metric", "metrics", "metric_types")
+_EVAL_AT = ("eval_at", "ndcg_eval_at", "ndcg_at", "map_eval_at", "map_at")
+GAIN_NAMES = ("gain", "label_gain")
+_THREADS = ("num_threads", "num_thread", "nthread", "nthreads", "n_jobs")
+
+# LightGBM's one switch, which is two here.
+_TWO_IN_ONE = {"lambdarank_norm": ("norm_distance", "norm_query")}
+
+
+@dataclass(frozen=True)
+class TrainingParameters:
+    """Parameters by reader.
+
+    Args:
+        objective: ours, or None with `native_objective` or `function`.
+        native_objective: one of the engine's own ("lightgbm:lambdarank" -> "lambdarank").
+        function: a callable of the user's own, as `lgb.train` takes it.
+        engine: what is left for the engine.
+        rounds: rounds to train.
+        stopping_rounds: patience of early stopping, 0 for none.
+        min_delta: improvement that counts for early stopping.
+        metrics: canonical metric names with cut-offs, possibly none.
+        threads: None means every available core.
+        gain: of a label, for metrics whose conventions name none.
+    """
+
+    objective: TrainingObjective | None
+    native_objective: str | None
+    function: Any
+    engine: dict[str, Any]
+    rounds: int
+    stopping_rounds: int
+    min_delta: float
+    metrics: tuple[str, ...]
+    threads: int | None
+    gain: str | tuple[float, ...]
+
+    def check_document_weights(self) -> None:
+        """Refuse weights of documents for what is not one of our objectives.
+
+        Raises:
+            DataError: the engine's own objective, or a function of the user's own.
+        """
+        if self.objective is None:
+            whose = f"the engine's own objective {self.native_objective!r}" if self.native_objective else "a function"
+            raise DataError(
+                f"documents of a query have weights of their own, which {whose} is not given: leave them out, or take "
+                "one of boostrank's objectives (`boostrank objectives`)"
+            )
+
+
+def headline(metrics: Sequence[str]) -> str | None:
+    """The metric that progress shows and early stopping watches: the first one, at its largest cut-off.
+
+    Not the first alone: `eval_at` is usually 1,3,5,10, and the metric at 1 is the noisiest.
+    """
+    family = [name for name in metrics if name.split("@")[0] == metrics[0].split("@")[0]]
+    return max(family, key=lambda name: int(name.partition("@")[2] or sys.maxsize)) if family else None
+
+
+def pop_seed(params: dict[str, Any]) -> int:
+    """As `pop_param`, the seed; 0 when none is given."""
+    return int(pop_param(params, (SEED.name, *SEED.aliases), 0))
+
+
+def default_objective(backend: str) -> str:
+    """The objective when none is given."""
+    engine = ENGINES.get(backend)
+    return (engine and engine.default_objective) or DEFAULT_OBJECTIVE
+
+
+def is_auto(params: Mapping[str, Any] | None, backend: str) -> bool:
+    """Whether the objective is `auto`, given or by default."""
+    chosen = next((value for name, value in (params or {}).items() if name in OBJECTIVE_NAMES), None)
+    return str(default_objective(backend) if chosen is None else chosen).strip().lower() == "auto"
+
+
+def split_params(params: Mapping[str, Any] | None, num_boost_round: int, backend: Backend) -> TrainingParameters:
+    """Sort `params`; names and aliases are LightGBM's, with each objective's own beside them.
+
+    Raises:
+        ParameterError: unknown names, values out of range, one parameter given twice.
+    """
+    rest = dict(params or {})
+    chosen = pop_param(rest, OBJECTIVE_NAMES, default_objective(backend.name))
+    rounds = _whole(pop_param(rest, ROUNDS_NAMES, num_boost_round), "num_boost_round", 1)
+    stopping = max(0, _whole(pop_param(rest, STOPPING_NAMES, None) or 0, "early_stopping_round", -1))  # 0 and -1: off
+    min_delta = float(_MIN_DELTA.parse(rest.pop(_MIN_DELTA.name, 0.0)))
+    rest.pop("first_metric_only", None)  # always so: see callbacks.EarlyStopping
+    threads = pop_param(rest, _THREADS, None)
+    threads = None if threads is None else max(0, _whole(threads, "num_threads", -1)) or None
+    if threads is not None:
+        rest["num_threads"] = resolve_threads(threads)
+    metrics = _metric_names(pop_param(rest, _METRIC, "ndcg"), pop_param(rest, _EVAL_AT, DEFAULT_EVAL_AT))
+
+    native, function = None, None
+    engines_with_own = [name for name, engine in ENGINES.items() if engine.native_objectives]
+    objective: TrainingObjective | None = None
+    gain: Any = "exponential"
+    if isinstance(chosen, CompiledFunction):
+        raise ParameterError("that is a kernel, not an objective: train with what boostrank.define_objective returns")
+    if callable(chosen) and not isinstance(chosen, TrainingObjective):
+        function, gain = chosen, pop_param(rest, ("gain",), "exponential")  # of metrics
+    elif isinstance(chosen, str) and chosen.partition(":")[0] in engines_with_own and ":" in chosen:
+        engine, native = chosen.split(":", 1)
+        if engine != backend.name:
+            raise ParameterError(f"objective {chosen!r} belongs to the {engine} backend, not to {backend.name}")
+        backend.check_objective(native)
+        gain = pop_param(rest, GAIN_NAMES, "exponential")
+        rule = parse_gain(gain)
+        rest |= {} if rule == "exponential" else backend.native_gain(rule)  # the engines' own default
+    else:
+        objective, takes = _objective(chosen, rest, threads, backend)
+        gain = objective.gain
+        _check_near_misses(rest, objective.name, takes, backend)
+    idle = [name for name in rest if name in backend.objective_params]
+    if native is None and idle:
+        owner = "a custom objective" if objective is None else f"objective {objective.name!r}"
+        raise ParameterError(f"{idle[0]!r} is read by {backend.name}'s own objectives alone: {owner} would ignore it")
+    backend.check_params(rest)
+    return TrainingParameters(
+        objective, native, function, rest, rounds, stopping, min_delta, metrics, threads, parse_gain(gain)
+    )
+
+
+def _objective(
+    chosen: Any, rest: dict[str, Any], threads: int | None, backend: Backend
+) -> tuple[TrainingObjective, tuple[Param, ...]]:
+    """Build ours from its text and the parameters that are its own, which leave `rest`; and what it takes."""
+    if isinstance(chosen, TrainingObjective):
+        known = [*OPTIONS, *MIXTURE_PARAMS, *(p for part in chosen.parts for p in part.spec.params)]
+        own = [name for name in rest if _of_objective_alone(name, known) or name in GAIN_NAMES]
+        if own:
+            raise ParameterError(f"{own[0]!r} is set beside an Objective that has its own: say it in one place")
+        if chosen.threads is None and threads is not None:
+            chosen = copy.copy(chosen)
+            chosen.threads = threads
+        return chosen, tuple(known)
+    for name, engine in ENGINES.items():  # to tell "spell it lightgbm:rank_xendcg" from an unknown name
+        if chosen in engine.native_objectives and not _is_ours(chosen):
+            raise ParameterError(f"{chosen!r} is an objective of {name} itself: spell it {name}:{chosen}")
+    takes = (*chosen.params, *OPTIONS) if isinstance(chosen, ObjectiveSpec) else accepted_params(str(chosen))
+    for both, parts in _TWO_IN_ONE.items():
+        if both in rest and all(find_param(part, takes) for part in parts):
+            rest |= dict.fromkeys(parts, rest.pop(both))
+    own_params = {name: value for name, value in rest.items() if find_param(name, takes)}
+    for name in own_params:
+        if _of_objective_alone(name, takes):
+            del rest[name]
+    gain = pop_param(rest, GAIN_NAMES, None)
+    if gain is not None:
+        own_params["gain"] = gain
+    name = chosen.name if isinstance(chosen, ObjectiveSpec) else str(chosen).partition("(")[0].strip()
+    differing = backend.objective_defaults.get(OBJECTIVES.get(name).name, {}) if _is_ours(name) else {}
+    given = {find_param(key, takes) for key in own_params}
+    own_params |= {key: value for key, value in differing.items() if find_param(key, takes) not in given}
+    if isinstance(chosen, ObjectiveSpec):
+        return Objective(chosen, threads=threads, **own_params), takes
+    return parse_objective(str(chosen), threads=threads, **own_params), takes
+
+
+def _of_objective_alone(name: str, params: Iterable[Param]) -> bool:
+    """Whether a parameter is the objective's and not, as the seed is, the trees' as well."""
+    param = find_param(name, params)
+    return param is not None and param is not SEED
+
+
+def _check_near_misses(rest: Mapping[str, Any], objective: str, takes: tuple[Param, ...], backend: Backend) -> None:
+    """A near miss of an objective's parameter among the engine's is refused here, where its name is known."""
+    for name in rest:
+        try:
+            backend.check_params({name: rest[name]})
+        except UnknownParameter:
+            own = [p.name for p in takes]
+            elsewhere = [s.name for s in OBJECTIVES if find_param(name, s.params)]
+            if not elsewhere and not did_you_mean(name, own, list_all=False):
+                raise
+            owners = f" ({', '.join(elsewhere)} does)" if elsewhere else ""
+            hint = did_you_mean(name, own)
+            raise ParameterError(f"objective {objective!r} has no parameter {name!r}{owners}.{hint}") from None
+        except ParameterError:
+            continue  # the check of all together tells
+
+
+def _is_ours(name: str) -> bool:
+    return any(name == spec.name or name in spec.aliases for spec in OBJECTIVES)
+
+
+def pop_param(params: dict[str, Any], names: tuple[str, ...], default: Any) -> Any:
+    """A parameter's value, by whichever of its names, which leaves `params`.
+
+    Raises:
+        ParameterError: it is given by two names.
+    """
+    given = [name for name in names if name in params]
+    if len(given) > 1:
+        raise ParameterError(f"{given[0]!r} and {given[1]!r} are the same parameter")
+    return params.pop(given[0]) if given else default
+
+
+def _whole(value: Any, name: str, low: int) -> int:
+    try:
+        number = int(value)
+        if isinstance(value, bool) or number != float(value) or not low <= number < 2**31:
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(f"{name}={value!r} must be a whole number, at least {low} and below 2^31") from None
+    return number
+
+
+def _metric_names(metric: Any, eval_at: Any) -> tuple[str, ...]:
+    """`ndcg` with eval_at 1,3 -> `ndcg@1`, `ndcg@3`; a name with its own cut-off keeps it."""
+    if not isinstance(metric, str | Iterable | None):
+        raise ParameterError(f"metric={metric!r}: names such as ndcg, or ndcg@10, or a list of them")
+    names = metric.split(",") if isinstance(metric, str) else list(metric or [])
+    names = [str(n).strip() for n in names]
+    if [n.lower() for n in names] in (["none"], ["null"], ["na"], [""], []):
+        return ()
+    cuts = eval_at.split(",") if isinstance(eval_at, str) else eval_at
+    cuts = [_whole(c, "eval_at", 1) for c in (cuts if hasattr(cuts, "__iter__") else [cuts])]
+    joined: list[str] = []
+    for name in names:
+        if "@" in name or not cuts:
+            joined.append(name)
+        elif name.isdigit() and joined and "@" in joined[-1]:  # "ndcg@1,3" split at its comma
+            joined.append(f"{joined[-1].split('@')[0]}@{name}")
+        else:
+            joined += [f"{name}@{c}" for c in cuts]
+    return tuple(dict.fromkeys(str(Metric.parse(name)) for name in joined))

@@ -1,0 +1,127 @@
+"""Provenance: how a model was made, for its sidecar, and to tell one training from another."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.jsonable import jsonable
+from boostrank.core.queries import QueryIndex
+from boostrank.core.version import __version__
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.tables.categories import to_record
+from boostrank.engines.base import Backend
+from boostrank.fit.params import TrainingParameters
+from boostrank.metric import Conventions
+from boostrank.model.files import content_sha256
+from boostrank.model.info import ModelInfo
+from boostrank.objective.description import TrainingObjective, queries_of_native
+
+
+def describe_training(
+    engine: Backend, given: TrainingParameters, objective: TrainingObjective | None, conventions: Conventions,
+    train_set: Any, queries: QueryIndex, rounds_before: int, params: Mapping[str, Any],
+) -> ModelInfo:  # fmt: skip
+    """What the sidecar says, without what changes from run to run: the same training gives the same bytes."""
+    data = describe_data(train_set, queries)
+    return ModelInfo(
+        backend=engine.name, objective=_objective(engine, given, objective), metrics=list(given.metrics),
+        conventions=dataclasses.asdict(conventions),
+        parameters={k: v for k, v in params.items() if isinstance(v, str | int | float | bool | list | tuple | dict)},
+        training={"rounds": given.rounds, "rounds_before": rounds_before}, data=data, versions=_versions(engine),
+    )  # fmt: skip
+
+
+def describe_data(train_set: Any, queries: QueryIndex) -> dict[str, Any]:
+    """What the sidecar says of the training rows."""
+    data: dict[str, Any] = {"rows": queries.n_documents, "queries": len(queries)}
+    if isinstance(train_set, RankingDataset):
+        data |= {
+            "absent": "zero", "files": list(train_set.provenance.files), "index_base": train_set.provenance.index_base,
+            "reader": dict(train_set.provenance.options), "features": train_set.n_features,
+            "feature_names": list(train_set.feature_names), "fingerprint": train_set.fingerprint,
+        }  # fmt: skip
+        if train_set.categories:
+            data["categories"] = to_record(train_set.categories)
+    return data
+
+
+def _objective(engine: Backend, given: TrainingParameters, objective: TrainingObjective | None) -> dict[str, Any]:
+    if objective is not None:
+        return objective.to_dict()
+    if given.native_objective is not None:
+        return {"name": f"{engine.name}:{given.native_objective}"}
+    return {"name": "custom", "function": getattr(given.function, "__qualname__", type(given.function).__name__)}
+
+
+# What changes no bit of the model.
+_INDIFFERENT = {"num_threads", "nthread", "verbosity", "verbose"}
+
+
+def describe_identity(
+    engine: Backend, given: TrainingParameters, objective: TrainingObjective | None, conventions: Conventions,
+    init_booster: Any, valid: Mapping[str, Any], train_set: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """Everything that the bytes of a model depend on, plain data: two trainings that agree in it are one."""
+    continued = None if init_booster is None else content_sha256(engine.to_bytes(init_booster, rounds=0))
+    identity = {
+        "versions": {name: v for name, v in _versions(engine).items() if name != "python"},
+        "objective": _objective(engine, given, objective), "rounds": given.rounds,
+        "parameters": {name: value for name, value in given.engine.items() if name not in _INDIFFERENT},
+        "metrics": list(given.metrics), "conventions": dataclasses.asdict(conventions), "init_model": continued,
+        "train": _fingerprints(train_set),
+        "valid": {name: "the training set" if d is train_set else _fingerprints(d) for name, d in valid.items()},
+    }  # fmt: skip
+    plain: dict[str, Any] = jsonable(identity)
+    return plain
+
+
+def _fingerprints(data: Any) -> dict[str, Any]:
+    """What tells one data set from another; of an engine's own, whose features cannot be seen, labels and queries."""
+    if not isinstance(data, RankingDataset):
+        constructed = _is_constructed(data)
+        labels, group = (data.get_label(), None) if constructed else (data.label, data.group)
+        sizes = queries_of_native(data)[1].sizes if constructed else group
+        return {"labels": _digest(labels), "queries": _digest(sizes)}
+    known: dict[str, Any] = {"categories": to_record(data.categories)} if data.categories else {}
+    if data.document_weights is not None:
+        known["document_weights"] = _digest(data.document_weights)
+    return {
+        "data": data.fingerprint, "features": _digest("\n".join(data.feature_names)),
+        "weights": _digest(data.queries.weights), "k": _digest(data.queries.k), **known,
+    }  # fmt: skip
+
+
+def _is_constructed(data: Any) -> bool:
+    """Whether an engine's data set has its bins: LightGBM makes them with the parameters of the training, and until
+    then does not count its rows."""
+    if not hasattr(data, "construct"):
+        return True
+    try:
+        return bool(data.num_data() >= 0)
+    except Exception:  # lightgbm.basic.LightGBMError, which is not to be imported here
+        return False
+
+
+def _digest(values: Any) -> str | None:
+    if values is None:
+        return None
+    if isinstance(values, str):
+        return content_sha256(values.encode())[:32]
+    return content_sha256(np.asarray(values, dtype=np.float64).tobytes())[:32]
+
+
+def _versions(engine: Backend) -> dict[str, str]:
+    # Our own by the code that runs: a checkout's package metadata may be of an earlier version.
+    versions = {"python": platform.python_version(), engine.name: engine.version, "boostrank": __version__}
+    for package in ("numpy", "numba"):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "unknown"
+    return versions

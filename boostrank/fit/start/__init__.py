@@ -1,0 +1,1 @@
+"""The linear start of trees."""

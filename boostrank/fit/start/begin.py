@@ -1,0 +1,189 @@
+"""Linear start: the linear ranker that trees begin with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from boostrank.core.errors import DataError, DataWarning, ParameterError, did_you_mean, warn_user
+from boostrank.core.gains import Gain
+from boostrank.core.types import Float64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.part import PartRows
+from boostrank.engines.base import Backend
+from boostrank.engines.limits import Limits
+from boostrank.engines.model_format import LinearStart
+from boostrank.fit.categories import say_left_out
+from boostrank.fit.params import is_auto
+from boostrank.model.ranking_model import RankingModel
+from boostrank.objective.description import TrainingObjective
+
+if TYPE_CHECKING:
+    from boostrank.fit.start.cross_fit import CrossFitted
+
+    Fitted = Callable[[RankingDataset, Gain, int, Limits], CrossFitted]
+
+LINEAR = "linear"
+"""Make one first."""
+AUTO_START = "auto"
+"""Make one first where the objective is `auto`, and a start can be: see `beginning`."""
+_NO_START = "auto begins without its linear start here: the data set {} (start='none' leaves it out)"
+
+
+def say_without_start(engine: Backend, booster: Any, params: Mapping[str, Any]) -> None:
+    """Where `auto` goes on with a booster that begins with no linear ranker, say so."""
+    if engine.starts_linear and is_auto(params, engine.name) and not engine.has_start(booster):
+        warn_user("auto goes on from a model without a linear start, and begins with none", DataWarning)
+
+
+def same_order(model: RankingModel, data: RankingDataset) -> None:
+    """Refuse data to go on with that have other features than a model, or in another order.
+
+    Raises:
+        DataError: they have.
+    """
+    if model.check_features(data).feature_names != data.feature_names:
+        raise DataError("the training data have the model's features in another order: bring them into the model's")
+
+
+def limits_of(engine: Backend, params: dict[str, Any], names: Sequence[str], train_set: Any) -> Limits:
+    """What a model must keep to: by the parameters, and by the categories of the data.
+
+    Raises:
+        ParameterError: features that are not there, or a direction of a categorical one.
+    """
+    limits = engine.limits(params, names)
+    categories = train_set.categorical if isinstance(train_set, RankingDataset) else ()
+    if engine.is_native_dataset(train_set):
+        categories = engine.categories_of(train_set, names)
+    turned = next((i for i in categories if limits.direction[i]), None)
+    if turned is not None:
+        raise ParameterError(f"monotone_constraints: {names[turned]!r} is categorical, and has no direction")
+    return replace(limits, unused=tuple(sorted({*limits.unused, *categories})))
+
+
+@dataclass(frozen=True, eq=False)
+class Beginning:
+    """Where a training begins.
+
+    Args:
+        booster: of no rounds, which scores as the linear ranker does.
+        start: the linear ranker.
+        scores: float64[N], of the training rows, where they are not the booster's.
+        description: what the sidecar says of it.
+    """
+
+    booster: Any
+    start: LinearStart
+    scores: Float64Array | None
+    description: dict[str, Any]
+
+    def scores_of(self, sets: Sequence[Any], threads: int) -> list[Float64Array | None]:
+        """Where the rows of the training set and of others begin; None: the engine can say so by itself."""
+        from boostrank.fit.start import cross_fit
+
+        known = [self.scores, *[None] * (len(sets) - 1)]
+        parts = [isinstance(data, RankingDataset) and isinstance(data.features, PartRows) for data in sets]
+        return [
+            cross_fit.scores_of(self.start, data, threads) if scores is None and part else scores
+            for data, scores, part in zip(sets, known, parts, strict=True)
+        ]
+
+
+def beginning(
+    start: Any, engine: Backend, train_set: Any, gain: Gain, params: dict[str, Any], *, valid_sets: Any = None,
+    objective: TrainingObjective | None = None, is_auto: bool = False, threads: int = 1, fitted: Fitted | None = None,
+    source: Any = None,
+) -> Beginning | None:  # fmt: skip
+    """The linear ranker that was asked for, as the engine begins with it; None: nothing.
+
+    Args:
+        start: "linear", a `RankingModel` or the path of one, "none", None; or "auto": "linear" where the objective is
+            `auto`, the engine begins with one then, and rows are there.
+        engine: that is to go on from it.
+        train_set: what it will be trained on: a `RankingDataset`, or the engine's own.
+        gain: of a label.
+        params: of the engine.
+        valid_sets: one or several, of which the scores will be looked at.
+        objective: of the training, where it is one of ours.
+        is_auto: whether the objective is `auto`.
+        threads: at least 1.
+        fitted: makes the "linear" one; None: `cross_fit.cross_fitted`.
+        source: what `train_set` was, if it has columns within queries.
+
+    Raises:
+        ParameterError: no linear model, or one that trees cannot begin with.
+        DataError: made for other features.
+    """
+    if start is None or start == "none":
+        return None
+    if start == AUTO_START and not (is_auto and engine.starts_linear):
+        return None
+    others = valid_sets if isinstance(valid_sets, list | tuple) else [valid_sets]
+    reasons = (engine.rows_gone(data) for data in (train_set, *others) if engine.is_native_dataset(data))
+    gone = next(filter(None, reasons), None)
+    rows = train_set
+    if gone is None and engine.is_native_dataset(train_set):
+        try:
+            rows = engine.rows_of(train_set)
+        except DataError as error:
+            gone = f"cannot be read: {error}"
+    if start == AUTO_START and gone:
+        warn_user(_NO_START.format(gone), DataWarning)
+        return None
+    from boostrank.fit.start import cross_fit  # imports scipy.optimize, a fifth of a second
+
+    if start == AUTO_START:
+        try:
+            return beginning(
+                LINEAR, engine, train_set, gain, params, objective=objective, threads=threads, fitted=fitted
+            )  # fmt: skip
+        except ParameterError as error:  # trees that take none
+            warn_user(str(error), DataWarning)
+            return None
+    reason = engine.unstartable(params)
+    if reason:
+        raise ParameterError(f"no linear start with these parameters: {reason}; start='none' leaves it out")
+    if start == LINEAR:
+        if not isinstance(rows, RankingDataset) or gone:
+            raise ParameterError(_no_rows(train_set, gone))
+        if objective is not None and rows.document_weights is not None:
+            objective.check_gain_weights("the linear start", "start='none' leaves it out")
+        limits = limits_of(engine, params, rows.feature_names, train_set)
+        say_left_out(rows, "the linear start")
+        made = (fitted or cross_fit.cross_fitted)(rows, gain, threads, limits)
+        return Beginning(engine.begin_with(made.start), made.start, made.scores, made.description)
+    if isinstance(start, str) and not os.path.exists(start) and os.path.basename(start) == start:
+        raise ParameterError(
+            f"start={start!r} is neither a file nor one of these.{did_you_mean(start, (LINEAR, AUTO_START, 'none'))}"
+        )
+    ranker = RankingModel.load(start) if isinstance(start, str | os.PathLike) else start
+    linear = ranker.linear_start() if isinstance(ranker, RankingModel) else None
+    if linear is None:
+        raise ParameterError(
+            f"start must be {LINEAR!r}, or a linear model or its path; trees are continued by init_model"
+        )
+    if not isinstance(rows, RankingDataset):
+        raise ParameterError(_no_rows(train_set, gone))
+    same_order(ranker, rows if source is None else source)
+    if ranker.within_query is not None and ranker.column_names != rows.feature_names:
+        raise ParameterError(f"start: the linear model has {ranker.within_query.words()}, the training has not")
+    if len(linear.feature_names) < rows.n_features:  # columns that it does not look at
+        linear = replace(linear, feature_names=rows.feature_names)
+    limits = limits_of(engine, params, linear.feature_names, train_set)
+    without = [linear.feature_names[i] for i in linear.curves if i in limits.unused]
+    if without:
+        message = f"the start goes without {', '.join(map(repr, without))}: with these parameters trees cannot use them"
+        warn_user(message, DataWarning)
+    linear = cross_fit.in_steps_of(linear, rows, threads, limits)
+    kept = ("objective", "parameters", "training", "data")
+    description = {key: ranker.info[key] for key in kept if key in ranker.info}
+    return Beginning(engine.begin_with(linear), linear, None, description)
+
+
+def _no_rows(train_set: Any, gone: str | None) -> str:
+    """Why there is no linear start where there are no rows to make it of."""
+    why = f"the data set {gone}" if gone else f"it is made of rows, not of {type(train_set).__name__}"
+    return f"no linear start: {why}. Give the rows as a RankingDataset, or leave the start out (start='none')"

@@ -1,0 +1,421 @@
+"""Cross-fitted linear start: a ridge regression within queries, and for each training row the prediction of folds that
+do not hold it.
+
+    w = argmin (1/Q) sum_q (v_q/n_q) sum_i (t_i - x_i w)^2 + ridge |w|^2
+
+x: what is made of the features, scaled, less its mean over the query; t: gains, less their mean over the query, over
+their deviation there; v: the query's weight, 1 on average. Nothing is spent on what a query's documents share, and long
+queries weigh no more than short ones. Weights of documents multiply their gains.
+
+A feature enters as its rank among the training documents, so that heavy tails and outliers of documents to come are
+harmless; as it is; and by whether it is 0, or missing, since that is how ranking data say that something is not there.
+All are constant in steps (`training.steps`). So a start is a function of each feature, in steps, which trees hold.
+Where scores must not fall as a feature rises, its function is the nearest one that does not, in all regressions.
+
+Trees that began with the regression's predictions of its own rows would take its overfitting for knowledge. So they
+begin with the predictions of the other folds' regressions (as in stacking: Wolpert 1992; cross-fitting: Chernozhukov et
+al. 2018), and the model holds the regression of all rows. The ridge is the one of the least squared error over the
+folds. The scale of the scores is half of that at which a softmax over a query comes closest to its gains: at the whole
+scale, pairs that the regression got right are beyond what trees still feel (`experiments/peers`).
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import minimize_scalar
+
+from boostrank.core.errors import DataWarning, warn_user
+from boostrank.core.gains import Gain, above_least, weighted_gains
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.data.dataset import RankingDataset
+from boostrank.engines.limits import Limits
+from boostrank.engines.model_format import LinearStart
+from boostrank.fit.start.ridge import RIDGES, Sums, best_ridge, over, solved, sums_of, targets, without
+from boostrank.fit.start.rows import (
+    FOLDS,
+    RANKED,
+    REGRESSED,
+    Part,
+    Rows,
+    Source,
+    each_of,
+    parts_of,
+    spread,
+)  # fmt: skip
+from boostrank.fit.start.steps import MOVED, RARE, Values, isotonic, simplified
+from boostrank.kernels.runtime.jit import run_parallel
+from boostrank.kernels.trees.curves import Curve, Curves
+
+SHARE = 0.5
+"""Of the best scale."""
+MOST_FEATURES = 2_000
+MOST_COLUMNS = 2_000
+"""Of features so many that theirs would be more, only the ranks are taken."""
+_MOST_SCALE = 100.0
+_NUMBERS_SHARED = 32_000_000  # in sums by fold
+_WIDE = (
+    "the linear start is made of {:,} of the {:,} features, those that alone tell most of the labels; the trees see "
+    "the other {:,} as well"
+)
+
+_Basis = tuple[Curves, list[Float64Array]]
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFitted:
+    """A linear start, and where its training rows begin.
+
+    Args:
+        start: the regression of all rows.
+        scores: float64[N], of the training rows, from the folds that they are not in.
+        description: how it was made, for the sidecar.
+    """
+
+    start: LinearStart
+    scores: Float64Array
+    description: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Regressions:
+    """What was learnt of the rows.
+
+    Args:
+        columns: int64[c], the features that it looks at, ascending.
+        whole, others: functions of them that add up to the score: by the regression of all rows, and by those without
+            each fold. All have the same pieces.
+        ridge: the penalty.
+        scale: of the scores.
+        moved: how much the simpler functions of the start may move a score.
+    """
+
+    columns: Int64Array
+    whole: Curves
+    others: tuple[Curves, ...]
+    ridge: float
+    scale: float = 1.0
+    moved: float = 0.0
+
+    def scores(self, data: Source, fold: Int64Array, threads: int) -> tuple[Float64Array, Int64Array]:
+        """Where training rows begin, float64[N]; and how many of them are in each piece of the functions.
+
+        Args:
+            data: N rows, possibly some of those that were learnt from.
+            fold: int64[Q], of each query, from `folds`.
+            threads: at least 1.
+        """
+        rows = Rows(data, parts_of(data.queries, data.features.shape[1], fold), self.columns, threads)
+        scores, counts = rows.joined(rows.parts, self.predicted, self.whole)
+        return scores * self.scale, counts
+
+    def predicted(self, part: Part, x: Float32Array) -> tuple[Float64Array, Int64Array]:
+        """The same of the rows of a part, not scaled."""
+        return self.whole.summed(x, self._levels, part.of_row(part.fold))
+
+    @cached_property
+    def _levels(self) -> Float64Array:
+        return np.stack([one.levels for one in self.others])
+
+    def start(self, names: tuple[str, ...], counts: Int64Array) -> LinearStart:
+        """What the model holds: the regression of all rows.
+
+        Args:
+            names: of the data's features.
+            counts: rows in each piece, of all the data.
+        """
+        curves = {
+            int(self.columns[place]): curve.times(self.scale) for place, curve in self.whole.with_documents(counts)
+        }
+        return LinearStart(names, simplified(curves, self.moved))
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """How it was made, for the sidecar."""
+        return {
+            "model": "ridge regression within queries, cross-fitted, in steps", "ridge": self.ridge,
+            "scale": self.scale, "folds": FOLDS,
+        }  # fmt: skip
+
+
+def cross_fitted(data: RankingDataset, gain: Gain, threads: int = 1, limits: Limits | None = None) -> CrossFitted:
+    """Fit it.
+
+    Args:
+        data: N documents of d features. In memory or on disk, with one thread or many, the same rows give the same
+            bytes. Of more than 60,000 documents, about, whole queries spread over the data are learnt from. Of
+            more than `MOST_FEATURES`, those are taken that alone tell most about the gains.
+        gain: of a label.
+        threads: at least 1.
+        limits: that it keeps; features that trees cannot use it leaves out.
+    """
+    with _one_blas_thread():
+        rows = _rows_of(data, weighted_gains(data.labels, gain, data.queries), threads, limits)
+        return _started(rows, _regressed(rows))
+
+
+class FoldStarts:
+    """Starts of trainings that each leave out one fold of a data set; quantiles, and sums by fold, are taken once.
+
+    No start sees a label of the fold that it leaves out. The quantiles, which know no labels, are those of all rows.
+
+    Args:
+        fold: int64[Q], the fold of each query, from 0.
+        inner: int64[Q], below `FOLDS`: that of each query in the other folds' trainings, as of `folds`.
+    """
+
+    def __init__(self, fold: Int64Array, inner: Int64Array) -> None:
+        self._fold, self._inner = fold, inner
+        self._count = int(fold.max()) + 1
+        self._shared: tuple[Rows, _Basis, Sums | None] | None = None
+
+    def without(
+        self, fold: int, data: RankingDataset, gain: Gain, threads: int = 1, limits: Limits | None = None
+    ) -> CrossFitted:
+        """As `cross_fitted` of the rows that are not in a fold.
+
+        Args:
+            fold: that is left out.
+            data: the other rows, in their order, of `data.part.PartRows`; of one data set each time.
+            gain, threads, limits: as of `cross_fitted`, and the same each time.
+        """
+        with _one_blas_thread():
+            if self._shared is None:
+                limits = limits or Limits.none(data.n_features)
+                self._shared = self._learnt(data.features.whole.data, gain, threads, limits)
+            whole, basis, sums = self._shared
+            if sums is None:
+                return cross_fitted(data, gain, threads, limits)
+            parts = parts_of(data.queries, data.n_features, self._inner[self._fold != fold])
+            rows = replace(whole, data=data, parts=parts, gains=weighted_gains(data.labels, gain, data.queries))
+            return _started(rows, _solutions(rows, basis, sums.of(np.arange(self._count) != fold)))
+
+    def _learnt(
+        self, data: RankingDataset, gain: Gain, threads: int, limits: Limits
+    ) -> tuple[Rows, _Basis, Sums | None]:
+        """What the starts share; no sums where labels choose the features, or where they would be large."""
+        cells = self._fold * FOLDS + self._inner
+        columns = np.setdiff1d(np.arange(data.n_features), limits.unused)
+        parts = parts_of(data.queries, data.n_features, cells)
+        most = REGRESSED * self._count // (self._count - 1)  # as many in each training as it would take by itself
+        gains = weighted_gains(data.labels, gain, data.queries)
+        rows = Rows(data, parts, columns, threads, gains, limits.direction[columns], most)
+        if columns.size > MOST_FEATURES:
+            return rows, (Curves.of([]), []), None
+        basis = _basis(rows.together(spread(parts, RANKED)), threads)
+        numbers = self._count * FOLDS * basis[0].feature.size ** 2
+        return rows, basis, sums_of(rows, basis[0], self._count * FOLDS) if numbers <= _NUMBERS_SHARED else None
+
+
+def learnt(data: Source, gains: Any, threads: int = 1, limits: Limits | None = None) -> Regressions:
+    """The regressions alone; the same as `cross_fitted` has for the same rows.
+
+    Args:
+        data: N rows, of which those in parts that are `sampled` are looked at.
+        gains: float64[N], of which the same slices are.
+        threads, limits: as of `cross_fitted`.
+    """
+    with _one_blas_thread():
+        rows = _rows_of(data, gains, threads, limits)
+        found = _regressed(rows)
+        return _scaled(found, rows, rows.joined(rows.some, found.predicted, found.whole)[0])
+
+
+def in_steps_of(
+    start: LinearStart, data: RankingDataset, threads: int = 1, limits: Limits | None = None
+) -> LinearStart:
+    """The start whose functions are constant in steps, as close to another's as can be where the data are.
+
+    Args:
+        start: of functions of the data's features.
+        data: N documents.
+        threads: at least 1.
+        limits: that it keeps; of features that trees cannot use nothing is left.
+    """
+    limits = limits or Limits.none(len(start.feature_names))
+    columns = np.setdiff1d(list(start.curves), limits.unused).astype(np.int64)
+    rows = Rows(data, parts_of(data.queries, data.n_features), columns, threads)
+    some = rows.together(spread(rows.parts, RANKED))
+    found = []
+    for place, feature in enumerate(columns.tolist()):
+        curve = start.curves[feature]
+        values = Values.of(some[:, place])
+        there = Curves.of([(0, curve)]).values(values.distinct.astype(np.float32)[:, np.newaxis])
+        steps = values.in_steps(there[:, 0], curve.missing)
+        found.append((place, isotonic(steps, values.documents, int(limits.direction[feature]))))
+    curves = Curves.of(found)
+    scores, counts = rows.joined(rows.parts, lambda _, x: curves.summed(x, curves.levels[np.newaxis]), curves)
+    counted = {int(columns[place]): curve for place, curve in curves.with_documents(counts)}
+    return LinearStart(start.feature_names, simplified(counted, MOVED * float(scores.std() if scores.size else 0.0)))
+
+
+def scores_of(start: LinearStart, data: Source, threads: int = 1) -> Float64Array:
+    """float64[N]: what a start in steps says of each row."""
+    columns = np.sort(np.array(list(start.curves), np.int64))
+    curves = Curves.of([(place, start.curves[column]) for place, column in enumerate(columns.tolist())])
+    rows = Rows(data, parts_of(data.queries, data.features.shape[1]), columns, threads)
+    return rows.joined(rows.parts, lambda _, x: curves.summed(x, curves.levels[np.newaxis]), curves)[0]
+
+
+def _rows_of(data: Source, gains: Any, threads: int, limits: Limits | None) -> Rows:
+    """All rows, and as many features as a start takes."""
+    limits = limits or Limits.none(data.features.shape[1])
+    columns = np.setdiff1d(np.arange(data.features.shape[1]), limits.unused)
+    rows = Rows(data, parts_of(data.queries, data.features.shape[1]), columns, threads, gains, regressed=REGRESSED)
+    if columns.size > MOST_FEATURES:
+        warn_user(_WIDE.format(MOST_FEATURES, columns.size, columns.size - MOST_FEATURES), DataWarning)
+        rows = replace(rows, columns=_telling(rows))
+    return replace(rows, direction=limits.direction[rows.columns])
+
+
+def _telling(rows: Rows) -> Int64Array:
+    """The `MOST_FEATURES` columns that alone tell most about the targets, ascending.
+
+    A feature is worth the better of two correlations within queries, of what is 0 where the feature is: its logarithm,
+    ln(1 + |x|) with the sign of x; and whether there is anything.
+    """
+    width = rows.data.features.shape[1]
+    products, squares = np.zeros((2, width)), np.zeros((2, width))
+
+    def sums(part: Part) -> list[tuple[Float64Array, Float64Array]]:
+        x = sparse.csr_matrix(rows.data.features[part.at])
+        x.data = np.where(np.isfinite(x.data), x.data, 0.0)
+        target, weight = targets(rows.gains[part.at], part.queries)
+        weight = weight / part.queries.sizes
+        of_row, of_query = part.of_row(weight), part.of_row(np.arange(weight.size))
+        each = sparse.csr_matrix((np.ones(of_query.size), (of_query, np.arange(of_query.size))))
+        found = []
+        for values in (np.sign(x.data) * np.log1p(np.abs(x.data)), np.sign(np.abs(x.data))):
+            y = sparse.csr_matrix((values.astype(np.float64), x.indices, x.indptr), x.shape)
+            of_means = (each @ y).power(2).T @ (weight / part.queries.sizes)
+            found.append((y.T @ (target * of_row), y.power(2).T @ of_row - of_means))
+        return found
+
+    for found in each_of(spread(rows.parts, RANKED), sums, rows.threads, 4 * width):
+        for i in range(2):
+            products[i] += found[i][0]
+            squares[i] += found[i][1]
+    worth = over(products**2, np.where(squares > 1e-9, squares, 0.0)).max(axis=0)
+    best = np.argsort(-worth[rows.columns], kind="stable")[:MOST_FEATURES]
+    return np.sort(rows.columns[best])
+
+
+def _basis(rows: Float32Array, threads: int) -> _Basis:
+    """What is made of each feature, its rank, whether it is 0, whether it is missing; and how many are in its steps."""
+
+    def learnt(feature: int) -> tuple[list[Curve], Float64Array]:
+        column = rows[:, feature]
+        values, found = Values.of(column), []
+        if values.distinct.size:
+            found.append(values.in_steps(values.ranks, 0.5))
+            if values.bounds.size > 1:  # else its rank is the same
+                low, high = values.distinct[0], values.distinct[-1]
+                share = (values.distinct - low) / (high - low)
+                found.append(values.in_steps(share, values.mean(share)))
+            zero = (values.distinct == 0.0).astype(np.float64)
+            if RARE < values.mean(zero) < 1.0 - RARE:
+                found.append(values.in_steps(zero, values.mean(zero)))
+        if RARE < np.isnan(column).mean() < 1.0 - RARE:
+            found.append(Curve.line(0.0, 0.0, 1.0))
+        return found, values.documents
+
+    found = run_parallel(learnt, range(rows.shape[1]), threads) if rows.size else []
+    each, documents = [curves for curves, _ in found], [counts for _, counts in found]
+    if sum(map(len, each)) > MOST_COLUMNS:
+        each = [curves[:1] for curves in each]
+    return Curves.of([(feature, curve) for feature, curves in enumerate(each) for curve in curves]), documents
+
+
+def _regressed(rows: Rows) -> Regressions:
+    """All regressions, not scaled yet."""
+    basis = _basis(rows.together(spread(rows.parts, RANKED)), rows.threads)
+    return _solutions(rows, basis, sums_of(rows, basis[0]))
+
+
+def _solutions(rows: Rows, basis: _Basis, sums: Sums) -> Regressions:
+    """The same from the sums of `FOLDS` folds."""
+    weights = run_parallel(lambda k: solved(without(sums, k)), (*range(FOLDS), None), rows.threads)
+    best = best_ridge(sums, weights)
+    *others, whole = _curves(*basis, np.stack([each[best] for each in weights]), sums, rows.direction)
+    return Regressions(rows.columns, whole, tuple(others), float(RIDGES[best]))
+
+
+def _curves(
+    basis: Curves, documents: list[Float64Array], weights: Float64Array, sums: Sums, direction: Int64Array | None
+) -> list[Curves]:
+    """The sums of the scaled functions, less their means, by several weights, float64[r, c]: functions of a feature
+    that go the way they must."""
+    assert direction is not None
+    each, used = over(weights, sums.scale), sums.scale > 0.0
+    functions = list(basis)
+    found: list[list[tuple[int, Curve]]] = [[] for _ in weights]
+    for feature in np.unique(basis.feature[used]).tolist():
+        columns = np.flatnonzero((basis.feature == feature) & used)
+        bounds = max((functions[j][1].bounds for j in columns.tolist()), key=len)  # the others' are these, or none
+        levels = np.stack([np.broadcast_to(functions[j][1].constant, bounds.size + 1) for j in columns.tolist()])
+        missing = np.array([functions[j][1].missing for j in columns.tolist()])
+        weight = each[:, columns]
+        less = weight @ sums.mean[columns]
+        for r, (constant, none) in enumerate(
+            zip(weight @ levels - less[:, np.newaxis], weight @ missing - less, strict=True)
+        ):
+            curve = Curve.steps(bounds, constant, float(none))
+            found[r].append((feature, isotonic(curve, documents[feature], int(direction[feature]))))
+    return [Curves.of(one) for one in found]
+
+
+def _started(rows: Rows, found: Regressions) -> CrossFitted:
+    """The start of regressions that are not scaled, and where their rows begin."""
+    scores, counts = rows.joined(rows.parts, found.predicted, found.whole)
+    found = _scaled(found, rows, np.concatenate([np.zeros(0), *(scores[part.at] for part in rows.some)]))
+    scores *= found.scale
+    return CrossFitted(found.start(tuple(rows.data.feature_names), counts), scores, found.description)
+
+
+def _scaled(found: Regressions, rows: Rows, scores: Float64Array) -> Regressions:
+    """With the scale of the scores, and what follows from it.
+
+    Args:
+        found: not scaled.
+        rows: that it was learnt from.
+        scores: of the rows of `rows.some`.
+    """
+    gains = [above_least(rows.gains[p.at], p.queries) for p in rows.some]
+    sizes = np.concatenate([np.zeros(0, np.int64), *(part.queries.sizes for part in rows.some)])
+    weights = np.concatenate([np.zeros(0), *(part.queries.each_weight for part in rows.some)])
+    queries = QueryIndex.from_sizes(sizes, weights=weights)
+    scale = SHARE * _softmax_scale(scores, np.concatenate([np.zeros(0), *gains]), weights, queries)
+    moved = MOVED * scale * float(scores.std() if scores.size else 0.0)
+    return replace(found, scale=scale, moved=moved)
+
+
+def _softmax_scale(scores: Float64Array, gains: Float64Array, weights: Float64Array, queries: QueryIndex) -> float:
+    """The factor at which the softmax of the scores has the least cross entropy towards shares of the gain."""
+    starts, sizes = queries.ptr[:-1], queries.sizes
+    total = np.repeat(np.add.reduceat(gains, starts), sizes)
+    shares = np.divide(gains, total, out=np.zeros(gains.size), where=total > 0.0) * np.repeat(weights, sizes)
+    taught = np.add.reduceat(shares, starts)
+    wanted = float(shares @ scores)
+    centred = scores - np.repeat(np.maximum.reduceat(scores, starts), sizes)
+    if not np.any(centred):
+        return 0.0
+    top = float(taught @ np.maximum.reduceat(scores, starts))
+
+    def loss(scale: float) -> float:
+        return float(taught @ np.log(np.add.reduceat(np.exp(scale * centred), starts))) + scale * (top - wanted)
+
+    return float(minimize_scalar(loss, bounds=(0.0, _MOST_SCALE), method="bounded").x)
+
+
+def _one_blas_thread() -> AbstractContextManager[Any]:
+    """Inside, products of matrices are summed by one thread: more sum in another order."""
+    from threadpoolctl import threadpool_limits  # which changes the environment
+
+    limited: AbstractContextManager[Any] = threadpool_limits(limits=1, user_api="blas")
+    return limited

@@ -1,0 +1,129 @@
+"""Ridge regression within queries, by sums over folds: one pass over the rows serves every fold and every ridge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Float32Array, Float64Array
+from boostrank.fit.start.rows import FOLDS, Part, Rows
+from boostrank.kernels.trees.curves import Curves
+
+RIDGES = 10.0 ** np.arange(-3.0, 3.0, 0.5)
+
+
+def over(values: Float64Array, by: Float64Array) -> Float64Array:
+    """values / by, and 0 where `by` is."""
+    return np.divide(values, by, out=np.zeros(np.shape(values)), where=by > 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """What a regression needs of the queries of each fold; of the c functions, scaled.
+
+    Args:
+        xx, xt, tt: float64[F, c, c], [F, c], [F]: weighted sums of products of functions and targets.
+        queries: float64[F], the weight of those that teach.
+        mean, scale: float64[c], of what the functions say; scale is 0 where that is always the same.
+    """
+
+    xx: Float64Array
+    xt: Float64Array
+    tt: Float64Array
+    queries: Float64Array
+    mean: Float64Array
+    scale: Float64Array
+
+    def of(self, outer: npt.NDArray[np.bool_]) -> Sums:
+        """Those of `FOLDS` folds: F is a multiple, and fold k of each group that is taken goes into the k-th.
+
+        Args:
+            outer: bool[F / FOLDS], which groups.
+        """
+        xx, xt, tt, queries = (
+            sum((sums[k * FOLDS : (k + 1) * FOLDS] for k in np.flatnonzero(outer)), np.zeros(()))
+            for sums in (self.xx, self.xt, self.tt, self.queries)
+        )
+        return Sums(xx, xt, tt, queries, self.mean, self.scale)
+
+
+def targets(gains: Float64Array, queries: QueryIndex) -> tuple[Float64Array, Float64Array]:
+    """Float64[n]: gains from their mean over the query, over their deviation, 0 where all are the same; and float64[q],
+    the weight of each query that teaches, 0 of others."""
+    target = gains - np.repeat(query_mean(gains, queries), queries.sizes)
+    deviation = np.sqrt(query_mean(target * target, queries))
+    differs = deviation > 1e-12 * np.maximum.reduceat(gains, queries.ptr[:-1])
+    target = over(target, np.repeat(np.where(differs, deviation, 0.0), queries.sizes))
+    return target, np.where(differs, queries.each_weight, 0.0)
+
+
+def query_mean(values: Float64Array, queries: QueryIndex) -> Float64Array:
+    """Over each query; float64[Q, ...]."""
+    sizes = queries.sizes.reshape(-1, *[1] * (values.ndim - 1))
+    return np.asarray(np.add.reduceat(values, queries.ptr[:-1], axis=0) / sizes)
+
+
+def sums_of(rows: Rows, basis: Curves, count: int = FOLDS) -> Sums:
+    """Of so many folds, of the parts."""
+    columns = basis.feature.size
+
+    def products(part: Part, rows_here: Float32Array) -> tuple[list[tuple[int, tuple[Any, ...]]], tuple[Any, ...]]:
+        x, sizes = basis.values(rows_here), part.queries.sizes
+        moments = len(x), x.sum(axis=0), np.einsum("ij,ij->j", x, x)
+        t, weight = targets(rows.gains[part.at], part.queries)
+        root = np.repeat(np.sqrt(weight / sizes), sizes)
+        x -= np.repeat(query_mean(x, part.queries), sizes, axis=0)
+        x *= root[:, np.newaxis]
+        t = t * root
+        of_row = part.of_row(part.fold)
+        of_fold, taught = [], np.bincount(part.fold, weight, count)
+        for k in np.unique(part.fold).tolist():
+            z, y = x[of_row == k], t[of_row == k]
+            of_fold.append((k, (z.T @ z, z.T @ y, y @ y, taught[k])))
+        return of_fold, moments
+
+    sums = [np.zeros((count, *shape)) for shape in ((columns, columns), (columns,), (), ())]
+    moments = [np.zeros(shape) for shape in ((), columns, columns)]
+    for of_fold, more in rows.each(rows.some, products, count * columns**2):
+        for k, some in of_fold:
+            for total, added in zip(sums, some, strict=True):
+                total[k] += added
+        for total, added in zip(moments, more, strict=True):
+            total += added
+    (xx, xt, tt, queries), (documents, first, second) = sums, moments
+    mean = first / max(1.0, float(documents))
+    # What the functions say is between 0 and 1: nothing is lost by the difference of squares.
+    variance = second / max(1.0, float(documents)) - mean * mean
+    scale = np.sqrt(np.where(variance > 1e-9, variance, 0.0))
+    inverse = over(np.ones(columns), scale)
+    xx *= np.outer(inverse, inverse)
+    return Sums(xx, xt * inverse, tt, queries, mean, scale)
+
+
+def without(sums: Sums, fold: int | None) -> tuple[Float64Array, Float64Array, float]:
+    """The sums over all folds but one."""
+    kept = np.arange(FOLDS) != (-1 if fold is None else fold)
+    return sums.xx[kept].sum(axis=0), sums.xt[kept].sum(axis=0), float(sums.queries[kept].sum())
+
+
+def solved(sums: tuple[Float64Array, Float64Array, float]) -> Float64Array:
+    """float64[R, d]: the weights of each ridge."""
+    xx, xt, queries = sums
+    if queries == 0.0:
+        return np.zeros((RIDGES.size, xt.size))
+    values, vectors = np.linalg.eigh(xx / queries)
+    along = vectors.T @ (xt / queries)
+    return np.stack([vectors @ (along / (np.maximum(values, 0.0) + ridge)) for ridge in RIDGES])
+
+
+def best_ridge(sums: Sums, weights: list[Float64Array]) -> int:
+    """The place of the one whose regressions, each without a fold, err least in the squares of that fold."""
+    errors = np.zeros(RIDGES.size)
+    for k in range(FOLDS):
+        for r, each in enumerate(weights[k]):
+            errors[r] += each @ sums.xx[k] @ each - 2.0 * (each @ sums.xt[k]) + sums.tt[k]
+    return int(np.argmin(errors))

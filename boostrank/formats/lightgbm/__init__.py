@@ -1,1 +1,0 @@
-"""LightGBM's model text."""

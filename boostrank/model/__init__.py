@@ -1,0 +1,1 @@
+"""Models: scoring, files, what they say of themselves. Nothing here trains."""

@@ -1,0 +1,215 @@
+"""Methods of LightGBM's Booster, by its names and with its meanings, on models of every engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from os import PathLike
+from typing import Any, Literal, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from boostrank.core.errors import MissingDependency, ParameterError
+from boostrank.core.notebook import small_table
+from boostrank.core.types import Float64Array
+from boostrank.engines.base import Backend
+from boostrank.engines.trees import Trees
+from boostrank.model.info import ModelInfo
+from boostrank.model.within_query import WithinColumns
+
+IMPORTANCES = ("split", "gain")
+
+
+class _Model(Protocol):
+    """The part of a `RankingModel` that these methods rest on."""
+
+    _engine: Backend
+    booster: Any
+    within_query: WithinColumns | None
+    info: ModelInfo
+
+    @property
+    def best_score(self) -> dict[str, dict[str, float]]: ...
+    @property
+    def backend(self) -> str: ...
+    @property
+    def feature_names(self) -> tuple[str, ...]: ...
+    @property
+    def column_names(self) -> tuple[str, ...]: ...
+    @property
+    def n_features(self) -> int: ...
+    @property
+    def best_iteration(self) -> int: ...
+    def trees(self, num_iteration: int | None = None) -> Trees: ...
+    def to_bytes(self, num_iteration: int | None = None) -> bytes: ...
+    def save(self, path: str | PathLike[str], *, num_iteration: int | None = None) -> None: ...
+    def _each_row(
+        self, work: Callable[..., Any], data: Any, rounds: int, threads: int | None, *columns: int
+    ) -> Any: ...
+    def _rows_worth(self, data: Any, rounds: int, threads: int | None, by_feature: bool) -> Float64Array: ...
+
+
+M = TypeVar("M", bound=_Model)
+
+
+class BoosterMethods:
+    """What a `RankingModel` has beside its own methods. The trees of a linear start are trees, before the first round.
+
+    A start has no part in `feature_importance`: its trees are a linear ranker, whose splits say nothing of gain.
+    """
+
+    def _repr_html_(self: _Model) -> str:
+        names = ", ".join(self.feature_names[:8]) + (", …" if self.n_features > 8 else "")
+        rows: list[tuple[str, Any]] = [
+            ("objective", self.info.objective_name or "unknown"), ("rounds", f"{self.best_iteration:,}"),
+            ("features", f"{self.n_features:,}: {names}"),
+        ]  # fmt: skip
+        rows += [
+            (name, ", ".join(f"{metric} {value:.4f}" for metric, value in values.items()))
+            for name, values in self.best_score.items()
+        ]
+        return small_table(f"RankingModel ({self.backend})", rows)
+
+    def feature_name(self: _Model) -> list[str]:
+        """Names of the features, in column order: `feature_names` as a list."""
+        return list(self.feature_names)
+
+    def feature_importance(
+        self: _Model, importance_type: Literal["split", "gain"] = "split", iteration: int | None = None
+    ) -> npt.NDArray[Any]:
+        """How often the trees split by each feature, or what these splits gained in all.
+
+        Args:
+            importance_type: "split" or "gain" (of XGBoost: its "total_gain").
+            iteration: rounds to use; None for the best ones, 0 or less for all.
+
+        Returns:
+            int32[d] or float64[d], a start left out; a feature's columns within queries count as the feature's.
+
+        Raises:
+            ParameterError: another type, or a model without trees.
+        """
+        if importance_type not in IMPORTANCES:
+            raise ParameterError(
+                f"importance_type={importance_type!r}: one of {', '.join(IMPORTANCES)}; what features are worth to a "
+                "metric: boostrank.report.importance"
+            )
+        _need_trees(self, "feature_importance()")
+        trees = self.trees(iteration)
+        found = trees.splits.astype(np.int32) if importance_type == "split" else trees.gain
+        if self.within_query is None:
+            return found
+        of_features = found[: self.n_features].copy()
+        np.add.at(of_features, np.asarray(self.within_query.sources), found[self.n_features :])
+        return of_features
+
+    def num_trees(self: _Model) -> int:
+        """Trees that the model holds, rounds behind the best one and those of a linear start among them.
+
+        Raises:
+            ParameterError: a model without trees.
+        """
+        return trees_before(self, None)
+
+    def save_model(
+        self: M, filename: str | PathLike[str], num_iteration: int | None = None, start_iteration: int = 0
+    ) -> M:
+        """`save`, by LightGBM's name: the model file, and its record beside it.
+
+        Args:
+            filename: where to.
+            num_iteration: rounds to keep; None for the best ones, 0 or less for all.
+            start_iteration: 0.
+
+        Raises:
+            ParameterError: without its first rounds.
+            TrainingError: as `save`.
+        """
+        if start_iteration > 0:
+            raise ParameterError(
+                "start_iteration: a model without its first rounds ranks by what is left over; booster.save_model "
+                "writes one"
+            )
+        self.save(filename, num_iteration=num_iteration)
+        return self
+
+    def trees_to_dataframe(self: _Model) -> Any:
+        """Nodes and leaves of all trees, a row each, with the columns of LightGBM's method on either engine.
+
+        XGBoost's trees: `decision_type` is "<", `weight` a node's sum of hessians, `count` is not known (NA), `value`
+        is that of leaves alone, and `threshold` of a split by categories lists those that go left.
+
+        Returns:
+            pandas.DataFrame; `split_feature` names the features as `column_names` does.
+
+        Raises:
+            MissingDependency: no pandas.
+            ParameterError: a model without trees.
+        """
+        _need_trees(self, "trees_to_dataframe()")
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingDependency("trees_to_dataframe needs pandas: pip install 'boostrank[report]'") from error
+        return pandas.DataFrame(self._engine.tree_table(self.booster, self.column_names))
+
+
+def tree_counts(model: _Model) -> tuple[int, int]:
+    """Trees of the linear start that a model begins with, and of each round.
+
+    Raises:
+        ParameterError: a model without trees.
+    """
+    engine = model._engine
+    if not engine.grows_trees:
+        raise ParameterError(f"models of backend={model.backend!r} have no trees to count")
+    parsed = engine.format.parse(model.to_bytes(1))
+    return int(getattr(parsed, "start_trees", 0)), engine.format.trees(parsed, len(model.column_names)).count
+
+
+def trees_before(model: _Model, rounds: int | None) -> int:
+    """Trees in front of the round that follows so many, those of a start among them; None: all.
+
+    Raises:
+        ParameterError: a model without trees.
+    """
+    start, each = tree_counts(model)
+    return start + each * (model._engine.rounds_of(model.booster) if rounds is None else rounds)
+
+
+def predict_otherwise(
+    model: _Model, data: Any, first: int, rounds: int | None, threads: int | None, *, leaves: bool,
+    contributions: bool,
+) -> Any:  # fmt: skip
+    """What `predict` gives where it is asked for more than scores of the first rounds, for data with their queries.
+
+    Args:
+        model, data, threads: as there.
+        first: the round to begin with.
+        rounds: from there on; None: the best ones, or from a later round on all, as LightGBM has it; 0 or less: all.
+        leaves, contributions: in place of scores.
+
+    Raises:
+        ParameterError: both, or leaves of a model without trees.
+    """
+    if leaves and contributions:
+        raise ParameterError("pred_leaf and pred_contrib are two answers: ask for one of them")
+    count = model._engine.rounds_of(model.booster)
+    first = min(max(0, first), count)
+    last = count if rounds is None or rounds <= 0 else min(count, first + rounds)
+    if rounds is None and not first:
+        last = model.best_iteration
+    if leaves:
+        _need_trees(model, "pred_leaf=True")
+        begin = trees_before(model, first) if first else 0
+        shape = trees_before(model, last)
+        return model._each_row(model._engine.leaves, data, last, threads, shape).astype(np.int32)[:, begin:]
+    found = model._rows_worth(data, last, threads, contributions)
+    return found - model._rows_worth(data, first, threads, contributions) if first else found
+
+
+def _need_trees(model: _Model, what: str) -> None:
+    if not model._engine.grows_trees:
+        raise ParameterError(
+            f"{what}: models of backend={model.backend!r} have no trees; contributions() say what each feature adds"
+        )

@@ -1,0 +1,178 @@
+"""Model files: the engine's own text, and beside it a sidecar that says how the model was made.
+
+    model.txt             what the engine wrote, which opens it without boostrank; of a linear model, JSON
+    model.txt.meta.json   the sidecar: JSON; see `ModelInfo`, and under "file" the checksums of both files
+
+A file is checked before an engine sees it: the checksum where there is a sidecar, the structure always. Nothing here
+is executed or unpickled.
+
+A save replaces two files, and the machine may stop in between. The sidecar goes first, and while an older model is
+still in place it remembers that one's checksum and description (`previous`): whichever body is found beside it, the
+pair can be told apart and used. The other order would leave a new model with an old description, or with none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from boostrank.core.errors import ModelError, TrainingError
+from boostrank.core.files import record_path, write_atomically
+from boostrank.core.jsonable import from_json, is_whole
+from boostrank.engines.formats import parse_model
+from boostrank.engines.model_format import refuse
+from boostrank.model.info import READABLE_SINCE, SCHEMA_VERSION
+
+_SUFFIX = ".meta.json"
+MAX_MODEL_BYTES = 2**31
+MAX_SIDECAR_BYTES = 2**28
+_PIECE_BYTES = 2**23
+
+
+def sidecar_path(path: str | os.PathLike[str]) -> Path:
+    """`model.txt` -> `model.txt.meta.json`; never the name of a model, which may itself end in .json.
+
+    Of a symbolic link it lies beside the file that the link leads to: that is what a save replaces. Where a store of
+    files links to both, and none is there, it is beside the link that it is read.
+    """
+    beside, linked = Path(record_path(path)), Path(f"{os.fspath(path)}{_SUFFIX}")
+    return beside if os.path.lexists(beside) or not os.path.lexists(linked) else linked
+
+
+def content_sha256(data: bytes) -> str:
+    """SHA-256 in hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def write_model_files(path: str | os.PathLike[str], body: bytes, sidecar: Mapping[str, Any]) -> None:
+    """Write a model and its sidecar; a crash at any moment leaves the old pair or the new one.
+
+    Args:
+        path: of the model; the sidecar's name follows (`sidecar_path`).
+        body: the engine's text.
+        sidecar: how the model was made: plain data that JSON holds, without NaN or infinity and without a key "file".
+
+    Raises:
+        TrainingError: one of the files could not be written; the old pair still loads.
+    """
+    beside = Path(record_path(path))
+    seal = {
+        "schema_version": SCHEMA_VERSION, "readable_since": READABLE_SINCE, "body_sha256": content_sha256(body),
+        "body_bytes": len(body),
+    }  # fmt: skip
+    final = _sealed(sidecar, seal)
+    if len(final) > MAX_SIDECAR_BYTES or len(body) > MAX_MODEL_BYTES:
+        raise TrainingError(f"{os.fspath(path)}: {len(body)} and {len(final)} bytes are too large to be read back")
+    try:
+        old = read_file(Path(path), MAX_MODEL_BYTES)
+    except ModelError:  # none
+        write_atomically(beside, final)
+        try:
+            write_atomically(path, body)
+        except BaseException:
+            if not os.path.exists(path):  # it may be in place, and only its way to the disk failed
+                with contextlib.suppress(OSError):
+                    os.unlink(beside)
+            raise
+        return
+    info = None
+    with contextlib.suppress(ModelError):
+        info = _open_sidecar(beside, old)
+    previous = {"body_sha256": content_sha256(old), "body_bytes": len(old), "said": info}
+    write_atomically(beside, _sealed(sidecar, {**seal, "previous": previous}))
+    write_atomically(path, body)
+    # The pair is complete and loads as it is; that the sidecar still remembers the old model harms nobody.
+    with contextlib.suppress(TrainingError):
+        write_atomically(beside, final)
+
+
+def read_model_files(path: str | os.PathLike[str]) -> tuple[bytes, dict[str, Any] | None]:
+    """Read a model and its sidecar, and check both.
+
+    Returns:
+        The engine's text, checked and fit for the engine that `format_of` names, and the sidecar that
+        `write_model_files` was given; None when there is no sidecar, because the model was made elsewhere.
+
+    Raises:
+        ModelError: missing, damaged, hostile or from a newer boostrank: which file, what is wrong, what to do.
+    """
+    body = read_file(Path(path), MAX_MODEL_BYTES)
+    beside = sidecar_path(path)
+    sidecar = _open_sidecar(beside, body) if os.path.lexists(beside) else None
+    try:
+        parse_model(body)
+    except ModelError as error:
+        raise ModelError(f"{os.fspath(path)}: {error}") from None
+    return body, sidecar
+
+
+def _sealed(sidecar: Mapping[str, Any], seal: Mapping[str, Any]) -> bytes:
+    if "file" in sidecar:
+        raise ValueError("the sidecar's key 'file' is taken by the checksums")
+    content = {"file": dict(seal), **sidecar}
+    content["file"]["checksum"] = _checksum(content)
+    return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    """Of the content, not of its layout: an editor may reformat a sidecar, but not change it unnoticed."""
+    return content_sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
+
+
+def _open_sidecar(beside: Path, body: bytes) -> dict[str, Any] | None:
+    """What the sidecar says about this body."""
+    data = read_file(beside, MAX_SIDECAR_BYTES)
+    mend = f"restore both files from a copy; without {beside.name} the model still opens, but not how it was made"
+    try:
+        content = from_json(data)
+    except ValueError as error:
+        raise ModelError(f"{beside}: broken JSON ({error}); {mend}") from None
+    seal = content.get("file") if isinstance(content, dict) else None
+    if not isinstance(seal, dict) or not is_whole(seal.get("schema_version")):
+        raise ModelError(f"{beside}: not a sidecar of boostrank; {mend}")
+    if seal["schema_version"] > SCHEMA_VERSION:
+        raise ModelError(
+            f"{beside}: written in schema version {seal['schema_version']}, this boostrank reads up to "
+            f"{SCHEMA_VERSION}; install boostrank {str(seal.get('readable_since', '(newer)'))[:20]} or later"
+        )
+    wrong = seal.pop("checksum", None) != _checksum(content)
+    refuse(wrong, f"{beside}: its checksum does not fit: it was changed or damaged; {mend}")
+    del content["file"]
+    found = content_sha256(body)
+    if found == seal.get("body_sha256"):
+        return dict(content)
+    previous = seal.get("previous")
+    if isinstance(previous, dict) and found == previous.get("body_sha256"):
+        return previous.get("said")
+    raise ModelError(
+        f"{beside.parent / beside.name.removesuffix(_SUFFIX)}: {len(body)} bytes with another checksum than its "
+        f"sidecar has ({seal.get('body_bytes')} bytes): the file was changed, truncated or damaged; {mend}"
+    )
+
+
+def read_file(path: Path, limit: int | None = None) -> bytes:
+    """An ordinary file, of at most so many bytes.
+
+    Raises:
+        ModelError: it is none, or cannot be read.
+    """
+    try:
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
+            status = os.fstat(file.fileno())
+            refuse(not stat.S_ISREG(status.st_mode), f"{path}: not an ordinary file")
+            if limit is not None and status.st_size > limit:
+                raise ModelError(f"{path}: {status.st_size} bytes, more than the {limit} that are read")
+            # In pieces: a reading of `limit` bytes would ask for the memory of them all at once.
+            pieces, rest = [], limit
+            while piece := file.read(_PIECE_BYTES if rest is None else min(_PIECE_BYTES, rest)):
+                pieces.append(piece)
+                rest = None if rest is None else rest - len(piece)
+            return b"".join(pieces)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from None

@@ -1,0 +1,472 @@
+"""Ranking model: the engine's booster, and everything needed to say how it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from boostrank.core.errors import DataError, ModelError
+from boostrank.core.jsonable import jsonable
+from boostrank.core.machine import resolve_threads
+from boostrank.core.queries import QueryIndex, checked_ids, query_numbers
+from boostrank.core.types import Float64Array, Int64Array
+from boostrank.data.arrays import as_features, default_feature_names, queries_of_sizes
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.tables.categories import Categories, read_record, say_no_codes
+from boostrank.engines import ENGINES, get_backend
+from boostrank.engines.base import Backend
+from boostrank.engines.formats import format_of
+from boostrank.engines.model_format import LARGEST_SCORE, LinearStart, in_range
+from boostrank.engines.trees import Trees
+from boostrank.model.booster_methods import BoosterMethods, predict_otherwise
+from boostrank.model.files import read_model_files, sidecar_path, write_model_files
+from boostrank.model.info import ModelInfo, fault_of
+from boostrank.model.within_query import WithinColumns
+
+# Waking another thread, and asking how many there may be, takes longer than to score so many.
+_FEW_ROWS = 32
+
+
+@dataclass(frozen=True)
+class TrainingSummary:
+    """What a training did, for the last lines of a log.
+
+    Args:
+        rows, queries: size of the training set.
+        dead_queries: queries without any gradient in the last round; None with an engine's own objective.
+        floored: documents whose hessian was lifted to the floor in the last round; None as above, or not counted.
+        rounds: rounds trained, those of a continued model included; the model may keep fewer.
+        best_round: rounds that prediction uses.
+        seconds: wall time of the whole call, of which
+        kernel_seconds: in our objective, and
+        metric_seconds: in our metrics. The rest is the engine's: binning and trees.
+    """
+
+    rows: int
+    queries: int
+    dead_queries: int | None
+    rounds: int
+    best_round: int
+    seconds: float
+    kernel_seconds: float
+    metric_seconds: float
+    floored: int | None = None
+
+    @property
+    def tree_seconds(self) -> float:
+        """Wall time outside our objective and metrics."""
+        return self.seconds - self.kernel_seconds - self.metric_seconds
+
+
+def check_finite(scores: Float64Array, first: int = 0) -> None:
+    """Refuse scores by which nothing can be ordered.
+
+    Args:
+        scores: float64[N], or [N, d] of what they are made of.
+        first: number of the first row.
+
+    Raises:
+        ModelError: one is NaN or infinite, or beyond `LARGEST_SCORE`; names the row, counted from 0.
+    """
+    if not in_range(scores):
+        row = next(row for row, own in enumerate(scores) if not in_range(np.atleast_1d(own)))
+        raise ModelError(
+            f"the score of row {first + row} (from 0) is not a finite number, or beyond {LARGEST_SCORE:g}: leaves or "
+            "weights of the model, or infinite features, leave the range of numbers"
+        )
+
+
+class RankingModel(BoosterMethods):
+    """A booster that knows its features, its objective and its best round.
+
+    Scores are comparable within one query only, and have no unit.
+
+    Args:
+        backend: the engine.
+        booster: the engine's booster, also as `.booster`.
+        best_rounds: rounds that prediction uses; 0 for all.
+        info: how the model was made, saved beside it; plain data becomes a `ModelInfo`.
+        evals_result: data set -> metric -> value each round.
+        summary: of the training; None for a loaded model.
+
+    Attributes:
+        within_query: the columns within queries that it computes of its features; None: it has none.
+    """
+
+    def __init__(
+        self, backend: Backend, booster: Any, *, best_rounds: int = 0, info: Mapping[str, Any] | None = None,
+        evals_result: Mapping[str, Mapping[str, list[float]]] | None = None, summary: TrainingSummary | None = None,
+    ) -> None:  # fmt: skip
+        self._engine, self.booster = backend, booster
+        self._best_rounds = best_rounds
+        self.info = info if isinstance(info, ModelInfo) else ModelInfo.read(info or {})
+        self.evals_result = {name: dict(metrics) for name, metrics in (evals_result or {}).items()}
+        self.summary = summary
+        self.within_query: WithinColumns | None = None
+        # Without a sidecar, the names of the booster's features tell.
+        if (self.info.within_query or {"kinds": not self.info.feature_names})["kinds"]:
+            self.within_query = WithinColumns.from_names(backend.feature_names(booster))
+
+    def __repr__(self) -> str:
+        name = self.info.objective_name or "unknown objective"
+        return f"RankingModel({self.backend}, {name}, {self.best_iteration} rounds, {self.n_features} features)"
+
+    @property
+    def backend(self) -> str:
+        """Name of the engine."""
+        return self._engine.name
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features, in column order."""
+        inside = self._engine.feature_names(self.booster)[: self.n_features]
+        real = self.info.feature_names
+        return real if len(real) == len(inside) else inside
+
+    @property
+    def n_features(self) -> int:
+        """Columns that `predict` expects."""
+        if self.within_query is not None:
+            return len(self.within_query.features)
+        return self._engine.n_features(self.booster)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns that the trees split by: the features, and behind them those of `within_query`."""
+        return self.feature_names + (() if self.within_query is None else self.within_query.added)
+
+    @cached_property
+    def categories(self) -> dict[str, Categories]:
+        """Feature -> what its codes stand for, of those that hold categories."""
+        record = (self.info.data or {}).get("categories")
+        if record is None:  # trained by LightGBM alone, of a frame of pandas
+            return self._engine.categories_in(self.booster, self.feature_names)
+        return read_record(record)
+
+    @property
+    def index_base(self) -> int | None:
+        """Number of the first feature in the file it was trained on; None for arrays or when unknown."""
+        return self.info.index_base
+
+    @property
+    def best_iteration(self) -> int:
+        """Rounds that prediction uses: the best ones after early stopping, else all."""
+        return self._best_rounds or self._engine.rounds_of(self.booster)
+
+    @property
+    def absent_is_missing(self) -> bool:
+        """Whether what a sparse row does not name is missing to this model; otherwise it is zero."""
+        return self._engine.absent_is_missing and self.info.absent in (None, "missing")
+
+    @property
+    def scores_rows_alone(self) -> bool:
+        """Whether no score depends on other rows, to the last bit."""
+        return self._engine.scores_rows_alone and self.within_query is None
+
+    def trees(self, num_iteration: int | None = None) -> Trees:
+        """The trees that prediction uses, as arrays; their columns are those of `column_names`."""
+        format = self._engine.format
+        return format.trees(format.parse(self.to_bytes(num_iteration)), len(self.column_names))
+
+    def to_bytes(self, num_iteration: int | None = None) -> bytes:
+        """The engine's own text of the rounds that prediction uses."""
+        return self._engine.to_bytes(self.booster, rounds=self._rounds(num_iteration))
+
+    def linear_start(self) -> LinearStart | None:
+        """Its best rounds as trees can begin with them; None: it is not linear.
+
+        Raises:
+            ParameterError: it is linear, but trees cannot begin with it.
+        """
+        return self._engine.linear_start(self.booster, self.best_iteration)
+
+    @property
+    def best_score(self) -> dict[str, dict[str, float]]:
+        """Data set -> metric -> value at the best round."""
+        at = self.best_iteration - self.info.rounds_before - 1
+        return {
+            name: {metric: values[at] for metric, values in metrics.items() if 0 <= at < len(values)}
+            for name, metrics in self.evals_result.items()
+        }
+
+    def predict(
+        self, data: Any, *, num_iteration: int | None = None, threads: int | None = None,
+        qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None, start_iteration: int = 0,
+        pred_leaf: bool = False, pred_contrib: bool = False,
+    ) -> Float64Array:  # fmt: skip
+        """Score documents: higher is better within a query.
+
+        Args:
+            data: `RankingDataset`, array, sparse matrix, or table (pandas, polars, Arrow, ...). The columns of a table
+                are found by their names, in any order, and others are left alone; its categories are those of the
+                training, and ones that it did not know are missing, which is said. In arrays, categories are codes.
+                What a sparse row does not name is zero; for a model trained on an XGBoost matrix of the user's own, or
+                by XGBoost alone, it is missing, as it was there.
+            num_iteration: rounds to use; None for the best ones, 0 or less for all.
+            threads: None means every available core, and one for a few rows.
+            qid, group: queries, for data other than a `RankingDataset`; models that look at whole queries need them,
+                for others they only have to be of so many rows.
+            start_iteration: the round to begin with, as LightGBM has it: above 0 a start is left out too, and
+                num_iteration=None means all rounds from there.
+            pred_leaf: the leaf of each tree in place of the score, those of a start's trees first: LightGBM's leaf
+                numbers; XGBoost's node numbers, as its own `pred_leaf` has them.
+            pred_contrib: `contributions` in place of the score.
+
+        Returns:
+            float64[N], in the order in which the rows were given; int32[N, trees] of leaves, float64[N, d+1] of
+            contributions.
+
+        Raises:
+            ParameterError: leaves of a model without trees, or both answers at once.
+            DataError: another number of features than the model was trained on, a column that is missing or of
+                another kind (text for numbers), or no queries for a model with columns within queries, or a linear one
+                that scales features within each.
+        """
+        data = self._with_queries(data, qid, group)
+        if pred_leaf or pred_contrib or start_iteration > 0:
+            return predict_otherwise(  # type: ignore[no-any-return]
+                self, data, start_iteration, num_iteration, threads, leaves=pred_leaf, contributions=pred_contrib
+            )
+        return self._each_row(self._engine.predict, data, self._rounds(num_iteration), threads)
+
+    def contributions(
+        self, data: Any, *, threads: int | None = None, qid: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+    ) -> Float64Array:  # fmt: skip
+        """What each feature adds to each document's score: by the engine's TreeSHAP; exactly, of a linear model.
+
+        Args:
+            data, qid, group: as for `predict`, the features in memory.
+            threads: None means every available core.
+
+        Returns:
+            float64[N, d+1], in the order in which the rows were given: a column a feature, in the order of
+            `feature_names`, and the mean score that the model started from last. A row's sum is its score. What a
+            feature adds by its columns within queries is among what it adds.
+
+        Raises:
+            DataError: as `predict`.
+            ModelError: the engine cannot tell them (LightGBM for linear trees).
+        """
+        return self._rows_worth(self._with_queries(data, qid, group), self._best_rounds, threads, True)
+
+    def _rows_worth(self, data: Any, rounds: int, threads: int | None, by_feature: bool) -> Float64Array:
+        """Scores by the first `rounds` rounds (0: all), or what each feature adds to them."""
+        if not by_feature:
+            return self._each_row(self._engine.predict, data, rounds, threads)
+
+        def computed(*arguments: Any, **options: Any) -> Float64Array:
+            try:
+                return self._engine.contributions(*arguments, **options)
+            except Exception as error:  # each engine raises its own kind
+                reason = str(error).partition("\n")[0]
+                raise ModelError(f"{self._engine.name} cannot tell contributions: {reason}") from error
+
+        found = self._each_row(computed, data, rounds, threads, len(self.column_names) + 1)
+        if self.within_query is None:
+            return found
+        merged = np.delete(found, np.s_[self.n_features : -1], axis=1)
+        for i, source in enumerate(self.within_query.sources):
+            merged[:, source] += found[:, self.n_features + i]
+        return merged
+
+    def over_columns(self, data: RankingDataset) -> tuple[RankingModel, RankingDataset]:
+        """The model as one of its columns, and data with these: the same scores, of what the trees see.
+
+        Args:
+            data: with the model's features; or with its columns already.
+
+        Raises:
+            DataError: other features.
+        """
+        if self.within_query is None:
+            return self, self.check_features(data)
+        plain = RankingModel(
+            self._engine, self.booster, best_rounds=self._best_rounds, evals_result=self.evals_result,
+            summary=self.summary,
+            info=self.info | {
+                "within_query": {"kinds": []}, "data": {**(self.info.data or {}), "feature_names": self.column_names}
+            },
+        )  # fmt: skip
+        data = self.check_features(data)
+        return plain, replace(self.within_query, features=self.feature_names).dataset(data, resolve_threads(None))
+
+    def _each_row(
+        self, work: Callable[..., Float64Array], data: Any, rounds: int, threads: int | None, *columns: int
+    ) -> Float64Array:
+        """What a method of the engine makes of each row, in the order in which they were given."""
+        if self.within_query is not None:
+            threads = resolve_threads(threads)
+        features = self._features(data, threads or 1)
+        if features.shape[0] == 0:
+            return np.zeros((0, *columns))
+        if threads is None and features.shape[0] <= _FEW_ROWS:
+            threads = 1
+        missing = self.absent_is_missing
+        found = work(self.booster, features, rounds=rounds, threads=resolve_threads(threads), absent_is_missing=missing)
+        check_finite(found)
+        return data.in_input_order(found) if isinstance(data, RankingDataset) else found
+
+    def _with_queries(self, data: Any, qid: npt.ArrayLike | None, group: npt.ArrayLike | None) -> Any:
+        """Data of which the model knows the queries, where they were given and scores depend on them."""
+        if qid is None and group is None:
+            return data
+        if isinstance(data, RankingDataset):
+            raise DataError("qid, group: a RankingDataset has its own queries")
+        rows = self._rows(data)
+        count = queries_of_sizes(group).n_documents if qid is None else checked_ids(qid).size
+        if count != rows.shape[0]:
+            raise DataError(
+                f"{'group' if qid is None else 'qid'} is of {count:,} rows, the data have {rows.shape[0]:,}"
+            )
+        if self.scores_rows_alone:
+            return data
+        return RankingDataset.from_arrays(
+            rows, np.zeros(rows.shape[0]), qid=qid, group=group, sort=True, copy=False,
+            feature_names=self.feature_names if rows.shape[1] == self.n_features else None,
+        )  # fmt: skip
+
+    def _rounds(self, num_iteration: int | None) -> int:
+        """Rounds in the engine's terms: 0 for all, and never more than there are."""
+        if num_iteration is None:
+            return self._best_rounds
+        return min(max(0, num_iteration), self._engine.rounds_of(self.booster))
+
+    def check_features(self, data: RankingDataset) -> RankingDataset:
+        """The data set with its features in the model's order.
+
+        Raises:
+            DataError: other features, or features counted from another number.
+        """
+        base = data.provenance.index_base
+        if None not in (base, self.index_base) and base != self.index_base:
+            raise DataError(
+                f"the model's features are numbered from {self.index_base} in its files, this file's from {base}: "
+                "read it like the training file (like=, or --zero-based)"
+            )
+        return data.with_features(self.feature_names, whose="the model", categories=self.categories)
+
+    def _features(self, data: Any, threads: int) -> Any:
+        """Features as the engine takes them, in the model's order."""
+        if isinstance(data, RankingDataset):
+            data = self.check_features(data)
+            features = data.features if self.within_query is None else self.within_query.of_data(data, threads)
+            return self._engine.with_queries(self.booster, features, data.queries) if features.shape[0] else features
+        features = self._rows(data)
+        if features.shape[1] != self.n_features:
+            raise DataError(f"the data has {features.shape[1]} features, the model {self.n_features}")
+        if self.within_query is not None:
+            raise DataError(
+                f"this model computes {self.within_query.words(2)} of whole queries, so it must know them: predict a "
+                "RankingDataset, or give qid= or group="
+            )
+        return self._engine.with_queries(self.booster, features, None) if features.shape[0] else features
+
+    def _rows(self, data: Any) -> Any:
+        """Features of an array or a table, its columns and codes the model's."""
+        if isinstance(data, np.ndarray) or sparse.issparse(data):
+            rows = as_features(data)
+            if self.categories and isinstance(rows, np.ndarray) and rows.shape[1] == self.n_features:
+                say_no_codes(rows, self.feature_names, self.categories, "the model")
+            return rows
+        from boostrank.data.tables.frames import FrameReader, as_frame, names_of
+
+        table = as_frame(data)
+        if table is None:
+            return self._rows(np.asarray(as_features(data)))
+        found, wanted = names_of(table), self.feature_names
+        if not set(found) & set(wanted) and wanted == default_feature_names(len(wanted)):
+            raise DataError(
+                f"the model's columns have no names ({wanted[0]}, ...), the table's have: give them as an array in the "
+                "order of the training"
+            )
+        reader = FrameReader(wanted, known=self.categories, whose="the model")
+        rows = reader.read(table)
+        reader.warn()
+        return rows
+
+    def rank(
+        self, data: Any, *, qid: npt.ArrayLike | None = None, group: npt.ArrayLike | None = None, **options: Any
+    ) -> Int64Array:
+        """Rank of each document within its query: 1 is best; equal scores keep their order.
+
+        Args:
+            data: as for `predict`.
+            qid, group: queries, for data other than a `RankingDataset`.
+            options: as for `predict`.
+
+        Returns:
+            int64[N], in the order in which the rows were given.
+        """
+        scores = self.predict(data, qid=qid, group=group, **options)
+        if isinstance(data, RankingDataset):
+            ids = data.in_input_order(data.queries.of_rows())
+        elif qid is not None:
+            ids = query_numbers(checked_ids(qid))
+        elif group is not None:
+            ids = QueryIndex.from_sizes(np.asarray(group)).of_rows()
+        else:
+            raise DataError("rank needs to know the queries: give qid= or group=, or a RankingDataset")
+        by_query, ranks = np.argsort(ids, kind="stable"), np.empty(ids.size, np.int64)
+        ranks[by_query] = QueryIndex.from_sizes(np.unique(ids, return_counts=True)[1]).ranks(scores[by_query])
+        return ranks
+
+    def save(self, path: str | PathLike[str], *, num_iteration: int | None = None) -> None:
+        """Write the model and, beside it, how it was made.
+
+        The model is plain LightGBM text or XGBoost JSON that the engine opens without boostrank. Both files are
+        written whole or not at all.
+
+        Args:
+            path: where to.
+            num_iteration: rounds to keep; None for the best ones, 0 or less for all.
+
+        Raises:
+            TrainingError: it cannot be written; what was there before is untouched.
+        """
+        body = self._engine.to_bytes(self.booster, rounds=self._rounds(num_iteration))
+        body = self._engine.format.stamp(body)
+        write_model_files(Path(path), body, jsonable({**self.info, "evals_result": self.evals_result}))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> RankingModel:
+        """Open a model file, ours or one that LightGBM or XGBoost wrote.
+
+        The file is checked before the engine sees it: checksum where there is a sidecar, structure always.
+
+        Raises:
+            ModelError: damaged, of another kind, or from a newer version.
+        """
+        body, sidecar = read_model_files(Path(path))
+        engine = get_backend(format_of(body).name)
+        if fault := fault_of({} if sidecar is None else sidecar):
+            raise ModelError(
+                f"{sidecar_path(path)}: not written by boostrank: {fault}; without it the model still opens"
+            )
+        info = dict(sidecar or {})
+        history = info.pop("evals_result", {})
+        try:
+            booster = engine.from_bytes(body)
+        except Exception as error:  # each engine raises its own kind
+            reason = str(error).partition("\n")[0][:200]
+            raise ModelError(f"{path}: {engine.name} cannot load it: {reason}") from error
+        return cls(engine, booster, info=info, evals_result=history)
+
+
+def model_of_booster(booster: Any) -> RankingModel | None:
+    """The model of an engine's own booster, with the rounds that its own `predict` uses; None: it is no booster."""
+    name = type(booster).__module__.partition(".")[0]
+    if name not in ENGINES:
+        return None
+    engine = get_backend(name)
+    if not isinstance(booster, engine.booster_type):
+        return None
+    return RankingModel(engine, booster, best_rounds=engine.predicting_rounds(booster))

@@ -1,0 +1,99 @@
+"""Scores of files of any size: rows are scored as they are read, and memory does not grow with them.
+
+Trees go down by `kernels.trees.scorer`, several times as fast as LightGBM and to the same bits; rows at and
+beside every threshold prove that before a file is begun. Where that cannot be, the engine scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from boostrank.core.errors import ModelError
+from boostrank.core.types import Float32Array, Float64Array, Int64Array
+from boostrank.data.readers import pieces_of_files
+from boostrank.kernels.trees.scorer import Scorer
+from boostrank.kernels.trees.walker import Forest
+from boostrank.model.ranking_model import RankingModel, check_finite
+
+_PROOF_ROWS = 512
+_ODD = np.array([np.nan, 0.0, -0.0, 1e-36, -1e-36, 2e-35, 1e-40, -3.4e38, 3.4e38, np.inf, -np.inf], np.float32)
+
+
+def scores_of_files(
+    model: RankingModel, source: Any, *, num_iteration: int | None = None, threads: int | None = None, **options: Any
+) -> Iterator[Float64Array] | None:
+    """Scores of the rows of files, some at a time, in their order; None where the rows must be read as a whole.
+
+    They must be where a score depends on other rows (models may compute columns within queries, linear models scale
+    features there, and their sums depend in the last bit on the rows beside), and where what a sparse row does not
+    name is missing: whether rows count as sparse, all of them decide.
+
+    Args:
+        model: it.
+        source: as for `RankingDataset.read`.
+        num_iteration: as for `RankingModel.predict`.
+        threads: None for every available core.
+        options: of the reader, `like` among them.
+
+    Raises:
+        FileFormatError: as the reader, and a row with a feature that the model has not.
+        ModelError: a score that is not finite.
+    """
+    if not model.scores_rows_alone or model.absent_is_missing:
+        return None
+    scorer = compiled_scorer(model, num_iteration)
+    if scorer is None:
+        columns, work = None, lambda rows: model.predict(rows, num_iteration=num_iteration, threads=threads)
+    else:
+        columns, work = scorer.columns, scorer.scores
+    pieces = pieces_of_files(source, work, columns=columns, threads=threads, **options)
+    return None if pieces is None else _finite(pieces)
+
+
+def _finite(pieces: Iterator[Float64Array]) -> Iterator[Float64Array]:
+    """The same, each looked at by `check_finite`."""
+    first = 0
+    for scores in pieces:
+        check_finite(scores, first)
+        first += scores.size
+        yield scores
+
+
+def compiled_scorer(model: RankingModel, num_iteration: int | None = None) -> Scorer | None:
+    """What scores as `RankingModel.predict` does; None if it would not, or the engine does not add up trees alone."""
+    trees = model.trees(num_iteration)
+    if trees.forest is None:
+        return None
+    try:
+        scorer = Scorer(trees.forest, double=trees.double)
+    except ValueError:
+        return None
+    rows = _rows_at_thresholds(trees.forest, scorer.columns, model.n_features)
+    try:
+        expected = model.predict(rows, num_iteration=num_iteration, threads=1)
+    except ModelError:  # rows of nobody's may leave the range of numbers where real ones do not
+        return None
+    same = np.array_equal(scorer.scores(np.ascontiguousarray(rows[:, scorer.columns])), expected)
+    return scorer if same else None
+
+
+def _rows_at_thresholds(forest: Forest, columns: Int64Array, n_features: int) -> Float32Array:
+    """float32[n, d]: values at and beside the thresholds of each feature, zeros, and missing ones."""
+    rng = np.random.default_rng(0)
+    start = forest.start
+    rows = np.zeros((_PROOF_ROWS, n_features), np.float32)
+    for column in columns.tolist():
+        ends = [forest.threshold[forest.feature == column], np.zeros(1)]
+        if start is not None:
+            of_start = np.repeat(start.feature == column, np.diff(start.ptr))
+            ends.append(start.bounds[of_start])
+        with np.errstate(over="ignore"):
+            near = np.concatenate(ends).astype(np.float32)
+        near = rng.choice(near[np.isfinite(near)], _PROOF_ROWS)
+        beside = [near, np.nextafter(near, np.float32(-np.inf)), np.nextafter(near, np.float32(np.inf))]
+        near = np.choose(rng.integers(0, 3, _PROOF_ROWS), beside)
+        rows[:, column] = np.where(rng.random(_PROOF_ROWS) < 0.1, rng.choice(_ODD, _PROOF_ROWS), near)
+    return rows

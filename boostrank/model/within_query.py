@@ -1,0 +1,317 @@
+"""Columns within queries: what a feature is among the documents of its query, as columns beside it.
+
+A model remembers them by their names: behind its features stand `rank(price|query)`, `zscore(price|query)` and so on,
+in the engine's own file too, so that a model without its sidecar is not taken for one of so many features.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from boostrank.core.errors import DataError, ParameterError, did_you_mean
+from boostrank.core.machine import free_memory
+from boostrank.core.queries import QueryIndex
+from boostrank.core.types import Int64Array
+from boostrank.data.arrays import Features
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.part import PartRows, Whole
+from boostrank.data.store import StoredRows
+from boostrank.engines.model_format import engine_names
+from boostrank.kernels.within_query import KINDS, fill_within_queries
+
+AUTO = "auto"
+_ADDED = re.compile(rf"({'|'.join(KINDS)})\((.+)\|query\)")
+_NUMBERS_AT_A_TIME = 1 << 22
+# So much is not asked after.
+_LITTLE_BYTES = 1 << 28
+
+
+@dataclass(frozen=True)
+class WithinQuery:
+    """Which columns within queries a training adds to the features.
+
+    Args:
+        kinds: of "rank", its mean rank among the query's documents, from 0, the least, to 1; "zscore", (x - mean) /
+            deviation; "best", the difference to the largest; "mean", to the mean; or names with commas between.
+        of: the features, by name or by the number that they have in their file (of arrays: the column, counted from
+            0); or names with commas between. None: all that trees take for numbers. "auto": these, if cross-validation
+            over whole queries finds the columns useful; see `boostrank.fit.choose`.
+        choice: what cross-validation found, for the model's record.
+
+    Raises:
+        ParameterError: unknown kinds, or one twice.
+    """
+
+    kinds: Sequence[str] = ("rank", "zscore")
+    of: Sequence[str | int] | str | None = None
+    choice: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        kinds, of = _words(self.kinds), self.of
+        for kind in kinds:
+            if kind not in KINDS:
+                raise ParameterError(f"within_query knows no {kind!r}.{did_you_mean(str(kind), KINDS)}")
+        if len(set(kinds)) < len(kinds):
+            raise ParameterError("within_query names a kind twice")
+        object.__setattr__(self, "kinds", kinds)
+        object.__setattr__(self, "of", of if of is None or of == AUTO else _words(of))
+
+    @classmethod
+    def given(cls, value: WithinQuery | str | Sequence[str] | None) -> WithinQuery | None:
+        """What was given as `within_query`; kinds alone are of all features."""
+        return value if value is None or isinstance(value, WithinQuery) else cls(value)
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether cross-validation is to choose."""
+        return isinstance(self.of, str)
+
+    def columns(self, names: Sequence[str], base: int | None, unused: Collection[int] = ()) -> WithinColumns | None:
+        """Of features; None: no kind, no column.
+
+        Args:
+            names: of d features.
+            base: number of the first in its file; None for arrays.
+            unused: those that trees cannot split as numbers.
+
+        Raises:
+            ParameterError: features that are not there, twice, or unused; a name that a column would have.
+        """
+        if not self.kinds:
+            return None
+        if self.of is None or self.is_auto:
+            chosen = [i for i in range(len(names)) if i not in unused]
+        else:
+            chosen = [_column(one, names, base or 0) for one in self.of]
+        if len(set(chosen)) < len(chosen):
+            raise ParameterError("within_query: a feature is named twice")
+        lost = next((i for i in chosen if i in unused), None)
+        if lost is not None:
+            raise ParameterError(
+                f"within_query: with these parameters trees cannot use {names[lost]!r}, or not as a number"
+            )
+        if not chosen:
+            raise ParameterError("within_query: there is no feature to compute it of")
+        found = WithinColumns(tuple(names), tuple(self.kinds), np.array(chosen, np.int64))
+        if WithinColumns.from_names(engine_names(found.names)) != found.in_file:
+            wrong = next((name for name in names if _ADDED.fullmatch(name)), names[0])
+            raise ParameterError(f"feature {wrong!r} is named like a column that within_query adds: rename it")
+        return found
+
+
+def _words(value: Any) -> tuple[Any, ...]:
+    words = value.split(",") if isinstance(value, str) else [value] if isinstance(value, int) else list(value)
+    return tuple(word for one in words if (word := one.strip() if isinstance(one, str) else one) != "")
+
+
+def _column(one: str | int, names: Sequence[str], base: int) -> int:
+    if one in names:
+        return list(names).index(str(one))
+    if isinstance(one, int | np.integer) or str(one).isdecimal():
+        if not 0 <= int(one) - base < len(names):
+            raise ParameterError(
+                f"within_query: no feature has number {one}: they are {base} to {base + len(names) - 1}"
+            )
+        return int(one) - base
+    raise ParameterError(
+        f"within_query: the data have no feature {one!r}.{did_you_mean(str(one), names, list_all=False)}"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class WithinColumns:
+    """The columns that a model has beside its features.
+
+    Args:
+        features: d names.
+        kinds: of columns, each of all the features in `of`.
+        of: int64[c], which have them.
+    """
+
+    features: tuple[str, ...]
+    kinds: tuple[str, ...]
+    of: Int64Array
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WithinColumns) and self.names == other.names
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """Their names, in order."""
+        names = engine_names(self.features)
+        return tuple(f"{kind}({names[column]}|query)" for kind in self.kinds for column in self.of)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all columns of the trees: the features, and these."""
+        return self.features + self.added
+
+    @property
+    def in_file(self) -> WithinColumns:
+        """The same with the names that the engine's file has."""
+        return replace(self, features=engine_names(self.features))
+
+    @property
+    def sources(self) -> list[int]:
+        """The feature of which each is."""
+        return [int(column) for _ in self.kinds for column in self.of]
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Plain data, for the model's record."""
+        return {"kinds": list(self.kinds), "of": [self.features[column] for column in self.of]}
+
+    def words(self, most: int = 4) -> str:
+        """What they are, for messages: `rank(f1|query), rank(f2|query) and 8 more`."""
+        more = len(self.added) - most
+        return ", ".join(self.added[:most]) + (f" and {more} more" if more > 0 else "")
+
+    @classmethod
+    def from_names(cls, names: Sequence[str]) -> WithinColumns | None:
+        """The columns that the names of a booster's features speak of; None: they are all ordinary."""
+        found = [_ADDED.fullmatch(name) for name in names]
+        first = len(names)
+        while first and found[first - 1]:
+            first -= 1
+        for d in range(max(first, 1), len(names)):
+            places = {name: i for i, name in enumerate(engine_names(names[:d]))}
+            pairs = [(match[1], match[2]) for match in found[d:] if match]
+            kinds = tuple(dict.fromkeys(kind for kind, _ in pairs))
+            of = [name for kind, name in pairs if kind == kinds[0]]
+            if pairs == [(kind, name) for kind in kinds for name in of] and all(name in places for name in of):
+                return cls(tuple(names[:d]), kinds, np.array([places[name] for name in of], np.int64))
+        return None
+
+    def dataset(self, data: RankingDataset, threads: int) -> RankingDataset:
+        """The data set with the columns behind its features, which are in order."""
+        features = data.features
+        if isinstance(features, PartRows):  # the columns of a query are its own: they are computed once for all parts
+            whole = features.whole
+            if whole.wider is None or whole.wider.data.feature_names != self.names:
+                whole.wider = Whole(self.dataset(whole.data, threads))
+            features = PartRows(whole.wider, features.rows)
+        else:
+            features = self.of_data(data, threads)
+        return replace(data, features=features, feature_names=self.names, candidates=None)
+
+    def of_data(self, data: RankingDataset, threads: int) -> Features:
+        """The rows of a data set as of `rows`, the columns computed of all documents that were candidates."""
+        if data.candidates is None:
+            return self.rows(data.features, data.queries, threads)
+        every, rows = data.candidates.data, data.candidates.rows
+        if data.on_disk:
+            found = RowsWithin(every.features, every.queries, self, threads).take(rows)
+            found.watch = data.features.watch
+            return found
+        every = every.with_features(data.feature_names, whose="these documents", categories=data.categories)
+        owners = np.searchsorted(every.queries.ptr, rows, side="right") - 1
+        chosen, number = np.unique(owners, return_inverse=True)
+        index, taken = every.queries.take(chosen)
+        some = every.features if taken.size == every.n_documents else every.features[taken]
+        return self.rows(some, index, threads)[index.ptr[number] + rows - every.queries.ptr[owners]]
+
+    def rows(self, features: Features, queries: QueryIndex, threads: int) -> Features:
+        """float32[N, d + m], dense or CSR, or rows on disk.
+
+        Sparse features, whose zeros are values like others, become dense where the columns have as good as no zeros.
+
+        Args:
+            features: float32[N, d].
+            queries: of the rows.
+            threads: at least 1.
+
+        Raises:
+            DataError: they would not fit in memory.
+        """
+        if hasattr(features, "pieces"):
+            return RowsWithin(features, queries, self, threads)
+        is_sparse, (rows, d), m = sparse.issparse(features), features.shape, len(self.added)
+        to_dense = not is_sparse or ("rank" in self.kinds and m >= d)
+        size = 4 * rows * (d + m) if to_dense else 8 * rows * m
+        if size > _LITTLE_BYTES and size > free_memory():
+            raise DataError(
+                f"{rows:,} rows with {m:,} columns within queries may take {size / 1e9:.0f} GB, more than is free: "
+                "name some of the features (--of, WithinQuery(of=...))"
+            )
+        out = np.empty((rows, d + m if to_dense else 0), np.float32)
+        if not is_sparse:
+            fill_within_queries(features, self.of, self.kinds, queries.ptr, out, threads)
+            return out
+        parts = []
+        for first, last in queries.blocks(max(1, _NUMBERS_AT_A_TIME // (d + m))):
+            begin, end = int(queries.ptr[first]), int(queries.ptr[last])
+            part, ptr = features[begin:end], queries.ptr[first : last + 1] - begin
+            if to_dense:
+                fill_within_queries(part.toarray(), self.of, self.kinds, ptr, out[begin:end], threads)
+                continue
+            dense, columns = part[:, self.of].toarray(), np.arange(self.of.size)
+            added = np.empty((end - begin, m), np.float32)
+            fill_within_queries(dense, columns, self.kinds, ptr, added, threads)
+            parts.append(sparse.csr_matrix(added))
+        if to_dense or not parts:
+            return out if to_dense else sparse.csr_matrix((rows, d + m), dtype=np.float32)
+        return sparse.csr_matrix(sparse.hstack([features, sparse.vstack(parts)], format="csr"), dtype=np.float32)
+
+
+class RowsWithin:
+    """float32[N, d + m] of rows on disk, and their columns within queries, which are computed whenever they are read.
+
+    What an engine makes of them (bins) is not remembered for another training.
+
+    Args:
+        stored: `boostrank.data.store.StoredFeatures`.
+        queries: of the rows, whole.
+        columns: beside them.
+        threads: that compute them.
+    """
+
+    ndim, dtype = 2, np.dtype(np.float32)
+
+    def __init__(self, stored: Any, queries: QueryIndex, columns: WithinColumns, threads: int = 1) -> None:
+        self._stored, self._queries, self._columns, self._threads = stored, queries, columns, threads
+        self.shape = (stored.shape[0], len(columns.names))
+        self.is_sparse, self.external, self.watch = stored.is_sparse, stored.external, stored.watch
+        self.origin: Any = None
+        self.known: dict[str, Any] = {}
+        self.base = stored.base
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    @property
+    def store(self) -> Any:
+        """Where the rows without their columns lie."""
+        return self._stored.store
+
+    def take(self, rows: Int64Array) -> StoredRows:
+        """Some rows, ascending."""
+        return StoredRows(self, rows)
+
+    def __getitem__(self, rows: slice | npt.NDArray[Any]) -> Any:
+        """float32 rows in memory, dense or CSR; the whole of their queries is read for them."""
+        numbers = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else np.asarray(rows, np.int64)
+        ptr = self._queries.ptr
+        owners = np.searchsorted(ptr, numbers, side="right") - 1
+        chosen = np.unique(owners)
+        index, whole = self._queries.take(chosen)
+        stretch = whole.size and whole[-1] - whole[0] + 1 == whole.size
+        features = self._stored[int(whole[0]) : int(whole[-1]) + 1] if stretch else self._stored[whole]
+        found = self._columns.rows(features, index, self._threads)
+        if stretch and isinstance(rows, slice) and numbers.size == whole.size:
+            return found
+        return found[index.ptr[np.searchsorted(chosen, owners)] + numbers - ptr[owners]]
+
+    def pieces(self) -> Iterator[tuple[int, Any]]:
+        """(first row, rows) in order; some megabytes of whole queries each."""
+        for first, last in self._queries.blocks(max(1, _NUMBERS_AT_A_TIME // max(1, self.shape[1]))):
+            begin, end = int(self._queries.ptr[first]), int(self._queries.ptr[last])
+            yield begin, self[begin:end]

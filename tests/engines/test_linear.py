@@ -1,0 +1,422 @@
+"""Linear rankers: what is minimised, how, and what comes back from a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import Ridge
+
+import boostrank
+from boostrank.core.errors import DataError, ModelError, ParameterError
+from boostrank.core.gains import gains_from_labels
+from boostrank.data.dataset import RankingDataset
+from boostrank.data.libsvm.writer import write_libsvm
+from boostrank.engines.linear.adapter import BACKEND
+from boostrank.engines.linear.features import RowsByQuery, ScaledRows, by_query, measure_scaling
+from boostrank.engines.linear.format import LINEAR, LinearModel
+from boostrank.engines.linear.risk import Risk, ridge_regression
+from boostrank.engines.linear.solvers import bundle, quasi_newton
+from boostrank.objectives import OBJECTIVES
+
+SMOOTH = ("approx-ndcg", "smooth-ndcg", "soft-ndcg", "smooth-ap", "margin-ndcg", "ranknet")
+
+
+def ranking(seed: int = 0, queries: int = 40, size: int = 15, gaps: bool = False) -> RankingDataset:
+    """Labels follow two of five features, on very different scales; the last feature never changes."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(queries * size, 6)) * [1.0, 30.0, 0.01, 1.0, 5.0, 0.0] + [0.0, 100.0, 0.0, 3.0, 0.0, 7.0]
+    signal = X[:, 0] + (X[:, 1] - 100.0) / 30.0 + 1.2 * rng.normal(size=len(X))
+    if gaps:
+        X[rng.random(X.shape) < 0.1] = np.nan
+    return RankingDataset.from_arrays(
+        X.astype(np.float32), np.digitize(signal, [0.5, 1.5, 2.5]), group=[size] * queries
+    )
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[RankingDataset, RankingDataset]:
+    return ranking(0), ranking(1)
+
+
+@pytest.fixture(scope="module")
+def trained(data: Any) -> boostrank.RankingModel:
+    return boostrank.train({"objective": "approx-ndcg"}, data[0], 12, valid_sets=[data[1]], backend="linear")
+
+
+def risk_of(data: RankingDataset, name: str, **params: Any) -> Risk:
+    bound = boostrank.Objective(name, total_rounds=10, **params).bind(data.labels, data.queries)
+    rows = ScaledRows(data.features, measure_scaling("standard", data.features))
+    return Risk(rows, bound.evaluate, len(data.queries), 0.01, np.full(7, 0.1), 9)
+
+
+# What is minimised ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_the_gradient_by_the_weights_is_that_of_the_risk(name: str) -> None:
+    risk = risk_of(ranking(3, queries=8, gaps=True), name)
+    weights = np.random.default_rng(0).normal(size=7)
+    _, gradient = risk(weights)
+    for j in range(7):
+        step = np.zeros(7)
+        step[j] = 1e-6
+        central = (risk(weights + step)[0] - risk(weights - step)[0]) / 2e-6
+        assert gradient[j] == pytest.approx(central, abs=2e-6), j
+
+
+def test_evaluate_is_what_gradient_hands_to_an_engine_before_its_scale() -> None:
+    data = ranking(2, queries=8)
+    scores = np.random.default_rng(0).normal(size=data.n_documents)
+    weighted = boostrank.QueryIndex(data.queries.ptr, data.queries.qid, np.linspace(0.5, 2.0, 8))
+    for objective in (
+        boostrank.Objective("shf-sdcg", hessian_scale="raw"),
+        boostrank.Mixture("approx-ndcg", "regression", mix=0.3, hessian_scale="raw"),
+    ):
+        found = objective.bind(data.labels, weighted).evaluate(scores, 0)
+        engine = objective.bind(data.labels, weighted).gradient(scores, 0)
+        np.testing.assert_allclose(found.grad, engine.grad, rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(found.hess, engine.hess, rtol=1e-5, atol=1e-7)
+        assert found.value == pytest.approx(engine.stats.loss)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])
+def test_the_start_is_sklearns_ridge_regression(make: Any, data: Any) -> None:
+    train, ridge = data[0], 0.05
+    features = make(train.features)
+    gains = gains_from_labels(train.labels)
+    rows = ScaledRows(features, measure_scaling("standard", features))
+    weights = ridge_regression(rows, gains, ridge)
+    X = train.features.astype(np.float64)[:, :5]
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    expected = Ridge(alpha=ridge * len(X)).fit(X, gains)
+    np.testing.assert_allclose(weights[:5], expected.coef_, rtol=1e-6, atol=1e-9)
+    assert weights[6] == pytest.approx(expected.intercept_)
+    assert weights[5] == 0.0  # the feature that never changes
+
+
+# How ------------------------------------------------------------------------------------------------------------------
+
+
+def test_annealed_smooth_ndcg_beats_the_regression_it_begins_with() -> None:
+    # The best feature also moves from query to query, which a regression pays for and a ranking does not.
+    rng = np.random.default_rng(0)
+    good, noisy = rng.normal(size=(40, 15)), rng.normal(size=(40, 15))
+    label = np.digitize(good + noisy, [0.5, 1.5, 2.5]).ravel()
+    X = np.column_stack([(good + 3.0 * rng.normal(size=(40, 1))).ravel(), noisy.ravel()])
+    train = RankingDataset.from_arrays(X, label, group=[15] * 40)
+    model = boostrank.train({"objective": "smooth-ndcg"}, train, 130, backend="linear")
+    rows = ScaledRows(train.features, model.booster.scaling)
+    start = rows.scores(ridge_regression(rows, gains_from_labels(train.labels), 1e-3))
+    metric = boostrank.Metric.parse("ndcg")
+    before, after = (metric.evaluate(train.labels, s, train.queries).mean for s in (start, model.predict(train)))
+    assert before < 0.9
+    assert after > 0.97
+    told = model.info["objective"]["params"]["sigma"]
+    assert told.startswith("steps(64, 32, 16")
+    assert "0.015625" in told
+
+
+def test_the_bundle_finds_the_minimum_of_the_convex_bound() -> None:
+    risk = risk_of(ranking(4, queries=8), "margin-ndcg", bound="convex", k=5)
+    start = np.zeros(7)
+    seen: list[float] = []
+    best, steps = bundle(risk, start, 80, lambda w: seen.append(risk(w)[0]), 1e-4)
+    assert steps < 80, "the gap never closed"
+    assert seen == sorted(seen, reverse=True)
+    other, _ = quasi_newton(risk, best, 200, lambda w: None, 1e-12)
+    assert risk(best)[0] <= risk(other)[0] + 1e-4
+    rng = np.random.default_rng(0)
+    assert all(risk(best + 0.1 * rng.normal(size=7))[0] > risk(best)[0] - 1e-4 for _ in range(50))
+
+
+@pytest.mark.parametrize(
+    ("params", "optimizer"),
+    [
+        ({"objective": "lambdarank"}, "newton"),
+        ({"objective": "approx-ndcg", "score_noise": "gumbel"}, "newton"),
+        ({"objective": "mix(approx-ndcg, xe-ndcg)"}, "newton"),
+        ({"objective": "margin-ndcg"}, "lbfgs"),
+    ],
+)
+def test_every_kind_of_objective_learns(params: dict[str, Any], optimizer: str, data: Any) -> None:
+    train = data[0]
+    model = boostrank.train(
+        {**params, "initial": "random", "lambda_l2": 1e-4}, train, 15, valid_sets=[train], backend="linear"
+    )
+    curve = model.evals_result["training"]["ndcg@10"]
+    assert len(curve) == 15
+    assert max(curve) > curve[0] + 0.05 or curve[0] > 0.8
+    if optimizer == "newton":
+        with pytest.raises(ParameterError, match="compares losses"):
+            boostrank.train({**params, "optimizer": "cg"}, train, 2, backend="linear")
+
+
+def test_restarts_keep_the_least_training_loss(data: Any) -> None:
+    train = data[0]
+    options = {"objective": "approx-ndcg", "alpha": 30.0, "initial": "random", "toward": "zero"}
+
+    def left(**params: Any) -> tuple[float, Any]:
+        model = boostrank.train({**options, **params}, train, 8, valid_sets=[train], backend="linear")
+        rows = ScaledRows(train.features, model.booster.scaling)
+        bound = boostrank.Objective("approx-ndcg", alpha=30.0).bind(train.labels, train.queries)
+        weights = model.booster.weights()
+        return bound.evaluate(rows.scores(weights), 0).value / 40 + 1e-3 * float(weights[:-1] @ weights[:-1]), model
+
+    best, model = left(restarts=4)
+    assert best < left(restarts=1)[0] or best == pytest.approx(left(restarts=1)[0])
+    assert best <= left(restarts=2)[0] + 1e-12
+    assert len(model.evals_result["training"]["ndcg@10"]) == 8
+    with pytest.raises(ParameterError, match="initial=random"):
+        boostrank.train({"objective": "approx-ndcg", "restarts": 2}, train, 2, backend="linear")
+
+
+def test_early_stopping_goes_back_to_the_best_round(data: Any, tmp_path: Path) -> None:
+    train, valid = data
+    model = boostrank.train(
+        {"objective": "lambdarank", "early_stopping_round": 5, "eval_at": 10, "learning_rate": 1.0, "lambda_l2": 0},
+        train,
+        60,
+        valid_sets=[valid],
+        backend="linear",
+    )
+    curve = model.evals_result["valid_0"]["ndcg@10"]
+    assert model.best_iteration == int(np.argmax(curve)) + 1 < 60
+    ndcg = boostrank.Metric.parse("ndcg@10").evaluate(valid.labels, model.predict(valid), valid.queries).mean
+    assert ndcg == pytest.approx(max(curve))
+    last = model.predict(valid, num_iteration=0)
+    assert not np.array_equal(last, model.predict(valid))
+    model.save(tmp_path / "model.json")
+    again = boostrank.RankingModel.load(tmp_path / "model.json")
+    assert again.best_iteration == model.best_iteration
+    np.testing.assert_array_equal(again.predict(valid), model.predict(valid))
+    with pytest.raises(ModelError, match="best round alone"):
+        again.predict(valid, num_iteration=1)
+
+
+def test_a_model_goes_on_from_another(data: Any) -> None:
+    train = data[0]
+    params = {"objective": "approx-ndcg", "optimizer": "lbfgs", "toward": "zero"}
+    first = boostrank.train(params, train, 3, backend="linear")
+    both = boostrank.train(params, train, 3, init_model=first, valid_sets=[train], backend="linear")
+    assert both.best_iteration == 6
+    np.testing.assert_array_equal(both.predict(train, num_iteration=3), first.predict(train))
+    with pytest.raises(ParameterError, match="scaling"):
+        boostrank.train({**params, "scaling": "none"}, train, 1, init_model=first, backend="linear")
+    trees = boostrank.train({"num_leaves": 4, "verbosity": -1}, train, 1)
+    with pytest.raises(ParameterError, match="cannot be continued"):
+        boostrank.train(params, train, 1, init_model=trees, backend="linear")
+
+
+# Features -------------------------------------------------------------------------------------------------------------
+
+
+def test_sparse_and_dense_rows_train_the_same_model() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 6)).astype(np.float32) * (rng.random((300, 6)) < 0.3)
+    X[5, 2] = np.nan
+    y = np.digitize(X[:, 0] - X[:, 1] + 0.3 * rng.normal(size=300), [0.3, 1.0])
+    y[np.isnan(y)] = 0
+    dense = RankingDataset.from_arrays(X, y, group=[20] * 15)
+    thin = RankingDataset.from_arrays(sparse.csr_matrix(X), y, group=[20] * 15)
+    for params in (
+        {"objective": "approx-ndcg"},
+        {"objective": "approx-ndcg", "scaling": "query-minmax"},
+        {"objective": "lambdarank"},
+    ):
+        models = [boostrank.train({**params, "lambda_l2": 0.01}, d, 6, backend="linear") for d in (dense, thin)]
+        scores = [m.predict(d) for m, d in zip(models, (dense, thin), strict=True)]
+        np.testing.assert_allclose(scores[0], scores[1], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])
+def test_scaling_by_query_is_letors(make: Any) -> None:
+    X = np.array([[1.0, 5.0, 0.0], [3.0, 5.0, np.nan], [2.0, 5.0, -4.0], [7.0, 1.0, 0.0], [7.0, 2.0, 2.0]])
+    queries = boostrank.QueryIndex.from_sizes([3, 2])
+    scaled = by_query(make(X.astype(np.float32)), queries)
+    scaled = scaled.toarray() if sparse.issparse(scaled) else scaled
+    expected = [[0, 0, 1], [1, 0, 0], [0.5, 0, 0], [0, 0, 0], [0, 1, 1]]
+    np.testing.assert_array_equal(scaled, expected)
+
+
+@pytest.mark.parametrize("present", [1.0, 0.2], ids=["dense", "sparse"])
+def test_rows_on_disk_are_scaled_by_query_some_at_a_time(present: float, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    X = np.where(rng.random((90, 5)) < present, rng.integers(1, 9, (90, 5)), 0)
+    X[0, 4] = 1
+    sizes = [1, 20, 30, 2, 37]
+    write_libsvm(tmp_path / "d.txt", RankingDataset.from_arrays(sparse.csr_matrix(X), X[:, 0] > 4, group=sizes))
+    memory, disk = (read(tmp_path / "d.txt") for read in (RankingDataset.from_libsvm, RankingDataset.stream))
+    assert disk.is_sparse == memory.is_sparse == (present < 0.5)
+    whole, some = by_query(memory.features, memory.queries), RowsByQuery(disk.features, disk.queries)
+    for a, b in ((0, 90), (0, 1), (1, 21), (5, 6), (20, 52), (52, 90)):
+        assert abs(whole[a:b] - some[a:b]).max() == 0.0
+    model = boostrank.train({"objective": "lambdarank", "scaling": "query-minmax"}, memory, 2, backend="linear")
+    np.testing.assert_array_equal(model.predict(disk), model.predict(memory))
+
+
+def test_a_missing_value_counts_as_the_mean(data: Any, trained: Any) -> None:
+    X = data[1].features[:4].copy()
+    X[1, 1] = np.nan
+    filled = X.copy()
+    filled[1, 1] = trained.booster.scaling.mean[1]
+    np.testing.assert_allclose(trained.predict(X), trained.predict(filled), rtol=1e-6)
+    assert np.isfinite(trained.predict(np.full((1, 6), np.nan))).all()
+
+
+def test_infinite_values_are_refused(data: Any) -> None:
+    for value in (np.inf, -np.inf):
+        X = data[0].features.copy()
+        X[3, 2] = value
+        broken = RankingDataset.from_arrays(X, data[0].labels, group=data[0].queries.sizes)
+        for scaling in ("standard", "query-minmax"):
+            with pytest.raises(DataError, match="infinite"):
+                boostrank.train({"scaling": scaling}, broken, 1, backend="linear")
+
+
+def test_contributions_add_up_to_the_scores(data: Any, trained: Any) -> None:
+    X = data[1].features.copy()
+    X[2, 0] = np.nan
+    for rows in (X, sparse.csr_matrix(X)):
+        parts = trained.contributions(rows)
+        assert parts.shape == (len(X), 7)
+        np.testing.assert_allclose(parts.sum(axis=1), trained.predict(rows), rtol=1e-9, atol=1e-9)
+    model: LinearModel = trained.booster
+    weights, scaling = model.weights(), model.scaling
+    expected = weights[1] * (X[0, 1] - scaling.mean[1]) / scaling.scale[1]
+    assert trained.contributions(X)[0, 1] == pytest.approx(expected)
+    assert trained.contributions(X)[2, 0] == 0.0
+
+
+def test_no_rows_give_no_scores(trained: Any) -> None:
+    assert trained.predict(np.zeros((0, 6), np.float32)).shape == (0,)
+    assert trained.contributions(np.zeros((0, 6), np.float32)).shape == (0, 7)
+
+
+# The file -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_saved_model_is_the_same_to_the_last_bit(data: Any, trained: Any, tmp_path: Path) -> None:
+    trained.save(tmp_path / "m.json")
+    body = (tmp_path / "m.json").read_bytes()
+    assert LINEAR.recognises(body)
+    again = boostrank.RankingModel.load(tmp_path / "m.json")
+    assert again.backend == "linear"
+    assert again.info["objective"]["name"] == "approx-ndcg"
+    np.testing.assert_array_equal(again.predict(data[1]), trained.predict(data[1]))
+    again.save(tmp_path / "n.json")
+    assert (tmp_path / "n.json").read_bytes() == body
+    assert again.trees().used.tolist() == [0, 1, 2, 3, 4]
+    (tmp_path / "m.json").write_bytes(body.replace(b"0.", b"1.", 1))
+    with pytest.raises(ModelError, match="checksum"):
+        boostrank.RankingModel.load(tmp_path / "m.json")
+
+
+def test_a_damaged_file_is_refused_with_words(trained: Any) -> None:
+    body = trained.booster.to_bytes()
+    told = json.loads(body)
+    broken = {
+        "scales": [-1.0] * 6,
+        "weights": [0.0] * 5,
+        "means": ["0"] * 6,
+        "features": ["a"] * 6,
+        "rounds": 0,
+        "scaling": "log",
+        "intercept": 10**400,
+        "version": 1.5,
+    }
+    for key, value in broken.items():
+        with pytest.raises(ModelError):
+            LINEAR.parse(json.dumps({**told, key: value}).encode())
+        with pytest.raises(ModelError):
+            LINEAR.parse(json.dumps({k: v for k, v in told.items() if k != key}).encode())
+    with pytest.raises(ModelError, match="newer"):
+        LINEAR.parse(json.dumps({**told, "version": 2}).encode())
+    for bad in (
+        body[:-20],
+        body.replace(b"0.", b"NaN, 0.", 1),
+        b'{"format": "boostrank linear", "format": 1}',
+        b"\xff",
+    ):
+        with pytest.raises(ModelError):
+            LINEAR.parse(bad)
+    for word in (b"Infinity", b"1e999"):
+        with pytest.raises(ModelError, match=r"number|finite"):
+            LINEAR.parse(
+                json.dumps({**told, "intercept": 0.5}).encode().replace(b'"intercept": 0.5', b'"intercept": ' + word)
+            )
+
+
+def test_damage_of_any_kind_is_refused_or_harmless(trained: Any) -> None:
+    body, rng = trained.booster.to_bytes(), np.random.default_rng(0)
+    refused = 0
+    for _ in range(400):
+        damaged, at = bytearray(body), int(rng.integers(len(body)))
+        damaged[at : at + int(rng.integers(0, 5))] = bytes(
+            rng.choice(list(b'[]{}",:019eE-.tN\xff'), rng.integers(0, 4))
+        )
+        try:
+            model = LINEAR.parse(bytes(damaged))
+        except ModelError:
+            refused += 1
+            continue
+        assert np.isfinite(model.weights()).all()
+        assert len(model.feature_names) == 6
+    assert refused > 250
+    for deep in (b'{"format": "boostrank linear", "a": ' + b"[" * 100_000, body.replace(b'"f1"', b'"\\ud800"')):
+        with pytest.raises(ModelError):
+            LINEAR.parse(deep)
+
+
+# What is refused ------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_linear_model_cannot_is_refused_with_words(data: Any, tmp_path: Path) -> None:
+    train = data[0]
+
+    def refused(match: str, params: dict[str, Any], **options: Any) -> None:
+        with pytest.raises(ParameterError, match=match):
+            boostrank.train(params, train, 2, backend="linear", **options)
+
+    refused("no parameter 'num_leaves'", {"num_leaves": 7})
+    refused("belongs to the lightgbm backend", {"objective": "lightgbm:lambdarank"})
+    refused("define_objective", {"objective": lambda scores, data: (scores, scores)})
+    refused("no checkpoint", {}, checkpoint=boostrank.Checkpoint(tmp_path / "c"))
+    refused("convex", {"objective": "approx-ndcg", "optimizer": "bundle"})
+    assert BACKEND.unresumable({}, None)
+
+
+def test_callbacks_see_rounds_and_may_change_the_step(data: Any) -> None:
+    import lightgbm as lgb
+
+    train = data[0]
+    rounds: list[int] = []
+
+    def watch(env: Any) -> None:
+        rounds.append(env.iteration)
+
+    model = boostrank.train(
+        {"objective": "lambdarank"},
+        train,
+        4,
+        valid_sets=[train],
+        backend="linear",
+        callbacks=[watch, lgb.reset_parameter(learning_rate=[0.5, 0.5, 1e-9, 1e-9])],
+    )
+    assert rounds == [0, 1, 2, 3]
+    a, b, c = (model.booster.weights(r) for r in (1, 2, 3))
+    assert np.abs(b - a).max() > 1e-3 > np.abs(c - b).max()
+    with pytest.raises(ParameterError, match="learning_rate alone"):
+        boostrank.train({}, train, 2, backend="linear", callbacks=[lgb.reset_parameter(lambda_l2=[1, 2])])
+
+
+@pytest.mark.parametrize("name", OBJECTIVES.names())
+def test_every_objective_of_the_registry_trains(name: str) -> None:
+    data = ranking(5, queries=10)
+    model = boostrank.train({"objective": name}, data, 3, backend="linear")
+    assert model.best_iteration == 3
+    assert np.isfinite(model.predict(data)).all()

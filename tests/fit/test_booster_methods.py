@@ -1,0 +1,151 @@
+"""What users of LightGBM's Booster call on a model, on both engines, with a linear start."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+
+import boostrank
+from boostrank.core.errors import ParameterError
+from boostrank.model.price import tree_counts
+
+from .test_train import BACKENDS, FAST, ranking
+
+ROUNDS, BEST = 6, 4
+
+
+@cache
+def trained(backend: str, **options: Any) -> boostrank.RankingModel:
+    params = {"objective": "regression", "max_depth": 3, **FAST}
+    model = boostrank.train(params, ranking(0), ROUNDS, backend=backend, **options)
+    model._best_rounds = BEST
+    return model
+
+
+@cache
+def started(backend: str) -> boostrank.RankingModel:
+    return trained(backend, start="linear")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_trees_of_a_start_are_counted(backend: str, tmp_path: Path) -> None:
+    plain, model = trained(backend, start="none"), started(backend)
+    first, each = tree_counts(model)
+    assert first > 0
+    assert each == 1
+    assert model.num_trees() == first + ROUNDS
+    assert plain.num_trees() == ROUNDS
+    leaves = model.predict(ranking(1), pred_leaf=True)
+    assert leaves.shape == (ranking(1).n_documents, first + BEST)
+    assert leaves.dtype == np.int32
+    assert model.predict(ranking(1), pred_leaf=True, start_iteration=1).shape[1] == ROUNDS - 1
+    assert model.predict(ranking(1).features[:0], pred_leaf=True).shape == (0, first + BEST)
+    assert model.save_model(tmp_path / "m.txt") is model
+    assert boostrank.RankingModel.load(tmp_path / "m.txt").num_trees() == first + BEST
+    with pytest.raises(ParameterError, match=r"booster\.save_model"):
+        model.save_model(tmp_path / "m.txt", start_iteration=1)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_contributions_add_up_with_a_start_whatever_the_rounds(backend: str) -> None:
+    model, rows = started(backend), ranking(1)
+    for span in ({}, {"num_iteration": 2}, {"start_iteration": 1}, {"start_iteration": 1, "num_iteration": 2}):
+        parts = model.predict(rows, pred_contrib=True, **span)  # type: ignore[arg-type]
+        assert parts.shape == (rows.n_documents, rows.n_features + 1)
+        np.testing.assert_allclose(parts.sum(axis=1), model.predict(rows, **span), atol=1e-6)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(model.predict(rows, pred_contrib=True), model.contributions(rows))
+    with pytest.raises(ParameterError, match="ask for one"):
+        model.predict(rows, pred_contrib=True, pred_leaf=True)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rounds_add_up(backend: str) -> None:
+    model, rows = started(backend), ranking(1)
+    for first in (1, ROUNDS, 99):
+        later = model.predict(rows, start_iteration=first)
+        np.testing.assert_allclose(
+            model.predict(rows, num_iteration=first) + later, model.predict(rows, num_iteration=0)
+        )
+    one = model.predict(rows, start_iteration=2, num_iteration=1)
+    assert np.ptp(one) > 0
+    np.testing.assert_allclose(
+        one, model.predict(rows, num_iteration=3) - model.predict(rows, num_iteration=2), atol=1e-6
+    )
+
+
+def test_lightgbm_says_the_same_of_its_own_model() -> None:
+    model, rows = trained("lightgbm", start="none"), ranking(1).features
+    booster = model.booster
+    for kind in ("split", "gain"):
+        for iteration in (0, 2):
+            found = model.feature_importance(kind, iteration)  # type: ignore[arg-type]
+            expected = booster.feature_importance(kind, iteration)
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert model.feature_importance().sum() == model.feature_importance(iteration=BEST).sum()
+    for span in ({"start_iteration": 2}, {"start_iteration": 2, "num_iteration": 3}, {"num_iteration": 3}):
+        for kind in ("pred_leaf", "pred_contrib", "raw_score"):
+            options: Any = span | ({} if kind == "raw_score" else {kind: True})
+            expected = booster.predict(rows, **span, **{kind: True})
+            np.testing.assert_allclose(model.predict(rows, **options), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_importance_of_named_features_without_the_start(backend: str) -> None:
+    model = started(backend)
+    assert model.feature_name() == list(model.feature_names)
+    pytest.importorskip("pandas", reason="the table is a data frame")
+    splits = model.feature_importance()
+    frame = model.trees_to_dataframe()
+    grown = frame[(frame["tree_index"] >= tree_counts(model)[0]) & frame["split_feature"].notna()]
+    grown = grown[grown["tree_index"] < tree_counts(model)[0] + BEST]
+    counts = grown["split_feature"].value_counts()
+    assert splits.tolist() == [counts.get(name, 0) for name in model.feature_names]
+    with pytest.raises(ParameterError, match=r"report\.importance"):
+        model.feature_importance("cover")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_walk_through_the_table_ends_at_the_score(backend: str) -> None:
+    pytest.importorskip("pandas", reason="the table is a data frame")
+    full, rng = ranking(0), np.random.default_rng(0)
+    X = np.where(rng.random((full.n_documents, full.n_features)) < 0.2, np.nan, full.features)
+    data = boostrank.RankingDataset.from_arrays(X, full.labels, group=full.queries.sizes)
+    model = boostrank.train({"objective": "regression", **FAST}, data, ROUNDS, backend=backend, start="none")
+    rows = np.asarray(data.features)[:40]
+    table = model.trees_to_dataframe()
+    booster = lgb.train({**FAST, "objective": "regression"}, lgb.Dataset(rows.copy(), rows[:, 0]), 1)
+    assert list(table) == list(booster.trees_to_dataframe())
+    nodes = {node["node_index"]: node for node in table.to_dict("records")}
+    roots = [index for index, node in nodes.items() if not isinstance(node["parent_index"], str)]
+    assert len(roots) == ROUNDS == table["tree_index"].nunique()
+    assert all(nodes[root]["node_depth"] == 1 for root in roots)
+    for row, score in zip(rows, model.predict(rows, num_iteration=0), strict=True):
+        total = 0.0
+        for root in roots:
+            node = nodes[root]
+            while isinstance(node["split_feature"], str):
+                value = row[model.feature_names.index(node["split_feature"])]
+                if np.isnan(value):
+                    left = node["missing_direction"] == "left"
+                else:
+                    left = value <= node["threshold"] if node["decision_type"] == "<=" else value < node["threshold"]
+                node = nodes[node["left_child" if left else "right_child"]]
+            total += node["value"]
+        assert total == pytest.approx(score, abs=1e-5)
+
+
+def test_a_linear_model_names_what_tells_of_its_features() -> None:
+    model = boostrank.train({"objective": "sdcg"}, ranking(0), 2, backend="linear")
+    for ask in (model.feature_importance, model.num_trees, model.trees_to_dataframe):
+        with pytest.raises(ParameterError, match="no trees"):
+            ask()
+    with pytest.raises(ParameterError, match=r"contributions\(\)"):
+        model.predict(ranking(1), pred_leaf=True)
+    parts = model.predict(ranking(1), pred_contrib=True)
+    np.testing.assert_allclose(parts.sum(axis=1), model.predict(ranking(1)), atol=1e-9)

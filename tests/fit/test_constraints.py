@@ -1,0 +1,324 @@
+"""Constraints on features, which start and trees keep together."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import xgboost as xgb
+
+import boostrank
+from boostrank.core.errors import DataWarning, ParameterError
+from boostrank.engines import get_backend
+from boostrank.engines.formats import parse_model
+from boostrank.engines.model_format import LinearStart
+from boostrank.kernels.trees.curves import Curve
+from boostrank.model.constraints import first_break
+
+ENGINES = ("lightgbm", "xgboost")
+NAMES = ("rising", "zeros", "coarse", "square [m]", "tail", "code")
+TREES: dict[str, dict[str, Any]] = {
+    "lightgbm": {"objective": "lambdarank", "num_leaves": 15, "min_data_in_leaf": 3, "num_threads": 1, "verbosity": -1},
+    "xgboost": {"objective": "lambdarank", "num_leaves": 15, "min_child_weight": 0.1, "num_threads": 1},
+}
+
+
+def made(seed: int = 0, gaps: float = 0.08) -> boostrank.RankingDataset:
+    """No feature goes one way; missing values, many zeros, few values, a tail."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(480, 6))
+    x[rng.random(480) < 0.3, 1] = 0.0
+    x[:, 2], x[:, 4], x[:, 5] = np.round(2 * x[:, 2]), np.exp(2 * x[:, 4]), rng.integers(0, 5, 480)
+    wanted = x[:, 0] + np.sin(3 * x[:, 0]) - 0.7 * x[:, 1] + 0.5 * x[:, 3] ** 2 + (x[:, 5] == 2) + rng.normal(size=480)
+    x[rng.random(x.shape) < gaps] = np.nan
+    labels = np.clip(np.round(wanted + 1), 0, 4)
+    return boostrank.RankingDataset.from_arrays(x.astype(np.float32), labels, group=[12] * 40, feature_names=NAMES)
+
+
+@pytest.fixture(scope="module")
+def data() -> boostrank.RankingDataset:
+    return made()
+
+
+def trained(data: Any, backend: str, rounds: int = 12, start: Any = "linear", **params: Any) -> Any:
+    return boostrank.train({**TREES[backend], **params}, data, rounds, backend=backend, start=start)
+
+
+def bounds_of(model: Any, feature: int) -> Any:
+    """Where trees or start change along a feature, as float32 numbers just below and just above."""
+    forest = model.trees().forest
+    ends = [forest.threshold[(forest.feature == feature) & ~forest.categorical]]
+    ends += [curve.bounds for column, curve in forest.start or () if column == feature]
+    near = np.concatenate(ends).astype(np.float32)
+    near = near[np.isfinite(near)]  # XGBoost 3.4 has splits of missing values from all numbers
+    above = np.nextafter(near, np.float32(np.inf))
+    beside = [np.nextafter(near, np.float32(-np.inf)), near, above, np.nextafter(above, np.float32(np.inf))]
+    return np.unique(np.concatenate(beside))
+
+
+def wrong_way(model: Any, rows: Any, feature: int, direction: int) -> float:
+    """By how much a score goes the wrong way where nothing but this feature rises, at each of some documents."""
+    values = bounds_of(model, feature)
+    grid = np.repeat(rows, values.size, axis=0)
+    grid[:, feature] = np.tile(values, len(rows))
+    scores = model.predict(grid).reshape(len(rows), -1)
+    return float(-(direction * np.diff(scores, axis=1)).min(initial=0.0))
+
+
+def some_rows(data: Any, count: int = 25) -> Any:
+    return data.features[np.random.default_rng(1).integers(0, data.n_documents, count)]
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_no_score_goes_the_wrong_way_along_any_feature(data: Any, backend: str, sign: int) -> None:
+    model = trained(data, backend, monotone_constraints=[sign] * 6)
+    assert [wrong_way(model, some_rows(data), feature, sign) for feature in range(6)] == [0.0] * 6
+    free = trained(data, backend)
+    assert max(wrong_way(free, some_rows(data), feature, sign) for feature in range(6)) > 0.1
+    assert first_break(free.trees(), np.full(6, sign)) is not None
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_rows_from_disk_give_the_same(data: Any, backend: str, tmp_path: Path) -> None:
+    path = tmp_path / "train.txt"
+    x = np.nan_to_num(data.features)
+    lines = [
+        f"{int(label)} qid:{i // 12} " + " ".join(f"{j + 1}:{value!r}" for j, value in enumerate(row.tolist()))
+        for i, (label, row) in enumerate(zip(data.labels, x, strict=True))
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    sets = boostrank.RankingDataset.from_libsvm(path), boostrank.RankingDataset.stream(path, cache=False)
+    models = [trained(one, backend, mc="1,-1,1,0,-1,0") for one in sets]
+    assert models[0].to_bytes() == models[1].to_bytes()
+    for feature, sign in enumerate((1, -1, 1)):
+        assert wrong_way(models[1], x[:25], feature, sign) == 0.0
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+@pytest.mark.parametrize(
+    "spelt",
+    [
+        {"monotone_constraints": {"rising": 1, "square [m]": -1}}, {"monotone_constraints": "{'rising': 1, 3: -1}"},
+        {"mc": "1,0,0,-1,0,0"}, {"monotonic_cst": (1, 0, 0, -1, 0, 0)}, {"monotone_constraint": "(1, 0, 0, -1, 0, 0)"},
+        {"monotone_constraints": np.array([1, 0, 0, -1, 0, 0])},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_every_spelling_is_the_same_constraint(data: Any, backend: str, spelt: Any) -> None:
+    model = trained(data, backend, 3, **spelt)
+    expected = trained(data, backend, 3, monotone_constraints=[1, 0, 0, -1, 0, 0])
+    np.testing.assert_array_equal(model.predict(data), expected.predict(data))
+
+
+def test_fewer_numbers_are_zeros_to_xgboost_and_refused_for_lightgbm(data: Any) -> None:
+    assert wrong_way(trained(data, "xgboost", monotone_constraints="(1)"), some_rows(data), 0, 1) == 0.0
+    with pytest.raises(ParameterError, match="has 1 numbers, the data 6 features"):
+        trained(data, "lightgbm", monotone_constraints="1")
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+@pytest.mark.parametrize(
+    ("params", "reason"),
+    [
+        ({"monotone_constraints": [2, 0, 0, 0, 0, 0]}, "each feature has 1"),
+        ({"monotone_constraints": [1] * 7}, "has 7 numbers, the data 6 features"),
+        ({"monotone_constraints": {"rissing": 1}}, "no feature 'rissing'. Did you mean 'rising'"),
+        ({"monotone_constraints": "up,down"}, "is no list"),
+        ({"interaction_constraints": [["rising", "falling"]]}, "no feature 'falling'"),
+        ({"interaction_constraints": [[0, 6]]}, "no column 6"),
+        ({"interaction_constraints": [0, 1]}, "lists of features"),
+    ],
+)
+def test_what_names_no_feature_is_refused(data: Any, backend: str, params: Any, reason: str) -> None:
+    with pytest.raises(ParameterError, match=reason):
+        trained(data, backend, **params)
+
+
+@pytest.mark.parametrize("method", ["intermediate", "advanced"])
+def test_other_methods_of_lightgbm_hold_or_a_line_says_that_they_do_not(method: str) -> None:
+    full, gaps = made(gaps=0.0), made()
+    params = {"monotone_constraints": [1] * 6, "monotone_constraints_method": method, "num_leaves": 31}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = trained(full, "lightgbm", **params)
+    assert [wrong_way(model, some_rows(full), feature, 1) for feature in range(6)] == [0.0] * 6
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        model = trained(gaps, "lightgbm", 30, **params)
+    lines = [str(one.message) for one in seen if "against monotone_constraints along" in str(one.message)]
+    assert bool(lines) == (max(wrong_way(model, gaps.features, feature, 1) for feature in range(6)) > 0.0)
+    assert lines or method == "intermediate"
+
+
+@pytest.mark.parametrize(
+    "params", [{"linear_tree": True}, {"forcedsplits_filename": "f.json"}, {"quant_train_renew_leaf": True}], ids=str
+)
+def test_what_breaks_them_in_lightgbm_is_refused(data: Any, params: Any) -> None:
+    with pytest.raises(ParameterError, match=f"monotone_constraints does not hold with {next(iter(params))}"):
+        trained(data, "lightgbm", monotone_constraints=[1] * 6, **params)
+    for start in ("linear", "auto", "none"):
+        with pytest.raises(ParameterError, match="'code' is categorical, and has no direction"):
+            trained(data, "lightgbm", 2, start, monotone_constraints=[0, 0, 0, 0, 0, 1], categorical_feature=[5])
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_a_linear_model_as_a_start_keeps_them(data: Any, backend: str) -> None:
+    linear = boostrank.train({"objective": "approx-ndcg"}, data, 10, backend="linear")
+    model = trained(data, backend, start=linear, monotone_constraints=[-1] * 6)
+    assert [wrong_way(model, some_rows(data), feature, -1) for feature in range(6)] == [0.0] * 6
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_a_model_that_goes_the_wrong_way_is_not_continued(data: Any, backend: str) -> None:
+    rising = {"monotone_constraints": [1, 0, 0, 0, 0, 0]}
+    with pytest.raises(ParameterError, match="against monotone_constraints along 'rising'"):
+        boostrank.train({**TREES[backend], **rising}, data, 2, backend=backend, init_model=trained(data, backend))
+    first = trained(data, backend, **rising)
+    more = boostrank.train({**TREES[backend], **rising}, data, 2, backend=backend, init_model=first)
+    assert wrong_way(more, some_rows(data), 0, 1) == 0.0
+
+
+def test_a_start_is_continued_only_the_way_it_goes(data: Any) -> None:
+    steps = replace(Curve.steps(np.array([0.0, 0.5]), np.array([0.0, 0.25, 1.0]), 0.0), documents=np.ones(4))
+    old = get_backend("lightgbm").begin_with(LinearStart(NAMES, {0: steps}))
+    for sign in (1, -1):
+        params = {**TREES["lightgbm"], "monotone_constraints": {"rising": sign}}
+        if sign == 1:
+            assert wrong_way(boostrank.train(params, data, 3, init_model=old), some_rows(data), 0, 1) == 0.0
+            continue
+        with pytest.raises(ParameterError, match="against monotone_constraints along 'rising'"):
+            boostrank.train(params, data, 3, init_model=old)
+
+
+GROUPS = [[0, 1], [1, 2], [4]]
+
+
+def paths_of(model: Any) -> set[frozenset[int]]:
+    """The features on the ways to all leaves of the file, those of the start among them."""
+    forest = model.trees().forest
+    found = {frozenset([column]) for column, _ in forest.start or ()}
+
+    def walk(child: int, above: frozenset[int]) -> None:
+        if child < 0:
+            found.add(above)
+            return
+        here = above | {int(forest.feature[child])}
+        walk(int(forest.left[child]), here)
+        walk(int(forest.right[child]), here)
+
+    for root in forest.roots.tolist():
+        walk(root, frozenset())
+    return found
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+@pytest.mark.parametrize(
+    "spelt", [GROUPS, "[[0,1],[1,2],[4]]", [["rising", "zeros"], ["zeros", "coarse"], ["tail"]]], ids=str
+)
+def test_groups_hold_for_start_and_trees(data: Any, backend: str, spelt: Any) -> None:
+    model = trained(data, backend, interaction_constraints=spelt)
+    paths = paths_of(model)
+    allowed = [frozenset(group) for group in GROUPS] + [frozenset([i]) for i in (3, 5) if backend == "xgboost"]
+    assert max(map(len, paths)) == 2
+    assert all(any(path <= group for group in allowed) for path in paths)
+    # A feature in no group stands alone in XGBoost's trees, and in none of LightGBM's: so it does in a start.
+    assert ({3, 5} <= {next(iter(path)) for path in paths if len(path) == 1}) == (backend == "xgboost")
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_a_model_that_mixes_what_groups_keep_apart_is_not_continued(data: Any, backend: str) -> None:
+    params = {**TREES[backend], "interaction_constraints": GROUPS}
+    with pytest.raises(ParameterError, match="where interaction_constraints has no such group"):
+        boostrank.train(params, data, 2, backend=backend, init_model=trained(data, backend))
+    first = trained(data, backend, interaction_constraints=GROUPS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        more = boostrank.train(params, data, 2, backend=backend, init_model=first)
+    assert more.best_iteration == 14
+
+
+def test_a_start_given_goes_without_features_that_trees_cannot_use(data: Any) -> None:
+    linear = boostrank.train({"objective": "approx-ndcg"}, data, 10, backend="linear")
+    with pytest.warns(DataWarning, match=r"the start goes without 'square \[m\]', 'code'") as caught:
+        model = trained(data, "lightgbm", start=linear, interaction_constraints=GROUPS)
+    assert caught[0].filename == __file__  # of the caller: a line is warned once
+    assert not {3, 5} & {column for column, _ in model.trees().forest.start}
+
+
+def test_a_categorical_column_is_no_number_to_the_start(data: Any) -> None:
+    counted = boostrank.RankingDataset.from_arrays(
+        np.nan_to_num(data.features), data.labels, group=data.queries.sizes, feature_names=NAMES
+    )
+    for spelt in ([5], "name:code", ["code"], 5, "5"):
+        model = trained(counted, "lightgbm", 4, cat_feature=spelt, min_data_per_group=5, cat_smooth=1.0)
+        forest = model.trees().forest
+        assert 5 not in [column for column, _ in forest.start]
+        assert set(forest.feature[forest.categorical].tolist()) == {5}
+    without = trained(counted, "lightgbm", 4, feature_contri="1,0,1,1,1,1").trees()
+    assert 1 not in without.used
+
+
+@pytest.mark.parametrize("kind", [{"categorical_feature": [5]}, {"params": {"cat_feature": "5"}}, "xgboost"], ids=str)
+def test_categories_of_a_data_set_of_the_engines_own_are_no_numbers_to_the_start(data: Any, kind: Any) -> None:
+    features, groups = np.nan_to_num(data.features), data.queries.sizes
+    engine = "xgboost" if kind == "xgboost" else "lightgbm"
+    if engine == "lightgbm":
+        rows = lgb.Dataset(features, data.labels, group=groups, free_raw_data=False, **kind)
+    else:
+        types = ["q"] * 5 + ["c"]
+        rows = xgb.DMatrix(features, data.labels, group=groups, feature_types=types, enable_categorical=True)
+    model = trained(rows, engine, 4, **({"min_data_per_group": 5, "cat_smooth": 1.0} if engine == "lightgbm" else {}))
+    forest = model.trees().forest
+    assert {column for column, _ in forest.start} == {0, 1, 2, 3, 4}
+    assert set(forest.feature[forest.categorical].tolist()) == {5}
+    given = xgb.DMatrix(features, feature_types=types, enable_categorical=True) if engine == "xgboost" else features
+    scores = model.booster.predict(given, **({"output_margin": True} if engine == "xgboost" else {"raw_score": True}))
+    np.testing.assert_allclose(model.predict(features), scores, rtol=0, atol=1e-6)
+    for start in ("linear", "auto", "none"):
+        with pytest.raises(ParameterError, match="is categorical, and has no direction"):
+            trained(rows, engine, 2, start, monotone_constraints=[0, 0, 0, 0, 0, 1])
+    codes = boostrank.RankingDataset.from_arrays(features, data.labels, group=groups)
+    params = {**TREES[engine], "monotone_constraints": [0, 0, 0, 0, 0, 1]}
+    with pytest.raises(ParameterError, match="against monotone_constraints along"):
+        boostrank.train(params, codes, 2, init_model=model.booster, backend=engine)
+
+
+@pytest.mark.parametrize("constructed", [False, True])
+def test_categories_of_a_frame_or_by_name_have_no_direction_either(data: Any, constructed: bool) -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pandas.DataFrame(np.nan_to_num(data.features), columns=[name.replace("[m]", "m") for name in NAMES])
+    coded = frame.assign(code=frame["code"].astype("category"))
+    sizes = data.queries.sizes
+    for rows in (lgb.Dataset(coded, data.labels, group=sizes), lgb.Dataset(frame, data.labels, group=sizes,
+                 categorical_feature=["square m"])):  # fmt: skip
+        rows = rows.construct() if constructed else rows
+        with pytest.raises(ParameterError, match="is categorical, and has no direction"):
+            trained(rows, "lightgbm", 2, "none", monotone_constraints=[0, 0, 0, 1, 0, 1])
+
+
+def test_data_sets_of_the_engines_own_take_them_in_every_spelling_too(data: Any) -> None:
+    rows = lgb.Dataset(data.features, data.labels, group=data.queries.sizes)
+    model = trained(rows, "lightgbm", start="none", mc="(1, 1, 1,1, 1,1)", interaction_constraints="[[0,1],[1,2]]")
+    assert wrong_way(model, some_rows(data), 0, 1) == 0.0
+    assert max(map(len, paths_of(model))) == 2
+    for by_name in ({"monotone_constraints": {"rising": 1}}, {"interaction_constraints": [["rising", "zeros"]]}):
+        with pytest.raises(ParameterError, match=r"names features: with lgb\.Dataset give columns"):
+            trained(rows, "lightgbm", start="none", **by_name)
+    matrix = xgb.DMatrix(data.features, data.labels, group=data.queries.sizes, feature_names=list("abcdef"))
+    model = trained(matrix, "xgboost", start="none", mc={"a": 1}, interaction_constraints=[["a", "b"], ["b", "c"]])
+    assert wrong_way(model, some_rows(data), 0, 1) == 0.0
+    assert max(map(len, paths_of(model))) == 2
+
+
+def test_a_matrix_of_the_users_own_takes_them_too(data: Any) -> None:
+    matrix = xgb.QuantileDMatrix(data.features, data.labels, group=data.queries.sizes)
+    params = {"monotone_constraints": [1] * 6, "interaction_constraints": [[0, 1]]}
+    model = trained(matrix, "xgboost", start="none", **params)
+    assert wrong_way(model, some_rows(data), 0, 1) == 0.0
+    assert parse_model(model.to_bytes()).start_trees == 0

@@ -1,0 +1,312 @@
+"""The linear start that is made on the spot, against NumPy without any tricks; and trees that begin with it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import boostrank
+from boostrank.core.errors import DataWarning
+from boostrank.core.gains import gains_from_labels
+from boostrank.data.libsvm.reader import write_libsvm
+from boostrank.engines.model_format import LinearStart
+from boostrank.fit.start import cross_fit, ridge, start_rows, steps
+from boostrank.fit.start.cross_fit import cross_fitted
+from boostrank.fit.start.ridge import RIDGES
+from boostrank.fit.start.rows import FOLDS
+from boostrank.kernels.trees.curves import Curves
+
+SIZES = np.array([3, 9, 1, 6, 12, 2, 7, 8, 4, 10, 5, 11])
+
+
+def made(seed: int = 0, labels: Any = None, **more: Any) -> boostrank.RankingDataset:
+    """Tails, zeros and missing values, values below zero, and a feature that never changes."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(SIZES.sum(), 5)) * [1.0, 10.0, 0.1, 1.0, 0.0]
+    x[:, 2] = np.exp(30 * x[:, 2])
+    x[rng.random(x.shape[0]) < 0.3, 1] = 0.0
+    x[rng.random(x.shape) < 0.1] = np.nan
+    noise = rng.normal(size=SIZES.sum())
+    y = np.clip(np.round(1.5 + np.nan_to_num(x[:, 0]) + (x[:, 1] == 0.0) + 0.5 * noise), 0, 3)
+    return boostrank.RankingDataset.from_arrays(
+        x.astype(np.float32), y if labels is None else labels, group=SIZES, **more
+    )
+
+
+def columns(x: Any, ranks_only: bool = False) -> Any:
+    """What is made of the features, one column after another, each less its mean and over its deviation."""
+    found = []
+    for column in x.astype(np.float64).T:
+        here = np.sort(column[~np.isnan(column)])
+        rank = [((here < v).sum() + (here <= v).sum()) / 2.0 / here.size for v in column]
+        found.append(np.where(np.isnan(column), 0.5, rank))
+        if ranks_only:
+            continue
+        if np.unique(here).size > 2:
+            line = (column - here[0]) / (here[-1] - here[0])
+            found.append(np.where(np.isnan(column), np.nanmean(line), line))
+        zero, missing = (column == 0.0).astype(float), np.isnan(column).astype(float)
+        if 0.02 < np.mean(here == 0.0) < 0.98:
+            found.append(np.where(np.isnan(column), np.mean(here == 0.0), zero))
+        if 0.02 < missing.mean() < 0.98:
+            found.append(missing)
+    z = np.array(found).T
+    return (z - z.mean(axis=0)) / np.where(np.ptp(z, axis=0) > 1e-9, z.std(axis=0), np.inf)
+
+
+def twin(data: boostrank.RankingDataset, ridge: float, rows: Any, ranks_only: bool = False) -> Any:
+    """Scores of all rows by a regression on some: one equation a query, solved as least squares."""
+    z = columns(data.features, ranks_only)
+    gains = 2.0**data.labels - 1.0
+    weight = data.queries.each_weight / data.queries.each_weight.mean()
+    left, right, learning = [], [], 0.0
+    for q, (a, b) in enumerate(zip(data.queries.ptr[:-1], data.queries.ptr[1:], strict=True)):
+        t = gains[a:b] - gains[a:b].mean()
+        if rows[q] and t.any():
+            root = np.sqrt(weight[q] / (b - a))
+            left.append((z[a:b] - z[a:b].mean(axis=0)) * root)
+            right.append(t / t.std() * root)
+            learning += weight[q]
+    damped = np.vstack([*left, np.sqrt(ridge * learning) * np.eye(z.shape[1])])
+    return z @ np.linalg.lstsq(damped, np.concatenate([*right, np.zeros(z.shape[1])]), rcond=None)[0]
+
+
+def said(start: LinearStart, x: Any) -> Any:
+    """The start's score of each row."""
+    return sum((Curves.of([(j, curve)]).values(x)[:, 0] for j, curve in start.curves.items()), np.zeros(len(x)))
+
+
+def direction(v: Any) -> Any:
+    return v / np.linalg.norm(v)
+
+
+WEIGHT = np.repeat(np.arange(1.0, 13.0), SIZES)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "weight", "most"), [(None, None, 99), (30, None, 99), (30, WEIGHT, 99), (30, None, 5)]
+)
+def test_scores_are_those_of_plain_least_squares(blocks: Any, weight: Any, most: int, monkeypatch: Any) -> None:
+    if blocks:
+        monkeypatch.setattr(start_rows, "_NUMBERS_A_BLOCK", blocks)
+    monkeypatch.setattr(cross_fit, "MOST_COLUMNS", most)
+    data = made(weight=weight)
+    start = cross_fitted(data, "exponential", threads=2)
+    ridge, scale = start.description["ridge"], start.description["scale"]
+    whole = twin(data, ridge, np.ones(SIZES.size, bool), most < 99)
+    moved = said(start.start, data.features) - scale * whole
+    assert np.ptp(moved) <= 2 * steps.MOVED * start.scores.std() * 1.001  # all by the same is no move
+    fold = np.random.default_rng(0).permutation(SIZES.size) % FOLDS
+    for k in range(FOLDS):
+        mine = np.repeat(fold == k, SIZES)
+        expected = scale * twin(data, ridge, fold != k, most < 99)[mine]
+        np.testing.assert_allclose(start.scores[mine], expected, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT])
+def test_the_ridge_errs_least_on_folds_and_the_scale_is_half_of_the_best(weight: Any) -> None:
+    data = made(weight=weight)
+    weights = data.queries.each_weight
+    start = cross_fitted(data, "exponential")
+    fold = np.random.default_rng(0).permutation(SIZES.size) % FOLDS
+    gains = gains_from_labels(data.labels, "exponential")
+    queries = list(zip(data.queries.ptr[:-1], data.queries.ptr[1:], strict=True))
+
+    def error(ridge: float) -> float:
+        total = 0.0
+        for q, (a, b) in enumerate(queries):
+            t = gains[a:b] - gains[a:b].mean()
+            s = twin(data, ridge, fold != fold[q])[a:b]
+            if t.any():
+                total += weights[q] * np.mean((t / t.std() - (s - s.mean())) ** 2)
+        return total
+
+    errors = [error(ridge) for ridge in RIDGES]
+    assert start.description["ridge"] == RIDGES[int(np.argmin(errors))]
+    assert 0 < int(np.argmin(errors)) < len(errors) - 1
+
+    def entropy(factor: float) -> float:
+        total = 0.0
+        for q, (a, b) in enumerate(queries):
+            p = gains[a:b] - gains[a:b].min()
+            s = factor * start.scores[a:b]
+            if p.any():
+                total -= weights[q] * (p / p.sum()) @ (s - np.log(np.exp(s).sum()))
+        return total
+
+    best = 1.0 / cross_fit.SHARE
+    assert entropy(best) < min(entropy(0.95 * best), entropy(1.05 * best))
+
+
+def test_a_query_says_nothing_of_its_own_scores(monkeypatch: Any) -> None:
+    for module in (cross_fit, ridge):
+        monkeypatch.setattr(module, "RIDGES", np.array([0.1]))
+    labels = np.random.default_rng(3).integers(0, 4, SIZES.sum())
+    other = labels.copy()
+    a, b = made().queries.ptr[4:6]
+    other[a:b] = 3 - other[a:b]
+    one, two = (cross_fitted(made(labels=y), "linear") for y in (labels, other))
+    np.testing.assert_allclose(direction(one.scores[a:b]), direction(two.scores[a:b]), rtol=1e-9)
+    x = made().features
+    assert not np.allclose(direction(said(one.start, x)), direction(said(two.start, x)), rtol=1e-3)
+
+
+def test_sparse_rows_and_labels_that_teach_nothing() -> None:
+    data = made()
+    filled = np.nan_to_num(data.features)
+    both = [
+        cross_fitted(boostrank.RankingDataset.from_arrays(x, data.labels, group=SIZES), "exponential")
+        for x in (filled, sparse.csr_matrix(filled))
+    ]
+    np.testing.assert_allclose(both[0].scores, both[1].scores, rtol=1e-9)
+    silent = cross_fitted(made(labels=np.ones(SIZES.sum())), "exponential")
+    assert not silent.scores.any()
+    assert not silent.start.curves
+
+
+def test_trees_begin_with_the_scores_of_the_other_folds() -> None:
+    data, seen = made(), []
+
+    def watching(scores: Any, dataset: Any) -> Any:
+        seen.append(np.array(scores))
+        return np.sin(np.arange(scores.size)), np.ones(scores.size)
+
+    params = {"objective": watching, "verbosity": -1, "min_data_in_leaf": 3}
+    model = boostrank.train(params, data, 2, start="linear")
+    start = cross_fitted(data, "exponential")
+    np.testing.assert_allclose(seen[0], start.scores, rtol=1e-12)
+    assert model.info["start"] == start.description
+    trees = seen[1] - seen[0]
+    own = said(start.start, data.features)
+    assert not np.allclose(own, start.scores, atol=0.01)
+    first = model.booster.predict(data.features, num_iteration=model.booster.num_trees() - 1, raw_score=True)
+    np.testing.assert_allclose(first, own + trees, atol=1e-6)
+
+
+def test_auto_has_a_start_where_it_can_and_nothing_else_does() -> None:
+    data = made()
+
+    def starts(params: Any = None, **options: Any) -> bool:
+        params = {"verbosity": -1, **(params or {})}
+        return "start" in boostrank.train(params, options.pop("data", data), 1, **options).info
+
+    assert starts()
+    assert starts({"objective": "Auto"})
+    assert starts({"objective": "lambdarank"}, start="linear")
+    assert not starts({"objective": "lambdarank"})
+    assert not starts(start="none")
+    assert not starts(start=None)
+    assert not starts(backend="linear", params={"objective": "regression"})
+    assert not starts(init_model=boostrank.train({"verbosity": -1, "objective": "sdcg"}, data, 1))
+
+
+def correlations(data: Any) -> list[float]:
+    """How much each feature alone tells of the targets, query by query."""
+    gains, ptr = 2.0**data.labels - 1.0, data.queries.ptr
+    found = []
+    for x in np.nan_to_num(data.features.astype(np.float64)).T:
+        each = []
+        for f in (np.sign(x) * np.log1p(np.abs(x)), (x != 0).astype(float)):
+            up = down = 0.0
+            for a, b in pairwise(ptr):
+                t, g = gains[a:b] - gains[a:b].mean(), f[a:b] - f[a:b].mean()
+                if t.any():
+                    up, down = up + t / t.std() @ g / (b - a), down + g @ g / (b - a)
+            each.append(up**2 / down if down else 0.0)
+        found.append(max(each))
+    return found
+
+
+@pytest.mark.parametrize("blocks", [None, 30])
+def test_of_many_features_those_that_tell_most_are_taken_and_it_is_said(blocks: Any, monkeypatch: Any) -> None:
+    if blocks:
+        monkeypatch.setattr(start_rows, "_NUMBERS_A_BLOCK", blocks)
+    backwards = made()
+    data = boostrank.RankingDataset.from_arrays(backwards.features[:, ::-1], backwards.labels, group=SIZES)
+    for most in (1, 2, 3):
+        monkeypatch.setattr(cross_fit, "MOST_FEATURES", most)
+        chosen = np.sort(np.argsort(correlations(data))[-most:])
+        with pytest.warns(DataWarning, match=f"made of {most} of the 5 features.* see the other {5 - most} as well"):
+            wide = cross_fitted(data, "exponential", threads=2)
+        few = cross_fitted(
+            boostrank.RankingDataset.from_arrays(data.features[:, chosen], data.labels, group=SIZES), "exponential"
+        )
+        np.testing.assert_allclose(wide.scores, few.scores, rtol=1e-8)  # parts are others
+        assert list(wide.start.curves) == [int(chosen[j]) for j in few.start.curves]
+        assert len(wide.start.feature_names) == 5
+
+
+@pytest.mark.filterwarnings("ignore:the linear start is made of 3")
+def test_a_wide_start_is_the_same_in_memory_on_disk_and_sparse(monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.setattr(cross_fit, "MOST_FEATURES", 3)
+    data = made()
+    filled = np.nan_to_num(data.features, nan=0.0)
+    write_libsvm(tmp_path / "t.txt", boostrank.RankingDataset.from_arrays(filled, data.labels, group=SIZES))
+    dense, thin = (
+        boostrank.RankingDataset.from_arrays(x, data.labels, group=SIZES) for x in (filled, sparse.csr_matrix(filled))
+    )
+    streamed = boostrank.RankingDataset.stream(tmp_path / "t.txt", cache=False)
+    one, *others = (cross_fitted(each, "exponential") for each in (dense, thin, streamed))
+    assert len(one.start.curves) > 1
+    for other in others:
+        np.testing.assert_array_equal(one.scores, other.scores)
+
+
+def test_what_lies_beyond_the_training_data_changes_little() -> None:
+    data = made()
+    rows = data.features.copy()
+    rows[::7, 0], rows[1::7, 2] = np.inf, -np.inf
+    there = boostrank.RankingDataset.from_arrays(rows, data.labels, group=SIZES)
+    model = boostrank.train({"verbosity": -1, "min_data_in_leaf": 3}, there, 2, start="linear")
+    usual = model.predict(data)
+    far = np.array([[f] * 5 for f in (np.inf, -np.inf, 1e30, -1e30, 0.0, np.nan)], np.float32)
+    assert np.abs(model.predict(far)).max() < 3 * np.abs(usual).max()
+
+
+def test_of_many_documents_some_parts_are_learnt_from(monkeypatch: Any) -> None:
+    monkeypatch.setattr(start_rows, "_NUMBERS_A_BLOCK", 30)
+    every = start_rows.parts_of(made().queries, 5)
+    assert start_rows.spread(every, 1_000) == every
+    few = start_rows.spread(every, 20)
+    assert few == every[:: -(-SIZES.sum() // 20)]
+    for module in (cross_fit, start_rows):
+        monkeypatch.setattr(module, "RANKED", 20)
+        monkeypatch.setattr(module, "REGRESSED", 40)
+    start, x = cross_fitted(made(), "exponential"), made().features
+    assert np.corrcoef(start.scores, said(start.start, x))[0, 1] > 0.3
+    assert start.scores.size == SIZES.sum()
+
+
+def test_one_thread_or_several_of_ours_and_of_the_blas_give_the_same_bytes() -> None:
+    program = """
+import hashlib, sys
+import numpy as np
+import boostrank
+from boostrank.fit.start import cross_fit
+from boostrank.fit.start import rows as start_rows, steps
+rng = np.random.default_rng(0)
+x = rng.normal(size=(1500, 300)).astype(np.float32)
+data = boostrank.RankingDataset.from_arrays(x, rng.integers(0, 3, 1500), group=[30] * 50)
+start_rows._NUMBERS_A_BLOCK = 30_000
+start = cross_fit.cross_fitted(data, "linear", int(sys.argv[1]))
+levels = b"".join(curve.constant.tobytes() for curve in start.start.curves.values())
+print(hashlib.sha256(levels + start.scores.tobytes()).hexdigest())
+"""
+    record = [
+        subprocess.run(
+            [sys.executable, "-c", program, ours],
+            env=os.environ | {"OPENBLAS_NUM_THREADS": blas},
+            capture_output=True,
+        ).stdout
+        for ours, blas in ("11", "32")
+    ]
+    assert len(record[0]) > 60
+    assert record[0] == record[1]

@@ -1,0 +1,342 @@
+"""Every way of giving data, parameters and continuation: the start is there, or a line says that it is not."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+import xgboost as xgb
+from scipy import sparse
+
+import boostrank
+from boostrank.core.errors import BoostrankError, DataError, DataWarning, ParameterError
+from boostrank.data.libsvm.reader import write_libsvm
+from boostrank.engines.formats import parse_model
+from boostrank.engines.lightgbm.model_text import start_trees
+from boostrank.fit.start import cross_fit
+from tests.engines.test_linear import ranking
+
+pytestmark = pytest.mark.usefixtures("leaves_as_grown")
+
+SMALL = {"num_leaves": 5, "num_threads": 1, "verbosity": -1, "eval_at": 10}
+NDCG = boostrank.Metric.parse("ndcg@10")
+ENGINES = ("lightgbm", "xgboost")
+START = "there is a start"
+
+Sets = tuple[Any, Any]
+
+
+def count_start_trees(model: boostrank.RankingModel) -> int:
+    body = model.to_bytes()
+    return len(start_trees(body)) if model.backend == "lightgbm" else parse_model(body).start_trees
+
+
+def outcome(train: Callable[[], boostrank.RankingModel]) -> tuple[str, boostrank.RankingModel | None]:
+    """START, or the line or refusal that says why there is none; never neither."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            model = train()
+        except BoostrankError as error:
+            return f"refused: {error}", None
+    message = " ".join(str(one.message) for one in caught)
+    if count_start_trees(model):
+        return START, model
+    assert "start" in message, "the start is not there, and nobody has said so"
+    return message, model
+
+
+@pytest.fixture(scope="module")
+def sets() -> Sets:
+    return ranking(0, gaps=True), ranking(1, gaps=True)
+
+
+@pytest.fixture(scope="module")
+def usual(sets: Sets) -> dict[str, boostrank.RankingModel]:
+    """What a RankingDataset gives."""
+    return {
+        name: boostrank.train({**SMALL, "max_bin": 255}, sets[0], 2, valid_sets=[sets[1]], backend=name)
+        for name in ENGINES
+    }
+
+
+def filled(data: Any) -> Any:
+    return boostrank.RankingDataset.from_arrays(
+        np.nan_to_num(data.features), data.labels, group=data.queries.sizes, feature_names=data.feature_names
+    )
+
+
+def thin(data: Any) -> Any:
+    return boostrank.RankingDataset.from_arrays(
+        sparse.csr_matrix(np.nan_to_num(data.features)), data.labels, group=data.queries.sizes
+    )
+
+
+def of_lightgbm(data: Any, **options: Any) -> Any:
+    return lgb.Dataset(data.features, data.labels, group=data.queries.sizes, params={"verbosity": -1}, **options)
+
+
+def of_xgboost(data: Any, kind: Any = xgb.DMatrix, **options: Any) -> Any:
+    return kind(data.features, data.labels, group=data.queries.sizes, **options)
+
+
+def a_subset(data: Any) -> Any:
+    twice = data.take(np.concatenate([np.arange(20), np.arange(len(data.queries))]))
+    whole = of_lightgbm(twice, free_raw_data=False).construct()
+    return whole.subset(np.arange(twice.n_documents - data.n_documents, twice.n_documents)).construct()
+
+
+def with_margin(data: Any) -> Any:
+    return of_xgboost(data, base_margin=np.ones(data.n_documents, np.float32))
+
+
+def in_a_frame(data: Any) -> Any:
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pandas.DataFrame(data.features).assign(last=pandas.Categorical(data.labels.astype(int)))
+    return lgb.Dataset(frame.rename(columns=str), data.labels, group=data.queries.sizes)
+
+
+def same(data: Any) -> Any:
+    return data
+
+
+GONE = "auto begins without its linear start here: the data set "
+# Engine, training set, validation set, what comes of it.
+GIVEN: list[tuple[str, Any, Any, str]] = [
+    ("both", same, same, START),
+    ("both", filled, filled, START),
+    ("both", thin, thin, START),
+    ("lightgbm", of_lightgbm, of_lightgbm, START),
+    ("lightgbm", lambda d: of_lightgbm(d, free_raw_data=False).construct(), of_lightgbm, START),
+    ("lightgbm", a_subset, None, START),
+    ("lightgbm", same, of_lightgbm, START),
+    ("lightgbm", lambda d: of_lightgbm(d).construct(), None, GONE + "has not kept its raw data: .*free_raw_data"),
+    ("lightgbm", in_a_frame, None, GONE + "holds categories of a data frame"),
+    ("lightgbm", lambda d: of_lightgbm(d, init_score=d.labels), None, "refused: the data set has an init_score"),
+    (
+        "lightgbm",
+        lambda d: of_lightgbm(d, position=np.zeros(d.n_documents)),
+        None,
+        "refused: the data set has positions",
+    ),
+    ("xgboost", of_xgboost, of_xgboost, START),
+    ("xgboost", same, of_xgboost, START),
+    ("xgboost", of_xgboost, same, START),
+    (
+        "xgboost",
+        lambda d: of_xgboost(d, xgb.QuantileDMatrix, max_bin=255),
+        None,
+        GONE + "holds bins in place of its numbers",
+    ),
+    ("xgboost", with_margin, None, GONE + "has a base_margin of its own"),
+    ("xgboost", of_xgboost, with_margin, GONE + "has a base_margin of its own"),
+]
+WAYS = [(name, *row[1:]) for row in GIVEN for name in ENGINES if row[0] in ("both", name)]
+
+
+@pytest.mark.parametrize(("engine", "train_set", "valid_set", "expected"), WAYS)
+def test_whatever_the_data_are_given_as(
+    engine: str, train_set: Any, valid_set: Any, expected: str, sets: Sets, usual: Any
+) -> None:
+    train = train_set(sets[0])
+    valid = None if valid_set is None else [valid_set(sets[1])]
+    params = {**SMALL, "max_bin": 255}
+    message, model = outcome(lambda: boostrank.train(params, train, 2, valid_sets=valid, backend=engine))
+    assert re.match(expected, message), message
+    if message != START or model is None:
+        return
+    assert model.info["start"]["folds"] == 5
+    rows = filled(sets[1]) if train_set in (filled, thin) else sets[1]
+    if rows is sets[1]:  # as a RankingDataset gives it
+        assert start_of(model) == start_of(usual[engine])
+    if valid:
+        last = NDCG.evaluate(rows.labels, model.predict(rows), rows.queries).mean
+        assert model.evals_result["valid_0"]["ndcg@10"][-1] == last
+    for one in (train, *(valid or ())):
+        if isinstance(one, lgb.Dataset):
+            assert one.init_score is one.get_field("init_score") is one._predictor is None
+        if isinstance(one, xgb.DMatrix):
+            assert one.get_base_margin().size == 0
+            assert one.feature_names is None
+
+
+def start_of(model: boostrank.RankingModel) -> Any:
+    """The trees of the start, and the scores of a few rows by them alone."""
+    rows = ranking(2, queries=3, gaps=True).features
+    if model.backend == "lightgbm":
+        count = count_start_trees(model)
+        return count, model.booster.predict(rows, num_iteration=count).tolist()
+    return parse_model(model.to_bytes()).forest["trees"][: count_start_trees(model)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_from_files(engine: str, sets: Sets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, files = filled(sets[0]), [tmp_path / "a.txt", tmp_path / "b.txt"]
+    write_libsvm(files[0], data.take(np.arange(15)))
+    write_libsvm(files[1], data.take(np.arange(15, len(data.queries))))
+    ways: list[dict[str, Any]] = [{"cache": False}, {"cache": tmp_path}, {"cache": tmp_path}]
+    if engine == "xgboost":
+        ways.append({"cache": False, "external_memory": True})
+    usual = boostrank.train(SMALL, boostrank.RankingDataset.read(files), 1, backend=engine)
+    for way in ways:
+        streamed = boostrank.RankingDataset.stream(files, **way)
+        message, model = outcome(lambda given=streamed: boostrank.train(SMALL, given, 1, backend=engine))
+        assert message == START
+        assert start_of(model) == start_of(usual)
+    monkeypatch.setattr(cross_fit, "MOST_FEATURES", 2)
+    wide = [boostrank.RankingDataset.read(files), boostrank.RankingDataset.stream(files, cache=False)]
+    with pytest.warns(DataWarning, match="made of 2 of the 6 features"):
+        dense, streamed = (boostrank.train(SMALL, one, 1, backend=engine) for one in wide)
+    assert start_of(dense) == start_of(streamed)
+    assert 0 < count_start_trees(dense) <= 2
+
+
+def half(scores: Any, data: Any) -> Any:
+    return 0.5 * np.sin(np.arange(scores.size)), np.ones(scores.size)
+
+
+# Engine, parameters, start, what comes of it.
+TOLD: list[tuple[str, dict[str, Any], str, str]] = [
+    ("lightgbm", {"boosting": "dart"}, "auto", START),
+    ("lightgbm", {"boosting": "goss"}, "auto", START),
+    ("lightgbm", {"boosting": "rf"}, "auto", "refused: boosting='rf'"),
+    ("lightgbm", {"linear_tree": True}, "auto", START),
+    ("lightgbm", {"extra_trees": True, "path_smooth": 1.0, "max_delta_step": 0.5}, "auto", START),
+    ("lightgbm", {"boost_from_average": True}, "auto", "refused: 'boost_from_average' is read by"),
+    ("lightgbm", {"zero_as_missing": True}, "auto", START),
+    ("lightgbm", {"use_missing": False}, "auto", START),
+    ("lightgbm", {"use_quantized_grad": True}, "auto", START),
+    ("both", {"categorical_feature": [3]}, "auto", "refused: categorical feature 'f4' holds"),
+    ("lightgbm", {"objective": "lightgbm:lambdarank"}, "linear", START),
+    ("xgboost", {"booster": "dart"}, "auto", "no linear start with these parameters: a model of booster=dart"),
+    ("xgboost", {"booster": "dart"}, "linear", "refused: no linear start with these parameters: a model of booster=da"),
+    ("xgboost", {"booster": "gblinear"}, "auto", "refused: booster='gblinear'"),
+    ("xgboost", {"base_score": 0.5}, "auto", "refused: base_score"),
+    ("xgboost", {"num_parallel_tree": 2}, "auto", START),
+    ("xgboost", {"max_depth": 3, "grow_policy": "depthwise"}, "auto", START),
+    ("xgboost", {"objective": "xgboost:rank:ndcg"}, "linear", START),
+    ("both", {"monotone_constraints": [1] * 6}, "auto", START),
+    ("both", {"interaction_constraints": [[0, 1], [2, 3, 4, 5]]}, "auto", START),
+    ("both", {"bagging_fraction": 0.5, "feature_fraction": 0.5, "seed": 3}, "auto", START),
+    ("both", {"early_stopping_round": 1}, "auto", START),
+    ("both", {"objective": half}, "linear", START),
+    ("both", {"objective": "sdcg"}, "linear", START),
+]
+TOLD_EACH = [(name, *row[1:]) for row in TOLD for name in ENGINES if row[0] in ("both", name)]
+
+
+@pytest.mark.parametrize(("engine", "params", "start", "expected"), TOLD_EACH)
+def test_whatever_the_parameters_are(
+    engine: str, params: dict[str, Any], start: str, expected: str, sets: Sets
+) -> None:
+    message, model = outcome(
+        lambda: boostrank.train({**SMALL, **params}, sets[0], 2, valid_sets=[sets[1]], backend=engine, start=start)
+    )
+    assert re.match(expected, message), message
+    if model is not None:
+        last = NDCG.evaluate(sets[1].labels, model.predict(sets[1], num_iteration=2), sets[1].queries).mean
+        assert model.evals_result["valid_0"]["ndcg@10"][-1] == pytest.approx(last, abs=1e-12)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_however_a_training_goes_on(engine: str, sets: Sets, usual: Any, tmp_path: Path) -> None:
+    train = sets[0]
+    before, path = usual[engine], tmp_path / "model"
+    before.save(path)
+    kept = start_of(before)
+    options: dict[str, Any] = {"backend": engine}
+    for init_model in (before, path, before.booster):
+        message, model = outcome(lambda given=init_model: boostrank.train(SMALL, train, 1, init_model=given, **options))
+        assert message == START
+        assert start_of(model) == kept
+    checkpoint = boostrank.Checkpoint(tmp_path / "checkpoint", every=1)
+    message, _ = outcome(lambda: boostrank.train(SMALL, train, 2, checkpoint=checkpoint, **options))
+    assert message == START
+    going_on = boostrank.Checkpoint(tmp_path / "checkpoint", every=1, resume=True)
+    message, model = outcome(lambda: boostrank.train(SMALL, train, 2, checkpoint=going_on, **options))
+    assert start_of(model) == kept
+    message, model = outcome(
+        lambda: boostrank.train({**SMALL, "early_stopping_round": 1}, train, 2, folds=2, **options)
+    )
+    assert message == START
+    assert outcome(lambda: boostrank.average([before, model]))[0] == START
+    assert start_of(boostrank.RankingModel.load(path)) == kept
+    plain = boostrank.train(SMALL, train, 1, start="none", **options)
+    for given in ({**SMALL, "objective": "auto"}, SMALL):
+        message, _ = outcome(lambda given=given: boostrank.train(given, train, 1, init_model=plain.booster, **options))
+        assert message == "auto goes on from a model without a linear start, and begins with none"
+    assert outcome(lambda: boostrank.average([before, plain]))[0] == START
+
+
+def test_matrices_go_on_with_a_model_that_has_a_start(sets: Sets, usual: Any) -> None:
+    train, valid = of_xgboost(sets[0]), of_xgboost(sets[1])
+    more = boostrank.train(SMALL, train, 2, valid_sets=[valid], init_model=usual["xgboost"], backend="xgboost")
+    assert start_of(more) == start_of(usual["xgboost"])
+    assert more.best_iteration == 4
+    last = NDCG.evaluate(sets[1].labels, more.predict(sets[1]), sets[1].queries).mean
+    assert more.evals_result["valid_0"]["ndcg@10"][-1] == last
+    assert not train.get_base_margin().size
+    margin = with_margin(sets[1])
+    with pytest.raises(ParameterError, match="it has a base_margin of its own"):
+        boostrank.train(SMALL, train, 1, valid_sets=[margin], init_model=usual["xgboost"], backend="xgboost")
+    assert margin.get_base_margin().all()
+    assert not train.get_base_margin().size
+    both = of_lightgbm(sets[0], free_raw_data=False)
+    more = boostrank.train(SMALL, both, 2, init_model=usual["lightgbm"])
+    assert start_of(more) == start_of(usual["lightgbm"])
+    assert both.init_score is both.get_field("init_score") is both._predictor is None
+
+
+@pytest.mark.parametrize(("engine", "made"), [("lightgbm", of_lightgbm), ("xgboost", of_xgboost)])
+def test_a_linear_model_as_a_start_is_in_steps_there_too(engine: str, made: Any, sets: Sets) -> None:
+    linear = boostrank.train({"objective": "regression", "num_threads": 1}, sets[0], 1, backend="linear")
+    one, two = (boostrank.train(SMALL, data, 1, start=linear, backend=engine) for data in (sets[0], made(sets[0])))
+    assert start_of(one) == start_of(two)
+
+
+def test_features_in_another_order_are_not_gone_on_with(sets: Sets, usual: Any) -> None:
+    names = tuple("abcdef")
+    data = [
+        boostrank.RankingDataset.from_arrays(
+            sets[0].features[:, order], sets[0].labels, group=sets[0].queries.sizes,
+            feature_names=[names[i] for i in order],
+        )
+        for order in (range(6), (1, 0, 2, 3, 4, 5))
+    ]  # fmt: skip
+    linear = boostrank.train({"objective": "regression", "num_threads": 1}, data[0], 1, backend="linear")
+    boosted = boostrank.train(SMALL, data[0], 1)
+    for given in ({"start": linear}, {"init_model": boosted}):
+        boostrank.train(SMALL, data[0], 1, **given)
+        with pytest.raises(DataError, match="in another order"):
+            boostrank.train(SMALL, data[1], 1, **given)
+
+
+def test_a_validation_set_whose_rows_are_gone(sets: Sets) -> None:
+    train = of_lightgbm(sets[0], free_raw_data=False).construct()
+    valid = of_lightgbm(sets[1], reference=train).construct()
+    for start, expected in (("auto", GONE + "has not kept"), ("linear", "refused: no linear start: .*has not kept")):
+        message, _ = outcome(lambda start=start: boostrank.train(SMALL, train, 1, valid_sets=valid, start=start))
+        assert re.match(expected, message), message
+
+
+@pytest.mark.parametrize(
+    ("engine", "made", "reason"),
+    [
+        ("lightgbm", lambda d: of_lightgbm(d).construct(), "has not kept its raw data"),
+        ("xgboost", lambda d: of_xgboost(d, xgb.QuantileDMatrix), "holds bins"),
+    ],
+)
+def test_a_linear_model_is_no_start_of_a_data_set_whose_rows_are_gone(
+    sets: Sets, engine: str, made: Callable[[Any], Any], reason: str
+) -> None:
+    linear = boostrank.train({"objective": "regression", "num_threads": 1}, sets[0], 1, backend="linear")
+    words = rf"no linear start: the data set {reason}.*\. Give the rows as a RankingDataset, or .*\(start='none'\)"
+    with pytest.raises(ParameterError, match=words):
+        boostrank.train(SMALL, made(sets[0]), 1, start=linear, backend=engine)
+    boostrank.train(SMALL, made(sets[0]), 1, start="none", backend=engine)

@@ -1,0 +1,207 @@
+"""A model for each fold, averaged."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from boostrank import RankingDataset, RankingModel, train
+from boostrank.core.errors import InputError, ParameterError
+from boostrank.data.part import Whole
+from boostrank.fit.folds import train_folds
+from boostrank.fit.presets import Member
+from boostrank.fit.query_folds import query_folds
+from boostrank.fit.start import cross_fit
+from boostrank.fit.start import rows as start_rows
+from boostrank.metric import BoundMetrics
+from tests.tuning.test_tuning import made
+
+PARAMS: dict[str, Any] = {
+    "objective": "regression", "verbosity": -1, "num_threads": 1, "min_sum_hessian_in_leaf": 3.0, "eval_at": [3, 5],
+    "feature_fraction": 0.6, "early_stopping_round": 5, "seed": 7,
+}  # fmt: skip
+ENGINES = ["lightgbm", "xgboost"]
+pytestmark = pytest.mark.usefixtures("leaves_as_grown")
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingDataset:
+    return made(50, 2)
+
+
+@pytest.fixture(scope="module")
+def coarse(data: RankingDataset) -> RankingDataset:
+    """So few values that each fold's own bins are those of all rows; queries have weights."""
+    queries = replace(data.queries, weights=np.array([0.5, 1.5, 2.5])[np.arange(len(data.queries)) % 3])
+    return replace(data, features=np.round(np.clip(data.features, -1.0, 1.0)) + 1.0, queries=queries)
+
+
+def folded(
+    params: dict[str, Any], data: RankingDataset, rounds: int = 12, folds: int = 3, start: Any = "auto", **options: Any
+) -> tuple[RankingModel, list[RankingModel]]:
+    """The average, and what it is made of."""
+    seen: list[RankingModel] = []
+
+    def keep(_: int, __: Member, model: RankingModel) -> bool:
+        seen.append(model)
+        return True
+
+    one = train_folds(params, data, rounds, [Member(start=start)] * folds, after=keep, **options)
+    return one, seen
+
+
+def alone(params: dict[str, Any], data: RankingDataset, rounds: int = 12, **options: Any) -> list[RankingModel]:
+    """A training for each fold that shares nothing."""
+    parts = enumerate(query_folds(data, 3, 7))
+    return [
+        train(params | {"seed": 7 + k}, outside, rounds, [inside], ["held out"], **options)
+        for k, (outside, inside) in parts
+    ]
+
+
+def test_folds_hold_out_each_query_once_and_cut_none(data: RankingDataset) -> None:
+    parts = query_folds(data, 4, 7)
+    assert sorted(np.concatenate([inside.queries.qid for _, inside in parts])) == sorted(data.queries.qid)
+    for outside, inside in parts:
+        assert not set(outside.queries.qid) & set(inside.queries.qid)
+        assert outside.n_documents + inside.n_documents == data.n_documents
+        assert len(inside.queries) in (12, 13)
+
+
+@pytest.mark.parametrize("within", [None, "zscore"])
+def test_the_model_is_the_mean_of_trainings_that_stop_on_their_folds(data: RankingDataset, within: str | None) -> None:
+    one, seen = folded(PARAMS, data, 40, within_query=within)
+    held = []
+    for model, (_, inside) in zip(seen, query_folds(data, 3, 7), strict=True):
+        measured = BoundMetrics(["ndcg@5"], inside.labels, inside.queries)
+        held.append(measured.per_query(model.predict(inside))["ndcg@5"])
+        assert model.best_score["held out"]["ndcg@5"] == pytest.approx(np.nanmean(held[-1]), abs=1e-12)
+    mean = np.mean([model.predict(data) for model in seen], axis=0)
+    np.testing.assert_allclose(one.predict(data), mean, atol=1e-12)
+    record = one.info["folds"]
+    assert record["rounds"] == [model.best_iteration for model in seen]
+    assert min(record["rounds"]) < max(record["rounds"]) < 40
+    values = np.concatenate(held)
+    counted = values[~np.isnan(values)]
+    assert record["held_out"]["ndcg@5"]["value"] == pytest.approx(counted.mean(), abs=1e-12)
+    assert record["held_out"]["ndcg@5"]["queries"] == counted.size
+    assert record["held_out"]["ndcg@5"]["low"] < counted.mean() < record["held_out"]["ndcg@5"]["high"]
+    assert set(record["held_out"]) == {"ndcg@3", "ndcg@5"}
+    assert one.info.data is not None
+    assert (one.info.data["rows"], one.info.data["fingerprint"]) == (data.n_documents, data.fingerprint)
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_matrix])
+def test_each_model_is_that_of_a_training_which_shares_no_bins(
+    coarse: RankingDataset, storage: Any, backend: str
+) -> None:
+    data = replace(coarse, features=storage(coarse.features))
+    directions = {"monotone_constraints": [0, 1, 0, -1]}
+    _, seen = folded(PARAMS | directions, data, backend=backend)
+    for model, other in zip(seen, alone(PARAMS | directions, data, backend=backend), strict=True):
+        np.testing.assert_array_equal(model.predict(data), other.predict(data))
+        assert model.evals_result == other.evals_result
+
+
+@pytest.mark.parametrize("own", ["lightgbm:lambdarank", "xgboost:rank:ndcg"])
+def test_the_engines_objectives_see_the_sizes_and_weights_of_a_folds_queries(coarse: RankingDataset, own: str) -> None:
+    backend = own.partition(":")[0]
+    params = {"objective": own, "verbosity": -1, "num_threads": 1, "seed": 7}
+    one, seen = folded(params, coarse, 5, backend=backend)
+    for model, other in zip(seen, alone(params, coarse, 5, backend=backend), strict=True):
+        np.testing.assert_array_equal(model.predict(coarse), other.predict(coarse))
+    assert one.info["folds"]["rounds"] == [5, 5, 5]
+
+
+def test_categories_and_a_ranker_to_begin_with_are_those_of_a_training_alone(coarse: RankingDataset) -> None:
+    params = PARAMS | {"categorical_feature": "name:f3", "early_stopping_round": 0}
+    ranker = train({"objective": "regression"}, coarse, 3, backend="linear")
+    with pytest.warns(match="the start goes without 'f3'"):
+        _, seen = folded(params, coarse, start=ranker)
+    with pytest.warns(match="the start goes without 'f3'"):
+        others = alone(params, coarse, start=ranker)
+    assert all(re.search(rb"num_cat=[1-9]", model.to_bytes()) for model in seen)
+    for model, other in zip(seen, others, strict=True):
+        np.testing.assert_allclose(model.predict(coarse), other.predict(coarse), atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_no_label_of_a_fold_is_in_the_model_that_holds_it_out(data: RankingDataset, backend: str) -> None:
+    params = PARAMS | {"early_stopping_round": 0}
+    (_, before), (_, inside) = folded(params, data, 5, backend=backend, start="linear"), query_folds(data, 3, 7)[1]
+    changed = data.labels.copy()
+    of_fold = np.isin(data.queries.row_ids(), inside.queries.qid)
+    changed[of_fold] = 3.0 - changed[of_fold]
+    _, after = folded(params, replace(data, labels=changed), 5, backend=backend, start="linear")
+    assert [a.to_bytes() == b.to_bytes() for a, b in zip(before, after, strict=True)] == [False, True, False]
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_threads_and_lookers_on_change_no_byte(data: RankingDataset, backend: str) -> None:
+    params = PARAMS | {"early_stopping_round": 0}
+    one, _ = folded(params, data, 5, backend=backend, start="linear")
+    again = train(params | {"num_threads": 2}, data, 5, folds=3, backend=backend, start="linear")
+    assert one.to_bytes() == again.to_bytes()
+    assert one.info["folds"]["held_out"]["ndcg@5"] == pytest.approx(again.info["folds"]["held_out"]["ndcg@5"])
+
+
+def test_starts_of_folds_are_those_of_the_same_sums(data: RankingDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = len(data.queries)
+    fold, inner = np.arange(count) % 4, np.arange(count) // 4 % start_rows.FOLDS
+    shared, apart = (cross_fit.FoldStarts(fold, inner) for _ in range(2))
+    whole = Whole(data)
+    for k in range(4):
+        part = whole.part(np.flatnonzero(fold != k))
+        found = shared.without(k, part, "exponential")
+        with monkeypatch.context() as patched:
+            patched.setattr(cross_fit, "_NUMBERS_SHARED", 0)
+            assert_same(apart.without(k, part, "exponential"), cross_fit.cross_fitted(part, "exponential"), 0.0)
+            # The same folds in folds, and quantiles: those of the part are about those of all rows.
+            patched.setattr(start_rows, "folds", lambda _, k=k: inner[fold != k])
+            assert_same(found, cross_fit.cross_fitted(data.take(np.flatnonzero(fold != k)), "exponential"), 0.05)
+
+
+def test_a_fold_may_be_one_query() -> None:
+    few = made(12, 2)
+    _, seen = folded(PARAMS | {"early_stopping_round": 0}, few, 1, folds=12, start="linear")
+    assert min(np.ptp(model.predict(few)) for model in seen) > 0.5
+
+
+def assert_same(one: cross_fit.CrossFitted, other: cross_fit.CrossFitted, least: float) -> None:
+    """Scores that correlate but for so much, and are the same where it is nothing."""
+    if least == 0.0:
+        np.testing.assert_array_equal(one.scores, other.scores)
+    else:  # of equal scores it may be a bit below 1
+        assert np.corrcoef(one.scores, other.scores)[0, 1] >= 1.0 - least
+
+
+def test_it_can_be_ended_after_a_fold(data: RankingDataset) -> None:
+    one = train_folds(PARAMS, data, 5, [Member()] * 4, after=lambda k, *_: k < 1)
+    assert len(one.info["folds"]["rounds"]) == 2
+    assert one.best_iteration == sum(one.info["folds"]["rounds"])
+
+
+@pytest.mark.parametrize(
+    ("backend", "params", "trained"), [("linear", {}, 0), ("xgboost", {"booster": "dart", "rate_drop": 0.5}, 1)]
+)
+def test_what_cannot_be_averaged_is_refused_before_all_folds_are_trained(
+    data: RankingDataset, backend: str, params: dict[str, Any], trained: int
+) -> None:
+    begun: list[int] = []
+    with pytest.raises(InputError, match="averaged"):
+        train_folds(
+            {"objective": "sdcg", **params}, data, 2, [Member()] * 5, backend=backend,
+            callbacks=[lambda env: begun.append(env.iteration) if env.iteration == env.begin_iteration else None],
+        )  # fmt: skip
+    assert begun == [0] * trained
+
+
+def test_more_folds_than_queries_are_refused(data: RankingDataset) -> None:
+    with pytest.raises(ParameterError, match="folds=51: from 2 to the number of training queries, 50"):
+        train(PARAMS, data, folds=51)

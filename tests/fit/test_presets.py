@@ -1,0 +1,297 @@
+"""Presets: what they come to on given data, what folds train, and how their models are averaged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+
+from boostrank import Checkpoint, RankingDataset, RankingModel, train
+from boostrank.core.errors import DataWarning, ParameterError, TrainingError
+from boostrank.engines import get_backend
+from boostrank.fit import folds as module
+from boostrank.fit.params import split_params
+from boostrank.fit.presets import (
+    FEW_MEMBERS,
+    FIXED_ROUNDS,
+    FOLDS,
+    FOLDS_OF_LARGE,
+    LARGE,
+    LARGE_MEMBERS,
+    MANY_MEMBERS,
+    MANY_QUERIES,
+    PATIENCE,
+    ROUNDS,
+    Member,
+    Recipe,
+    Sizes,
+    patience,
+    resolve,
+    suited,
+    unfit,
+)
+from boostrank.fit.train import follow
+from boostrank.metric import BoundMetrics
+from tests.tuning.test_tuning import made
+
+PARAMS: dict[str, Any] = {"num_threads": 1, "eval_at": [3, 5], "seed": 7, "verbosity": -1, "min_data_in_leaf": 3}
+ENGINES = ["lightgbm", "xgboost"]
+pytestmark = [
+    pytest.mark.usefixtures("leaves_as_grown"),
+    pytest.mark.filterwarnings("ignore::boostrank.core.errors.DataWarning"),
+]
+
+
+def params_of(backend: str) -> dict[str, Any]:
+    return {k: v for k, v in PARAMS.items() if backend == "lightgbm" or k != "min_data_in_leaf"}
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingDataset:
+    """Queries have weights, which metrics count."""
+    one = made(50, 2)
+    weights = np.array([0.5, 1.5, 2.5])[np.arange(len(one.queries)) % 3]
+    return replace(one, queries=replace(one.queries, weights=weights))
+
+
+@pytest.fixture(scope="module")
+def valid() -> RankingDataset:
+    return made(22, 5)
+
+
+def recipe(
+    quality: str, data: RankingDataset, valid: Any = (), *, backend: str = "lightgbm", rounds: int | None = None,
+    folds: int | None = None, start: Any = "auto", **params: Any,
+) -> Recipe:  # fmt: skip
+    engine = get_backend(backend)
+    given = params_of(backend) | params
+    checked = split_params(given, rounds or FIXED_ROUNDS, engine)
+    return resolve(quality, engine, checked, given, data, valid, rounds=rounds, folds=folds, start=start)
+
+
+def trained(
+    found: Recipe, data: RankingDataset, valid: Any = (), **options: Any
+) -> tuple[RankingModel, list[tuple[Member, RankingModel]]]:
+    """The average, and what each fold gave."""
+    seen: list[tuple[Member, RankingModel]] = []
+
+    def keep(_: int, member: Member, model: RankingModel) -> bool:
+        seen.append((member, model))
+        return True
+
+    one = follow(found, params_of(options.get("backend", "lightgbm")), data, list(valid), after=keep, **options)
+    return one, seen
+
+
+def sized(rows: int, queries: int, features: int) -> RankingDataset:
+    """Data of these sizes, whose features take no memory."""
+    features_of_all = np.broadcast_to(np.zeros(1, np.float32), (rows, features))
+    one = RankingDataset.from_arrays(
+        np.zeros((rows, 1), np.float32), np.arange(rows) % 3, group=[rows // queries] * queries
+    )
+    return replace(one, features=features_of_all, feature_names=tuple(map(str, range(features))))
+
+
+def test_good_trains_another_member_in_each_fold(data: RankingDataset) -> None:
+    found = recipe("good", data)
+    assert (found.folds, found.rounds, found.members) == (FOLDS, ROUNDS, FEW_MEMBERS)
+    assert found.patience == PATIENCE
+    assert recipe("good", data, folds=6).members == (*FEW_MEMBERS, *FEW_MEMBERS[:2])
+    for members in (FEW_MEMBERS, MANY_MEMBERS):
+        assert len({member.name for member in members}) == len(members)
+
+
+def test_members_and_trees_follow_the_size_of_the_data() -> None:
+    many = sized(2 * MANY_QUERIES, MANY_QUERIES, 5)
+    assert recipe("good", many).members == MANY_MEMBERS
+    assert recipe("good", many).trees["learning_rate"] > recipe("quick", many, [many]).trees["learning_rate"]
+    large = sized(LARGE // 100 + MANY_QUERIES, MANY_QUERIES, 100)
+    good, quick = recipe("good", large), recipe("quick", large, [large])
+    assert (good.members, good.folds) == (LARGE_MEMBERS, FOLDS_OF_LARGE)
+    assert quick.members == LARGE_MEMBERS[:1]
+    assert "feature_fraction" in recipe("quick", many).trees
+    assert "feature_fraction" not in {**good.trees, **quick.trees}
+    assert {member.objective for member in recipe("good", large, objective="sdcg").members} == {None}
+    assert recipe("good", large, balance="raw").members == (Member(),) * len(LARGE_MEMBERS)
+    assert recipe("quick", large, balance="raw").members == (Member(),)
+
+
+def test_a_continued_model_goes_on_with_its_objective(data: RankingDataset) -> None:
+    first = train(PARAMS | {"objective": "sdcg"}, data, 2)
+    assert train(PARAMS, data, 2, init_model=first, quality="quick").info.objective_name == "sdcg"
+
+
+def test_options_win_over_members(data: RankingDataset) -> None:
+    assert {member.objective for member in recipe("good", data, objective="sdcg").members} == {None}
+    assert {member.start for member in recipe("good", data, start="none").members} == {"none"}
+    assert not any(member.trees for member in recipe("good", data, extra_trees=False).members)
+    assert not any(member.trees for member in recipe("good", data, backend="xgboost").members)
+    discount = next(member for member in FEW_MEMBERS if member.params)
+    own = recipe("good", data, **dict.fromkeys(discount.params, "log")).members
+    assert not any(member.params for member in own)
+    assert "learning_rate" not in recipe("good", data, eta=0.3).trees
+    # A parameter that some objectives alone have leaves out the members that have not.
+    only = recipe("good", data, balance="raw").members
+    assert {member.objective for member in only} == {"auto"}
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_the_average_weighs_members_alike_on_one_scale(data: RankingDataset, valid: Any, backend: str) -> None:
+    found = recipe("good", data, [valid], backend=backend, rounds=12, early_stopping_round=3)
+    one, seen = trained(found, data, [valid], backend=backend)
+    assert [member for member, _ in seen] == list(found.members)
+    together = data.joined(valid.like(data))
+    fold = np.random.default_rng(7).permutation(len(together.queries)) % FOLDS
+    bound = BoundMetrics(["ndcg@5"], together.labels, together.queries)
+    scores, apart, per_query = [], [], np.full(len(together.queries), np.nan)
+    for k, (_, model) in enumerate(seen):
+        own = model.predict(together)
+        scores.append(own)
+        centred = [part - part.mean() for part in np.split(own, together.queries.ptr[1:-1])]
+        apart.append(np.sqrt(np.mean(np.concatenate([c for c, f in zip(centred, fold, strict=True) if f == k]) ** 2)))
+        per_query[fold == k] = bound.per_query(own)["ndcg@5"][fold == k]
+    mean = np.mean([own / a for own, a in zip(scores, apart, strict=True)], axis=0) * np.mean(apart)
+    difference = one.predict(together) - mean
+    assert np.ptp(difference) < 1e-5 * np.ptp(mean)  # but for XGBoost's base score
+    record = one.info["folds"]
+    assert record["members"] == [member.name for member in found.members]
+    assert record["rounds"] == [model.best_iteration for _, model in seen]
+    first = len(data.queries)
+    for part, value in ((slice(None), record["held_out"]["ndcg@5"]), (slice(first, None), record["valid"][0])):
+        counted = np.isfinite(per_query[part])
+        weights = together.queries.each_weight[part][counted]
+        assert value["value"] == pytest.approx(weights @ per_query[part][counted] / weights.sum(), abs=1e-9)
+        assert value["queries"] == counted.sum()
+    assert one.info.data is not None
+    assert one.info.data["queries"] == len(together.queries)
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_threads_change_no_byte(data: RankingDataset, backend: str) -> None:
+    models = [
+        train(params_of(backend) | {"num_threads": n}, data, 6, quality="good", backend=backend).to_bytes()
+        for n in (1, 2)
+    ]
+    assert models[0] == models[1]
+
+
+def test_callbacks_and_feval_see_every_fold(data: RankingDataset) -> None:
+    begun: list[int] = []
+    history: dict[str, Any] = {}
+
+    def begins(env: Any) -> None:
+        begun.append(env.iteration) if env.iteration == env.begin_iteration else None
+
+    train(
+        PARAMS, data, 5, quality="good", start="none", feval=lambda scores, _: ("size", float(len(scores)), True),
+        callbacks=[begins, lgb.record_evaluation(history), lgb.early_stopping(3, verbose=False)],
+    )  # fmt: skip
+    assert begun == [0] * FOLDS
+    assert "size" in history["held out"]
+
+
+@pytest.mark.parametrize("backend", ENGINES)
+def test_folds_resume_to_the_same_bytes(data: RankingDataset, backend: str, tmp_path: Any) -> None:
+    given, path = params_of(backend) | {"early_stopping_round": 4}, tmp_path / "checkpoint"
+
+    class Stop(Exception):
+        pass
+
+    def broken_in(fold: int, round: int) -> Any:
+        begun: list[int] = []
+
+        def callback(env: Any) -> None:
+            begun.append(0) if env.iteration == env.begin_iteration else None
+            if (len(begun), env.iteration) == (fold, round):
+                raise Stop
+
+        callback.order = 50  # type: ignore[attr-defined]
+        return callback
+
+    whole = train(given, data, 12, quality="good", backend=backend)
+    with pytest.raises(Stop):
+        train(given, data, 12, quality="good", backend=backend, checkpoint=Checkpoint(path, every=2),
+              callbacks=[broken_in(3, 3)])  # fmt: skip
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["checkpoint.1", "checkpoint.2", "checkpoint.3"]
+    going_on = Checkpoint(path, every=2, resume=True)
+    again = train(given, data, 12, quality="good", backend=backend, checkpoint=going_on)
+    assert going_on.resumed_at
+    assert again.to_bytes() == whole.to_bytes()
+    assert dict(again.info) == dict(whole.info)
+    going_on.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_member_that_cannot_be_trained_gives_way_to_the_first(
+    data: RankingDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train_one = module.run
+
+    def run(params: Any, *args: Any, **options: Any) -> Any:
+        if params.get("objective") == "reg-shf-sdcg":
+            raise TrainingError("nothing to learn")
+        return train_one(params, *args, **options)
+
+    monkeypatch.setattr(module, "run", run)
+    with pytest.warns(DataWarning, match=r"fold 2: reg-shf-sdcg.*: nothing to learn; trained as auto"):
+        one, seen = trained(recipe("good", data, rounds=3, start="none"), data)
+    assert [member.name.partition(",")[0] for member, _ in seen] == ["auto"] * FOLDS
+    assert one.info["folds"]["members"][1] == FEW_MEMBERS[0].name
+    monkeypatch.setattr(module, "run", lambda *_, **__: (_ for _ in ()).throw(TrainingError("nothing at all")))
+    with pytest.raises(TrainingError, match="nothing at all"):
+        trained(recipe("good", data, rounds=3), data)
+
+
+def test_data_that_folds_cannot_take_train_one_model_and_a_line_says_so(data: RankingDataset) -> None:
+    few = data.take(np.arange(5))
+    assert unfit(data) == ""
+    assert "8 queries" in unfit(few)
+    level = replace(data, labels=np.zeros(data.n_documents))
+    assert "not 0" in unfit(level)
+    found = recipe("good", few)
+    assert (found.folds, found.rounds, found.note) == (0, FIXED_ROUNDS, unfit(few))
+    with pytest.warns(DataWarning, match="quality='good' trains a single model"):
+        assert train(PARAMS, few, 2, quality="good", start="none").info.folds is None
+
+
+def test_parameters_that_folds_cannot_have_are_refused(data: RankingDataset) -> None:
+    for quality, folds in (("good", None), ("quick", 3)):
+        with pytest.raises(ParameterError, match=r"dart .*quality='quick'"):
+            recipe(quality, data, folds=folds, boosting="dart")
+    with pytest.raises(ParameterError, match=r"linear .*averaged"):
+        resolve("good", (engine := get_backend("linear")), split_params({}, 5, engine), {}, data)
+
+
+def test_quick_stops_where_it_can_and_has_trees_that_suit(data: RankingDataset, valid: RankingDataset) -> None:
+    alone, watched = recipe("quick", data), recipe("quick", data, [valid])
+    assert (alone.rounds, alone.patience, alone.trees["learning_rate"]) == (FIXED_ROUNDS, 0, 0.1)
+    assert (watched.rounds, watched.trees["learning_rate"]) == (ROUNDS, 0.05)
+    assert watched.patience == patience(len(valid.queries), Sizes.of(data))
+    for given in ({"rounds": 30}, {"n_estimators": 30}):
+        found = recipe("quick", data, [valid], **given)
+        assert (found.rounds, found.patience, found.trees["learning_rate"]) == (30, 0, 0.1)
+    assert recipe("quick", data, [valid], early_stopping_round=5).patience == 0  # its own
+    assert recipe("quick", data, [valid], metric="none").rounds == FIXED_ROUNDS
+    assert recipe("quick", data, [valid], boosting="dart").patience == 0
+    assert recipe("quick", data, [valid], backend="linear").trees == {}
+
+
+def test_trees_grow_with_the_data() -> None:
+    engine = get_backend("lightgbm")
+    leaves = [suited(engine, Sizes(10 * q, q, 9), None, {})["num_leaves"] for q in (50, MANY_QUERIES - 1, MANY_QUERIES)]
+    assert leaves == sorted(leaves)
+    assert leaves[0] < leaves[-1]
+    small, large = Sizes(10, 10, 1), Sizes(LARGE, 1_000, 2)
+    assert patience(MANY_QUERIES, small) < patience(10, small) == patience(MANY_QUERIES, large)
+    rates = [suited(engine, Sizes(500, 50, 9), rounds, {})["learning_rate"] for rounds in (50, 150, 1000)]
+    assert all(a >= b for a, b in pairwise(rates))
+
+
+def test_plain_folds_are_of_the_engines_defaults(data: RankingDataset) -> None:
+    found = recipe("plain", data, folds=3)
+    assert (found.rounds, found.trees, found.patience, found.members) == (FIXED_ROUNDS, {}, 0, (Member(),) * 3)
+    assert found.folds == 3

@@ -1,0 +1,131 @@
+"""Models and averages cut to a number of trees."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import boostrank
+from boostrank import RankingDataset, RankingModel
+from boostrank.core.errors import ParameterError
+from boostrank.model import price
+from boostrank.model.price import Limit, capped, count_trees, limited, microseconds, tree_counts
+from tests.fit.test_folds import folded
+from tests.tuning.test_tuning import made
+
+PARAMS: dict[str, Any] = {
+    "verbosity": -1, "num_threads": 1, "eval_at": [3], "early_stopping_round": 30, "seed": 7, "num_leaves": 5,
+    "min_sum_hessian_in_leaf": 3.0, "metric": "ndcg", "objective": "auto",
+}  # fmt: skip
+pytestmark = pytest.mark.usefixtures("leaves_as_grown")
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingDataset:
+    return made(60, 3)
+
+
+@pytest.fixture(scope="module")
+def models(data: RankingDataset) -> list[RankingModel]:
+    return folded(PARAMS, data, 20)[1]
+
+
+def file_trees(model: RankingModel) -> int:
+    return model.to_bytes().count(b"\nTree=")
+
+
+def test_models_of_an_average_are_cut_to_the_most_rounds_that_fit(
+    data: RankingDataset, models: list[RankingModel]
+) -> None:
+    start, rounds = tree_counts(models[0])[0], [model.best_iteration for model in models]
+    assert min(rounds) < max(rounds)
+    for cap in range(1, max(rounds) + 1):
+        trees = start + sum(min(cap, own) for own in rounds)
+        for spare in (0, 1):  # one tree more is a round of none
+            found = [model.best_iteration for model in capped(models, trees + spare)]
+            assert sum(found) <= trees + spare - start
+            assert found == [min(max(found), own) for own in rounds]
+            assert max(found) >= min(cap, max(rounds))
+    with pytest.raises(ParameterError, match=f"max_trees={start + 2}: .* at least {start + 3}, of which {start} "):
+        capped(models, start + 2)
+
+
+def test_the_file_of_an_average_has_the_trees_it_says(data: RankingDataset, models: list[RankingModel]) -> None:
+    whole = boostrank.train(PARAMS, data, 20, folds=3)
+    start = tree_counts(models[0])[0]
+    assert file_trees(whole) == count_trees(whole)
+    assert whole.info.price is None
+    cut = boostrank.train(PARAMS, data, 20, folds=3, max_trees=start + 8)
+    assert file_trees(cut) == count_trees(cut) == start + 6
+    assert cut.info.price == {"trees": start + 6, "max_trees": start + 8}
+    mean = np.mean([model.predict(data, num_iteration=2) for model in models], axis=0)
+    np.testing.assert_allclose(cut.predict(data), mean, atol=1e-12)
+    assert cut.info["folds"]["rounds"] == [2, 2, 2]
+    inside = [value["value"] for value in cut.info["folds"]["held_out"].values()]
+    assert inside != [value["value"] for value in whole.info["folds"]["held_out"].values()]
+
+
+@pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
+def test_a_start_of_too_many_trees_is_refused_before_the_first_round(data: RankingDataset, backend: str) -> None:
+    rounds: list[int] = []
+    few = {"objective": "auto", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+
+    def trained(max_trees: int) -> RankingModel:
+        watch = [lambda env: rounds.append(env.iteration)]
+        return boostrank.train(few, data, 2, backend=backend, callbacks=watch, max_trees=max_trees)
+
+    with pytest.raises(ParameterError, match="max_trees=1: the model has at least") as refused:
+        trained(1)
+    start = int(re.search(r"of which (\d+)", str(refused.value))[1])  # type: ignore[index]
+    with pytest.raises(ParameterError, match=f"at least {start + 1}"):
+        trained(start)
+    assert rounds == []
+    model = trained(start + 1)
+    assert tree_counts(model)[0] == start
+    assert count_trees(model) == start + 1
+
+
+def test_fewer_trees_than_a_start_has_are_refused(data: RankingDataset, models: list[RankingModel]) -> None:
+    start, each = tree_counts(models[0])
+    assert each == 1
+    assert start > 1
+    with pytest.raises(ParameterError, match=f"max_trees={start}"):
+        limited(models[0], Limit(start), data)
+    cut = limited(models[0], Limit(start + 1), data)
+    assert file_trees(cut) == count_trees(cut) == start + 1
+    assert cut.info.price == {"trees": start + 1, "max_trees": start + 1}
+
+
+def test_xgboost_counts_as_many(data: RankingDataset) -> None:
+    pytest.importorskip("xgboost")
+    params = {"objective": "auto", "num_leaves": 5, "num_threads": 1, "seed": 7}
+    _, [first, _] = folded(params, data, 4, folds=2, backend="xgboost")
+    start, each = tree_counts(first)
+    assert (start > 1, each) == (True, 1)
+    assert limited(first, Limit(start + 2), data).best_iteration == 2
+
+
+def test_a_limit_of_time_comes_to_trees_that_repeat_it(data: RankingDataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = boostrank.train(PARAMS | {"early_stopping_round": 0}, data, 20, start="none")
+    assert microseconds(model, data) > 0.0
+    monkeypatch.setattr(price, "microseconds", lambda model, data: 2.0 * count_trees(model))
+    cut = limited(model, Limit(microseconds=13.0), data)
+    assert cut.info.price == {"trees": 6, "max_trees": 6, "max_microseconds": 13.0}
+    assert file_trees(cut) == 6
+    assert limited(model, Limit(6), data).to_bytes() == cut.to_bytes()
+    assert limited(model, Limit(4, 13.0), data).best_iteration == 4
+    with pytest.raises(ParameterError, match=r"max_microseconds=1\.9: a tree takes 2 here"):
+        limited(model, Limit(microseconds=1.9), data)
+
+
+def test_limits_that_cannot_be_kept_are_refused(data: RankingDataset) -> None:
+    with pytest.raises(ParameterError, match="max_trees=0"):
+        Limit(0)
+    with pytest.raises(ParameterError, match="backend='linear' have no trees"):
+        Limit(5).check("linear", data)
+    with pytest.raises(ParameterError, match="in memory: give max_trees"):
+        Limit(microseconds=1.0).check("lightgbm", data.features)
+    Limit().check("linear", None)

@@ -1,0 +1,156 @@
+"""What a training refuses: each argument that it cannot take, in words, before anything is learnt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+
+import boostrank
+from boostrank.core.errors import DataError, DataWarning, ModelError, ParameterError
+from boostrank.data.dataset import RankingDataset
+from boostrank.fit.callbacks import EarlyStopping
+
+PARAMS: dict[str, Any] = {"num_leaves": 4, "num_threads": 1, "verbosity": -1}
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingDataset:
+    rng = np.random.default_rng(2)
+    return RankingDataset.from_arrays(rng.normal(size=(120, 6)), rng.integers(0, 3, 120), group=[6] * 20)
+
+
+def native(data: RankingDataset) -> lgb.Dataset:
+    return lgb.Dataset(data.features, data.labels, group=np.diff(data.queries.ptr), free_raw_data=False)
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"eval_at": "1,soon"}, "eval_at='soon' must be a whole number"),
+        ({"eval_at": [True]}, "eval_at=True must be a whole number"),
+        ({"eval_at": 2**31}, "eval_at=2147483648 must be a whole number, at least 1 and below 2"),
+        ({"monotone_constraints": "up"}, "monotone_constraints='up' is no list"),
+        ({"monotone_constraints": [1, 0]}, "monotone_constraints has 2 numbers, the data 6 features"),
+        ({"feature_contri": ["much"] * 6}, "must be a number for each feature"),
+        ({"interaction_constraints": "[[0, -1]]"}, "-1 is no feature: give its name, or its column counted from 0"),
+        ({"interaction_constraints": [[0, True]]}, "True is no feature"),
+        ({"early_stopping_round": 3, "boosting": "dart", "metric": "ndcg"}, "early stopping does not go with dart"),
+    ],
+    ids=str,
+)
+def test_parameters_of_another_kind(params: dict[str, Any], words: str, data: RankingDataset) -> None:
+    with pytest.raises(ParameterError, match=words.replace("[", r"\[")):
+        boostrank.train(PARAMS | params, data, 2, valid_sets=[data.take(np.arange(5))])
+
+
+def test_one_group_of_interactions_as_text_is_one_group(data: RankingDataset) -> None:
+    model = boostrank.train(PARAMS | {"interaction_constraints": "[0,1]"}, data, 3, start="none")
+    same = boostrank.train(PARAMS | {"interaction_constraints": [[0, 1]]}, data, 3, start="none")
+    assert np.array_equal(model.predict(data), same.predict(data))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "words"),
+    [
+        ({"quality": "god"}, ParameterError, "unknown quality 'god'.*'good'"),
+        ({"quality": "good", "init_model": "model"}, ParameterError, "init_model .*quality='quick'"),
+        ({"folds": 2, "init_model": "model"}, ParameterError, "init_model .*no folds"),
+        ({"folds": 2, "keep_training_booster": True}, ParameterError, "keep_training_booster .*no folds"),
+        ({"folds": 1}, ParameterError, "folds=1"),
+        ({"valid_names": ["a", "b"]}, ParameterError, "2 valid_names for 1 valid_sets"),
+        ({"valid_sets": "copies", "valid_names": ["a", "a"]}, ParameterError, "valid_names must be distinct: a, a"),
+        ({"start": "linear", "init_model": "model"}, ParameterError, "a model that is continued has its own start"),
+    ],
+    ids=str,
+)
+def test_arguments_that_do_not_go_together(
+    arguments: dict[str, Any], kind: type[Exception], words: str, data: RankingDataset
+) -> None:
+    valid = data.take(np.arange(5))
+    sets = [valid, data.take(np.arange(5, 10))] if "valid_sets" in arguments else [valid]
+    if "init_model" in arguments:
+        arguments = arguments | {"init_model": boostrank.train(PARAMS, data, 1, start="none")}
+    with pytest.raises(kind, match=words):
+        boostrank.train(PARAMS, data, 2, **(arguments | {"valid_sets": sets}))
+
+
+@pytest.mark.parametrize("quality", ["quick", "good"])
+def test_a_quality_looks_at_the_rows(quality: str, data: RankingDataset) -> None:
+    with pytest.raises(ParameterError, match=f"quality='{quality}'.* RankingDataset"):
+        boostrank.train(PARAMS, native(data), 2, quality=quality)
+    with pytest.raises(ParameterError, match=r"validation sets.* RankingDataset"):
+        boostrank.train(PARAMS, data, 2, quality="good", valid_sets=[native(data)])
+
+
+def test_columns_within_queries_are_of_our_data_sets(data: RankingDataset) -> None:
+    words = "columns within queries are computed of a RankingDataset, not"
+    with pytest.raises(ParameterError, match=words):
+        boostrank.train(PARAMS, native(data), 2, within_query="rank")
+    with pytest.raises(ParameterError, match=words):
+        boostrank.train(PARAMS, data, 2, within_query="rank", valid_sets=[native(data)])
+
+
+def test_a_checkpoint_of_no_rounds(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="every=0: a checkpoint needs at least one round"):
+        boostrank.Checkpoint(tmp_path / "c", every=0)
+
+
+def test_early_stopping_on_what_is_not_evaluated(data: RankingDataset) -> None:
+    stop = EarlyStopping(3, dataset="test")
+    with pytest.raises(ParameterError, match=r"early stopping needs a metric on test; evaluated here: valid_0's ndcg"):
+        boostrank.train(PARAMS, data, 2, valid_sets=[data.take(np.arange(5))], callbacks=[stop])
+
+
+def test_models_of_something_else_are_not_averaged(data: RankingDataset) -> None:
+    model = boostrank.train(PARAMS, data, 1, start="none")
+    with pytest.raises(ParameterError, match="models to average are RankingModels, not Booster"):
+        boostrank.average([model, model.booster])
+
+
+def test_rows_of_queries_that_do_not_fit(data: RankingDataset) -> None:
+    model = boostrank.train(PARAMS, data, 1, start="none", within_query="rank")
+    plain = boostrank.train(PARAMS, data, 1, start="none")
+    for score in (model.predict, model.rank, plain.predict, plain.rank):
+        with pytest.raises(DataError, match="qid is of 3 rows, the data have 2"):
+            score(data.features[:2], qid=[1, 1, 2])
+        with pytest.raises(DataError, match="group is of 3 rows, the data have 2"):
+            score(data.features[:2], group=[3])
+
+
+def test_a_native_data_set_without_queries(data: RankingDataset) -> None:
+    with pytest.raises(DataError, match="the data set has no queries: give group sizes"):
+        boostrank.train(PARAMS, lgb.Dataset(data.features, data.labels), 2)
+
+
+def test_a_subset_that_is_not_constructed_has_no_linear_start(data: RankingDataset) -> None:
+    with pytest.warns(DataWarning, match="a subset that is not constructed: call its construct"):
+        model = boostrank.train(PARAMS, native(data).subset(np.arange(int(data.queries.ptr[4]))), 2)
+    assert model.best_iteration > 0
+
+
+@pytest.mark.parametrize("every", [None, 1])
+def test_a_checkpoint_among_the_callbacks(every: int | None, data: RankingDataset, tmp_path: Path) -> None:
+    checkpoint = boostrank.Checkpoint(tmp_path / "c", every=every)
+    with pytest.raises(ParameterError, match=r"give it to boostrank\.train as checkpoint="):
+        boostrank.train(PARAMS, data, 2, callbacks=[checkpoint])
+    with pytest.raises(ParameterError, match=r"give it to boostrank\.train as checkpoint="):
+        lgb.train(PARAMS | {"objective": "lambdarank"}, native(data), 2, callbacks=[checkpoint])
+
+
+def test_a_checkpoint_of_a_newer_version_is_refused(data: RankingDataset, tmp_path: Path) -> None:
+    path = tmp_path / "c"
+
+    def stop(env: Any) -> None:
+        if env.iteration == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        boostrank.train(PARAMS, data, 3, checkpoint=boostrank.Checkpoint(path, every=1), callbacks=[stop])
+    first, _, rest = path.read_bytes().partition(b"\n")
+    path.write_bytes(first.rstrip(b"0123456789") + b"999\n" + rest)
+    with pytest.raises(ModelError, match="written by a newer boostrank: resume with that"):
+        boostrank.train(PARAMS, data, 3, checkpoint=boostrank.Checkpoint(path, resume=True))

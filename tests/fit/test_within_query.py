@@ -1,0 +1,359 @@
+"""Columns within queries: chosen by a training, remembered by its model, and computed wherever that ranks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import boostrank
+from boostrank import DataError, ParameterError, RankingDataset, RankingModel, WithinQuery, train
+from boostrank.clicks.log import some_documents
+from boostrank.data.candidates import Candidates
+from boostrank.data.part import Whole
+from boostrank.export.target import ExportError
+from boostrank.fit.choose import choice_words
+from boostrank.fit.start.begin import same_order
+from boostrank.model.files import sidecar_path
+from boostrank.model.scoring import scores_of_files
+from boostrank.model.within_query import RowsWithin, WithinColumns
+
+PARAMS: dict[str, Any] = {"objective": "regression", "num_threads": 1, "seed": 1}
+OWN: dict[str, dict[str, Any]] = {
+    "lightgbm": {"verbosity": -1, "num_leaves": 7}, "xgboost": {"num_leaves": 7}, "linear": {},
+}  # fmt: skip
+engines = pytest.mark.parametrize("backend", OWN)
+trees = pytest.mark.parametrize("backend", ["lightgbm", "xgboost"])
+NAMES = ("price [EUR]", "price_(EUR)", "age", "clicks")
+
+
+def made(queries: int, seed: int, names: tuple[str, ...] = NAMES) -> RankingDataset:
+    """What counts is the z-score of the first feature, whose level is that of its query."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 20, queries)
+    X = rng.normal(size=(sizes.sum(), 4))
+    y = np.clip(np.round(X[:, 0] + 0.3 * X[:, 1] + 1), 0, 3)
+    X[:, 0] += np.repeat(10 * rng.normal(size=queries), sizes)
+    X[rng.random(X.shape) < 0.2] = 0
+    X[rng.random(X.shape) < 0.05] = np.nan
+    return RankingDataset.from_arrays(X.astype(np.float32), y, group=sizes, feature_names=names)
+
+
+TRAIN, TEST = made(60, 1), made(30, 2)
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, RankingModel]:
+    within = WithinQuery(("rank", "best"), of=("age", "price [EUR]"))
+    return {
+        backend: train(PARAMS | own, TRAIN, 5, backend=backend, within_query=within) for backend, own in OWN.items()
+    }
+
+
+@engines
+def test_a_model_computes_its_columns_of_the_features_that_it_was_given(
+    models: dict[str, RankingModel], backend: str
+) -> None:
+    model, scores = models[backend], models[backend].predict(TEST)
+    assert (model.n_features, model.feature_names) == (4, NAMES)
+    added = ("rank(age|query)", "rank(price__EUR_|query)", "best(age|query)", "best(price__EUR_|query)")
+    assert model.column_names == NAMES + added
+    assert model.info["within_query"] == {"kinds": ["rank", "best"], "of": ["age", "price [EUR]"]}
+    assert model.info["data"]["feature_names"] == list(NAMES)
+    # By hand: another training on the columns as ordinary ones.
+    wide = model.over_columns(TRAIN)[1]
+    by_hand = train(PARAMS | OWN[backend], wide, 5, backend=backend)
+    assert by_hand.n_features == 8
+    np.testing.assert_array_equal(by_hand.predict(model.over_columns(TEST)[1]), scores)
+    plain = train(PARAMS | OWN[backend], TRAIN, 5, backend=backend).predict(TEST)
+    assert not np.array_equal(plain, scores)
+    order = [2, 0, 3, 1]
+    turned = RankingDataset.from_arrays(
+        TEST.features[:, order], TEST.labels, group=TEST.queries.sizes, feature_names=[NAMES[i] for i in order]
+    )
+    np.testing.assert_array_equal(model.predict(turned), scores)
+    if backend == "linear":  # whose sums depend on the rows beside
+        return
+    rng = np.random.default_rng(0)
+    mixed = rng.permutation(TEST.n_documents)
+    ids = TEST.queries.row_ids()[mixed]
+    np.testing.assert_array_equal(model.predict(TEST.features[mixed], qid=ids), scores[mixed])
+    by_query = model.rank(TEST.features, group=TEST.queries.sizes)
+    np.testing.assert_array_equal(by_query, model.rank(TEST))
+    np.testing.assert_array_equal(model.predict(TEST.take([3, 4])), scores[TEST.queries.take([3, 4])[1]])
+
+
+@engines
+def test_a_file_without_its_sidecar_still_says_which_columns_are_computed(
+    models: dict[str, RankingModel], backend: str, tmp_path: Path
+) -> None:
+    model, path = models[backend], tmp_path / "model"
+    model.save(path)
+    np.testing.assert_array_equal(RankingModel.load(path).predict(TEST), model.predict(TEST))
+    sidecar_path(path).unlink()
+    bare = RankingModel.load(path)
+    assert bare.n_features == 4
+    assert bare.within_query is not None
+    numbers = RankingDataset(TEST.features, TEST.labels, TEST.queries, bare.feature_names)
+    np.testing.assert_array_equal(bare.predict(numbers), model.predict(TEST))
+
+
+@engines
+def test_rows_without_queries_and_targets_that_see_one_document_are_refused(
+    models: dict[str, RankingModel], backend: str, tmp_path: Path
+) -> None:
+    model = models[backend]
+    for work in (model.predict, model.contributions):
+        with pytest.raises(DataError, match=r"computes rank\(age\|query\), .* give qid= or group="):
+            work(TEST.features)
+    with pytest.raises(DataError, match="the data has 8 features"):
+        model.predict(np.zeros((3, 8)), group=[3])
+    assert not model.scores_rows_alone
+    assert scores_of_files(model, tmp_path / "none") is None
+    for target in ("solr", "c", "lightgbm", "xgboost"):
+        with pytest.raises(ExportError, match=r"computes rank\(age\|query\), .* sees one document at a time"):
+            boostrank.export_model(model, tmp_path / "out", target)
+
+
+@engines
+def test_contributions_are_of_the_features_and_add_up(models: dict[str, RankingModel], backend: str) -> None:
+    model = models[backend]
+    found, scores = model.contributions(TEST), model.predict(TEST)
+    assert found.shape == (TEST.n_documents, 5)
+    np.testing.assert_allclose(found.sum(axis=1), scores, atol=1e-5)
+    plain, wide = model.over_columns(TEST)
+    parts = plain.contributions(wide)
+    assert parts.shape == (TEST.n_documents, 9)
+    np.testing.assert_allclose(found[:, 2], parts[:, 2] + parts[:, 4] + parts[:, 6])
+    assert np.abs(parts[:, [5, 7]]).max() > 0
+    assert plain.over_columns(wide) == (plain, wide)
+    np.testing.assert_array_equal(plain.predict(wide), scores)
+
+
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_some_documents_have_the_columns_of_all_candidates(is_sparse: bool) -> None:
+    """Whatever is made of a data set that has some documents, their columns are those among all of their queries."""
+    rng = np.random.default_rng(4)
+    X = rng.integers(0, 4, (60, 3)).astype(np.float32)
+    qid = np.repeat(np.arange(10), 6)
+    data = RankingDataset.from_arrays(sparse.csr_matrix(X) if is_sparse else X, rng.random(60), qid=qid)
+    rows = np.flatnonzero(rng.random(60) < 0.5)
+    some = replace(some_documents(data, rows), candidates=Candidates(data, rows))
+    columns = WithinColumns(data.feature_names, ("rank", "zscore", "best"), np.array([0, 2]))
+
+    def dense(features: Any) -> Any:
+        features = features[: features.shape[0]]
+        return features.toarray() if sparse.issparse(features) else features
+
+    wide = dense(columns.dataset(data, 1).features)
+    half = some.take([0, 3, 4])
+    for made in (
+        some, half, some.take([5, 1]), some.shuffled(rng), some.redrawn(rng), half.joined(some.take([1, 2])),
+        Whole(some).part([2, 0]), Whole(Whole(some).part([2, 0, 5])).part([1]), some.take([]),
+    ):  # fmt: skip
+        assert made.candidates is not None
+        own = made.candidates.data
+        all_of_them = wide if own is data else dense(columns.dataset(own, 1).features)
+        np.testing.assert_array_equal(dense(made.features), dense(own.features)[made.candidates.rows])
+        np.testing.assert_array_equal(dense(columns.dataset(made, 1).features), all_of_them[made.candidates.rows])
+    joined = half.joined(data.take([7]))
+    assert joined.candidates is not None
+    found = dense(columns.dataset(joined, 1).features)
+    np.testing.assert_array_equal(found[-6:], wide[42:48])
+    np.testing.assert_array_equal(found[: half.n_documents], wide[half.candidates.rows])
+
+
+@trees
+@pytest.mark.parametrize("kinds", [("rank", "zscore"), ("zscore",)])
+def test_zeros_that_a_sparse_row_does_not_name_are_values(backend: str, kinds: tuple[str, ...]) -> None:
+    dense = RankingDataset(np.nan_to_num(TRAIN.features), TRAIN.labels, TRAIN.queries, NAMES)
+    named = RankingDataset(sparse.csr_matrix(dense.features), TRAIN.labels, TRAIN.queries, NAMES)
+    columns = WithinQuery(kinds).columns(NAMES, None)
+    assert columns is not None
+    wide = columns.dataset(named, 1)
+    assert sparse.issparse(wide.features) is ("rank" not in kinds)
+    with pytest.MonkeyPatch.context() as patch:  # in blocks too
+        patch.setattr("boostrank.model.within_query._NUMBERS_AT_A_TIME", 300)
+        again = columns.dataset(named, 1)
+    for one in (wide.features, again.features):
+        rows = one.toarray() if sparse.issparse(one) else one
+        np.testing.assert_array_equal(rows, columns.dataset(dense, 1).features)
+    first, second = (
+        train(PARAMS | OWN[backend], data, 3, backend=backend, within_query=kinds) for data in (dense, named)
+    )
+    np.testing.assert_array_equal(first.predict(dense), second.predict(named))
+
+
+@trees
+def test_rows_on_disk_have_the_columns_of_rows_in_memory(backend: str, tmp_path: Path) -> None:
+    from boostrank.data.libsvm.writer import write_libsvm
+
+    whole = made(150, 5, ("f1", "f2", "f3", "f4"))
+    write_libsvm(tmp_path / "train.txt", whole)
+    memory = RankingDataset.read(tmp_path / "train.txt")
+    streamed = RankingDataset.stream(tmp_path / "train.txt", cache=False)
+    columns = WithinQuery().columns(memory.feature_names, 1)
+    assert columns is not None
+    rows = columns.dataset(streamed, 1).features
+    assert isinstance(rows, RowsWithin)
+    expected = columns.dataset(memory, 1).features
+    numbers = np.random.default_rng(0).permutation(len(rows))[:200]
+    np.testing.assert_array_equal(rows[numbers], expected[numbers])
+    np.testing.assert_array_equal(rows[7:230], expected[7:230])
+    np.testing.assert_array_equal(np.concatenate([piece for _, piece in rows.pieces()]), expected)
+    first, second = (
+        train(PARAMS | OWN[backend], data, 3, valid_sets=[data], backend=backend, within_query=WithinQuery())
+        for data in (memory, streamed)
+    )
+    np.testing.assert_array_equal(first.predict(memory), second.predict(streamed))
+    assert first.info["data"]["fingerprint"] == second.info["data"]["fingerprint"]
+
+
+def test_parts_of_a_data_set_have_the_columns_that_are_asked_for() -> None:
+    part = Whole(TRAIN).part([3, 1])
+    for kind in ("rank", "zscore", "zscore"):
+        columns = WithinQuery(kind).columns(NAMES, None)
+        assert columns is not None
+        found, expected = columns.dataset(part, 1), columns.dataset(TRAIN.take([3, 1]), 1)
+        np.testing.assert_array_equal(found.features[: found.n_documents], expected.features)
+
+
+@engines
+def test_a_continued_model_goes_on_with_its_own_columns(models: dict[str, RankingModel], backend: str) -> None:
+    params, model = PARAMS | OWN[backend], models[backend]
+    more = train(params, TRAIN, 3, init_model=model, backend=backend)
+    assert (more.column_names, more.best_iteration) == (model.column_names, 8)
+    same = train(params, TRAIN, 3, init_model=model, backend=backend, within_query=WithinQuery(
+        ("rank", "best"), of="age,price [EUR]"))  # fmt: skip
+    np.testing.assert_array_equal(same.predict(TEST), more.predict(TEST))
+    if backend != "linear":
+        raw = train(params, TRAIN, 3, init_model=model.booster, backend=backend)
+        np.testing.assert_array_equal(raw.predict(TEST), more.predict(TEST))
+    for wrong in ("rank", WithinQuery(of="auto")):
+        with pytest.raises(ParameterError, match=r"the model that is continued has (rank|chosen)"):
+            train(params, TRAIN, 3, init_model=model, backend=backend, within_query=wrong)
+    plain = train(params, TRAIN, 2, backend=backend)
+    with pytest.raises(ParameterError, match="has no columns within queries, and goes on with that"):
+        train(params, TRAIN, 3, init_model=plain, backend=backend, within_query="rank")
+    with pytest.raises(ParameterError, match="different features"):
+        boostrank.average([model, plain])
+
+
+@trees
+def test_a_checkpoint_goes_on_with_the_same_columns_alone(backend: str, tmp_path: Path) -> None:
+    def work(rounds: int, within: str | None, **options: Any) -> RankingModel:
+        at = boostrank.Checkpoint(tmp_path / "at", every=2, **options)
+        return train(PARAMS | OWN[backend], TRAIN, rounds, valid_sets=[TEST], backend=backend, within_query=within,
+                     checkpoint=at)  # fmt: skip
+
+    whole = work(5, "rank,mean")
+    assert work(5, "rank,mean", resume=True).to_bytes() == whole.to_bytes()
+    for other in ("rank", None):
+        with pytest.raises(ParameterError, match=r"of another training: (within_query|kinds)"):
+            work(5, other, resume=True)
+
+
+@trees
+def test_columns_follow_what_parameters_ask_of_their_feature(backend: str) -> None:
+    engine = boostrank.engines.get_backend(backend)
+    given: dict[str, Any] = {"monotone_constraints": {"price_(EUR)": 1, "clicks": -1}}
+    given["interaction_constraints"] = [["age", "clicks"], ["price [EUR]", "price_(EUR)"]]
+    if backend == "lightgbm":
+        given |= {"feature_contri": [1, 1, 1, 0.5], "max_bin_by_feature": [255, 3, 255, 255]}
+    found = engine.with_followers(engine.by_column(given, NAMES), NAMES, [1, 3, 1, 3])
+    assert found["monotone_constraints"] == [0, 1, 0, -1, 1, -1, 1, -1]
+    assert found["interaction_constraints"] == [[2, 3, 5, 7], [0, 1, 4, 6]]
+    if backend == "lightgbm":
+        assert found["feature_contri"] == [1, 1, 1, 0.5, 1, 0.5, 1, 0.5]
+        assert found["max_bin_by_feature"] == [255, 3, 255, 255, 3, 255, 3, 255]
+        given["feature_contri"] = [0.1, 1, 1, 1]
+    model = train(PARAMS | OWN[backend] | given, TRAIN, 10, backend=backend, within_query="rank,zscore")
+    # A document whose price rises, while the others' stay, does not fall.
+    longest, scores = int(TEST.queries.sizes.argmax()), []
+    rows = TEST.take([longest]).features
+    for price in np.linspace(-3, 3, 60):
+        rows[0, 1] = price
+        scores.append(model.predict(rows, group=[len(rows)])[0])
+    assert np.ptp(scores) > 0
+    assert np.all(np.diff(scores) >= 0)
+
+
+def test_categories_and_features_that_are_not_there_have_no_columns() -> None:
+    coded = RankingDataset(np.abs(np.nan_to_num(TRAIN.features)).round(), TRAIN.labels, TRAIN.queries, NAMES)
+    params = PARAMS | OWN["lightgbm"] | {"categorical_feature": [3]}
+    model = train(params, coded, 1, within_query="mean")
+    assert model.column_names[4:] == ("mean(price__EUR_|query)", "mean(price_(EUR)|query)", "mean(age|query)")
+    for of, words in {
+        "clicks": "trees cannot use 'clicks'", "agee": "no feature 'agee'.*age", "4": "no feature has number 4",
+        "age,2": "named twice", (): "no feature to compute", (1.5,): "no feature 1.5",
+    }.items():  # fmt: skip
+        with pytest.raises(ParameterError, match=words):
+            train(params, coded, 1, within_query=WithinQuery("mean", of))
+    for kinds, words in {"rnk": "knows no 'rnk'.*rank", "rank,rank": "a kind twice"}.items():
+        with pytest.raises(ParameterError, match=words):
+            WithinQuery(kinds)
+    columns = WithinQuery("rank", ["3"]).columns(("f1", "f2", "f3"), 1)
+    assert columns is not None
+    assert columns.added == ("rank(f3|query)",)
+    taken = RankingDataset(TRAIN.features, TRAIN.labels, TRAIN.queries, ("a", "b", "c", "rank(a|query)"))
+    with pytest.raises(ParameterError, match=r"'rank\(a\|query\)' is named like"):
+        train(PARAMS, taken, 1, within_query=WithinQuery("rank", "a"))
+    assert train(PARAMS | OWN["lightgbm"], taken, 1).n_features == 4
+    with pytest.raises(ParameterError, match="of a RankingDataset, not of Dataset"):
+        train(PARAMS, boostrank.engines.get_backend("lightgbm").dataset_type(TRAIN.features), 1, within_query="rank")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("a", "b"), ("a", "rank(a|query)"), ("rank(a|query)", "zscore(b|query)"), ("a", "rank(a|query)", "b")],
+)
+def test_names_that_were_not_made_so_are_ordinary(names: tuple[str, ...]) -> None:
+    found = WithinColumns.from_names(names)
+    assert (found is None) is (names != ("a", "rank(a|query)"))
+
+
+@trees
+def test_a_start_may_be_of_the_features_or_of_the_columns(backend: str) -> None:
+    linear = {"objective": "regression", "num_threads": 1}
+    of_features = train(linear, TRAIN, 5, backend="linear")
+    of_columns = train(linear, TRAIN, 5, backend="linear", within_query="zscore")
+    params = PARAMS | OWN[backend]
+    for start in (of_features, of_columns, "linear"):
+        model = train(params, TRAIN, 1, backend=backend, within_query="zscore", start=start)
+        assert model.within_query is not None
+        assert model.linear_start() is None
+        scores = model.predict(TEST)
+        assert np.ptp(scores) > 0
+    with pytest.raises(ParameterError, match=r"linear model has zscore\(.*, the training has not"):
+        train(params, TRAIN, 1, backend=backend, start=of_columns)
+    same_order(of_columns, TRAIN)
+
+
+def test_a_cluster_does_not_continue_a_model_with_columns(models: dict[str, RankingModel]) -> None:
+    pytest.importorskip("distributed", reason="Dask is an extra")
+    from boostrank.cluster.client import ClusterTraining
+
+    with pytest.raises(ParameterError, match=r"has rank\(age\|query\), .*continue it on one machine"):
+        ClusterTraining(None, {"objective": "regression"}, 1, models["xgboost"], None, None, 60.0)
+
+
+def test_cross_validation_takes_columns_that_help_and_leaves_others() -> None:
+    params = PARAMS | OWN["lightgbm"]
+    level = train(params, made(150, 3), 15, within_query=WithinQuery("zscore", "auto"))
+    choice = level.info["within_query"]["choice"]
+    assert choice["used"]
+    assert 0 < choice["low"] < choice["difference"] < choice["high"]
+    assert level.within_query is not None
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3))
+    noise = RankingDataset.from_arrays(X, rng.integers(0, 2, 300), group=[10] * 30)
+    model = train(params, noise, 2, folds=2, within_query=WithinQuery("zscore", "auto"))
+    assert model.within_query is None
+    left = model.info["within_query"]
+    assert left["kinds"] == []
+    assert choice_words(left["choice"]).endswith("left out: no gain beyond chance")
+    assert train(params, noise, 2, folds=2, within_query="zscore").within_query is not None

@@ -1,0 +1,160 @@
+"""What files of models say of categories: their names in XGBoost's JSON, their codes in LightGBM's text."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boostrank.core.errors import ModelError
+from boostrank.engines.lightgbm.model_text import listed_categories
+from boostrank.engines.xgboost.categories import names_in, readable, with_names
+from boostrank.engines.xgboost.format import XGBOOST, _count_categories
+from tests.model.real_models import lightgbm_models, xgboost_models
+
+BODY = xgboost_models()["rank:ndcg"]
+
+
+def cats(body: bytes) -> dict[str, Any]:
+    found = json.loads(body)["learner"]["gradient_booster"]["model"]["cats"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_names_of_categories_stand_in_a_file_as_xgboost_has_them() -> None:
+    body = with_names(BODY, {1: ("b", "aa", ""), 5: (3, -4, 7)})
+    assert body is not None
+    nothing = {"offsets": [], "values": []}
+    assert cats(body)["enc"] == [
+        nothing, {"offsets": [0, 1, 3, 3], "values": list(b"baa")}, nothing, nothing, nothing,
+        {"type": 15, "values": [3, -4, 7]},
+    ]  # fmt: skip
+    assert cats(body)["feature_segments"] == [0, 0, 3, 3, 3, 3, 6]
+    assert cats(body)["sorted_idx"] == [2, 1, 0, 1, 0, 2]
+    XGBOOST.parse(body)
+    assert names_in(body) == {1: ("b", "aa", ""), 5: (3, -4, 7)}
+    none = with_names(body, {})
+    assert none is not None
+    assert cats(none) == {"enc": [], "feature_segments": [], "sorted_idx": []}
+    assert names_in(none) == {}
+
+
+@pytest.mark.parametrize(
+    ("names", "held"),
+    [
+        (("a", "b"), True),
+        ((1, 2), True),
+        ((2**63 - 1, -(2**63) + 1), True),
+        ((2**63,), False),
+        ((-(2**63),), False),
+        ((True, False), False),
+        (("a", 1), False),
+        ((1.5,), False),
+        (("ä",), False),
+        (None, False),
+    ],
+)
+def test_names_that_xgboost_would_order_otherwise_or_not_hold_stay_out(names: Any, held: bool) -> None:
+    body = with_names(BODY, {0: names, 3: ("x",)})
+    assert (body is not None) == held
+    if body is not None:
+        assert names_in(body) == {0: names, 3: ("x",)}
+
+
+def test_a_booster_without_trees_of_its_own_holds_no_names() -> None:
+    document = json.loads(BODY)
+    forest = document["learner"]["gradient_booster"].pop("model")
+    document["learner"]["gradient_booster"] |= {"name": "dart", "gbtree": {"model": forest}}
+    body = json.dumps(document).encode()
+    assert with_names(body, {0: ("a",)}) is None
+    assert names_in(body) == {}
+
+
+def named(version: list[int], values: list[int], offsets: list[int]) -> bytes:
+    document = json.loads(with_names(BODY, {2: ("a", "b")}) or b"")
+    document["version"] = version
+    document["learner"]["gradient_booster"]["model"]["cats"]["enc"][2] = {"offsets": offsets, "values": values}
+    return json.dumps(document).encode()
+
+
+ODD = [*"zß".encode(), *b"a"]
+
+
+@pytest.mark.fault(119)
+@pytest.mark.parametrize(
+    ("version", "garbled"),
+    [([3, 1, 2], True), ([3, 3, 9], True), ([3, 4, 0], False), ([3, 4, 1], False), ([4, 0, 0], False)],
+)  # fmt: skip
+def test_names_beyond_ascii_are_believed_since_the_version_that_counts_their_bytes(
+    version: list[int], garbled: bool
+) -> None:
+    assert (names_in(named(version, [128], [0, 1])) == {}) == garbled
+    for values in (ODD, [value - 256 * (value > 127) for value in ODD]):
+        body = named(version, values, [0, 3, 4])
+        assert names_in(body) == ({} if garbled else {2: ("zß", "a")})
+        assert cats(readable(body))["enc"] == ([] if garbled else cats(body)["enc"])
+    plain = named(version, [127, 0, 98], [0, 2, 3])
+    assert names_in(plain) == {2: ("\x7f\0", "b")}
+    assert cats(readable(plain)) == cats(plain)
+
+
+def test_a_file_without_escapes_or_names_is_readable_as_it_is() -> None:
+    body = json.dumps(json.loads(BODY), indent=2).encode()
+    assert readable(body) is body
+    escaped = body.replace(b'"rank:ndcg"', b'"r\\u0061nk:ndcg"')
+    assert json.loads(readable(escaped)) == json.loads(body)
+    assert b"\\u" not in readable(escaped)
+
+
+@pytest.mark.fault(86)
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ({"offsets": [0, 1], "values": [-129]}, "it: values has an entry outside -128 to 255"),
+        ({"offsets": [0, 1], "values": [256]}, "it: values has an entry outside -128 to 255"),
+        ({"offsets": [0, -1], "values": []}, "it: offsets has an entry outside 0 to 2147483647"),
+        ({"offsets": [1, 1], "values": [97]}, "it: offsets do not fit the text"),
+        ({"offsets": [0], "values": [97]}, "it: offsets do not fit the text"),
+        ({"type": 6, "values": []}, "it have no known type"),
+        ({"type": 17, "values": []}, "it have no known type"),
+        ({"type": "7", "values": []}, "it have no known type"),
+        ({"type": 7, "values": None}, "it have no known type"),
+        ({"type": 7, "values": ["x"]}, "it: values has an entry that is not a number"),
+        ([], "it are not an object"),
+    ],
+)
+def test_a_column_of_categories_is_refused_where_it_is_wrong(column: Any, words: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        _count_categories(column, "it")
+    assert str(caught.value) == words
+
+
+def test_a_column_of_categories_counts_them() -> None:
+    assert _count_categories({"offsets": [], "values": [97]}, "it") == 0
+    assert _count_categories({"offsets": [0], "values": []}, "it") == 0
+    assert _count_categories({"offsets": [0, 1, 3], "values": [-128, 255, 0]}, "it") == 2
+    for kind in (7, 8):
+        assert _count_categories({"type": kind, "values": [0.5, float("inf"), 1]}, "it") == 3
+
+
+def test_codes_of_categories_are_those_that_lightgbm_lists() -> None:
+    infos = "feature_infos=none [0:39] 1:-2:7 5 -1:0 [-1:2]"
+    text = re.sub("(?m)^feature_infos=.*$", infos, lightgbm_models()["lambdarank"])
+    assert listed_categories(text.encode()) == {2: [1, -2, 7], 3: [5], 4: [-1, 0]}
+    assert set(listed_categories(lightgbm_models()["sets of categories"].encode())) == {4, 5}
+
+
+@pytest.mark.fault(86)
+def test_whole_numbers_of_categories_are_of_the_type_that_the_file_names() -> None:
+    types = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64]
+    for kind, type_ in enumerate(types, 9):
+        low, high = int(np.iinfo(type_).min), int(np.iinfo(type_).max)
+        assert _count_categories({"type": kind, "values": [low, high]}, "it") == 2
+        for value in (low - 1, high + 1):
+            with pytest.raises(ModelError, match=f"it: values has an entry outside {low} to {high}"):
+                _count_categories({"type": kind, "values": [value]}, "it")
+    with pytest.raises(ModelError, match=f"it: values has an entry outside 0 to {2**63 - 1}"):
+        _count_categories({"type": 16, "values": [-1]}, "it")

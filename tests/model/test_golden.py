@@ -1,0 +1,278 @@
+"""What earlier versions wrote is read: `golden/VERSION.tar.gz`, which `golden/make.py` made in their code."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import shutil
+import struct
+import tarfile
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from packaging.version import Version
+
+import boostrank
+from boostrank import RankingDataset, RankingModel
+from boostrank.cli.scores import scores_of
+from boostrank.cli.study import read_matters
+from boostrank.clicks import propensities
+from boostrank.clicks.propensities import read_propensities
+from boostrank.clicks.text import read_clicks, write_clicks
+from boostrank.core.errors import ParameterError
+from boostrank.core.jsonable import jsonable
+from boostrank.data import cache as caches
+from boostrank.data.libsvm.stream import _states
+from boostrank.engines.linear import format as linear_format
+from boostrank.fit import checkpoint as checkpoints
+from boostrank.fit import provenance
+from boostrank.metric import Conventions
+from boostrank.model.files import read_model_files, sidecar_path
+from boostrank.model.info import SCHEMA_VERSION, ModelInfo, fault_of
+from boostrank.objective.mixture import objective_from_dict
+from tests.cli.conftest import invoke
+from tests.model.golden.make import STUDY, named
+
+FOLDER = Path(__file__).parent / "golden"
+SUFFIX = ".tar.gz"
+VERSIONS = sorted((path.name.removesuffix(SUFFIX) for path in FOLDER.glob(f"*{SUFFIX}")), key=Version)
+NEWEST = VERSIONS[-1]
+
+MEND = "make golden writes one with it"
+
+
+@cache
+def expected(version: str) -> dict[str, Any]:
+    """What the version that wrote them made of its files."""
+    with tarfile.open(FOLDER / f"{version}{SUFFIX}") as files:
+        return dict(json.load(files.extractfile("expected.json")))  # type: ignore[arg-type]
+
+
+of_each_model = pytest.mark.parametrize(
+    ("version", "name"), [(version, name) for version in VERSIONS for name in expected(version)["models"]]
+)
+of_each_checkpoint = pytest.mark.parametrize(
+    ("version", "name"), [(version, name) for version in VERSIONS for name in expected(version)["checkpoints"]]
+)
+of_each_version = pytest.mark.parametrize("version", VERSIONS)
+
+
+@pytest.fixture(scope="module")
+def extracted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Version -> its files, which nobody changes."""
+    folders = {version: tmp_path_factory.mktemp(version) for version in VERSIONS}
+    for version, folder in folders.items():
+        with tarfile.open(FOLDER / f"{version}{SUFFIX}") as files:
+            files.extractall(folder, filter="data")
+    return folders
+
+
+@pytest.fixture
+def folder(version: str, extracted: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The files of a version where they may be changed, in the working directory, as they were made."""
+    shutil.copytree(extracted[version], tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.fault(87)
+@of_each_model
+def test_a_model_of_every_version_gives_the_scores_it_gave_to_the_bit(
+    version: str, name: str, extracted: dict[str, Path]
+) -> None:
+    folder, then = extracted[version], dict(expected(version)["models"][name])
+    rows = RankingDataset.from_libsvm(folder / "rows.txt")
+    rows = RankingDataset.from_libsvm(folder / "new.txt", like=rows)
+    model = RankingModel.load(folder / name)
+    scores = model.predict(named(rows) if "-frame" in name else rows)
+    np.testing.assert_array_equal(scores, then.pop("scores"))
+    names = tuple(then.pop("feature_names"))
+    assert (model.feature_names, model.info.objective_name) == (names, then.pop("objective"))
+    assert {key: getattr(model, key) for key in then} == then
+
+
+@pytest.mark.fault(87)
+@of_each_model
+def test_every_field_of_a_sidecar_of_every_version_is_read(
+    version: str, name: str, extracted: dict[str, Path], tmp_path: Path
+) -> None:
+    path = extracted[version] / name
+    content = read_model_files(path)[1]
+    assert content is not None
+    info = ModelInfo.read(content)
+    assert info == content
+    assert set(info.extra) <= {"evals_result"}, "nothing is left unknown"
+    assert fault_of(content) is None
+    if info.objective is not None and ":" not in info.objective["name"]:
+        assert objective_from_dict(info.objective).to_dict() == info.objective
+    if info.conventions is not None:
+        assert jsonable(dataclasses.asdict(Conventions(**info.conventions))) == info.conventions
+    model = RankingModel.load(path)
+    assert model.best_score.keys() == content["evals_result"].keys()
+    model.save(tmp_path / name)
+    again = json.loads(sidecar_path(tmp_path / name).read_text())
+    del again["file"]
+    assert again == content
+
+
+def test_the_newest_files_have_every_field_and_every_version_of_the_formats(extracted: dict[str, Path]) -> None:
+    folder, models = extracted[NEWEST], expected(NEWEST)["models"]
+    sidecars = [json.loads(sidecar_path(folder / name).read_text()) for name in models]
+    found = {key for content in sidecars for key in ModelInfo.read(content) if content.get(key)}
+    known = {one.name for one in dataclasses.fields(ModelInfo)} - {"extra"}
+    assert known <= found, f"no sidecar of {NEWEST} has these: {MEND}"
+    schema = max(content["file"]["schema_version"] for content in sidecars)
+    versions = [json.loads((folder / name).read_text())["version"] for name in ("linear.json", "propensities.json")]
+    there = (schema, *versions, heads(folder))
+    beginnings = {checkpoints._MAGIC + b"%d" % checkpoints._VERSION, caches._MAGIC.rstrip()}
+    now = (SCHEMA_VERSION, linear_format._VERSION, propensities.VERSION, beginnings)
+    assert there == now, f"the files of {NEWEST} are of other formats: {MEND}"
+
+
+def heads(folder: Path) -> set[bytes]:
+    """First lines of checkpoints and of entries of the cache."""
+    files = [*folder.glob("*.checkpoint"), *folder.glob("cache/*.data"), *folder.glob("cache/*.bins")]
+    return {file.read_bytes().partition(b"\n")[0] for file in files}
+
+
+def resume(folder: Path, version: str, name: str) -> tuple[RankingModel, boostrank.Checkpoint]:
+    """Go on as the training of a checkpoint was called."""
+    given = expected(version)["checkpoints"][name]
+    data = RankingDataset.from_libsvm(folder / "rows.txt")
+    new = RankingDataset.from_libsvm(folder / "new.txt", like=data)
+    state = boostrank.Checkpoint(folder / name, resume=True)
+    model = boostrank.train(
+        given["params"], data, given["rounds"], valid_sets=[new], backend=given["backend"], checkpoint=state
+    )
+    return model, state
+
+
+def identity_in(checkpoint: Path) -> dict[str, Any]:
+    return dict(json.loads(checkpoint.read_bytes().split(b"\n", 3)[2])["training"])
+
+
+@pytest.mark.fault(120)
+@of_each_checkpoint
+def test_a_checkpoint_of_another_version_is_refused_with_both(
+    version: str, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    then = identity_in(folder / name)["versions"]["boostrank"]
+    monkeypatch.setattr(provenance, "__version__", "99.0")
+    words = (
+        rf"{name}: the checkpoint is of another training: .*versions\.boostrank {then} then, 99\.0 now.*or remove the"
+    )
+    with pytest.raises(ParameterError, match=words):
+        resume(folder, version, name)
+
+
+@pytest.mark.parametrize("name", expected(NEWEST)["checkpoints"])
+@pytest.mark.parametrize("version", [NEWEST])
+def test_a_checkpoint_of_this_version_goes_on_to_the_same_model(
+    version: str, name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    then = identity_in(folder / name)["versions"]
+    monkeypatch.setattr(provenance, "_versions", lambda engine: then)
+    engine = expected(version)["checkpoints"][name]["backend"]
+    model, state = resume(folder, version, name)
+    assert state.resumed_at == 4
+    data = RankingDataset.from_libsvm(folder / "rows.txt")
+    whole = RankingModel.load(folder / f"{name}.model").predict(data)
+    same_engine = boostrank.engines.get_backend(engine).version == then[engine]
+    # Another processor or engine may round otherwise, and another engine choose other splits in the rounds to come.
+    if same_engine:
+        np.testing.assert_allclose(model.predict(data), whole, atol=1e-4 * whole.std())
+    assert model.best_iteration == 6
+
+
+def resealed(entry: Path, **key: Any) -> None:
+    """Put other values into the key of an entry of the cache, 99 for the first label, and a checksum that fits."""
+    length, lie = struct.Struct("<Q"), np.float64(99.0).tobytes()
+    body = entry.read_bytes()[: -caches._DIGEST]
+    at = len(caches._MAGIC) + length.size
+    (size,) = length.unpack(body[at - length.size : at])
+    header = json.loads(body[at : at + size])
+    assert header["arrays"][0][:2] == ["labels", "<f8"]
+    header["key"] |= key
+    text = json.dumps(header).encode()
+    body = caches._MAGIC + length.pack(len(text)) + text + lie + body[at + size + len(lie) :]
+    entry.write_bytes(body + hashlib.blake2b(body, digest_size=caches._DIGEST).digest())
+
+
+@pytest.mark.fault(120)
+@pytest.mark.usefixtures("folder")
+@of_each_version
+def test_a_cache_of_another_version_is_made_anew(version: str) -> None:
+    (entry,) = Path("cache").glob("*.data")
+    resealed(entry, files=_states(["rows.txt"]), reader=f"of {version}")  # as if nobody had touched the data since
+    forged = entry.read_bytes()
+    labels = RankingDataset.from_libsvm("rows.txt").labels
+    np.testing.assert_array_equal(RankingDataset.stream("rows.txt", cache="cache").labels, labels)
+    assert entry.read_bytes() != forged
+    # The new one is believed, lie and all, unless its reader is another.
+    for reader, first in ((caches.reader_version(), 99.0), ("another", labels[0])):
+        resealed(entry, reader=reader)
+        assert RankingDataset.stream("rows.txt", cache="cache").labels[0] == first
+
+
+@pytest.mark.usefixtures("folder")
+@of_each_version
+def test_a_training_beside_a_cache_of_another_version_is_one_without(version: str) -> None:
+    params = {"objective": "lambdarank", "num_leaves": 4, "num_threads": 1, "verbosity": -1}
+    with_cache = boostrank.train(params, RankingDataset.stream("rows.txt", cache="cache"), 1)
+    without = boostrank.train(params, RankingDataset.stream("rows.txt", cache=False), 1)
+    assert with_cache.to_bytes() == without.to_bytes()
+
+
+@pytest.mark.usefixtures("folder")
+@of_each_version
+def test_a_configuration_of_every_version_is_taken_by_train(version: str) -> None:
+    data = ("rows.txt", "--valid", "new.txt")
+    done = invoke("train", *data, "--config", "tune.toml", "--model", "new.model", "--rounds", 1, "--threads", 1)
+    assert done.exit_code == 0, done.stderr
+    with open("tune.toml", "rb") as file:
+        tuned = tomllib.load(file)
+    info = RankingModel.load("new.model").info
+    assert info.objective is not None
+    assert info.parameters is not None
+    assert info.objective["params"].items() >= tuned["set"].items()
+    assert info.parameters.items() >= tuned["param"].items()
+
+
+@pytest.mark.fault(120)
+@pytest.mark.usefixtures("folder")
+@of_each_version
+def test_a_study_of_every_version_goes_on(version: str) -> None:
+    done = invoke("tune", *STUDY, "--trials", "2", "--study", "tune.study", "--resume", "-o", "again.toml")
+    assert done.exit_code == 0, done.stderr
+    found, then = (tomllib.loads(Path(name).read_text()) for name in ("again.toml", "tune.toml"))
+    assert found == then
+
+
+@of_each_version
+def test_clicks_and_propensities_of_every_version_are_read(
+    version: str, extracted: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = extracted[version]
+    write_clicks(tmp_path / "clicks.txt", read_clicks(folder / "clicks.txt"))
+    assert (tmp_path / "clicks.txt").read_text() == (folder / "clicks.txt").read_text()
+    then = json.loads((folder / "propensities.json").read_text())
+    found = read_propensities(folder / "propensities.json").to_dict()
+    assert found | {"version": then["version"]} == then
+
+
+@of_each_version
+def test_a_measure_of_noise_of_every_version_is_read(version: str, extracted: dict[str, Path]) -> None:
+    then = json.loads((extracted[version] / "noise.json").read_text())["metrics"]
+    assert read_matters(str(extracted[version] / "noise.json")) == {name: one["matters"] for name, one in then.items()}
+
+
+@of_each_version
+def test_scores_of_every_version_are_read_to_the_bit(version: str, extracted: dict[str, Path]) -> None:
+    data = RankingDataset.from_libsvm(extracted[version] / "new.txt")
+    scores = scores_of(str(extracted[version] / "scores.txt"), None, data, None)
+    np.testing.assert_array_equal(scores, expected(version)["models"]["lightgbm.txt"]["scores"])

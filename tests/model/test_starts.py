@@ -1,0 +1,263 @@
+"""Starts in model files: which trees are one's, what they say, and what only looks like one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pytest
+
+from boostrank.core.errors import ModelError
+from boostrank.engines.lightgbm.format import LIGHTGBM
+from boostrank.engines.lightgbm.model_text import Tree, start_trees
+from boostrank.engines.lightgbm.start_format import read_start, start_text
+from boostrank.engines.model_format import LinearStart
+from boostrank.engines.steps import NOTHING, StepTree, just_above, parts_of, split
+from boostrank.engines.xgboost.format import ATTRIBUTE, XGBOOST
+from boostrank.kernels.trees.curves import LOWEST, Curve
+from tests.model.real_models import xgboost_models
+from tests.model.test_lightgbm import line
+
+NAMES = ("a", "b", "c")
+STEPS = Curve(
+    np.array([-1.25, 0.5, 3.25]), np.array([0.5, -1.5, 2.0, 4.0]), np.zeros(4), 0.25,
+    np.array([5.0, 1.0, 7.0, 2.0, 3.0]),
+)  # fmt: skip
+TWO = Curve(np.array([0.75]), np.array([1.0, -2.0]), np.zeros(2), -0.5, np.array([4.0, 9.0, 1.0]))
+LEVEL = Curve(np.zeros(0), np.array([1.5]), np.zeros(1), 2.0, np.array([6.0, 2.0]))
+CURVES = {"steps": STEPS, "two": TWO, "level": LEVEL}
+VALUES = np.array([-np.inf, -1e30, -2.0, -1.5, -1.25, -1.0, 0.0, 0.25, 0.5, 0.75, 1.0, 3.25, 4.0, 1e30, np.nan])
+
+
+def said(curve: Curve, values: np.ndarray = VALUES) -> list[float]:
+    """What a function says of each value, read off its definition."""
+    out = []
+    for x in values:
+        if np.isnan(x) or x < LOWEST:
+            out.append(curve.missing)
+            continue
+        out.append(float(curve.constant[sum(float(bound) < x for bound in curve.bounds)]))
+    return out
+
+
+def same(found: Curve, curve: Curve) -> None:
+    for name in ("bounds", "constant", "slope", "missing"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(curve, name))
+
+
+def lightgbm_file(curves: Mapping[int, Curve]) -> bytes:
+    return start_text(LinearStart(NAMES, curves)).encode()
+
+
+def xgboost_file(curves: Mapping[int, Curve]) -> bytes:
+    grown = XGBOOST.parse(xgboost_models()["rank:ndcg"])
+    return grown.with_trees(curves, grown.forest["trees"], grown.ends)
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_a_start_in_lightgbms_text_is_read_as_it_was_written_and_lightgbm_says_the_same(name: str) -> None:
+    curve = CURVES[name]
+    body = lightgbm_file({1: curve})
+    model = LIGHTGBM.parse(body)
+    assert model.start_trees == len(start_trees(body)) == 1
+    (feature, found), *others = read_start(model.trees).items()
+    assert (feature, others) == (1, [])
+    same(found, curve)
+    assert found.documents is not None
+    assert curve.documents is not None
+    np.testing.assert_array_equal(found.documents, curve.documents)
+    assert model.trees[0].leaves == curve.constant.size + 1
+    rows = np.zeros((VALUES.size, 3))
+    rows[:, 1] = VALUES
+    scores = lgb.Booster(model_str=body.decode()).predict(rows, raw_score=True)
+    np.testing.assert_allclose(scores, said(curve), rtol=1e-15)
+
+
+def test_two_trees_of_one_feature_add_up_and_others_stay() -> None:
+    text = lightgbm_file({0: STEPS, 1: TWO, 2: LEVEL}).decode()
+    found = read_start(LIGHTGBM.parse(line("split_feature", "0 0", tree=1)(text).encode()).trees)
+    assert sorted(found) == [0, 2]
+    assert said(found[0]) == [a + b for a, b in zip(said(STEPS), said(TWO), strict=True)]
+    document = json.loads(xgboost_file({0: STEPS, 1: TWO, 2: LEVEL}))
+    tree = document["learner"]["gradient_booster"]["model"]["trees"][1]
+    tree["split_indices"] = [0] * len(tree["split_indices"])
+    found = XGBOOST.parse(json.dumps(document).encode()).start
+    assert sorted(found) == [0, 2]
+    values = VALUES.astype(np.float32).astype(np.float64)
+    assert said(found[0], values) == [a + b for a, b in zip(said(STEPS, values), said(TWO, values), strict=True)]
+
+
+def a_tree(**fields: str | None) -> Tree:
+    """A tree of a start in steps, of feature 4 and two pieces, or with other lines (None: without one)."""
+    lines = {
+        "leaf_count": "3 5 7", "split_feature": "4 4", "split_gain": "0 0", "threshold": f"{LOWEST!r} 0.5",
+        "left_child": "-1 -2", "right_child": "1 -3", "leaf_value": "0.5 1 2", "num_leaves": "3", "num_cat": "0",
+        "is_linear": "0", **fields,
+    }  # fmt: skip
+    kept = {name: value for name, value in lines.items() if value is not None}
+    numbers = {name: int(kept[name]) for name in ("num_leaves", "num_cat", "is_linear")}
+    return Tree(
+        7, {name.encode(): value.encode() for name, value in kept.items()}, b"\n\n", numbers["num_leaves"],
+        numbers["num_cat"], numbers["is_linear"] == 1,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_one"),
+    [
+        ({}, True),
+        ({"split_gain": "0 1"}, False),
+        ({"split_gain": None}, False),
+        ({"num_leaves": "1"}, False),
+        ({"num_cat": "1"}, False),
+        ({"split_feature": "4 3"}, False),
+        ({"threshold": "-1.0 0.5"}, False),
+        ({"threshold": "-1.0 0.5", "split_feature": "4 3"}, False),
+        ({"threshold": f"0.5 {LOWEST!r}"}, False),
+        ({"threshold": ""}, False),
+        ({"is_linear": "1"}, False),
+    ],
+)
+def test_a_tree_of_a_start_is_known_by_what_no_tree_that_was_grown_has(
+    fields: dict[str, str | None], is_one: bool
+) -> None:
+    assert a_tree(**fields).is_start is is_one
+
+
+@pytest.mark.fault(86)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"left_child": "-1 -3", "right_child": "1 -2"},  # the other way round
+        {"num_leaves": "4", "split_feature": "4 4 4", "split_gain": "0 0 0", "left_child": "-1 2 -2",
+         "right_child": "1 -4 -3", "leaf_value": "0 1 2 3", "leaf_count": "1 1 1 1",
+         "threshold": f"{LOWEST!r} 0.5 1.5"},
+        {"leaf_value": "x 1 2"},
+        {"leaf_value": ""},
+    ],
+)  # fmt: skip
+def test_what_only_looks_like_a_start_is_refused(fields: dict[str, Any]) -> None:
+    assert a_tree(**fields).is_start
+    with pytest.raises(ModelError, match="tree 7 is no function of one feature, though it begins as one"):
+        read_start([a_tree(**fields)])
+
+
+def test_an_empty_start_is_a_tree_that_adds_nothing() -> None:
+    model = LIGHTGBM.parse(lightgbm_file({}))
+    assert len(model.trees) == 1
+    assert model.trees[0].words(b"leaf_value") == [b"0.0", b"0.0"]
+    assert said(NOTHING) == [0.0] * VALUES.size
+    alone = LIGHTGBM.parse(start_text(LinearStart(("a",), {})).encode())  # also of a model of one feature
+    assert alone.trees[0].words(b"split_feature") == [b"0"]
+    assert lgb.Booster(model_str=lightgbm_file({}).decode()).predict(np.ones((1, 3)))[0] == 0.0
+
+
+def test_steps_become_a_tree_whose_nodes_know_their_documents() -> None:
+    tree = StepTree.of(STEPS)
+    assert tree.leaf == [0.25, 0.5, -1.5, 2.0, 4.0]
+    assert tree.documents == [3, 5, 1, 7, 2]
+    assert (tree.bounds, tree.left, tree.right) == ([0.5, -1.25, 3.25], [~0, 2, ~1, ~3], [1, 3, ~2, ~4])
+    assert tree.below == [18, 15, 6, 9]
+    sums = [0.75 + 2.5 - 1.5 + 14 + 8, 2.5 - 1.5 + 14 + 8, 2.5 - 1.5, 14.0 + 8]
+    np.testing.assert_allclose(tree.node, [total / below for total, below in zip(sums, tree.below, strict=True)])
+    empty = StepTree.of(replace(TWO, documents=np.array([0.0, 0.25, 0.75])))
+    assert empty.documents == [1, 1, 1]  # TreeSHAP divides by them
+    assert empty.below == [3, 2]
+
+
+@pytest.mark.parametrize("ends", [0, 1, 2, 3, 4, 7, 8, 100])
+def test_a_piece_is_found_in_as_few_steps_as_can_be(ends: int) -> None:
+    bounds, left, right = split(np.arange(ends, dtype=np.float64))
+    assert len(left) == len(right) == len(bounds) + 1 == ends + 1
+    thresholds = [-np.inf, *bounds]
+    for x in [*np.arange(ends) - 0.5, *np.arange(ends, dtype=np.float64), ends + 0.5]:
+        node, steps = 0, 0
+        while node >= 0:
+            assert (left[node] < 0 or left[node] > node) and (right[node] < 0 or right[node] > node)  # noqa: PT018
+            node, steps = (left if x <= thresholds[node] else right)[node], steps + 1
+        assert ~node == 1 + sum(bound < x for bound in range(ends))
+        assert steps <= 1 + int(np.ceil(np.log2(ends + 1)))
+    assert (left[0], right[0]) == (~0, 1 if ends else ~1)
+
+
+def test_bounds_lie_a_quarter_of_the_way_to_the_next_number() -> None:
+    numbers = np.array([1.0, -1.0, 0.0, 3e38], np.float32)
+    after = np.nextafter(numbers, np.float32(np.inf)).astype(np.float64)
+    bounds = just_above(numbers)
+    assert bounds.dtype == np.float64
+    np.testing.assert_allclose((bounds - numbers) / (after - numbers), 0.25)
+
+
+def test_models_are_divided_by_their_number_or_by_one_over_their_weights() -> None:
+    assert parts_of(3, None) == [3.0, 3.0, 3.0]
+    assert parts_of(2, [0.5, 4.0]) == [2.0, 0.25]
+
+
+# XGBoost --------------------------------------------------------------------------------------------------------------
+
+
+def started(**edits: Any) -> bytes:
+    """A file with one tree of a start, of three nodes and their leaves, some of its lists replaced at a place."""
+    document = json.loads(xgboost_file({1: replace(TWO, bounds=np.array([0.75]))}))
+    tree = document["learner"]["gradient_booster"]["model"]["trees"][0]
+    for name, (place, value) in edits.items():
+        tree[name][place] = value
+    return json.dumps(document).encode()
+
+
+def test_a_start_in_xgboosts_json_has_every_field_of_its_nodes() -> None:
+    document = json.loads(xgboost_file({1: TWO, 2: LEVEL}))
+    assert document["learner"]["attributes"] == {ATTRIBUTE: "2"}
+    tree, other = document["learner"]["gradient_booster"]["model"]["trees"][:2]
+    lowest, root = float(np.finfo(np.float32).min), 2**31 - 1
+    assert tree["left_children"] == [1, -1, 3, -1, -1]
+    assert tree["right_children"] == [2, -1, 4, -1, -1]
+    assert tree["parents"] == [root, 0, 0, 2, 2]
+    above = float(np.nextafter(np.float32(0.75), np.float32(1.0)))
+    assert tree["split_conditions"] == [lowest, -0.5, above, 1.0, -2.0]
+    assert tree["split_indices"] == [1, 0, 1, 0, 0]
+    assert tree["default_left"] == [1, 0, 0, 0, 0]
+    assert tree["sum_hessian"] == [14.0, 1.0, 13.0, 4.0, 9.0]
+    means = [(-0.5 + 4.0 - 18.0) / 14.0, -0.5, (4.0 - 18.0) / 13.0, 1.0, -2.0]
+    np.testing.assert_allclose(tree["base_weights"], means, rtol=1e-7)
+    assert tree["loss_changes"] == [0.0] * 5
+    assert tree["split_type"] == [0] * 5
+    assert tree["tree_param"] == {"num_deleted": "0", "num_feature": "6", "num_nodes": "5", "size_leaf_vector": "1"}
+    assert [tree["id"], other["id"]] == [0, 1]
+    assert all(tree[name] == [] for name in tree if name.startswith("categories"))
+    assert other["left_children"] == [1, -1, -1]
+
+
+@pytest.mark.fault(86)
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"loss_changes": (0, 0.5)},
+        {"loss_changes": (2, 0.5)},
+        {"split_indices": (2, 2)},
+        {"split_conditions": (0, -1e30)},
+        {"split_conditions": (2, float(np.finfo(np.float32).min))},  # no order
+    ],
+)
+def test_what_is_no_start_is_none_though_it_is_promised(edit: dict[str, Any]) -> None:
+    assert XGBOOST.parse(started()).start_trees == 1
+    with pytest.raises(ModelError, match=f"{ATTRIBUTE} promises '1' trees of a linear start, the file has 0"):
+        XGBOOST.parse(started(**edit))
+
+
+def test_a_start_keeps_its_documents_and_rounds_count_behind_it() -> None:
+    body = xgboost_file({1: TWO, 2: LEVEL})
+    model = XGBOOST.parse(body)
+    assert model.start_trees == 2
+    assert model.ends == [0, 1, 2, 3, 4]
+    for found, curve in zip(model.start.values(), (TWO, LEVEL), strict=True):
+        assert (found.missing, found.documents.tolist()) == (curve.missing, curve.documents.tolist())
+        assert found.constant.tolist() == curve.constant.tolist()
+    assert list(model.start) == [1, 2]
+    assert XGBOOST.trees(model, 6).count == 4
+    rounds = model.document["learner"]["gradient_booster"]["model"]["iteration_indptr"]
+    assert rounds == [0, 1, 2, 3, 4, 5, 6]

@@ -1,0 +1,369 @@
+"""The trees of a model file as arrays: what each field of the file becomes, and which trees are refused."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from boostrank.core.errors import ModelError
+from boostrank.engines.lightgbm.format import LIGHTGBM
+from boostrank.engines.lightgbm.model_text import LightGBMText, read_leaves
+from boostrank.engines.lightgbm.start_format import write_start
+from boostrank.engines.trees import ServedTrees, depths
+from boostrank.engines.xgboost.format import XGBOOST, with_even_leaves
+from boostrank.kernels.trees.curves import ZERO
+from boostrank.kernels.trees.walker import CATEGORICAL, NAN_LEFT, ZERO_IS_MISSING, Forest
+from tests.model.real_models import lightgbm_models, xgboost_models
+from tests.model.test_lightgbm import line, resized
+from tests.model.test_starts import STEPS, TWO
+from tests.model.test_xgboost import forest as json_forest
+
+BELOW_ZERO = float(np.nextafter(np.float32(-ZERO), np.float32(-1.0)))
+
+
+def numbers(model: LightGBMText, tree: int, key: str) -> np.ndarray:
+    return np.array([float(word) for word in model.trees[tree].words(key.encode())])
+
+
+@pytest.mark.parametrize("name", ["lambdarank", "sets of categories", "one leaf", "pandas", "few bins", "continued"])
+def test_lightgbms_trees_are_put_one_after_another(name: str) -> None:
+    model = LIGHTGBM.parse(lightgbm_models()[name].encode())
+    served = LIGHTGBM.served(model)
+    forest, node, leaf, of_set = served.forest, 0, 0, 0
+    for number, tree in enumerate(model.trees):
+        inner = tree.leaves - 1
+        at, leaves = slice(node, node + inner), slice(leaf, leaf + tree.leaves)
+        assert forest.roots[number] == (node if inner else ~leaf)
+        assert (forest.tree[at] == number).all()
+        np.testing.assert_array_equal(forest.value[leaves], numbers(model, number, "leaf_value"))
+        if inner:
+            np.testing.assert_array_equal(forest.feature[at], numbers(model, number, "split_feature"))
+            np.testing.assert_array_equal(served.node_count[at], numbers(model, number, "internal_count"))
+            np.testing.assert_array_equal(served.leaf_count[leaves], numbers(model, number, "leaf_count"))
+            for found, key in ((forest.left, "left_child"), (forest.right, "right_child")):
+                child = numbers(model, number, key)
+                np.testing.assert_array_equal(found[at], np.where(child >= 0, child + node, child - leaf))
+            categorical = numbers(model, number, "decision_type").astype(int) % 2 == 1
+            assert ((forest.kind[at] == CATEGORICAL) == categorical).all()
+            threshold = numbers(model, number, "threshold")
+            np.testing.assert_array_equal(forest.threshold[at][categorical], threshold[categorical] + of_set)
+        node, leaf, of_set = node + inner, leaf + tree.leaves, of_set + tree.categorical_splits
+    assert (forest.feature.size, forest.value.size, forest.set_ptr.size) == (node, leaf, of_set + 1)
+    assert served.node_count.size == node
+    assert served.leaf_count.size == leaf
+    assert (served.base, served.single) == (0.0, False)
+
+
+def test_what_lightgbm_counts_as_missing_or_as_zero_goes_where_it_goes_there() -> None:
+    # Bit 1: missing goes left; bits 2 and 3: nothing, zero or NaN is missing.
+    text = line("decision_type", "0 2 4 6 8 10")(lightgbm_models()["lambdarank"])
+    kinds = [0, 0, ZERO_IS_MISSING, ZERO_IS_MISSING | NAN_LEFT, 0, NAN_LEFT]
+    for thresholds, expected, where_none_is_missing in (
+        ("1 1 1 1 1 1", [1.0] * 6, NAN_LEFT),
+        ("-1 -1 -1 -1 -1 -1", [-1.0] * 6, 0),
+        ("0 0 0 0 0 0", [ZERO] * 6, NAN_LEFT),
+        ("-0.0 -0.0 0 0 0 0", [ZERO] * 6, NAN_LEFT),
+        ("1e-36 1e-36 1e-36 1e-36 1e-36 1e-36", [ZERO] * 6, NAN_LEFT),
+        ("-1e-36 -1e-36 -1e-36 -1e-36 -1e-36 -1e-36", [BELOW_ZERO] * 6, 0),
+        (" ".join([repr(ZERO)] * 6), [ZERO] * 6, NAN_LEFT),
+        (" ".join([repr(-ZERO)] * 6), [BELOW_ZERO] * 6, 0),
+        (" ".join([repr(np.nextafter(ZERO, 1.0).item())] * 6), [np.nextafter(ZERO, 1.0)] * 6, NAN_LEFT),
+        (" ".join([repr(np.nextafter(-ZERO, -1.0).item())] * 6), [np.nextafter(-ZERO, -1.0)] * 6, 0),
+    ):
+        model = LIGHTGBM.parse(line("threshold", thresholds)(text).encode())
+        forest = LIGHTGBM.served(model).forest
+        assert forest.threshold[:6].tolist() == expected
+        assert forest.kind[:6].tolist() == [where_none_is_missing, where_none_is_missing, *kinds[2:]]
+
+
+def with_start(name: str) -> LightGBMText:
+    head, first, trees = lightgbm_models()[name].partition("Tree=0\n")
+    grown = re.sub(r"(?m)^Tree=(\d+)$", lambda found: f"Tree={int(found[1]) + 2}", first + trees)
+    return LIGHTGBM.parse(resized(head + "".join(write_start({0: STEPS, 3: TWO})) + grown).encode())
+
+
+def test_trees_behind_a_start_are_those_of_the_file_without_it() -> None:
+    for name in ("lambdarank", "sets of categories"):
+        plain, started = LIGHTGBM.parse(lightgbm_models()[name].encode()), with_start(name)
+        assert started.start_trees == 2
+        assert [tree.number for tree in started.trees] == list(range(len(plain.trees) + 2))
+        one, two = LIGHTGBM.trees(plain, 6), LIGHTGBM.trees(started, 6)
+        for key in ("feature", "threshold", "kind", "left", "right", "value", "roots", "tree", "sets", "set_ptr"):
+            np.testing.assert_array_equal(getattr(two.forest, key), getattr(one.forest, key))
+        assert one.forest.start is None
+        assert [feature for feature, _ in two.forest.start] == [0, 3]
+        np.testing.assert_array_equal(one.gain, two.gain)
+        np.testing.assert_array_equal(one.splits, two.splits)
+        assert (one.count, two.count) == (len(plain.trees), len(plain.trees))
+        assert two.double
+        assert LIGHTGBM.served(started).forest.roots.size == len(plain.trees) + 2
+
+
+def test_gain_of_a_feature_is_that_of_its_splits() -> None:
+    model = LIGHTGBM.parse(lightgbm_models()["lambdarank"].encode())
+    trees = LIGHTGBM.trees(model, 6)
+    gain, splits = np.zeros(6), np.zeros(6, int)
+    for number in range(len(model.trees)):
+        for feature, one in zip(
+            numbers(model, number, "split_feature"), numbers(model, number, "split_gain"), strict=True
+        ):
+            gain[int(feature)] += one
+            splits[int(feature)] += 1
+    np.testing.assert_allclose(trees.gain, gain)
+    assert trees.splits.tolist() == splits.tolist()
+    assert trees.used.tolist() == np.flatnonzero(splits).tolist()
+    free = LIGHTGBM.parse(line("split_gain", "0 0 0 -1 0 0")(lightgbm_models()["lambdarank"]).encode())
+    assert LIGHTGBM.trees(free, 6).splits.sum() == splits.sum() - 6
+    assert LIGHTGBM.trees(free, 6).used.tolist() == trees.used.tolist()
+
+
+def test_linear_leaves_are_not_walked_and_their_features_count_as_used() -> None:
+    model = LIGHTGBM.parse(lightgbm_models()["linear trees"].encode())
+    trees = LIGHTGBM.trees(model, 6)
+    assert (trees.forest, trees.why_not) == (None, "linear models in the leaves")
+    used = {
+        int(word) for tree in model.trees for key in (b"split_feature", b"leaf_features") for word in tree.words(key)
+    }
+    assert trees.used.tolist() == sorted(used)
+    with pytest.raises(ModelError, match="leaves of its trees hold linear models"):
+        LIGHTGBM.served(model)
+    forest = LIGHTGBM.parse(lightgbm_models()["random forest"].encode())
+    with pytest.raises(ModelError, match="a random forest of LightGBM's averages its trees by itself"):
+        LIGHTGBM.served(forest)
+    with pytest.raises(
+        ModelError, match="a random forest of LightGBM's averages its trees by itself, and cannot be av"
+    ):
+        LIGHTGBM.merge([forest])
+
+
+def test_documents_that_nobody_counted_are_none() -> None:
+    text = re.sub("(?m)^(leaf|internal)_count=.*\n", "", lightgbm_models()["lambdarank"])
+    served = LIGHTGBM.served(LIGHTGBM.parse(resized(text).encode()))
+    assert served.node_count.tolist() == [0.0] * served.forest.feature.size
+    assert served.leaf_count.tolist() == [0.0] * served.forest.value.size
+    leaves = read_leaves(text.encode())
+    assert leaves is not None
+    assert leaves.count.tolist() == [1.0] * served.forest.value.size
+    counted = read_leaves(lightgbm_models()["lambdarank"].encode())
+    assert counted is not None
+    np.testing.assert_array_equal(counted.value, served.forest.value)
+    assert counted.tree.tolist() == np.repeat(np.arange(4), 7).tolist()
+    assert counted.count.reshape(4, 7).sum(axis=1).tolist() == [400.0] * 4
+    for name in ("random forest", "linear trees"):
+        assert read_leaves(lightgbm_models()[name].encode()) is None
+
+
+def test_an_average_divides_what_is_in_units_of_the_score_and_adds_up_splits() -> None:
+    texts = [lightgbm_models()[name].encode() for name in ("lambdarank", "goss")]
+    models = [LIGHTGBM.parse(text) for text in texts]
+    merged = LIGHTGBM.parse(LIGHTGBM.merge(models, [0.5, 4.0]))
+    assert len(merged.trees) == 8
+    for number, tree in enumerate(merged.trees):
+        before = models[number // 4].trees[number % 4]
+        for key, value in before.fields.items():
+            words, found = value.split(), tree.fields[key].split()
+            factor = [0.5, 4.0][number // 4] if key in (b"leaf_value", b"internal_value", b"shrinkage") else None
+            if factor is None:
+                assert found == words
+            else:
+                np.testing.assert_allclose([float(w) for w in found], [factor * float(w) for w in words], rtol=1e-15)
+    lines = merged.tail.decode().split("\n\n")[1].split("\n")
+    assert lines[0] == "feature_importances:"
+    found = {name: int(count) for name, count in (one.split("=") for one in lines[1:])}
+    splits = sum(LIGHTGBM.trees(model, 6).splits for model in models)
+    assert found == {f"Column_{i}": n for i, n in enumerate(splits.tolist()) if n}
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+    assert merged.tail.split(b"\nparameters:\n")[1] == models[0].tail.split(b"\nparameters:\n")[1]
+    by_gain = LIGHTGBM.parse(lightgbm_models()["importance by gain"].encode())
+    assert LIGHTGBM.parse(LIGHTGBM.merge([by_gain])).trees[0].words(b"leaf_count") == by_gain.trees[0].words(
+        b"leaf_count"
+    )
+    split = lines[1].encode().partition(b"=")[0]
+    no_count = LIGHTGBM.parse(re.sub(rb"\n%s=\d+\n" % split, b"\n%s=much\n" % split, texts[0]))
+    assert b"\n%s=0\n" % split in LIGHTGBM.merge([no_count])
+
+
+def test_a_stamp_is_put_where_no_objective_is() -> None:
+    text = lightgbm_models()["callable"].encode()
+    stamped = LIGHTGBM.stamp(text)
+    assert b"\nmax_feature_idx=5\nobjective=lambdarank\n" in stamped
+    assert (
+        stamped.count(b"[objective: lambdarank]") == stamped.count(b"objective=") == stamped.count(b"[objective: ") == 1
+    )
+    assert LIGHTGBM.stamp(stamped) == stamped
+    other = lightgbm_models()["quantile"].encode()
+    assert LIGHTGBM.stamp(other) == other
+
+
+# XGBoost --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(xgboost_models()))
+def test_xgboosts_trees_are_put_one_after_another(name: str) -> None:
+    model = XGBOOST.parse(xgboost_models()[name])
+    served = XGBOOST.served(model)
+    forest, node, leaf, of_set = served.forest, 0, 0, 0
+    for number, tree in enumerate(model.forest["trees"]):
+        weight = 1.0 if model.weights is None else model.weights[number]
+        sets = dict(zip(tree.get("categories_nodes", []), range(99), strict=False))
+        left, right = tree["left_children"], tree["right_children"]
+        children, stack = [], [0]
+        while stack:
+            children.append(stack.pop())
+            stack += [child for child in (left[children[-1]], right[children[-1]]) if child >= 0]
+        alive = sorted(children)
+        inner, leaves = [i for i in alive if left[i] >= 0], [i for i in alive if left[i] < 0]
+        place = {i: node + k for k, i in enumerate(inner)} | {i: ~(leaf + k) for k, i in enumerate(leaves)}
+        assert forest.roots[number] == place[0]
+        for i in inner:
+            at = place[i]
+            assert (forest.tree[at], forest.feature[at]) == (number, tree["split_indices"][i])
+            assert (forest.left[at], forest.right[at]) == (place[left[i]], place[right[i]])
+            assert served.node_count[at] == tree["sum_hessian"][i]
+            assert bool(forest.kind[at] & NAN_LEFT) == bool(tree["default_left"][i])
+            assert bool(forest.kind[at] & CATEGORICAL) == (i in sets)
+            if i in sets:
+                assert forest.threshold[at] == of_set + sets[i]
+                start, size = tree["categories_segments"][sets[i]], tree["categories_sizes"][sets[i]]
+                listed = tree["categories"][start : start + size]
+                assert forest.categories(of_set + sets[i]).tolist() == sorted(listed)
+            else:
+                condition = np.float32(tree["split_conditions"][i])
+                assert forest.threshold[at] == np.nextafter(condition, np.float32(-np.inf))
+        for i in leaves:
+            value = np.float32(tree["split_conditions"][i]) * np.float32(weight)
+            assert forest.value[~place[i]] == value
+            assert served.leaf_count[~place[i]] == tree["sum_hessian"][i]
+        node, leaf, of_set = node + len(inner), leaf + len(leaves), of_set + len(sets)
+    assert (forest.feature.size, forest.value.size, forest.set_ptr.size) == (node, leaf, of_set + 1)
+    assert (served.node_count.size, served.leaf_count.size, served.single) == (node, leaf, True)
+    base = model.document["learner"]["learner_model_param"]["base_score"].strip("[]")
+    assert served.base == np.float32(base)
+
+
+@pytest.mark.parametrize(
+    ("condition", "below"),
+    [
+        (0.0, -(2.0**-149)),
+        (1.0, 1.0 - 2.0**-24),
+        (0.1, float(np.nextafter(np.float32(0.1), np.float32(0.0)))),
+        (1e39, float(np.finfo(np.float32).max)),
+        (float("inf"), float(np.finfo(np.float32).max)),
+    ],
+)
+def test_left_of_a_threshold_is_what_is_below_it_in_float32(condition: float, below: float) -> None:
+    document = json.loads(xgboost_models()["rank:ndcg"])
+    json_forest(document)["trees"][0]["split_conditions"][0] = condition
+    assert XGBOOST.served(XGBOOST.parse(json.dumps(document).encode())).forest.threshold[0] == below
+
+
+def test_nothing_is_left_of_what_is_below_all() -> None:
+    document = json.loads(xgboost_models()["rank:ndcg"])
+    json_forest(document)["trees"][0]["split_conditions"][0] = -float("inf")
+    assert np.isnan(XGBOOST.served(XGBOOST.parse(json.dumps(document).encode())).forest.threshold[0])
+
+
+def test_an_average_of_xgboosts_models_divides_scores_and_counts_rounds() -> None:
+    models = [XGBOOST.parse(xgboost_models()[name]) for name in ("rank:ndcg", "parallel trees")]
+    for model in models:  # they begin with scores of their own
+        model.document["learner"]["learner_model_param"]["base_score"] = "[2.5E-1]"
+    merged = XGBOOST.parse(XGBOOST.merge(models, [0.5, 4.0]))
+    trees = [(tree, weight) for model, weight in zip(models, (0.5, 4.0), strict=True) for tree in model.forest["trees"]]
+    assert len(merged.forest["trees"]) == len(trees) == 16
+    for number, (found, (tree, weight)) in enumerate(zip(merged.forest["trees"], trees, strict=True)):
+        leaf = np.array(tree["left_children"]) < 0
+        before, after = np.array(tree["split_conditions"]), np.array(found["split_conditions"])
+        np.testing.assert_array_equal(after[~leaf], before[~leaf].astype(np.float32))
+        np.testing.assert_allclose(after[leaf], weight * before[leaf], rtol=1e-7)
+        np.testing.assert_allclose(found["base_weights"], weight * np.array(tree["base_weights"]), rtol=1e-15)
+        assert found["id"] == number
+        assert found["sum_hessian"] == tree["sum_hessian"]
+    assert merged.forest["iteration_indptr"] == [0, 1, 2, 3, 4, 7, 10, 13, 16]
+    assert merged.forest["tree_info"] == [0] * 16
+    assert merged.forest["gbtree_model_param"]["num_trees"] == "16"
+    models[1].document["learner"]["learner_model_param"]["base_score"] = "[5E-1]"
+    with pytest.raises(ValueError, match=r"start from different scores: \[2.5E-1\], \[5E-1\]"):
+        XGBOOST.merge(models)
+
+
+def test_gain_of_a_feature_is_that_of_its_splits_in_xgboost_too() -> None:
+    model = XGBOOST.parse(xgboost_models()["pruned"])
+    gain, splits = np.zeros(6), np.zeros(6, int)
+    for tree in model.forest["trees"]:
+        for feature, one, left in zip(tree["split_indices"], tree["loss_changes"], tree["left_children"], strict=True):
+            if left >= 0 and one > 0:
+                gain[feature] += one
+                splits[feature] += 1
+    trees = XGBOOST.trees(model, 6)
+    np.testing.assert_allclose(trees.gain, gain)
+    assert trees.splits.tolist() == splits.tolist()
+    assert not trees.double
+
+
+def test_even_leaves_are_close_and_everything_else_is_as_it_was() -> None:
+    body = xgboost_models()["pruned"]
+    even = with_even_leaves(body)
+    assert even is not None
+    before, after = json.loads(body), json.loads(even)
+    base = before["learner"]["learner_model_param"]["base_score"]
+    assert base.startswith("[")
+    found = after["learner"]["learner_model_param"]["base_score"]
+    assert found.startswith("[")
+    assert float(found.strip("[]")) == pytest.approx(float(base.strip("[]")), abs=1e-6)
+    after["learner"]["learner_model_param"]["base_score"] = base
+    leaves = XGBOOST.served(XGBOOST.parse(body)).forest
+    largest = np.zeros(leaves.roots.size)
+    np.maximum.at(largest, leaves.leaf_trees(), np.abs(leaves.value))
+    unit = 2.0 ** (np.ceil(np.log2(largest.sum())) - 24)  # float32 has 24 bits
+    for one, two in zip(json_forest(before)["trees"], json_forest(after)["trees"], strict=True):
+        old, new = np.array(one["split_conditions"]), np.array(two.pop("split_conditions"))
+        leaf = (np.array(one["left_children"]) < 0) & (np.array(one["split_indices"]) != 2**31 - 1)
+        np.testing.assert_array_equal(old[~leaf], new[~leaf])
+        np.testing.assert_allclose(new[leaf], old[leaf], atol=1e-6)
+        assert (new[leaf] / unit == np.rint(new[leaf] / unit)).all()
+        two["split_conditions"] = one["split_conditions"]
+    assert after == before
+
+
+# Both -----------------------------------------------------------------------------------------------------------------
+
+
+def test_trees_that_add_least_to_the_size_of_a_score_come_first() -> None:
+    count = np.array([3.0, 1.0, 1.0, 3.0, 0.0, 5.0])
+    value = np.array([1.0, 4.0, -0.5, 0.5, 9.0, 2.0])
+    forest = Forest(
+        feature=np.zeros(3, np.int32), threshold=np.zeros(3), kind=np.zeros(3, np.uint8),
+        left=np.array([~0, ~2, ~4], np.int32), right=np.array([~1, ~3, ~5], np.int32), value=value,
+        roots=np.arange(3, dtype=np.int32), tree=np.arange(3, dtype=np.int32), sets=np.zeros(0, np.uint32),
+        set_ptr=np.zeros(1, np.int64),
+    )  # fmt: skip
+    # Mean squares: (3 + 16) / 4, 0.25, and 4, as nobody is in the leaf of 9.
+    sorted_ = ServedTrees(forest, np.zeros(3), count).small_first()
+    assert sorted_.forest.roots.tolist() == [1, 2, 0]
+    assert sorted_.forest.tree.tolist() == [2, 0, 1]
+    unknown = ServedTrees(forest, np.zeros(3), np.zeros(6)).small_first()
+    assert unknown.forest.roots.tolist() == [1, 0, 2]  # 0.25, 8.5, 42.5
+
+
+@pytest.mark.parametrize(
+    ("parent", "steps"),
+    [
+        ([], []),
+        ([0], [0]),
+        ([0, 0, 1, 2, 3], [0, 1, 2, 3, 4]),
+        ([0, 0, 0, 3, 3, 4], [0, 1, 1, 0, 1, 2]),
+        ([0, 2, 1], [0, -1, -1]),
+        ([1, 0, 0], [-1, -1, -1]),
+        ([0, 2, 3, 1, 3, 0], [0, -1, -1, -1, -1, 1]),
+    ],
+)
+def test_nodes_are_counted_from_their_root_and_a_cycle_has_none(parent: list[int], steps: list[int]) -> None:
+    assert depths(np.array(parent, np.int64)).tolist() == steps
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 7, 8, 15, 16, 1023])
+def test_a_chain_is_as_deep_as_it_is_long(length: int) -> None:
+    assert depths(np.maximum(np.arange(length) - 1, 0)).tolist() == list(range(length))

@@ -1,0 +1,264 @@
+"""Each check of XGBoost's JSON at its edge: the last that is taken, and the first that is refused, with words."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boostrank.core.errors import ModelError
+from boostrank.engines.model_format import reals
+from boostrank.engines.xgboost.format import ATTRIBUTE, XGBOOST
+from tests.model.real_models import xgboost_models
+from tests.model.test_lightgbm_edges import LARGEST, LONG, refused
+from tests.model.test_xgboost import Edit, chain, forest, in_learner, in_tree, put
+
+LARGEST_32 = float(np.finfo(np.float32).max)
+
+
+def json_of(edit: Edit, model: str = "rank:ndcg") -> bytes:
+    document = json.loads(xgboost_models()[model])
+    edit(document)
+    return json.dumps(document).encode()
+
+
+def lose(*path: str | int) -> Edit:
+    """Take a key out of the first tree, or of what lies in it."""
+
+    def edit(document: dict[str, Any]) -> None:
+        owner: Any = forest(document)
+        for key in path[:-1]:
+            owner = owner[key]
+        del owner[path[-1]]
+
+    return edit
+
+
+def version(*numbers: Any) -> Edit:
+    return lambda document: document.update(version=list(numbers))
+
+
+PARAM = "learner_model_param"
+NODES = len(forest(json.loads(xgboost_models()["rank:ndcg"]))["trees"][0]["left_children"])
+TAKEN_JSON: dict[str, Edit] = {
+    "the first version": version(0, 0, 0),
+    "the last version": version(LARGEST, LARGEST, LARGEST),
+    "no number of classes": in_learner(PARAM, "num_class", "1"),
+    "no number of targets": lambda document: document["learner"][PARAM].pop("num_target"),
+    "targets of none": in_learner(PARAM, "num_target", "0"),
+    "the largest start": in_learner(PARAM, "base_score", f"[{LARGEST_32!r}]"),
+    "the smallest start": in_learner(PARAM, "base_score", f"{-LARGEST_32!r}"),
+    "names of all features": in_learner("feature_names", list("abcdef")),
+    "no names": lambda document: document["learner"].pop("feature_names"),
+    "types of all features": in_learner("feature_types", ["float"] * 6),
+    "words about it": in_learner("attributes", {"a": "1", "b": ""}),
+    "no rounds": lose("iteration_indptr"),
+    "an empty round": put("iteration_indptr", [0, 0, 4]),
+    "no parallel trees": lose("gbtree_model_param", "num_parallel_tree"),
+    "parallel trees of none": put("gbtree_model_param", "num_parallel_tree", "0"),
+    "no names of categories": lose("cats"),
+    "a tree of no width": in_tree("tree_param", "num_feature", "0"),
+    "leaves without a vector": in_tree("tree_param", "size_leaf_vector", "0"),
+    "an older root": in_tree("parents", 0, -1),
+    "the last feature": in_tree("split_indices", 0, 5),
+    "a switch that is true": in_tree("default_left", 0, True),
+    "the largest leaf": in_tree("split_conditions", -1, LARGEST_32),
+    "the smallest leaf": in_tree("split_conditions", -1, -LARGEST_32),
+    "a threshold that is not finite": in_tree("split_conditions", 0, float("inf")),
+    "gains that are not finite": in_tree("loss_changes", 0, float("inf")),
+    "weights that are not finite": in_tree("base_weights", 0, float("nan")),
+    "a promise of no start": in_learner("attributes", {ATTRIBUTE: "0"}),
+}
+
+
+@pytest.mark.parametrize("name", sorted(TAKEN_JSON))
+def test_what_is_just_within_reach_of_xgboost_is_taken(name: str) -> None:
+    body = json_of(TAKEN_JSON[name])
+    assert body != json_of(lambda document: None)
+    XGBOOST.parse(body)
+
+
+OUTSIDE = "has an entry outside"
+REFUSED_JSON: dict[str, tuple[Edit, str]] = {
+    "a version below all": (version(0, 0, -1), f"version {OUTSIDE} 0 to {LARGEST}"),
+    "a version beyond all": (version(0, 0, LARGEST + 1), f"version {OUTSIDE} 0 to {LARGEST}"),
+    "a version of two": (version(3, 2), "version has 2 entries, needs 3"),
+    "a version of text": (version("3", 2, 0), "version has an entry that is not a whole number"),
+    "no learner": (lambda document: document.pop("learner"), "the model: 'learner' must be a dict, found nothing"),
+    "no booster": (in_learner("gradient_booster", 5), "learner: 'gradient_booster' must be a dict, found int"),
+    "a booster without a name": (
+        in_learner("gradient_booster", "name", 5), "gradient_booster: 'name' must be a str, f",
+    ),
+    "a booster without trees": (
+        in_learner("gradient_booster", "model", []), "gradient_booster: 'model' must be a dict, found list",
+    ),
+    "a booster of a long name": (
+        in_learner("gradient_booster", "name", LONG),
+        f"the booster is '{LONG[:40]}': only tree models (gbtree, dart) are rankers here",
+    ),
+    "weights of trees that are none": (
+        in_learner("gradient_booster", {"name": "dart", "weight_drop": 5}),
+        "dart: 'weight_drop' must be a list, found int",
+    ),
+    "weights of no trees": (
+        in_learner("gradient_booster", {"name": "dart", "weight_drop": [1.0]}),
+        "gradient_booster: 'gbtree' must be a dict, found nothing",
+    ),
+    "weights of trees without a model": (
+        in_learner("gradient_booster", {"name": "dart", "weight_drop": [1.0], "gbtree": {}}),
+        "gbtree: 'model' must be a dict, found nothing",
+    ),
+    "weights that are too many": (
+        in_learner("gradient_booster", "weight_drop", [1.0] * 5), "weight_drop has 5 entries, n",
+    ),
+    "a weight that is too large": (
+        in_learner("gradient_booster", "weight_drop", [1.0, 1.0, 1.0, 1e39]),
+        "weight_drop has an entry that is not finite",
+    ),
+    "no parameters": (in_learner(PARAM, None), f"learner: '{PARAM}' must be a dict, found nothing"),
+    "no features": (
+        in_learner(PARAM, "num_feature", "0"), f"{PARAM}: num_feature is '0', not a whole number from 1 to ",
+    ),
+    "features that are a number": (
+        in_learner(PARAM, "num_feature", 6), f"{PARAM}: 'num_feature' must be a str, found int",
+    ),
+    "features in other digits": (in_learner(PARAM, "num_feature", "\u0666"), f"{PARAM}: num_feature is '\u0666'"),
+    "features in eleven digits": (
+        in_learner(PARAM, "num_feature", "00000000006"), f"{PARAM}: num_feature is '00000000006'",
+    ),
+    "a long number of features": (
+        in_learner(PARAM, "num_feature", LONG),
+        f"{PARAM}: num_feature is '{LONG[:40]}', not a whole number from 1 to {LARGEST}",
+    ),
+    "two classes": (in_learner(PARAM, "num_class", "2"), "the model gives 2 numbers a document: it is not a ranker"),
+    "two targets": (in_learner(PARAM, "num_target", "2"), "the model gives 2 numbers a document: it is not a ranker"),
+    "a start beyond float32": (in_learner(PARAM, "base_score", "[3.5E38]"), "base_score is '[3.5E38]', not a finite"),
+    "a start below float32": (
+        in_learner(PARAM, "base_score", "-3.5E38"), "base_score is '-3.5E38', not a finite number",
+    ),
+    "a start that is not a number": (
+        in_learner(PARAM, "base_score", "nan"), "base_score is 'nan', not a finite number",
+    ),
+    "a long start": (in_learner(PARAM, "base_score", LONG), f"base_score is '{LONG[:40]}', not a finite number"),
+    "an objective without a name": (in_learner("objective", {}), "objective: 'name' must be a str, found nothing"),
+    "attributes that are none": (in_learner("attributes", None), "learner: 'attributes' must be a dict, found nothing"),
+    "attributes that are numbers": (in_learner("attributes", {"a": 1}), "attributes must be a list of 1 words"),
+    "too few names": (in_learner("feature_names", ["a"]), "feature_names must be a list of 6 words"),
+    "types that are none": (in_learner("feature_types", "float"), "feature_types must be a list of 6 words"),
+    "trees that are none": (put("trees", 5), "gbtree: 'trees' must be a list, found int"),
+    "trees that are not counted": (
+        put("gbtree_model_param", None), "gbtree: 'gbtree_model_param' must be a dict, found n",
+    ),
+    "one tree more": (
+        put("gbtree_model_param", "num_trees", "5"), "num_trees is 5, the file has 4 trees: it is damaged",
+    ),
+    "parallel trees below none": (
+        put("gbtree_model_param", "num_parallel_tree", "-1"),
+        "gbtree_model_param: num_parallel_tree is '-1', not a whole ",
+    ),
+    "a group below all": (put("tree_info", 0, -1), f"tree_info {OUTSIDE} 0 to 0"),
+    "no groups": (lose("tree_info"), "tree_info has no list entries, needs 4"),
+    "rounds that begin late": (
+        put("iteration_indptr", [1, 2, 3, 4]), "iteration_indptr does not divide 4 trees into rou",
+    ),
+    "rounds that end early": (
+        put("iteration_indptr", [0, 1, 2, 3]), "iteration_indptr does not divide 4 trees into rounds",
+    ),
+    "rounds below none": (put("iteration_indptr", [0, -1, 4]), f"iteration_indptr {OUTSIDE} 0 to 4"),
+    "rounds that are none": (put("iteration_indptr", 5), "iteration_indptr has no list entries, needs a list"),
+    "an id of truth": (put("trees", 1, "id", True), "tree 1 has id True: trees must be numbered in order"),
+    "a long id": (put("trees", 1, "id", LONG), f"tree 1 has id {LONG[:40]}: trees must be numbered in order"),
+    "no id": (lose("trees", 1, "id"), "tree 1 has id None: trees must be numbered in order"),
+    "a tree that is not counted": (
+        lose("trees", 0, "tree_param"), "tree 0: 'tree_param' must be a dict, found nothing",
+    ),
+    "children that are none": (in_tree("left_children", 5), "tree 0: 'left_children' must be a list, found int"),
+    "a node too few": (
+        in_tree("tree_param", "num_nodes", str(NODES - 1)),
+        f"tree 0: num_nodes is {NODES - 1}, left_children has {NODES} entries",
+    ),
+    "a tree of no nodes": (
+        in_tree("tree_param", "num_nodes", "0"), "tree 0: num_nodes is '0', not a whole number from 1",
+    ),
+    "a tree one feature wider": (
+        in_tree("tree_param", "num_feature", "7"), "tree 0: num_feature is 7, the model has 6 features",
+    ),
+    "leaves of two numbers": (
+        in_tree("tree_param", "size_leaf_vector", "2"),
+        "tree 0: size_leaf_vector is '2', not a whole number from 0 to 1",
+    ),
+    "the child behind the last": (
+        in_tree("left_children", 0, NODES), f"tree 0: left_children {OUTSIDE} -1 to {NODES - 1}",
+    ),
+    "the right child behind the last": (
+        in_tree("right_children", 0, NODES), f"tree 0: right_children {OUTSIDE} -1 to {NODES - 1}",
+    ),
+    "a right child below none": (
+        in_tree("right_children", 0, -2), f"tree 0: right_children {OUTSIDE} -1 to {NODES - 1}",
+    ),
+    "a feature below all": (in_tree("split_indices", 0, -1), f"tree 0: split_indices {OUTSIDE} 0 to {LARGEST}"),
+    "a feature beyond 32 bits": (in_tree("split_indices", 0, LARGEST + 1), f"tree 0: split_indices {OUTSIDE} 0 to "),
+    "the feature behind the last": (
+        in_tree("split_indices", 0, 6), "tree 0: splits by a feature that the model does not have",
+    ),
+    "a parent below none": (in_tree("parents", 1, -2), f"tree 0: parents {OUTSIDE} -1 to {LARGEST}"),
+    "a parent of none": (in_tree("parents", 1, -1), "tree 0: a parent is out of range"),
+    "the parent behind the last": (in_tree("parents", 1, NODES), "tree 0: a parent is out of range"),
+    "a root below itself": (in_tree("parents", 0, 0), "tree 0: a parent is out of range"),
+    "another parent": (in_tree("parents", -1, 0), "tree 0: parents and children do not agree"),
+    "a switch below none": (in_tree("default_left", 0, -1), f"tree 0: default_left {OUTSIDE} 0 to 1"),
+    "a weight too few": (in_tree("base_weights", [1.0]), f"tree 0: base_weights has 1 entries, needs {NODES}"),
+    "a gain that is text": (in_tree("loss_changes", 0, "x"), "tree 0: loss_changes has an entry that is not a number"),
+    "hessians that are none": (in_tree("sum_hessian", None), f"tree 0: sum_hessian has no list entries, needs {NODES}"),
+    "one deleted node": (
+        in_tree("tree_param", "num_deleted", "1"), "tree 0: num_deleted is not the number of deleted nodes",
+    ),
+    "a leaf that is not a number": (
+        in_tree("split_conditions", -1, float("nan")), "tree 0: a leaf value or threshold is not finite",
+    ),
+    "a leaf below float32": (in_tree("split_conditions", -1, -1e39), "tree 0: a leaf value or threshold is not finite"),
+    "a threshold that is not a number": (
+        in_tree("split_conditions", 0, float("nan")), "tree 0: a leaf value or threshold is not finite",
+    ),
+    "a promise of a start": (
+        in_learner("attributes", {ATTRIBUTE: LONG}),
+        f"{ATTRIBUTE} promises '{LONG[:40]}' trees of a linear start, the file has 0",
+    ),
+    "categories that are none": (put("cats", 5), "gbtree: 'cats' must be a dict, found int"),
+    "columns that are none": (put("cats", {}), "cats: 'enc' must be a list, found nothing"),
+    "too few columns": (put("cats", "enc", [{}]), "cats describe 1 columns, the model has 6"),
+    "a column that is none": (put("cats", "enc", [5] * 6), "cats of column 0 are not an object"),
+    "columns of no type": (put("cats", "enc", [{}] * 6), "cats of column 0 have no known type"),
+    "an order of nothing": (put("cats", "sorted_idx", 5), "cats: sorted_idx has no list entries, needs a list"),
+    "an order without columns": (put("cats", "sorted_idx", [0]), "cats: sorted_idx without columns"),
+}  # fmt: skip
+
+
+@pytest.mark.fault(86)
+@pytest.mark.parametrize("name", sorted(REFUSED_JSON))
+def test_what_is_just_beyond_reach_of_xgboost_is_refused(name: str) -> None:
+    edit, words = REFUSED_JSON[name]
+    refused(XGBOOST.parse, json_of(edit), words)
+
+
+def test_json_numbers_are_of_one_kind_and_count() -> None:
+    assert reals([1, 0.5, float("inf")], "they", 3).tolist() == [1.0, 0.5, float("inf")]
+    assert reals([-2.0, 2.0], "they", 2, largest=2.0).tolist() == [-2.0, 2.0]
+    for values, largest, words in (
+        ([1], None, "they has 1 entries, needs 2"),
+        (None, None, "they has no list entries, needs 2"),
+        ([1, True], None, "they has an entry that is not a number"),
+        ([1, 10**400], None, "they has an entry that no number type holds"),
+        ([1, 2.5], 2.0, "they has an entry that is not finite"),
+        ([1, float("nan")], 2.0, "they has an entry that is not finite"),
+    ):
+        with pytest.raises(ModelError) as caught:
+            reals(values, "they", 2, largest=largest)
+        assert str(caught.value) == words
+
+
+def test_a_tree_may_have_4096_nodes_one_below_the_other() -> None:
+    XGBOOST.parse(chain(4095))
+    refused(XGBOOST.parse, chain(4096), "tree 0: it is deeper than 4096 nodes")
