@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.cli.conftest import invoke
 
-FILES = Path(__file__).parents[1] / "formats" / "golden" / "0.2.0.dev0.tar.gz"
+FILES = Path(__file__).parents[1] / "model" / "golden" / "0.2.0.dev0.tar.gz"
 DEPTH = 3
 """Deeper keys follow from data: names of features, say. Of a report, what the sections hold is theirs to change."""
 _MEASURED = ("lightgbm.txt", "new.txt", "--metric", "ndcg@5", "--threads", "1")

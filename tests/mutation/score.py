@@ -32,15 +32,15 @@ PARTS = {
     "objectives": ("objectives", "objective"),
     "metrics": ("metrics", "metric.py"),
     "libsvm": ("data/libsvm",),
-    "formats": ("formats",),
+    "formats": ("engines", "model/files.py", "model/info.py"),
 }
 LEFT_OUT = ("kernels/runtime",)
 """What makes machine code: nothing of it runs where kernels are plain Python."""
 TESTS = (
-    "kernels", "objectives", "metrics", "schedules", "core", "data", "formats", "checking", "test_standalone.py",
-    "backends/test_linear.py", "backends/test_linear_start.py", "backends/test_xgboost_start.py",
-    "training/test_averaging.py", "training/test_contributions.py",
-    "training/test_even_leaves.py", "training/test_model.py", "training/test_peers.py", "training/test_steps.py",
+    "kernels", "objectives", "metrics", "schedules", "core", "data", "model", "checking", "test_standalone.py",
+    "engines/test_linear.py", "engines/test_linear_start.py", "engines/test_xgboost_start.py",
+    "fit/test_averaging.py", "fit/test_contributions.py",
+    "fit/test_even_leaves.py", "fit/test_model.py", "fit/test_peers.py", "fit/test_steps.py",
     "export/test_xgboost.py", "export/test_treelite.py", "export/test_python.py", "export/test_lightgbm.py",
 )  # fmt: skip
 """Files and folders of tests that are tried."""
