@@ -1,0 +1,696 @@
+"""Every option of training, reading and measuring, declared once as a field of a dataclass.
+
+A declaration has the type, default, bounds, help text, group and conflicts of an option. Command line flags, `--help`,
+keys of `--config`, the checks of values, the signatures of Python functions and the documentation are made from it.
+To add an option, add a field here and the code that uses its value.
+
+Nothing heavy is imported: `boostrank COMMAND --help` is made from this module.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import math
+import numbers
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from boostrank.core.errors import ParameterError
+from boostrank.core.formatting import typed_value
+
+LARGEST_MAX_FEATURE = 2**31 - 2
+
+_WORDS = ("choices", "params", "conflicts")
+SAME: Any = object()
+"""In place of a value of its own: the default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Option:
+    """One declared option.
+
+    Args:
+        name, kind, default: of the field; `kind` is its annotation without `None`: "int", "bool", "tuple[str, ...]".
+        help: sentences for users.
+        group: heading under which `--help` lists the option.
+        choices: allowed words.
+        ge, gt, le: bounds of a number, inclusive except for `gt`.
+        flag: name on the command line; empty: made from the field's name; None: an option of Python only.
+        short: one-letter flag, as "-m".
+        metavar: placeholder for the value in `--help`.
+        shown: default in words, where `default` is None and something else decides.
+        unset: value when the command line does not give the option, where it differs from Python's default.
+        parse: turns the text from the command line into the value; raises ValueError.
+        file: "read", "write", "stream" (a file to write, or standard output), "data", "folder", or "word" (a file
+            or a word).
+        required: the command line must give it.
+        common: listed by the short `--help`.
+        params: names of the option in `params` of `boostrank.train`, LightGBM's own first.
+        sklearn: name of the parameter of `BoostRanker`; empty: the field's name; None: not a parameter.
+        conflicts: options that must not be given together with this one.
+        needs: an option without which this one has no effect.
+    """
+
+    help: str
+    name: str = ""
+    kind: str = ""
+    default: Any = None
+    group: str = "Options"
+    choices: tuple[str, ...] = ()
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    flag: str | None = ""
+    short: str = ""
+    metavar: str = ""
+    shown: str = ""
+    unset: Any = SAME
+    parse: Callable[[str], Any] | None = None
+    file: str = ""
+    required: bool = False
+    common: bool = False
+    params: tuple[str, ...] = ()
+    sklearn: str | None = None
+    conflicts: tuple[str, ...] = ()
+    needs: str = ""
+
+    @property
+    def several(self) -> bool:
+        """Whether the flag may be repeated."""
+        return self.kind.startswith(("tuple", "Mapping"))
+
+    @property
+    def spelled(self) -> str:
+        """The flag of the command line; the name in Python for an option that has none."""
+        if self.flag is None:
+            return self.name
+        return self.flag or "--" + self.name.replace("_", "-")
+
+    @property
+    def range(self) -> str:
+        """The allowed values in words: "at least 1", "0 to 1", "stop, keep, missing"."""
+        if self.choices:
+            return ", ".join(self.choices)
+        low = f"above {self.gt:g}" if self.gt is not None else f"at least {self.ge:g}" if self.ge is not None else ""
+        if self.le is None:
+            return low or "any number"
+        return f"{self.ge:g} to {self.le:g}" if self.ge is not None else ", ".join([low, f"at most {self.le:g}"])
+
+    def is_default(self, value: Any) -> bool:
+        """Whether a value is the default; arrays never are."""
+        plain = isinstance(value, str | int | float | tuple | Mapping)
+        return value is self.default or (plain and bool(value == self.default))
+
+    def check(self, value: Any) -> None:
+        """Check a value against the choices, the type of number and the bounds.
+
+        Raises:
+            ParameterError: the value is not allowed.
+        """
+        if value is None or self.is_default(value):
+            return
+        if self.choices and isinstance(value, str) and value not in self.choices:
+            raise ParameterError(f"{self.name}={value!r} is not one of {self.range}")
+        if self.kind not in ("int", "float"):
+            return
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            raise ParameterError(f"{self.name}={value!r} is not a number; allowed: {self.range}")
+        number = float(value)
+        if self.kind == "int" and not number.is_integer():
+            raise ParameterError(f"{self.name}={value!r} is not a whole number; allowed: {self.range}")
+        inside = (
+            math.isfinite(number)
+            and (self.ge is None or number >= self.ge)
+            and (self.gt is None or number > self.gt)
+            and (self.le is None or number <= self.le)
+        )
+        if not inside:
+            raise ParameterError(f"{self.name}={value!r} is out of range; allowed: {self.range}")
+
+
+def option(default: Any, help: str, **declared: Any) -> Any:
+    """Declare an option as a field of a dataclass.
+
+    Args:
+        default: value of an option that is not given.
+        help: sentences for users.
+        declared: other fields of `Option`; choices, params and conflicts as words in one text.
+    """
+    words = {name: tuple(declared[name].split()) for name in _WORDS if isinstance(declared.get(name), str)}
+    metadata = {"option": (help, declared | words)}
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=default.copy, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def declared(struct: type[Any]) -> Mapping[str, Option]:
+    """The options of a struct by name, in the order of declaration."""
+    found = {}
+    for field in dataclasses.fields(struct):
+        if "option" in field.metadata:
+            help, given = field.metadata["option"]
+            default = {} if field.default is dataclasses.MISSING else field.default
+            kind = str(field.type).removesuffix(" | None")
+            found[field.name] = Option(help=help, name=field.name, default=default, **{"kind": kind} | given)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Base of the structs of options: checks each value, and which options go together.
+
+    Raises:
+        ParameterError: a value that is not allowed, or options that contradict each other.
+    """
+
+    def __post_init__(self) -> None:
+        for name, one in declared(type(self)).items():
+            one.check(getattr(self, name))
+        for message in self.contradictions(lambda one: one.name):
+            raise ParameterError(message)
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """The options that differ from their defaults."""
+        known = declared(type(self))
+        return {name: value for name, one in known.items() if not one.is_default(value := getattr(self, name))}
+
+    def contradictions(self, spell: Callable[[Option], str]) -> Iterator[str]:
+        """Messages about options that must not be given together, or without another.
+
+        Args:
+            spell: name of an option in the messages.
+        """
+        known, given = declared(type(self)), self.changed
+        for name in given:
+            for other in known[name].conflicts:
+                if other in given:
+                    yield f"{spell(known[name])} and {spell(known[other])} do not go together"
+            needed = known[name].needs
+            if needed in known and needed not in given:
+                yield f"{spell(known[name])} is for {spell(known[needed])}, which is not given"
+
+
+# Parsers of text from the command line. Each raises ValueError, whose message becomes the error.
+
+
+def parse_assignment(text: str) -> tuple[str, int | float | bool | str]:
+    """(name, value) of `name=value`; the value becomes a number, true, false, or stays text."""
+    name, equals, value = text.partition("=")
+    if not (equals and name.strip() and value.strip()):
+        raise ValueError(f"{text!r} is not NAME=VALUE")
+    return name.strip(), typed_value(value.strip())
+
+
+def parse_ranks(text: str) -> tuple[int, ...]:
+    """`1,3,5,10`."""
+    try:
+        found = tuple(int(word) for word in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or min(found) < 1:
+        raise ValueError(f"{text!r} is not a list of ranks such as 1,3,5,10")
+    return found
+
+
+def parse_seconds(text: str) -> float:
+    """`90s`, `30m`, `2h`; a number alone is seconds."""
+    unit = {"s": 1.0, "m": 60.0, "h": 3600.0}.get(text[-1:].lower(), 0.0)
+    try:
+        found = float(text[:-1]) * unit if unit else float(text)
+    except ValueError:
+        found = 0.0
+    if not 0.0 < found < math.inf:
+        raise ValueError(f"{text!r} is not a duration such as 90s, 30m or 2h")
+    return found
+
+
+def listed_names(text: str) -> tuple[str, ...]:
+    """Names between commas, as in a line of CSV: `url,"price, EUR"`.
+
+    Raises:
+        ValueError: quotes that do not close, or an empty name.
+    """
+    try:
+        names = next(csv.reader([text], strict=True), [])
+    except csv.Error as error:
+        raise ValueError(f"{text!r}: {error}; write names with commas in double quotes") from None
+    if not names or not all(names):
+        raise ValueError(f"{text!r} has an empty name; write names with commas in double quotes")
+    return tuple(names)
+
+
+def typed_names(*names: str) -> str:
+    """Quote names for a shell, so that `listed_names` reads them back."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return shlex.quote(line.getvalue())
+
+
+def parse_label_map(label_map: Mapping[float, float] | str | None) -> dict[float, float]:
+    """Old label -> new label, from a mapping or from text such as "-1=0,2=1".
+
+    Raises:
+        ParameterError: another form, or numbers that are not finite.
+    """
+    if label_map is None:
+        return {}
+    try:
+        if isinstance(label_map, str):
+            pairs = [(float(old), float(new)) for old, new in (part.split("=") for part in label_map.split(","))]
+        else:
+            pairs = [(float(old), float(new)) for old, new in label_map.items()]
+    except (TypeError, ValueError, AttributeError):
+        raise ParameterError(f"label_map={label_map!r}: give old=new pairs, e.g. --label-map=-1=0,2=1") from None
+    if not all(math.isfinite(number) for pair in pairs for number in pair) or len(dict(pairs)) < len(pairs):
+        raise ParameterError(f"label_map={label_map!r}: labels must be finite numbers, each mapped once")
+    return dict(pairs)
+
+
+OBJECTIVE, TREES, METRICS = "Objective", "Trees", "Metrics and stopping"
+FEATURES, MODELS, READING = "Start and features", "How many models", "Reading"
+CONVENTIONS = ("default", "lightgbm", "xgboost", "catboost", "sklearn", "trec", "letor", "mslr")
+"""Names of `boostrank.core.conventions.PRESETS`."""
+BACKENDS = ("lightgbm", "xgboost", "linear")
+"""Names of `boostrank.engines.ENGINES`."""
+DEFAULT_EVAL_AT = (1, 3, 5, 10)
+DEFAULT_ROUNDS = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreadOptions(Options):
+    """Threads of a command."""
+
+    threads: int | None = option(
+        None,
+        "Number of threads. The result does not depend on it.",
+        ge=1,
+        shown="all allowed cores",
+        params="num_threads num_thread nthread nthreads n_jobs",
+        sklearn="n_jobs",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConventionOptions(Options):
+    """How metrics are computed."""
+
+    gain: Any = option(
+        None,
+        "Gain of a label: exponential, linear, or a table 0,1,3,7; or an expression over columns per row: "
+        "'0.7*label + 0.3*log1p(margin)'.",
+        kind="str",
+        metavar="RULE",
+        group=METRICS,
+        params="gain label_gain",
+    )
+    conventions: Any = option(
+        None,
+        "Handle gains, ties and queries without a relevant document as this program does.",
+        kind="str",
+        metavar="PRESET",
+        choices=CONVENTIONS,
+        group=METRICS,
+        sklearn="",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(ConventionOptions):
+    """Options of every command that trains: `train`, `tune` and `study pareto`."""
+
+    objective: Any = option(
+        None,
+        "Training objective; see `boostrank objectives`. Also a mixture, 'mix(shf-sdcg, regression)', one of the "
+        "engine, lightgbm:lambdarank, or your own file, my.py.",
+        kind="str",
+        metavar="NAME",
+        group=OBJECTIVE,
+        shown="auto; smooth-ndcg for --backend linear",
+        common=True,
+        file="word",
+        params="objective objective_type app application loss",
+        sklearn="",
+    )
+    settings: Mapping[str, Any] = option(
+        {},
+        "Parameter of the objective: sigma=0.5, score_noise=gumbel, or a schedule, 'sigma=geometric(64,0.0156)'.",
+        flag="--set",
+        metavar="NAME=VALUE",
+        parse=parse_assignment,
+        group=OBJECTIVE,
+    )
+    backend: str = option(
+        "lightgbm",
+        "Tree engine, or linear for scores X w, where a round is a step of the optimiser.",
+        choices=BACKENDS,
+        group=TREES,
+        sklearn="",
+    )
+    rounds: int | None = option(
+        None,
+        "Number of boosting rounds.",
+        ge=1,
+        shown=str(DEFAULT_ROUNDS),
+        group=TREES,
+        common=True,
+        params="num_iterations num_iteration n_iter num_tree num_trees num_round num_rounds nrounds num_boost_round "
+        "n_estimators max_iter",
+        sklearn="n_estimators",
+    )
+    learning_rate: float | None = option(
+        None, "Shrinkage of each tree.", gt=0, shown="0.1", group=TREES, params="learning_rate", sklearn=""
+    )
+    num_leaves: int | None = option(
+        None, "Maximum number of leaves per tree.", ge=2, shown="31", group=TREES, params="num_leaves", sklearn=""
+    )
+    params: Mapping[str, Any] = option(
+        {},
+        "Any other parameter of the engine: min_data_in_leaf=50.",
+        flag="--param",
+        metavar="NAME=VALUE",
+        parse=parse_assignment,
+        group=TREES,
+    )
+    seed: int | None = option(
+        None,
+        "Random seed.",
+        ge=0,
+        group=TREES,
+        common=True,
+        params="seed random_seed random_state",
+        sklearn="random_state",
+    )
+    threads: int | None = option(
+        None,
+        "Number of threads. The model does not depend on it.",
+        ge=1,
+        shown="all allowed cores",
+        group=TREES,
+        common=True,
+        params="num_threads num_thread nthread nthreads n_jobs",
+        sklearn="n_jobs",
+    )
+    metrics: tuple[str, ...] = option(
+        (),
+        "Metric to report each round: ndcg, map@10, ...",
+        flag="--metric",
+        metavar="NAME",
+        shown="ndcg",
+        group=METRICS,
+        common=True,
+        params="metric metrics metric_types",
+    )
+    eval_at: Any = option(
+        None,
+        "Cut-offs of metrics that are named without one.",
+        metavar="K,K,...",
+        parse=parse_ranks,
+        shown="1,3,5,10",
+        group=METRICS,
+        params="eval_at ndcg_eval_at ndcg_at map_eval_at map_at",
+        sklearn="",
+    )
+    early_stopping: int | None = option(
+        None,
+        "Stop when the first metric, at its largest cut-off, has not improved for N rounds on the first --valid file "
+        "or the held-out fold. The model keeps the best round. Objectives that change over the rounds are watched "
+        "once they have settled.",
+        ge=1,
+        group=METRICS,
+        common=True,
+        params="early_stopping_round early_stopping_rounds early_stopping n_iter_no_change",
+        sklearn="early_stopping_rounds",
+    )
+
+    def flat(self) -> dict[str, Any]:
+        """Parameters as one dictionary, as `boostrank.train` takes them; rounds are not among them.
+
+        Raises:
+            ParameterError: a parameter is given twice, by `params` and by an option of its own.
+        """
+        found = dict(self.params)
+        given = dict(self.settings)
+        for name, one in declared(type(self)).items():
+            value = getattr(self, name)
+            if one.params and name != "rounds" and value is not None and value != ():
+                given[one.params[0]] = list(value) if name == "metrics" else value
+        names = {one.params[0]: one.params for one in declared(type(self)).values() if one.params}
+        for name, value in given.items():
+            for alias in names.get(name, (name,)):
+                if alias in found:
+                    raise ParameterError(f"{alias} is given twice: by --param, and by its own option")
+            found[name] = value
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class WithinQueryOptions(Options):
+    """Features relative to the other documents of a query."""
+
+    within_query: Any = option(
+        None,
+        "Add per-query features: rank, zscore, best (difference from the query's maximum) or mean (difference from "
+        "its mean). The model computes them itself.",
+        kind="str",
+        metavar="KIND,...",
+        group=FEATURES,
+        sklearn="",
+    )
+    of: Any = option(
+        None,
+        "Features to which --within-query applies, by name or number. auto: all, if cross-validation over whole "
+        "queries finds a gain beyond chance.",
+        kind="str",
+        metavar="F,...|auto",
+        shown="all numeric features",
+        group=FEATURES,
+        needs="within_query",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(FitOptions, WithinQueryOptions):
+    """Options of a training, shared by `boostrank.train` and `boostrank train`.
+
+    `params` holds what the user gave as a dictionary: in Python all parameters, on the command line those of --param.
+    """
+
+    init_model: Any = option(
+        None,
+        "Continue this model.",
+        file="read",
+        group=FEATURES,
+        conflicts="folds dask",
+    )
+    start: Any = option(
+        "auto",
+        "Linear model whose scores the trees start from. linear: fit a cross-fitted ridge regression first. FILE: a "
+        "model of --backend linear. auto: linear for the objective auto, otherwise none. The saved model includes it.",
+        kind="str",
+        metavar="auto|linear|none|FILE",
+        file="word",
+        group=FEATURES,
+        sklearn="",
+    )
+    quality: str | None = option(
+        "plain",
+        "Defaults for all options that are not given. good: train one model per fold of queries (4 folds), each with "
+        "another objective or start, and average them. quick: one training with trees chosen from the data, stopped "
+        "early if --valid is given. plain: one training with the defaults of the engine.",
+        choices="plain quick good",
+        unset=None,
+        shown="good",
+        group=MODELS,
+        common=True,
+        sklearn="",
+    )
+    folds: int | None = option(
+        None,
+        "Train one model per fold of whole queries, stop each on its held-out fold, and average them.",
+        metavar="K",
+        ge=2,
+        group=MODELS,
+        common=True,
+        conflicts="dask",
+        sklearn="",
+    )
+    max_trees: int | None = option(
+        None,
+        "Maximum number of trees in the saved model, including the linear start (one per feature). Later rounds are "
+        "cut, in each fold alike.",
+        ge=1,
+        group=MODELS,
+        conflicts="dask",
+        sklearn="",
+    )
+    max_microseconds: float | None = option(
+        None,
+        "Maximum time to score one document, measured here on one thread. boostrank prints the --max-trees that gives "
+        "the same model.",
+        metavar="U",
+        gt=0,
+        group=MODELS,
+        conflicts="dask",
+        sklearn="",
+    )
+    checkpoint: Any = option(
+        None,
+        "Checkpoint file; removed when the model is written.",
+        file="write",
+        shown="MODEL.checkpoint",
+        group="Checkpoints",
+        conflicts="dask",
+    )
+    callbacks: Any = option(None, "Callbacks, called each round of each fold.", flag=None)
+    feval: Any = option(None, "Metrics as functions, as in `lgb.train`.", flag=None)
+    keep_training_booster: bool = option(False, "Return the booster as trained, as in `lgb.train`.", flag=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions(Options):
+    """Options that change what is read from data files.
+
+    Raises:
+        ParameterError: a value that is not allowed.
+    """
+
+    missing_tokens: Any = option(
+        (),
+        "Word that stands for a missing value (NaN), exactly as in the file: NULL, NA.",
+        kind="tuple[str, ...]",
+        flag="--missing-token",
+        metavar="WORD",
+        group=READING,
+    )
+    zero_based: Any = option(
+        "auto",
+        "Whether the first feature has number 0. auto: if number 0 occurs, or as in the training data.",
+        choices="auto true false",
+        group=READING,
+    )
+    inf: str = option(
+        "stop",
+        "Refuse infinite values, keep them, or read them as missing.",
+        choices="stop keep missing",
+        group=READING,
+    )
+    on_bad_line: str = option(
+        "stop",
+        "Stop at the first row that cannot be read, or skip such rows and count them.",
+        choices="stop skip",
+        group=READING,
+    )
+    max_bad_share: float = option(
+        0.001, "Refuse the data if more than this share of the rows would be skipped.", ge=0, le=1, group=READING
+    )
+    regroup: bool = option(False, "Bring the scattered rows of a query together, stably.", group=READING)
+    label_map: Any = option(
+        None, "Replace labels, keep the others: -1=0,2=1.", kind="str", metavar="OLD=NEW,...", group=READING
+    )
+    strict: bool = option(False, "Turn warnings about the data into errors.", group=READING)
+    max_feature: int = option(2**24, "Largest feature number to accept.", ge=1, le=LARGEST_MAX_FEATURE, group=READING)
+    max_bytes: int | None = option(
+        None, "Refuse more text than this, uncompressed, over all files.", ge=1, group=READING
+    )
+    n_features: int | None = option(
+        None,
+        "Number of features; larger numbers are refused. None: the largest number in the files.",
+        ge=1,
+        flag=None,
+    )
+    layout: str = option(
+        "auto",
+        "Storage of features; auto: dense when at least half of the cells are present. Values are the same.",
+        choices="auto dense csr",
+        flag=None,
+    )
+    label: str | None = option(
+        None,
+        "Label column of a table (CSV, TSV, Parquet, Arrow).",
+        metavar="COLUMN",
+        shown="label or relevance",
+        group=READING,
+    )
+    qid: str | None = option(
+        None, "Query id column of a table.", metavar="COLUMN", shown="qid or query_id", group=READING
+    )
+    weight: str | None = option(
+        None,
+        "Weight column of a table. Weights that differ within a query are weights of documents.",
+        metavar="COLUMN",
+        group=READING,
+    )
+    drop: Any = option(
+        None,
+        "Columns of a table that are not features: doc_id,url. Quote names with commas.",
+        kind="tuple[str, ...]",
+        metavar="COLUMN,...",
+        parse=listed_names,
+        group=READING,
+    )
+    categorical: Any = option(
+        None,
+        "Columns of a table that hold categories as text. Categories declared by Parquet or Arrow files are known.",
+        kind="tuple[str, ...]",
+        metavar="COLUMN,...",
+        parse=listed_names,
+        group=READING,
+    )
+    gain: Any = option(
+        None,
+        "Expression over columns, 0.7*label + 0.3*log1p(margin), that replaces the labels. Dropped columns may occur.",
+        kind="str",
+        flag=None,
+    )
+    feature_names: Any = option(
+        None,
+        "File with feature names for libsvm text: one name per line, or lines `1: name`.",
+        kind="str",
+        metavar="FILE",
+        file="read",
+        group=READING,
+    )
+    keep_comments: bool = option(False, "Keep the text after `#`, without surrounding blanks.", flag=None)
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        if not isinstance(self.zero_based, str):
+            put("zero_based", "auto" if self.zero_based is None else str(bool(self.zero_based)).lower())
+        super().__post_init__()
+        for name in ("max_feature", "max_bytes", "n_features"):
+            if getattr(self, name) is not None:
+                put(name, int(getattr(self, name)))
+        if self.n_features is not None and self.n_features > self.max_feature + 1:
+            raise ParameterError(f"n_features={self.n_features!r} is out of range; allowed: 1 to max_feature + 1")
+        tokens = (self.missing_tokens,) if isinstance(self.missing_tokens, str) else tuple(self.missing_tokens)
+        for token in tokens:
+            if not token or any(c.isspace() or c in "#:" or not c.isprintable() for c in token):
+                raise ParameterError(f"missing token {token!r} must be a word without blanks, ':' and '#'")
+        put("missing_tokens", tokens)
+        for name in ("drop", "categorical"):
+            given = getattr(self, name)
+            try:
+                words = listed_names(given) if isinstance(given, str) else given or ()
+            except ValueError as error:
+                raise ParameterError(f"{name}={error}") from None
+            put(name, tuple(map(str, words)) or None)
+        put("label_map", parse_label_map(self.label_map) or None)
+        if self.gain is not None:
+            from boostrank.core.gains import expression_of
+
+            expression = expression_of(self.gain)
+            if expression is None:
+                raise ParameterError(f"gain={self.gain!r} is no expression over columns: train and metrics take it")
+            put("gain", expression.text)
+
+
+NUMBERED = re.compile(r"f\d+")
+"""Names of features that nobody has named."""
